@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Make .venv with everything that `make demo` (run) or `make test` (dev) needs, on a machine that has only Python, git and make.
+# Missing system packages are installed with apt-get when that is possible, otherwise the exact command is printed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+kind=${1:-run}
+venv=.venv
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+need_packages() {
+    local command="apt-get install -y --no-install-recommends $*"
+    if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+        say "installing missing system packages: $*"
+        { apt-get install -y --no-install-recommends "$@" || { apt-get update && apt-get install -y --no-install-recommends "$@"; }; } >&2
+    else
+        say "missing on this system: $*"
+        say "install it and run make again. On Debian or Ubuntu:  sudo $command"
+        exit 3
+    fi
+}
+
+new_enough() { "$1" -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11; do
+        if command -v "$candidate" >/dev/null && new_enough "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    say "Python 3.11 or newer is needed; found: $(python3 --version 2>&1 || echo none). Set PYTHON=/path/to/python3 if it is elsewhere."
+    exit 3
+}
+
+check_git() {
+    command -v git >/dev/null || need_packages git
+    # merge-tree --write-tree, with which changesets are built in the object store, came with git 2.38
+    if [ "$(printf '%s\n2.38\n' "$(git --version | awk '{print $3}')" | sort -V | head -n 1)" != 2.38 ]; then
+        say "git 2.38 or newer is needed; found $(git --version)"
+        exit 3
+    fi
+}
+
+make_venv() {
+    [ -x "$venv/bin/python" ] && new_enough "$venv/bin/python" && return
+    rm -rf "$venv"
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        need_packages "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+    fi
+    say "making $venv with $python"
+    "$python" -m venv "$venv"
+}
+
+install() {
+    local stamp="$venv/.installed-$1" wanted
+    wanted=$(cksum <pyproject.toml)
+    if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
+        say "installing $2 (first time: about a minute)"
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e "$2"
+        printf '%s' "$wanted" >"$stamp"
+    fi
+}
+
+check_git
+python=$(find_python)
+make_venv
+case $kind in
+    run) [ -f "$venv/.installed-dev" ] || install run . ;;
+    dev) install dev '.[dev]' ;;
+    *)   say "unknown kind '$kind': run or dev"; exit 2 ;;
+esac

@@ -1,0 +1,86 @@
+"""One agent's go at one subject: a task, the plan, a review, a merge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Spend
+from blueflame.model.task import Foundation
+from blueflame.model.verdict import Violation
+
+PLANNER, WORKER, VALIDATOR, MERGER = "planner", "worker", "validator", "merger"
+PLAN_SUBJECT = "plan"
+
+
+class Ending(StrEnum):
+    """How an attempt ended, decided by exit code, commits and checks; never by what the agent says."""
+
+    PASSED = "passed"
+    FAILED = "failed"  # non-zero exit
+    CRASHED = "crashed"  # killed by a signal nobody of us sent
+    TIMEOUT = "timeout"
+    STALLED = "stalled"
+    BUDGET = "budget"
+    NO_COMMITS = "no_commits"  # exit 0, but nothing to show for it
+    BAD_OUTPUT = "bad_output"  # the structured output is missing or breaks its schema
+    POSTCHECK = "postcheck"  # the result breaks the policy
+    SETUP = "setup"  # the worktree could not be made ready
+    CANCELLED = "cancelled"  # a person or a stop ended it
+    LOST = "lost"  # its warden vanished without a record
+
+
+BLAMELESS = frozenset({Ending.CANCELLED, Ending.LOST})
+"""Endings that say nothing about the work: the task is tried again and no retry is counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What was intended, journalled before anything is started."""
+
+    id: str
+    session: str
+    subject: str
+    role: str
+    n: int
+    agent_id: str
+    cycle: int = 0
+    branch: str | None = None
+    built_on: tuple[Foundation, ...] = ()
+    model: str = ""
+    runtime: str = "scripted"
+    budget: Budget = UNLIMITED
+    timeout: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What became of it."""
+
+    ending: Ending
+    exit_code: int | None = None
+    notes: str = ""
+    base: str | None = None
+    tip: str | None = None
+    commits: int = 0
+    violations: tuple[Violation, ...] = ()
+    output: Mapping[str, Any] | None = None
+    spend: Spend = NOTHING
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRecord:
+    attempt: Attempt
+    intended_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    ended: Ended | None = None
+    cancel_reason: str = ""
+    worktree: str | None = None
+
+    @property
+    def live(self) -> bool:
+        return self.ended is None

@@ -1,0 +1,309 @@
+"""What happened. The journal is a list of these; every other view is made from it.
+
+Names are facts in the past tense. An event holds what is needed to apply it and nothing that can be derived.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from blueflame.model.attempt import Attempt, Ended
+from blueflame.model.changeset import Build, Changeset
+from blueflame.model.gate import Answer, Gate
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.task import Cause, HistoryEntry, Result, Task
+from blueflame.model.verdict import Check, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpened:
+    session: str
+    request: str
+    project: str
+    base_branch: str
+    base_sha: str
+    workflow: Workflow
+    limits: Limits
+    config_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorStarted:
+    """A process took the session up: the first time, or after a stop or a crash."""
+
+    pid: int
+    host: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequested:
+    reason: str
+    now: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorStopped:
+    """Put down in good order; the session can be resumed."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanProposed:
+    round: int
+    tasks: tuple[Task, ...]
+    origin: str  # planner | file | edit
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFailed:
+    """The planner gave nothing that can be read as a plan."""
+
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanApproved:
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplanRequested:
+    notes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleStarted:
+    cycle: int
+    base_sha: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveStarted:
+    cycle: int
+    stage: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProceedRequested:
+    """A person said: go on with what is done."""
+
+    by: str
+    kill: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigDrifted:
+    """The configuration on disk is no longer the one the session runs with."""
+
+    digest: str
+    changes: tuple[str, ...]
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigAdopted:
+    digest: str
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigKept:
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRaised:
+    limit: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetWarned:
+    used: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMoved:
+    task: str
+    cause: Cause
+    reason: str = ""
+    result: Result | None = None
+    history: HistoryEntry | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEdited:
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptIntended:
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStarted:
+    attempt: str
+    base: str | None
+    worktree: str | None
+    warden_pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptCancelled:
+    """The wish that it end; AttemptEnded says that it did."""
+
+    attempt: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnded:
+    attempt: str
+    ended: Ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """The diagnostics ran on a task's pinned commit."""
+
+    task: str
+    sha: str
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictGiven:
+    task: str
+    sha: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesetsFormed:
+    changesets: tuple[Changeset, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesetBuilt:
+    changeset: str
+    build: Build
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesetEvicted:
+    """It cannot land as it is: a conflict, or checks that are red on the combined tree."""
+
+    changeset: str
+    reason: str
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesetJudged:
+    changeset: str
+    choice: str  # approve | reject | skip | defer
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseMoved:
+    """Somebody else moved the base branch between building and landing: build again."""
+
+    changeset: str
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    changeset: str
+    before: str
+    after: str
+    checkout: str = ""  # what became of the person's checkout of the base branch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOpened:
+    gate: Gate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateAnswered:
+    gate: str
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRan:
+    hook: str
+    key: str
+    exit_code: int
+    output: str = ""
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleEnded:
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnded:
+    outcome: str  # completed | stopped | plan_rejected | max_cycles | planning_failed | abandoned
+    reason: str = ""
+
+
+Event: TypeAlias = (
+    SessionOpened
+    | OrchestratorStarted
+    | StopRequested
+    | OrchestratorStopped
+    | PlanProposed
+    | PlanFailed
+    | PlanApproved
+    | ReplanRequested
+    | CycleStarted
+    | WaveStarted
+    | ProceedRequested
+    | ConfigDrifted
+    | ConfigAdopted
+    | ConfigKept
+    | BudgetRaised
+    | BudgetWarned
+    | TaskMoved
+    | TaskEdited
+    | AttemptIntended
+    | AttemptStarted
+    | AttemptCancelled
+    | AttemptEnded
+    | Checked
+    | VerdictGiven
+    | ChangesetsFormed
+    | ChangesetBuilt
+    | ChangesetEvicted
+    | ChangesetJudged
+    | BaseMoved
+    | Landed
+    | GateOpened
+    | GateAnswered
+    | HookRan
+    | CycleEnded
+    | SessionEnded
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event as the journal holds it."""
+
+    seq: int
+    at: float
+    event: Event

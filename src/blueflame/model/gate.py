@@ -1,0 +1,98 @@
+"""A gate: a durable question to a person, with options and a safe default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class GateKind(StrEnum):
+    PLAN = "plan"  # approve, edit, re-plan or quit
+    CHANGESET = "changeset"  # approve, reject, skip
+    SESSION = "session"  # continue, re-plan or stop
+    VALIDATION = "validation"  # a verdict said fail: requeue, edit, drop
+    VALIDATOR = "validator"  # the validator itself failed: accept after own review, retry, skip
+    BUDGET = "budget"  # the session's limit is reached: raise or stop
+    DRIFT = "drift"  # the configuration changed under way: use the new one, keep the old one, stop
+    RESUME = "resume"  # an unfinished session was found: resume or fresh
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    name: str
+    label: str
+    needs_note: bool = False
+
+    @property
+    def key(self) -> str:
+        return self.name[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    id: str
+    kind: GateKind
+    subject: str  # a task id, a changeset id, the session: what the question is about
+    title: str
+    options: tuple[Option, ...]
+    default: str  # the safe answer, never taken without a person or a decisions file
+    group: str = ""  # cohesion group, when the subject belongs to one
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+    def option(self, name: str) -> Option | None:
+        return next((option for option in self.options if option.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    choice: str
+    note: str = ""
+    payload: Mapping[str, Any] = field(default_factory=dict)  # edited tasks, a raised limit
+    by: str = "terminal"
+
+
+OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
+    GateKind.PLAN: (
+        Option("approve", "start the work"),
+        Option("edit", "change the plan in your editor"),
+        Option("replan", "ask the planner again, with your notes", needs_note=True),
+        Option("quit", "end the session, nothing has been touched"),
+    ),
+    GateKind.CHANGESET: (
+        Option("approve", "land it on the base branch"),
+        Option("reject", "send its tasks back with your reason", needs_note=True),
+        Option("skip", "keep it for the next cycle"),
+    ),
+    GateKind.SESSION: (
+        Option("continue", "start the next cycle"),
+        Option("replan", "plan the rest anew", needs_note=True),
+        Option("stop", "end the session here"),
+    ),
+    GateKind.VALIDATION: (
+        Option("requeue", "send it back with the reviewer's notes"),
+        Option("edit", "change the task, then send it back"),
+        Option("drop", "take the task out of this session"),
+    ),
+    GateKind.VALIDATOR: (
+        Option("accept", "you have reviewed it yourself: it passes"),
+        Option("retry", "have the task done again"),
+        Option("skip", "fail the task"),
+    ),
+    GateKind.BUDGET: (
+        Option("raise", "raise the limit and go on", needs_note=True),
+        Option("stop", "stop here; the session can be resumed"),
+    ),
+    GateKind.DRIFT: (
+        Option("use", "go on with the changed configuration"),
+        Option("keep", "go on with the configuration the session began with"),
+        Option("stop", "stop here; the session can be resumed"),
+    ),
+    GateKind.RESUME: (
+        Option("resume", "go on with the unfinished session"),
+        Option("fresh", "end it and start a new session"),
+        Option("quit", "do nothing"),
+    ),
+}
+"""Every question there is. Keys are the first letters, so they must differ within a gate."""

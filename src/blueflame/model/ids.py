@@ -1,0 +1,58 @@
+"""How things are named. Every name that becomes a path or a branch is checked here, so none can climb out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from datetime import UTC, datetime
+from hashlib import sha256
+
+TASK_ID = re.compile(r"task-\d{1,9}")
+SESSION_ID = re.compile(r"ses-\d{8}-\d{6}(-\d+)?")
+ROLE_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def is_task_id(text: str) -> bool:
+    return TASK_ID.fullmatch(text) is not None
+
+
+def is_session_id(text: str) -> bool:
+    return SESSION_ID.fullmatch(text) is not None
+
+
+def session_id(now: float, taken: Container[str]) -> str:
+    """ses-YYYYMMDD-HHMMSS in UTC; a suffix keeps two sessions of one second apart."""
+    stem = datetime.fromtimestamp(now, UTC).strftime("ses-%Y%m%d-%H%M%S")
+    name, n = stem, 1
+    while name in taken:
+        n += 1
+        name = f"{stem}-{n}"
+    return name
+
+
+def attempt_id(session: str, subject: str, role: str, n: int) -> str:
+    """One go of one role at one subject: the key under which an attempt is started at most once."""
+    return f"{session}.{subject}.{role}.{n}"
+
+
+def agent_id(role: str, attempt: str) -> str:
+    """<role>-<8 hex>, derived from the attempt: the same attempt has the same agent after a crash."""
+    return f"{role}-{sha256(attempt.encode()).hexdigest()[:8]}"
+
+
+def branch_name(session: str, subject: str, n: int) -> str:
+    return f"blueflame/{session}/{subject}/{n}"
+
+
+def attempt_ref(session: str, subject: str, n: int) -> str:
+    """Where an attempt's commits are kept in our repository until a person cleans them up."""
+    return f"refs/blueflame/attempts/{session}/{subject}/{n}"
+
+
+def base_ref(session: str, subject: str, n: int) -> str:
+    """Holds the commit an attempt started from, so that no garbage collection takes it away."""
+    return f"refs/blueflame/bases/{session}/{subject}/{n}"
+
+
+def changeset_ref(session: str, changeset: str) -> str:
+    return f"refs/blueflame/changesets/{session}/{changeset}"

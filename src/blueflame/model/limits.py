@@ -1,0 +1,63 @@
+"""What bounds a session's decisions, compiled from the settings and journalled with the session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from blueflame.model.spend import UNLIMITED, Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow:
+    """Stages as data. With a barrier every task waits at the end of a stage; without it each moves on as soon as it may."""
+
+    name: str = "waves"
+    stages: tuple[str, ...] = ("plan", "work", "validate", "merge")
+    barrier: bool = True
+
+    def has(self, stage: str) -> bool:
+        return stage in self.stages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    workers: int = 4
+    validators: int = 2
+    max_retries: int = 2
+    validator_retries: int = 1
+    max_cycles: int = 5
+    max_replans: int = 3
+    max_history: int = 10
+    session_budget: Budget = UNLIMITED
+    role_budgets: Mapping[str, Budget] = field(default_factory=dict)
+    warn_threshold: float = 0.8
+    role_timeouts: Mapping[str, float] = field(default_factory=dict)
+    role_models: Mapping[str, str] = field(default_factory=dict)
+    role_runtimes: Mapping[str, str] = field(default_factory=dict)
+    group_validator_models: Mapping[str, str] = field(default_factory=dict)
+    on_validation_failed: str = "ask"  # ask | requeue | drop
+    hooks: tuple[str, ...] = ()  # the user hooks that are configured
+    checks: tuple[str, ...] = ()  # the diagnostic commands
+    allowed_paths: tuple[str, ...] = ()
+    blocked_paths: tuple[str, ...] = ()
+
+    def budget(self, role: str) -> Budget:
+        return self.role_budgets.get(role, UNLIMITED)
+
+    def timeout(self, role: str) -> float:
+        return self.role_timeouts.get(role, 300.0)
+
+    def model(self, role: str) -> str:
+        return self.role_models.get(role, "")
+
+    def runtime(self, role: str) -> str:
+        return self.role_runtimes.get(role, "scripted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What the machine can bear now; the configured concurrency is the other bound."""
+
+    agents: int
+    reason: str = ""

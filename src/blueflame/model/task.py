@@ -1,0 +1,119 @@
+"""A task: what the plan asks for (Task), and how it stands (TaskRecord)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+DEFAULT_GROUP = "main"
+
+
+class TaskState(StrEnum):
+    PENDING = "pending"  # waits for dependencies, locks or a slot
+    CLAIMED = "claimed"  # an attempt is under way
+    DONE = "done"  # an attempt ended well and its result passed the postcheck
+    VALIDATED = "validated"  # checks and reviewer passed it: it may be put into a changeset
+    MERGED = "merged"  # landed on the base branch
+    FAILED = "failed"  # retries are used up
+    BLOCKED = "blocked"  # a dependency failed or was dropped
+    REQUEUED = "requeued"  # sent back with notes; starts again with the next cycle
+    DEFERRED = "deferred"  # verified work that waits: skipped, or its foundation was rejected
+    DROPPED = "dropped"  # a person took it out of the session
+
+
+class Cause(StrEnum):
+    """Why a task moves; `rules/lifecycle.MOVES` says from where to where."""
+
+    CLAIM = "claim"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    RELEASE = "release"  # unclaimed without blame: spawn failed, cancelled, lost
+    RETRY = "retry"
+    VALIDATE = "validate"
+    LAND = "land"
+    REQUEUE = "requeue"
+    DEFER = "defer"
+    PRESENT = "present"
+    BLOCK = "block"
+    UNBLOCK = "unblock"
+    RENEW = "renew"  # a new cycle takes requeued tasks up again
+    DROP = "drop"
+
+
+VERIFIED = frozenset({TaskState.DONE, TaskState.VALIDATED, TaskState.DEFERRED, TaskState.MERGED})
+"""A dependency in one of these has a commit that passed the postcheck: work can start from it."""
+
+FINISHED = frozenset({TaskState.MERGED, TaskState.DROPPED})
+"""Nothing is left to do for a task in one of these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What the plan asks for. Never changes; an edit makes a new one."""
+
+    id: str
+    title: str
+    description: str
+    priority: int = 3
+    cohesion_group: str = DEFAULT_GROUP
+    dependencies: tuple[str, ...] = ()
+    file_locks: tuple[str, ...] = ()
+    validator_model: str | None = None
+    estimate_minutes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """Another task's commit that a result was built on."""
+
+    task: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The pinned outcome of a task: what was checked is what is validated is what lands."""
+
+    sha: str
+    base: str
+    built_on: tuple[Foundation, ...] = ()
+    attempt: str = ""
+
+
+class Outcome(StrEnum):
+    FAILED = "failed"
+    REJECTED = "rejected"
+    VALIDATION_FAILED = "validation_failed"
+    CONFLICT = "conflict"
+    STALE = "stale"  # its foundation was redone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    attempt: int
+    agent_id: str
+    at: float
+    result: Outcome
+    notes: str = ""
+    rejection_reason: str = ""
+    cost_usd: float = 0.0
+    tokens_used: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRecord:
+    """How a task stands. Replaced, never changed, as events are applied."""
+
+    task: Task
+    state: TaskState = TaskState.PENDING
+    attempts: int = 0
+    retries: int = 0
+    validator_retries: int = 0
+    result: Result | None = None
+    history: tuple[HistoryEntry, ...] = ()
+    reason: str = ""
+    agent_id: str | None = None
+    branch: str | None = None
+    worktree: str | None = None
+    verdict: str | None = None
+    verdict_notes: str = ""

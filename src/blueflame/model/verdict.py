@@ -1,0 +1,52 @@
+"""One type for every judgement of a result: validator, build check, review, qa."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    PASS = "pass"  # noqa: S105
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    status: Status
+    notes: str
+    issues: tuple[str, ...] = ()
+    confidence: float | None = None
+    by: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.status is Status.PASS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One mechanical test of a result: a command's exit code counts, its words do not."""
+
+    name: str
+    exit_code: int
+    seconds: float
+    output: str = ""
+    output_sha256: str = ""
+    timed_out: bool = False
+
+    @property
+    def passed(self) -> bool:
+        return self.exit_code == 0 and not self.timed_out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A rule of the postcheck that a result breaks."""
+
+    rule: str
+    path: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.path}" + (f" ({self.detail})" if self.detail else "")
