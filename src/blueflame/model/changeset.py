@@ -1,4 +1,4 @@
-"""Verified attempts that land together: one per cohesion group, joined where groups depend on each other in a circle."""
+"""Verified attempts that land together: one per cohesion group, joined where groups depend on each other in a ring."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class ScriptError(_ListedProblems):
     pass
 
 
-class Refused(BlueFlameError):  # noqa: N818  a refusal is an answer, not an accident
+class Refused(BlueFlameError):
     exit_code = 3
 
 
@@ -69,9 +69,9 @@ class JournalError(WorldError):
     pass
 
 
-class NoAnswer(BlueFlameError):  # noqa: N818
+class NoAnswer(BlueFlameError):
     exit_code = 7
 
 
-class IllegalMove(BlueFlameError):  # noqa: N818
+class IllegalMove(BlueFlameError):
     exit_code = 70

@@ -10,7 +10,7 @@ from blueflame.model.spend import UNLIMITED, Budget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """Stages as data. With a barrier every task waits at the end of a stage; without it each moves on as soon as it may."""
+    """Stages as data. With a barrier every task waits at the end of a stage; without it each moves on when it may."""
 
     name: str = "waves"
     stages: tuple[str, ...] = ("plan", "work", "validate", "merge")

@@ -1,0 +1,1 @@
+"""The machinery between decisions and the world: attempts, landing, gates, recovery."""

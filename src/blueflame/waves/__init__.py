@@ -1,0 +1,1 @@
+"""The story: what each wave does, and the conductor that tells it."""
