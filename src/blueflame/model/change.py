@@ -1,0 +1,40 @@
+"""What a result changed, as git's object store says it: file by file and commit by commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One entry of the comparison of two commits."""
+
+    status: str  # A added, M modified, D deleted, R renamed, T type changed
+    path: str  # the name in the result; of a deletion, the name that went
+    old_path: str | None = None  # the name in the base, when it was another
+    mode: str = "100644"  # in the result; 000000 when deleted
+    added: int = 0
+    deleted: int = 0
+    binary: bool = False
+    symlink: bool = False  # in the result
+    submodule: bool = False  # in the result
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Both names of a rename: moving a file away changes the place it came from too."""
+        if self.old_path is None or self.old_path == self.path:
+            return (self.path,)
+        return (self.old_path, self.path)
+
+    @property
+    def created(self) -> bool:
+        """Its name is new in the result."""
+        return self.status in {"A", "R"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    sha: str
+    author: str
+    subject: str
+    message: str  # the whole message, subject included
