@@ -1,0 +1,316 @@
+"""The one door to other programs: every wait has an end, and nothing outlives the call that started it.
+
+Only `start_detached` leaves something running, on purpose and in a session of its own: a warden outlives us.
+What a child does to leave its process group and its parent (a double fork with setsid) is out of reach here; agents,
+who might do that, run under a warden that is their subreaper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from blueflame.model.errors import ProcessFailed
+from blueflame.tools.liveness import ProcessIdentity, Standing, descendants, identity, standing, until_gone
+
+__all__ = [
+    "Done",
+    "Finished",
+    "ProcessIdentity",
+    "Standing",
+    "hand_over",
+    "identity",
+    "run",
+    "run_bytes",
+    "run_capped",
+    "run_logged",
+    "standing",
+    "start_detached",
+    "tail",
+    "until_gone",
+]
+
+GRACE = 5.0  # seconds between asking a group to end and making it
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class DoneBytes(NamedTuple):
+    code: int
+    out: bytes
+    err: bytes
+
+
+class Capped(NamedTuple):
+    """The first bytes of what a program said; `truncated` tells that it was stopped because there was more."""
+
+    code: int
+    out: bytes
+    err: bytes
+    truncated: bool
+
+
+class Finished(NamedTuple):
+    code: int
+    seconds: float
+    timed_out: bool
+
+
+def run(
+    *argv: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdin: str | bytes | None = None,
+    timeout: float | None = 60,
+) -> Done:
+    """Run to the end or to the timeout. Bytes that are not UTF-8 survive as surrogates; line ends are left alone."""
+    done = run_bytes(*argv, cwd=cwd, env=env, stdin=stdin, timeout=timeout)
+    return Done(done.code, _text(done.out), _text(done.err))
+
+
+def run_bytes(
+    *argv: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdin: str | bytes | None = None,
+    timeout: float | None = 60,
+) -> DoneBytes:
+    fed = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
+    source = subprocess.DEVNULL if fed is None else subprocess.PIPE
+    with (
+        _start(argv, cwd=cwd, env=env, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child,
+        _killed_on_the_way_out(child),
+    ):
+        try:
+            out, err = child.communicate(fed, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise _took_too_long(argv, cwd, timeout) from None
+    return DoneBytes(child.returncode, out, err)
+
+
+def run_capped(
+    *argv: str, cwd: Path, max_bytes: int, env: Mapping[str, str] | None = None, timeout: float = 60
+) -> Capped:
+    """For output of unknown size: reads at most `max_bytes`, then stops the program."""
+    with (
+        tempfile.TemporaryFile() as err,
+        _start(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err) as child,
+        _killed_on_the_way_out(child),
+        _alarm(child, timeout) as rang,
+    ):
+        assert child.stdout is not None
+        out = child.stdout.read(max_bytes + 1)
+        if truncated := len(out) > max_bytes:
+            _kill_group(child.pid, signal.SIGKILL)
+        child.wait()
+        if rang.is_set():
+            raise _took_too_long(argv, cwd, timeout)
+        err.seek(0)
+        return Capped(child.returncode, out[:max_bytes], err.read(), truncated)
+
+
+async def run_logged(
+    command: str | Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    log: Path,
+    timeout: float | None,
+    stdin: bytes = b"",
+    grace: float = GRACE,
+) -> Finished:
+    """A long command of the person (a string is theirs, for the shell); its output is appended to `log` as it comes.
+
+    Output and input go through files, so neither a survivor that keeps a pipe open nor a reader that never reads
+    can block us. When the command ends, in whatever way, what is left of its process group is killed.
+    """
+    argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as source, _opened_log(log) as sink:
+        source.write(stdin)
+        source.seek(0)
+        child = _start(argv, cwd=cwd, env=env, stdin=source, stdout=sink, stderr=subprocess.STDOUT)
+        timed_out = await _until_ended(child, timeout=timeout, grace=grace)
+    return Finished(child.returncode, time.monotonic() - began, timed_out)
+
+
+def tail(path: Path, max_bytes: int) -> str:
+    """The end of a log that may be huge, missing, or still being written."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - max_bytes))
+            data = file.read(max_bytes)
+    except FileNotFoundError:
+        return ""
+    if size > max_bytes:  # the cut may go through a character: drop the rest of it
+        data = data[:4].lstrip(bytes(range(0x80, 0xC0))) + data[4:]
+    return data.decode("utf-8", "replace")
+
+
+def start_detached(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, log: Path) -> int:
+    """Start something that outlives us: a session of its own, no input, output to `log`. Returns its pid."""
+    _reap_detached()
+    with _opened_log(log) as sink:
+        child = _start(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
+    _DETACHED[child.pid] = child
+    return child.pid
+
+
+def hand_over(argv: Sequence[str], cwd: Path) -> int:
+    """Give our terminal to an editor or a pager until it ends; Ctrl-C meanwhile is for it and not for us."""
+    with _start(argv, cwd=cwd, env=None, new_session=False) as child, _deaf_to_interrupts():
+        return child.wait()
+
+
+_DETACHED: dict[int, subprocess.Popen[bytes]] = {}
+
+
+def _reap_detached() -> None:
+    """A child that ended stays a zombie until its parent asks; nobody else would ask for the detached ones."""
+    for pid, child in list(_DETACHED.items()):
+        if child.poll() is not None:
+            del _DETACHED[pid]
+
+
+def _start(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None,
+    stdin: int | IO[bytes] | None = None,
+    stdout: int | IO[bytes] | None = None,
+    stderr: int | IO[bytes] | None = None,
+    new_session: bool = True,
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=new_session
+        )
+    except FileNotFoundError as e:
+        if not cwd.is_dir():
+            raise ProcessFailed(f"cannot run {argv[0]}: the folder {cwd} does not exist") from e
+        raise ProcessFailed(f"cannot run {argv[0]}: no such program on PATH; install it or correct its name") from e
+    except OSError as e:
+        raise ProcessFailed(f"cannot run {argv[0]} in {cwd}: {e.strerror}") from e
+    except ValueError as e:  # a NUL byte in an argument
+        raise ProcessFailed(f"cannot run {argv[0]!r} in {cwd}: {e}") from e
+
+
+@contextmanager
+def _killed_on_the_way_out(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        _kill_group(child.pid, signal.SIGKILL)
+        raise
+
+
+@contextmanager
+def _alarm(child: subprocess.Popen[bytes], seconds: float) -> Iterator[threading.Event]:
+    rang = threading.Event()
+
+    def ring() -> None:
+        rang.set()
+        _kill_group(child.pid, signal.SIGKILL)
+
+    timer = threading.Timer(seconds, ring)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield rang
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+async def _until_ended(child: subprocess.Popen[bytes], *, timeout: float | None, grace: float) -> bool:
+    """Wait for the end, bring it about at the timeout or when cancelled; tells whether the time was up."""
+    timed_out = False
+    try:
+        try:
+            async with asyncio.timeout(timeout):
+                await _until_zombie(child)
+        except TimeoutError:
+            timed_out = True
+            await _ask_to_end(child, grace)
+        except asyncio.CancelledError:
+            await _ask_to_end(child, grace)
+            raise
+    finally:
+        # The leader is not reaped yet, so its id still names this group and no other.
+        for pid in descendants(child.pid):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        _kill_group(child.pid, signal.SIGKILL)
+        child.wait()
+    return timed_out
+
+
+async def _until_zombie(child: subprocess.Popen[bytes]) -> None:
+    started = identity(child.pid)
+    if started is not None:
+        await until_gone(started.pid, started.start_time)
+
+
+async def _ask_to_end(child: subprocess.Popen[bytes], grace: float) -> None:
+    _kill_group(child.pid, signal.SIGTERM)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(grace):
+            await _until_zombie(child)
+
+
+def _kill_group(pgid: int, how: signal.Signals) -> None:
+    # PermissionError: macOS says so of a group that has only zombies left
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pgid, how)
+
+
+@contextmanager
+def _opened_log(log: Path) -> Iterator[IO[bytes]]:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        sink = log.open("ab")
+    except OSError as e:
+        raise ProcessFailed(f"cannot write the log {log}: {e.strerror}; free space or mend its permissions") from e
+    with sink:
+        yield sink
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ignored only after the child has started: an ignored signal is inherited, and the child must hear it.
+
+    Ignored, not handled: a handler would still wake an asyncio loop, which then runs its own.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _took_too_long(argv: Sequence[str], cwd: Path, timeout: float | None) -> ProcessFailed:
+    return ProcessFailed(f"{shlex.join(argv)} in {cwd}: not finished after {timeout} seconds, so it was killed")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
