@@ -1,0 +1,68 @@
+"""Events as text and back. What cannot be read back whole is an error, never a guess.
+
+The body is written by `json`, not by pydantic: file names and agents' output may hold lone surrogates and limits may be
+infinite, and pydantic's own JSON loses both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from blueflame.model.errors import JournalError
+from blueflame.model.event import Event
+
+EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
+"""The name under which the journal keeps each event. A class that is renamed needs a migration."""
+
+
+def encode(event: Event) -> tuple[str, str]:
+    kind = type(event).__name__
+    try:
+        return kind, json.dumps(_adapter(kind).dump_python(event), separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise JournalError(f"{kind} cannot be put into the journal: {error}; nothing was written") from error
+
+
+def decode(kind: str, body: str) -> Event:
+    """Fields that are missing take their defaults, so that old journals fold; fields we do not know are refused."""
+    adapter = _adapter(kind)
+    try:
+        return adapter.validate_python(json.loads(body), extra="forbid")
+    except ValidationError as error:
+        raise _does_not_fit(kind, _problems(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise _does_not_fit(kind, str(error)) from error
+
+
+@cache
+def _adapter(kind: str) -> TypeAdapter[Event]:
+    try:
+        return TypeAdapter(EVENTS[kind])
+    except KeyError:
+        raise JournalError(
+            f"the journal holds an event {kind!r} that this Blue Flame does not know; "
+            "it may have been written by a newer version: use that version. Nothing was changed"
+        ) from None
+
+
+def _does_not_fit(kind: str, why: str) -> JournalError:
+    return JournalError(
+        f"an event {kind} in the journal cannot be read: {why}; "
+        "it may have been written by a newer version, or damaged. Nothing was changed"
+    )
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(_problem(detail) for detail in error.errors(include_url=False)[:3])
+
+
+def _problem(detail: Mapping[str, Any]) -> str:
+    place = ".".join(str(part) for part in detail["loc"]) or "the event"
+    if detail["type"] == "unexpected_keyword_argument":
+        return f"{place} is not a field we know"
+    return f"{place}: {detail['msg']}"
