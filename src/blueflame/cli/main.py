@@ -1,0 +1,92 @@
+"""The command line: one entry point and one error boundary."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from blueflame import __version__
+from blueflame.cli.plain import clean
+from blueflame.cli.verbs import CONTEXT, LazyVerbs
+from blueflame.model.errors import BlueFlameError
+from blueflame.model.exits import Exit
+
+# typer carried click beside it in older releases and inside it in newer ones; the name is the same in both
+BadCommandLine: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+app = typer.Typer(
+    cls=LazyVerbs,
+    name="blueflame",
+    help="A deterministic foreman for teams of AI coding agents.",
+    epilog="'blueflame VERB --help' says more about a verb.",
+    context_settings=CONTEXT,
+    rich_markup_mode=None,  # rich's help costs 150 ms before the first word
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"blueflame {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def blueflame(
+    version: bool = typer.Option(
+        False, "--version", "-V", help="Show the version and exit.", callback=_show_version, is_eager=True
+    ),
+) -> None:
+    """A deterministic foreman for teams of AI coding agents."""
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line inside the boundary; gives its exit code."""
+    try:
+        result = typer.main.get_command(app).main(
+            args=list(argv) or ["--help"], prog_name="blueflame", standalone_mode=False
+        )
+    except BlueFlameError as error:
+        if error.exit_code == Exit.INTERNAL:
+            return _our_bug(error, argv)
+        _say(str(error))
+        return error.exit_code
+    except BadCommandLine as error:
+        return _bad_command_line(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return Exit.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the one boundary: whatever is left is a bug of ours
+        return _our_bug(error, argv)
+    return result if isinstance(result, int) else Exit.OK
+
+
+def main() -> NoReturn:
+    sys.exit(run(sys.argv[1:]))
+
+
+def _say(message: str) -> None:
+    typer.echo(f"blueflame: {clean(message)}", err=True)
+
+
+def _bad_command_line(error: Exception) -> int:
+    """Click's own errors, in our voice: what is wrong, and where to read how it is right."""
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context else "blueflame"
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    _say(f"{message.rstrip('.')}\n  '{where} --help' lists what is possible.")
+    return Exit.USAGE
+
+
+def _our_bug(error: Exception, argv: Sequence[str]) -> int:
+    from blueflame.tools.crashes import write_crash
+
+    log = write_crash(error, argv, start=Path.cwd())
+    _say(f"a bug in Blue Flame: {type(error).__name__}: {error}")
+    typer.echo(
+        f"  The details are in {log}; please report them." if log else "  No crash log could be written.", err=True
+    )
+    return Exit.INTERNAL
