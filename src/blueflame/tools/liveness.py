@@ -67,12 +67,13 @@ async def until_gone(pid: int, start_time: float) -> None:
     await (_poll_until_gone(known) if handle is None else _watch_until_gone(known, handle))
 
 
-def descendants(pid: int) -> tuple[int, ...]:
-    """Children and their children, deepest last; those who left by a double fork are not among them."""
+def descendants(pid: int) -> tuple[ProcessIdentity, ...]:
+    """Children and their children; those who left by a double fork are not among them."""
     import psutil
 
     with suppress(psutil.Error):
-        return tuple(child.pid for child in psutil.Process(pid).children(recursive=True))
+        found = [identity(child.pid) for child in psutil.Process(pid).children(recursive=True)]
+        return tuple(member for member in found if member is not None)
     return ()
 
 

@@ -253,9 +253,6 @@ async def _until_ended(child: subprocess.Popen[bytes], *, timeout: float | None,
             raise
     finally:
         # The leader is not reaped yet, so its id still names this group and no other.
-        for pid in descendants(child.pid):
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
         _kill_group(child.pid, signal.SIGKILL)
         child.wait()
     return timed_out
@@ -268,10 +265,22 @@ async def _until_zombie(child: subprocess.Popen[bytes]) -> None:
 
 
 async def _ask_to_end(child: subprocess.Popen[bytes], grace: float) -> None:
+    # Taken while the chain of parents is whole: those who left the group by setsid are found only through it.
+    family = descendants(child.pid)
     _kill_group(child.pid, signal.SIGTERM)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(grace):
-            await _until_zombie(child)
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await _until_zombie(child)
+    finally:
+        for member in family:
+            _kill(member)
+
+
+def _kill(known: ProcessIdentity) -> None:
+    if standing(known) is Standing.ALIVE:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(known.pid, signal.SIGKILL)
 
 
 def _kill_group(pgid: int, how: signal.Signals) -> None:

@@ -1,0 +1,101 @@
+"""Whole files or none: what we write is complete and on the disk, or the old file is still there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from blueflame.model.errors import WorldError
+
+ADVICE = {
+    errno.ENOSPC: "free some disk space and try again",
+    errno.EDQUOT: "your disk quota is used up: free some space and try again",
+    errno.EROFS: "the file system is read-only: use another place",
+    errno.EACCES: "mend its permissions",
+    errno.EPERM: "mend its permissions",
+    errno.EISDIR: "a folder is in the way: move it elsewhere",
+    errno.ENOTDIR: "a file stands where a folder should be: move it elsewhere",
+    errno.EMFILE: "too many open files: raise `ulimit -n`",
+}
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Replace `path` in one step that survives a power cut: draft beside it, fsync, rename, fsync of the folder."""
+    data = _encoded(content)
+    draft: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=".draft")
+        draft = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), _mode_for(path))
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        draft = None
+        _sync_folder(path.parent)
+    except OSError as e:
+        raise trouble("write", path, e) from e
+    finally:
+        if draft is not None:
+            with suppress(OSError):
+                draft.unlink()
+
+
+def append_line(path: Path, line: str) -> None:
+    """One line at the end, in one write: two processes that append never mix within a line."""
+    data = _encoded(line.rstrip("\n").replace("\n", " ") + "\n")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            while data:  # a signal or a nearly full disk may cut a write short
+                data = data[os.write(handle, data) :]
+        finally:
+            os.close(handle)
+    except OSError as e:
+        raise trouble("append to", path, e) from e
+
+
+def read_text(path: Path, what: str) -> str:
+    """A file a person wrote; `what` is how to call it when it cannot be read ("the decisions file")."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as e:
+        raise WorldError(f"{what} {path} does not exist; check the path") from e
+    except OSError as e:
+        raise trouble(f"read {what}", path, e) from e
+    except UnicodeDecodeError as e:
+        raise WorldError(f"{what} {path} is not UTF-8 text (byte {e.start}); save it as UTF-8") from e
+
+
+def trouble(doing: str, path: Path, error: OSError) -> WorldError:
+    advice = ADVICE.get(error.errno or 0, "see that the place can be used, then try again")
+    return WorldError(f"cannot {doing} {path}: {error.strerror or error}; {advice}")
+
+
+def _encoded(content: str | bytes) -> bytes:
+    return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+
+
+def _mode_for(path: Path) -> int:
+    """The old file's mode; of a new one, what the umask would have given."""
+    with suppress(OSError):
+        return path.stat().st_mode & 0o777
+    return 0o644
+
+
+def _sync_folder(folder: Path) -> None:
+    """The rename itself is durable only when the folder is."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as e:
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot; nothing more can be done
+            raise
+    finally:
+        os.close(handle)
