@@ -18,6 +18,7 @@ class Change:
     binary: bool = False
     symlink: bool = False  # in the result
     submodule: bool = False  # in the result
+    link_target: str | None = None  # where a symlink points; unknown means that it is not trusted
 
     @property
     def paths(self) -> tuple[str, ...]:

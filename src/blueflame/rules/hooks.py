@@ -1,0 +1,115 @@
+"""What a person's hook is told, and what its answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from blueflame.model.attempt import Ended
+from blueflame.model.changeset import Changeset, FileChange
+from blueflame.model.task import Task, TaskRecord
+
+PAYLOAD_VERSION = 1
+
+
+class Hook(StrEnum):
+    POST_PLAN = "post_plan"  # the plan was approved, nothing has started
+    PRE_VALIDATION = "pre_validation"  # work is done, nobody has judged it: may veto
+    POST_MERGE = "post_merge"  # a changeset landed
+    ON_FAILURE = "on_failure"  # a task failed for good
+
+
+VETOING = frozenset({Hook.PRE_VALIDATION})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """What every hook is told."""
+
+    session: str
+    cycle: int
+    project: str
+    request: str
+    base_branch: str
+    base_sha: str
+
+
+def vetoes(hook: Hook, *, exit_code: int, timed_out: bool) -> bool:
+    """A hook that may veto must say yes: no answer in time is a no. The others only warn."""
+    return hook in VETOING and failed(exit_code=exit_code, timed_out=timed_out)
+
+
+def failed(*, exit_code: int, timed_out: bool) -> bool:
+    return timed_out or exit_code != 0
+
+
+def post_plan(occasion: Occasion, tasks: Sequence[Task]) -> dict[str, Any]:
+    return _payload(Hook.POST_PLAN, occasion, tasks=[_task(task) for task in tasks])
+
+
+def pre_validation(occasion: Occasion, records: Sequence[TaskRecord]) -> dict[str, Any]:
+    return _payload(Hook.PRE_VALIDATION, occasion, tasks=[_record(record) for record in records])
+
+
+def post_merge(
+    occasion: Occasion, changeset: Changeset, *, before: str, after: str, files: Sequence[FileChange] = ()
+) -> dict[str, Any]:
+    landed = {
+        "id": changeset.id,
+        "group": changeset.group,
+        "title": changeset.title,
+        "tasks": list(changeset.tasks),
+        "missing": list(changeset.missing),
+        "before": before,
+        "after": after,
+        "files": [asdict(file) for file in files],
+    }
+    return _payload(Hook.POST_MERGE, occasion, changeset=landed)
+
+
+def on_failure(occasion: Occasion, record: TaskRecord, ended: Ended | None) -> dict[str, Any]:
+    """`ended` is missing when no attempt is to blame: the reviewer or a dependency was."""
+    return _payload(Hook.ON_FAILURE, occasion, task=_record(record), attempt=None if ended is None else _ended(ended))
+
+
+def _payload(hook: Hook, occasion: Occasion, **about: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON is any
+    return {"schema_version": PAYLOAD_VERSION, "hook": hook.value, **asdict(occasion), **about}
+
+
+def _task(task: Task) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "title": task.title,
+        "description": task.description,
+        "priority": task.priority,
+        "cohesion_group": task.cohesion_group,
+        "dependencies": list(task.dependencies),
+        "file_locks": list(task.file_locks),
+    }
+
+
+def _record(record: TaskRecord) -> dict[str, Any]:
+    return {
+        **_task(record.task),
+        "state": record.state.value,
+        "reason": record.reason,
+        "attempts": record.attempts,
+        "branch": record.branch,
+        "sha": record.result.sha if record.result else None,
+        "base": record.result.base if record.result else None,
+    }
+
+
+def _ended(ended: Ended) -> dict[str, Any]:
+    return {
+        "ending": ended.ending.value,
+        "exit_code": ended.exit_code,
+        "notes": ended.notes,
+        "commits": ended.commits,
+        "violations": [asdict(violation) for violation in ended.violations],
+        "cost_usd": ended.spend.usd,
+        "tokens": ended.spend.tokens,
+        "seconds": ended.seconds,
+    }
