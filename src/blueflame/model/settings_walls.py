@@ -1,0 +1,145 @@
+"""What agents may touch, run and hand in: permissions, sandbox and validation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from blueflame.model.settings_fields import Command, Duration, Glob, Regex, Section, Text, Wrong, several
+
+COMMIT_PATTERN = r"^(feat|fix|refactor|test|docs|chore)\(task-\d+(,\s*task-\d+)*\): .+"
+"""Takes several ids, because a merge of several tasks is one commit (REQUIREMENTS B-08)."""
+
+
+class SandboxSettings(Section):
+    max_cpu_seconds: int = Field(default=600, ge=1, le=10**7)
+    """CPU time of one agent."""
+    max_memory_mb: int = Field(default=2048, ge=64, le=10**8)
+    """Memory of one agent with all its processes."""
+    max_file_size_mb: int = Field(default=50, ge=1, le=10**7)
+    """The largest file an agent may write."""
+    max_open_files: int = Field(default=1024, ge=64, le=10**6)
+    """File descriptors of one agent."""
+    allow_network: bool = False
+    """Whether agents may reach the network beyond their model. Leave it false."""
+
+
+class BashRules(Section):
+    allowed_commands: tuple[Command, ...] = several(
+        ("make", "git diff", "git status", "git log", "git add", "git commit")
+    )
+    """Commands an agent may run, by their first words."""
+    blocked_patterns: tuple[Regex, ...] = several(
+        (
+            r"rm\s+-rf",
+            r"git\s+push",
+            r"git\s+checkout\s+main",
+            r"git\s+merge",
+            r"curl|wget",
+            r"sudo",
+            r"chmod",
+            r"docker",
+            r"nc\s|netcat|ncat",
+            r"ssh|scp|sftp",
+            r"pip\s+install|npm\s+install|go\s+get",
+        )
+    )
+    """Regular expressions (Python's re, searched anywhere) that refuse a command even if it is allowed."""
+
+
+class Permissions(Section):
+    allowed_paths: tuple[Glob, ...] = several(("src/**", "tests/**", "docs/**"))
+    """Globs of what agents may write, as in .gitignore: without / they match at any depth. [] = nothing."""
+    blocked_paths: tuple[Glob, ...] = several(
+        (
+            ".env*",
+            "*.secret",
+            "*.key",
+            "blueflame.yaml",
+            ".claude/**",
+            ".blueflame/**",
+            "go.mod",
+            "go.sum",
+            "package-lock.json",
+        )
+    )
+    """Globs of what agents never touch, whatever is allowed."""
+    allowed_tools: tuple[Text, ...] = several(("Read", "Write", "Edit", "Glob", "Grep", "Bash"))
+    """Tools agents may use; any other is refused."""
+    blocked_tools: tuple[Text, ...] = several(("WebFetch", "WebSearch", "NotebookEdit", "Task"))
+    """Tools agents never use. A worker must not start agents of its own."""
+    bash_rules: BashRules = Field(default_factory=BashRules)
+    """What agents may run in a shell."""
+
+    @model_validator(mode="after")
+    def _no_tool_on_both_lists(self) -> Permissions:
+        both = [tool for tool in self.allowed_tools if tool in self.blocked_tools]
+        if both:
+            raise Wrong(f"{both[0]} is both allowed and blocked", "keep it on one of the two lists", got=both[0])
+        return self
+
+
+class CommitFormat(Section):
+    pattern: Regex = COMMIT_PATTERN
+    """What the first line of a commit message must match (Python's re)."""
+    example: Text = "feat(task-001): add JWT middleware"
+    """Shown to agents; must match the pattern."""
+
+    @model_validator(mode="after")
+    def _example_matches(self) -> CommitFormat:
+        if not re.search(self.pattern, self.example):
+            raise Wrong(
+                "does not match commit_format.pattern",
+                "write an example that the pattern accepts",
+                at=("example",),
+                got=self.example,
+            )
+        return self
+
+
+class FileNaming(Section):
+    style: Literal["snake_case", "camelCase", "PascalCase", "kebab-case"] = "snake_case"
+    """How new files are named: snake_case, camelCase, PascalCase or kebab-case."""
+    enforce_for: tuple[Glob, ...] = several()
+    """Globs of the files that this holds for; none = not enforced."""
+
+
+class RequireTests(Section):
+    enabled: bool = True
+    """Whether a change to source files needs a change to tests. Without source_patterns it has no effect."""
+    source_patterns: tuple[Glob, ...] = several()
+    """Globs of source files."""
+    test_patterns: tuple[Glob, ...] = several()
+    """Globs of test files."""
+
+
+class FileScope(Section):
+    enforce: bool = True
+    """Whether a result may only change what its task's file_locks cover."""
+
+
+class ValidatorDiagnostics(Section):
+    enabled: bool = True
+    """Whether the commands are run on every result before it is reviewed, and may be run by validators."""
+    commands: tuple[Command, ...] = several()
+    """Commands that must end with exit code 0, run one after the other in a fresh checkout."""
+    timeout: Duration = 120.0
+    """Limit for each command."""
+
+
+class Validation(Section):
+    commit_format: CommitFormat = Field(default_factory=CommitFormat)
+    """What commit messages look like."""
+    file_naming: FileNaming = Field(default_factory=FileNaming)
+    """What new files are called."""
+    require_tests: RequireTests = Field(default_factory=RequireTests)
+    """Whether source changes need tests."""
+    file_scope: FileScope = Field(default_factory=FileScope)
+    """Whether a result stays within its task's locks."""
+    validator_diagnostics: ValidatorDiagnostics = Field(default_factory=ValidatorDiagnostics)
+    """The commands whose exit codes count."""
+    validator_models: Mapping[Text, Text] = Field(default_factory=dict)
+    """Another validator model for a cohesion group: `payments: opus`."""
