@@ -93,3 +93,11 @@ def stack(*parts: RenderableType | None) -> Group:
     for part in shown:
         spaced += [part, ""]
     return Group(*spaced[:-1])
+
+
+def show(console: Console, view: RenderableType) -> None:
+    """On a terminal as it is; in a file or a pipe without trailing spaces."""
+    if console.is_terminal:
+        console.print(view)
+    else:
+        console.file.write(as_text(view, width=console.width))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from blueflame.model.errors import NoAnswer, UsageError
 from blueflame.model.event import GateAnswered, Recorded
@@ -139,7 +139,8 @@ def load_decisions(path: Path) -> Decisions:
     return Decisions(path=path, entries=entries)
 
 
-class _Entry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Entry:
     """One entry as it was found, and where."""
 
     kind: GateKind

@@ -1,0 +1,71 @@
+"""A diff in colour, page by page on a terminal and plain in a pipe."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from blueflame.cli.paint import THEME
+from blueflame.cli.plain import clean
+from blueflame.model.errors import ProcessFailed
+from blueflame.tools.process import hand_over
+
+STYLES = (
+    ("diff --git ", "head"),
+    ("index ", "quiet"),
+    ("+++ ", "head"),
+    ("--- ", "head"),
+    ("@@ ", "id"),
+    ("+", "good"),
+    ("-", "bad"),
+)
+
+
+def show_diff(diff: str) -> Text:
+    """Line by line; a carriage return and any escape in the files stay visible and do nothing."""
+    painted = Text(no_wrap=True, overflow="ignore")
+    for line in diff.split("\n"):
+        style = next((style for start, style in STYLES if line.startswith(start)), "")
+        painted.append(clean(line.replace("\r", "␍")) + "\n", style or None)
+    painted.right_crop(1)
+    return painted
+
+
+def page(view: Text, console: Console) -> None:
+    """Through the pager when somebody can leaf; whole, in the pipe, when nobody can."""
+    if not (console.is_terminal and os.isatty(0)):
+        console.print(view, soft_wrap=True)
+        return
+    with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
+        text = Path(folder) / "view"
+        text.write_text(_encoded(view, console), encoding="utf-8")
+        try:
+            hand_over([*pager(), str(text)], cwd=Path(folder))
+        except ProcessFailed:  # no less on this machine: the words matter more than the leafing
+            console.print(view, soft_wrap=True)
+
+
+def pager() -> list[str]:
+    """$PAGER, or less with colours, no leafing for what fits, and the text left on the screen."""
+    chosen = shlex.split(os.environ.get("PAGER", "")) or ["less"]
+    return [*chosen, "-RFX"] if Path(chosen[0]).name == "less" else chosen
+
+
+def _encoded(view: Text, console: Console) -> str:
+    out = StringIO()
+    colour = console.color_system
+    Console(
+        file=out,
+        force_terminal=colour is not None,
+        color_system="standard" if colour else None,
+        no_color=console.no_color,
+        theme=THEME,
+        width=console.width,
+    ).print(view, soft_wrap=True)
+    return out.getvalue()
