@@ -1,0 +1,53 @@
+"""An earlier warden died without a word: end what it left running, so that a new attempt meets nobody."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from blueflame.warden.record import read_json
+from blueflame.warden.tree import Member, orphans, send_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from blueflame.warden.bell import Bell
+
+KILL_PATIENCE = 10.0
+
+
+def end_orphans(folder: str, grace: float, bell: Bell) -> tuple[int, list[int]]:
+    """TERM, grace, KILL. Tells how many were found, and the pids of those that would not die."""
+    agent, cookie = _agent(folder), str(read_or_nothing(f"{folder}/started").get("cookie", ""))
+    spools = (f"{folder}/stdout.log", f"{folder}/stderr.log", f"{folder}/setup.log")
+
+    def left() -> list[Member]:
+        return orphans(agent=agent, cookie=cookie, spools=spools)
+
+    found = left()
+    send_all(found, signal.SIGTERM)
+    send_all(found, signal.SIGCONT)
+    began = time.monotonic()
+    alive = found
+    while alive and time.monotonic() < began + grace + KILL_PATIENCE:
+        bell.wait(0.05)  # they are not our children: nobody rings when they end
+        alive = left()
+        if time.monotonic() >= began + grace:
+            send_all(alive, signal.SIGKILL)
+    return len(found), [member.pid for member in alive]
+
+
+def _agent(folder: str) -> tuple[int, int, str]:
+    read = read_or_nothing(f"{folder}/agent.json")
+    try:
+        return int(read["pid"]), int(read["start_time"]), str(read["boot_id"])
+    except (KeyError, ValueError, TypeError):  # it died before there was an agent
+        return -1, -1, ""
+
+
+def read_or_nothing(path: str) -> dict[str, Any]:
+    try:
+        return read_json(path)
+    except (OSError, ValueError, TypeError):
+        return {}

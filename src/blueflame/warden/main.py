@@ -1,0 +1,171 @@
+"""One attempt, from its start to its recorded end. Survives whoever started it.
+
+lock the folder; ended already? good; started by a warden that died? clear up and say "lost";
+otherwise: mark the start, setup steps, agent, wait or end it, clear up, outcome.json
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+
+from blueflame.warden import record
+from blueflame.warden.bell import Bell
+from blueflame.warden.launch import GRACE, CannotStart, Step, read_launch, start
+from blueflame.warden.lost import end_orphans, read_or_nothing
+from blueflame.warden.spool import Spool
+from blueflame.warden.status import Status
+from blueflame.warden.tree import adopt_orphans, boot_id, look
+from blueflame.warden.watch import Ward, Watched, attend, cancel_wish, end_all, end_leftovers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+RECORDED = 0  # outcome.json is there
+USAGE = 64
+UNRECORDED = 74  # the folder is gone, or cannot be written: nothing is known for certain
+ANOTHER = 75  # a living warden has the folder; nothing was changed
+TAIL = 4000
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m blueflame.warden DIR", file=sys.stderr)
+        return USAGE
+    bell = Bell()
+    folder = os.path.realpath(arguments[0])
+    try:
+        return _guard(folder, bell)
+    except OSError as e:
+        print(f"warden of {folder}: {e}", file=sys.stderr)
+        return UNRECORDED
+
+
+def _guard(folder: str, bell: Bell) -> int:
+    status = Status(folder)
+    lock = record.take_lock(folder, status.card(folder.rpartition("/")[2]))
+    if lock is None:
+        return ANOTHER
+    if record.has_outcome(folder):
+        return RECORDED
+    outcome = _run(folder, bell, status)
+    return RECORDED if record.write_outcome(folder, outcome, bell) else UNRECORDED
+
+
+def _run(folder: str, bell: Bell, status: Status) -> dict[str, Any]:
+    cookie = os.urandom(16).hex()
+    began = {"pid": os.getpid(), "at": time.time(), "cookie": cookie}
+    if not record.claim_start(folder, began):
+        return _lost(folder, bell, status)
+    try:
+        launch = read_launch(folder)
+    except CannotStart as e:
+        return _outcome(folder, status, stage="setup", watched=Watched("spawn_failed", str(e)))
+    adopt_orphans()
+    record.reserve_outcome(folder)
+    ward = Ward(folder, launch, bell, Spool(folder), status)
+    return _carry_out(ward, cookie)
+
+
+def _lost(folder: str, bell: Bell, status: Status) -> dict[str, Any]:
+    try:
+        grace = read_launch(folder).grace
+    except CannotStart:
+        grace = GRACE
+    found, left = end_orphans(folder, grace, bell)
+    status.started_at = float(read_or_nothing(f"{folder}/started").get("at", status.started_at))
+    detail = f"its warden vanished; {found} of its processes were still running and were ended"
+    return _outcome(folder, status, stage="agent", watched=Watched("lost", detail, left=left))
+
+
+def _carry_out(ward: Ward, cookie: str) -> dict[str, Any]:
+    clock = time.monotonic()
+    for step in ward.launch.setup:
+        watched = _set_up(ward, step, cookie)
+        if watched is not None:
+            return _finish(ward, "setup", watched, clock, step=step.name)
+    return _finish(ward, "agent", _run_agent(ward, cookie), clock)
+
+
+def _set_up(ward: Ward, step: Step, cookie: str) -> Watched | None:
+    """None when the step went well. What it left running in the background stays: the agent may need it."""
+    ward.status.tell(ward.spool, "setup")
+    wish = cancel_wish(ward)
+    if wish is not None:
+        return Watched("cancelled", wish[0])
+    log = os.open(f"{ward.folder}/setup.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        pid = _start(ward, step.argv, cookie, "/dev/null", (log, log))
+    except CannotStart as e:
+        return Watched("setup_failed", str(e))
+    finally:
+        os.close(log)
+    watched = attend(ward, pid, timeout=step.timeout, limits_output=False)
+    if watched.reason == "timeout":
+        watched.reason, watched.detail = "setup_failed", f"setup step {step.name} took longer than {step.timeout:g} s"
+    elif watched.reason == "exited" and watched.status != 0:
+        watched.reason, watched.detail = "setup_failed", f"setup step {step.name} failed"
+    return None if watched.reason == "exited" else watched
+
+
+def _run_agent(ward: Ward, cookie: str) -> Watched:
+    wish = cancel_wish(ward)
+    if wish is not None:
+        return Watched("cancelled", wish[0])
+    try:
+        pid = _start(ward, ward.launch.argv, cookie, ward.launch.stdin, ward.spool.handles)
+    except CannotStart as e:
+        return Watched("spawn_failed", str(e))
+    ward.status.agent = pid
+    ward.spool.grew_at = time.monotonic()  # the setup's time is not the agent's silence
+    ward.status.tell(ward.spool, "working")
+    return attend(ward, pid, timeout=ward.launch.timeout, limits_output=True)
+
+
+def _start(ward: Ward, argv: list[str], cookie: str, stdin: str, output: tuple[int, int]) -> int:
+    def admit(pid: int) -> None:
+        seen = look(pid)
+        identity = {"pid": pid, "start_time": seen.start_time if seen else 0, "boot_id": boot_id()}
+        record.write_json(f"{ward.folder}/agent.json", identity)
+
+    return start(argv, ward.launch, cookie=cookie, stdin=stdin, output=output, admit=admit)
+
+
+def _finish(ward: Ward, stage: str, watched: Watched, clock: float, step: str = "") -> dict[str, Any]:
+    seconds = time.monotonic() - clock
+    if stage == "setup":
+        watched.left = watched.left or end_all(ward, None, ward.launch.grace)[1]
+    else:
+        watched.left = watched.left or end_leftovers(ward)
+    ward.spool.look()
+    ward.spool.trim(ward.launch.max_output)
+    ward.status.tell(ward.spool, "ended")
+    return _outcome(ward.folder, ward.status, stage=stage, watched=watched, step=step, seconds=seconds)
+
+
+def _outcome(
+    folder: str, status: Status, *, stage: str, watched: Watched, step: str = "", seconds: float = 0.0
+) -> dict[str, Any]:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "attempt": folder.rpartition("/")[2],
+        "stage": stage,
+        "step": step,
+        "exit_code": watched.exit_code,
+        "signal": watched.signal,
+        "reason": watched.reason,
+        "detail": watched.detail,
+        "started_at": status.started_at,
+        "ended_at": time.time(),
+        "seconds": round(seconds, 3),
+        "rusage": {"cpu": round(used.ru_utime + used.ru_stime, 3), "max_rss": _bytes(used.ru_maxrss)},
+        "setup_output": record.tail(f"{folder}/setup.log", TAIL),
+        "left_running": watched.left,
+    }
+
+
+def _bytes(max_rss: int) -> int:
+    return max_rss if sys.platform == "darwin" else max_rss * 1024

@@ -1,0 +1,60 @@
+"""How the attempt stands, for views: written when something changed, at most once a second, and never relied upon."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+
+from blueflame.warden.record import write_json
+from blueflame.warden.tree import boot_id, look
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from blueflame.warden.spool import Spool
+
+EVERY = 1.0
+
+
+class Status:
+    __slots__ = ("_told", "_told_at", "agent", "boot", "path", "start_time", "started_at", "state")
+
+    def __init__(self, folder: str) -> None:
+        me = look(os.getpid())
+        self.path = f"{folder}/status.json"
+        self.boot = boot_id()
+        self.start_time = me.start_time if me else 0
+        self.started_at = time.time()
+        self.state = "starting"  # starting | setup | working | stopping | ended
+        self.agent: int | None = None
+        self._told: tuple[object, ...] = ()
+        self._told_at = 0.0
+
+    def card(self, attempt: str) -> str:
+        """What the lock file says of its holder: `<pid> <start> <RFC3339> <note>`."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started_at))
+        return f"{os.getpid()} {self.start_time} {at} {attempt}"
+
+    def tell(self, spool: Spool, state: str = "") -> None:
+        changed_state = bool(state) and state != self.state
+        self.state = state or self.state
+        news = (self.state, self.agent, spool.heard_at, spool.size)
+        now = time.monotonic()
+        if news == self._told or (now - self._told_at < EVERY and not changed_state):
+            return
+        self._told, self._told_at = news, now
+        with suppress(OSError):  # a full disk: the lock and the outcome are what counts
+            write_json(self.path, self._content(spool))
+
+    def _content(self, spool: Spool) -> dict[str, object]:
+        return {
+            "pid": os.getpid(),
+            "start_time": self.start_time,
+            "boot_id": self.boot,
+            "agent_pid": self.agent,
+            "state": self.state,
+            "since": self.started_at,
+            "at": time.time(),
+            "last_output_at": spool.heard_at,
+            "output_bytes": spool.size,
+        }

@@ -1,0 +1,175 @@
+"""Who belongs to an attempt, and how all of them are ended.
+
+While the warden lives it is the subreaper of everything the agent starts, so whoever leaves by setsid or a double fork
+still is its descendant. After it was killed, its agent's processes are known by evidence, never by a bare pid: the
+recorded (pid, start time, boot), the cookie in their environment, or our spool as their output.
+
+Without /proc (macOS) only process groups are known; the sandbox has to hold the rest there.
+"""
+
+# ruff: noqa: PTH115, PTH208 (pathlib's imports would cost every attempt some 10 ms)
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from contextlib import suppress
+
+COOKIE = "BLUEFLAME_COOKIE"
+LINUX = sys.platform == "linux"
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_LIBC = ctypes.CDLL(None, use_errno=True) if LINUX else None
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent ended become our children, whatever session they moved to."""
+    if _LIBC is not None and _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "cannot become subreaper")
+
+
+def die_with_parent() -> None:
+    """Called in the child: a warden that is killed takes the agent along. Without it, torture gave double runs."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def boot_id() -> str:
+    try:
+        return _read("/proc/sys/kernel/random/boot_id").decode().strip()
+    except OSError:
+        return ""
+
+
+class Member:
+    """A process as /proc shows it: the start time (clock ticks since boot) tells it from a later one with its pid."""
+
+    __slots__ = ("group", "parent", "pid", "start_time")
+
+    def __init__(self, pid: int, parent: int, group: int, start_time: int) -> None:
+        self.pid = pid
+        self.parent = parent
+        self.group = group
+        self.start_time = start_time
+
+
+def look(pid: int) -> Member | None:
+    """None when there is no such process any more, or only its zombie."""
+    try:
+        stat = _read(f"/proc/{pid}/stat")
+    except OSError:
+        return None
+    fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may hold blanks and parentheses
+    if fields[0] in (b"Z", b"X", b"x"):
+        return None
+    return Member(pid, int(fields[1]), int(fields[2]), int(fields[19]))
+
+
+def everybody() -> list[Member]:
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    seen = (look(int(name)) for name in names if name.isdigit())
+    return [member for member in seen if member is not None]
+
+
+def descendants(roots: set[int]) -> list[Member]:
+    """Everything below the roots (without them), oldest pid first."""
+    return _below(roots, everybody())
+
+
+def _below(roots: set[int], people: list[Member]) -> list[Member]:
+    children: dict[int, list[Member]] = {}
+    for member in people:
+        children.setdefault(member.parent, []).append(member)
+    found: dict[int, Member] = {}
+    front = list(roots)
+    while front:
+        for member in children.get(front.pop(), ()):
+            if member.pid not in found and member.pid not in roots:
+                found[member.pid] = member
+                front.append(member.pid)
+    return [found[pid] for pid in sorted(found)]
+
+
+def orphans(*, agent: tuple[int, int, str], cookie: str, spools: tuple[str, ...]) -> list[Member]:
+    """What a dead warden left behind: those with evidence on them, and everything below those."""
+    me = os.getpid()
+    people = [member for member in everybody() if member.pid != me]
+    ours = [member for member in people if _is_agent(member, agent) or _bears(member.pid, cookie, spools)]
+    known = {member.pid: member for member in ours}
+    for member in _below(set(known), people):
+        known[member.pid] = member
+    return [known[pid] for pid in sorted(known)]
+
+
+def _is_agent(member: Member, agent: tuple[int, int, str]) -> bool:
+    return (member.pid, member.start_time) == agent[:2] and agent[2] == boot_id()
+
+
+def _bears(pid: int, cookie: str, spools: tuple[str, ...]) -> bool:
+    return _has_cookie(pid, cookie) or any(_writes_to(pid, handle, spools) for handle in (1, 2))
+
+
+def _has_cookie(pid: int, cookie: str) -> bool:
+    if not cookie:
+        return False
+    try:
+        environment = _read(f"/proc/{pid}/environ")
+    except OSError:  # gone, or somebody else's
+        return False
+    return f"{COOKIE}={cookie}".encode() in environment.split(b"\0")
+
+
+def _writes_to(pid: int, handle: int, spools: tuple[str, ...]) -> bool:
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{handle}") in spools
+    except OSError:
+        return False
+
+
+def send(member: Member, number: signal.Signals) -> None:
+    """To this very process: between the look and the signal its pid may have become another's."""
+    try:
+        handle = os.pidfd_open(member.pid) if LINUX else -1
+    except OSError:
+        return
+    try:
+        now = look(member.pid)
+        if now is not None and now.start_time == member.start_time and handle >= 0:
+            signal.pidfd_send_signal(handle, number)
+    except OSError:  # ended meanwhile, or not ours to signal
+        pass
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def send_all(members: list[Member], number: signal.Signals) -> None:
+    for member in members:
+        send(member, number)
+
+
+def send_group(group: int, number: signal.Signals) -> None:
+    """One call that no fork can slip through; `group` is led by a child of ours that nobody else can reap."""
+    with suppress(OSError):  # gone, or only zombies left (macOS says EPERM then)
+        os.killpg(group, number)
+
+
+def send_groups(members: list[Member], number: signal.Signals) -> None:
+    """A fork bomb outruns one signal after the other, but not a signal to its whole group."""
+    mine = os.getpgrp()
+    for group in sorted({member.group for member in members} - {0, 1, mine}):
+        send_group(group, number)
+
+
+def _read(path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(handle, 65536):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(handle)

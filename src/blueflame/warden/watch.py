@@ -1,0 +1,178 @@
+"""Wait for a process of ours to end, or end it: time is up, it is silent, it floods the disk, it is cancelled."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from blueflame.warden.record import read_json
+from blueflame.warden.tree import LINUX, descendants, send_all, send_group, send_groups
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from blueflame.warden.bell import Bell
+    from blueflame.warden.launch import Launch
+    from blueflame.warden.spool import Spool
+    from blueflame.warden.status import Status
+
+TICK = 0.25  # seconds between two looks at output, clock and cancel file when no signal comes
+LEFTOVER_GRACE = 2.0  # for what an agent that ended by itself left running
+KILL_PATIENCE = 10.0  # a process that the kernel cannot kill is reported, not waited for
+
+
+class Ward:
+    """What the watching needs at hand."""
+
+    __slots__ = ("bell", "folder", "launch", "spool", "status")
+
+    def __init__(self, folder: str, launch: Launch, bell: Bell, spool: Spool, status: Status) -> None:
+        self.folder = folder
+        self.launch = launch
+        self.bell = bell
+        self.spool = spool
+        self.status = status
+
+
+class Watched:
+    """How the watched process ended: its wait status (None: it could not even be killed), why, and who is left."""
+
+    __slots__ = ("detail", "left", "reason", "status")
+
+    def __init__(self, reason: str, detail: str = "", status: int | None = None, left: list[int] | None = None) -> None:
+        self.reason = reason
+        self.detail = detail
+        self.status = status
+        self.left = left or []
+
+    @property
+    def exit_code(self) -> int | None:
+        return os.WEXITSTATUS(self.status) if self.status is not None and os.WIFEXITED(self.status) else None
+
+    @property
+    def signal(self) -> int | None:
+        return os.WTERMSIG(self.status) if self.status is not None and os.WIFSIGNALED(self.status) else None
+
+
+def cancel_wish(ward: Ward) -> tuple[str, float] | None:
+    """The reason and the grace, from the cancel file; from a bare signal when there is none."""
+    try:
+        wish = read_json(f"{ward.folder}/cancel")
+        return str(wish.get("reason") or "cancelled"), float(wish.get("grace", ward.launch.grace))
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, TypeError):  # the wish is clear, its wording is not
+        return "cancelled", ward.launch.grace
+    if not ward.bell.stops:
+        return None
+    return "the warden was asked to stop by a signal", ward.launch.grace if ward.bell.stops == 1 else 0.0
+
+
+def attend(ward: Ward, pid: int, *, timeout: float, limits_output: bool) -> Watched:
+    """Until `pid` has ended. Whatever else it started may still run then, unless it had to be ended."""
+    deadline = time.monotonic() + timeout if timeout else None
+    while True:
+        status, _ = reap(pid)
+        ward.spool.look()
+        if status is not None:
+            return Watched("exited", status=status)
+        why = _why_stop(ward, deadline, limits_output=limits_output)
+        if why is not None:
+            reason, detail = why
+            ended, left = end_all(ward, pid, ward.launch.grace)
+            return Watched(reason, detail, ended, left)
+        ward.status.tell(ward.spool)
+        ward.bell.wait(_until_next_look(ward, deadline))
+
+
+def _why_stop(ward: Ward, deadline: float | None, *, limits_output: bool) -> tuple[str, str] | None:
+    wish = cancel_wish(ward)
+    if wish is not None:
+        return "cancelled", wish[0]
+    if deadline is not None and time.monotonic() >= deadline:
+        return "timeout", "its time was up"
+    if not limits_output:
+        return None
+    launch = ward.launch
+    if launch.max_output and ward.spool.size > launch.max_output:
+        return "output", f"it wrote {ward.spool.size} bytes of output, more than the {launch.max_output} allowed"
+    if launch.silence and ward.spool.silent_for() >= launch.silence:
+        return "silent", f"no output for {launch.silence:g} seconds"
+    return None
+
+
+def _until_next_look(ward: Ward, deadline: float | None) -> float:
+    waits = [TICK]
+    if deadline is not None:
+        waits.append(deadline - time.monotonic())
+    if ward.launch.silence:
+        waits.append(ward.launch.silence - ward.spool.silent_for())
+    return max(0.005, min(waits))
+
+
+def reap(wanted: int | None) -> tuple[int | None, bool]:
+    """Collect all who ended; tells the wanted one's status, and whether any child is left at all."""
+    status = None
+    while True:
+        try:
+            pid, ended = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return status, False
+        if pid == 0:
+            return status, True
+        if pid == wanted:
+            status = ended
+
+
+def end_leftovers(ward: Ward) -> list[int]:
+    """After the agent's own end: daemons, background jobs, whoever left its session. Usually nobody."""
+    _, any_left = reap(None)
+    if not any_left:
+        return []
+    return end_all(ward, None, min(ward.launch.grace, LEFTOVER_GRACE))[1]
+
+
+def end_all(ward: Ward, leader: int | None, grace: float) -> tuple[int | None, list[int]]:
+    """TERM, grace, KILL for everything below us. Gives the leader's wait status and the pids that would not die."""
+    ward.status.tell(ward.spool, "stopping")
+    _ask(leader)
+    status, any_left = _wait_for_all(ward, leader, grace)
+    give_up = time.monotonic() + KILL_PATIENCE
+    while any_left and time.monotonic() < give_up:
+        _kill(leader if status is None else None)
+        ward.bell.wait(0.02)
+        ended, any_left = reap(leader)
+        status = ended if ended is not None else status
+    return status, [member.pid for member in descendants({os.getpid()})] if any_left else []
+
+
+def _ask(leader: int | None) -> None:
+    """TERM once to each: some programs take a second one as the word to drop everything."""
+    if leader is not None:
+        send_group(leader, signal.SIGTERM)
+    members = descendants({os.getpid()})
+    send_all([member for member in members if member.group != leader], signal.SIGTERM)
+    send_all(members, signal.SIGCONT)  # who is stopped cannot hear
+
+
+def _wait_for_all(ward: Ward, leader: int | None, grace: float) -> tuple[int | None, bool]:
+    began = time.monotonic()
+    status, any_left = reap(leader)
+    while any_left:
+        wish = cancel_wish(ward)
+        allowed = grace if wish is None else min(grace, wish[1])  # a later wish may be in more of a hurry
+        remaining = began + allowed - time.monotonic()
+        if remaining <= 0 or (not LINUX and status is not None):
+            break
+        ward.bell.wait(min(remaining, TICK))
+        ended, any_left = reap(leader)
+        status = ended if ended is not None else status
+    return status, any_left
+
+
+def _kill(leader: int | None) -> None:
+    if leader is not None:
+        send_group(leader, signal.SIGKILL)
+    members = descendants({os.getpid()})
+    send_groups(members, signal.SIGKILL)
+    send_all(members, signal.SIGKILL)
