@@ -1,0 +1,51 @@
+"""What planners and validators must answer with, as JSON schemas.
+
+Kept to the keywords that every provider's structured output takes; the stricter rules are checked when it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
+
+PLAN_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "tasks": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string", "pattern": r"^task-\d+$", "description": "task-001, task-002, ..."},
+                    "title": {"type": "string", "description": "what is done, in a few words"},
+                    "description": {"type": "string", "description": "what the worker must know; it sees nothing else"},
+                    "priority": {"type": "integer", "description": "1 is the highest"},
+                    "cohesion_group": {"type": "string", "description": "tasks of one group land together"},
+                    "dependencies": {**_TEXTS, "description": "ids of the tasks whose results this one needs"},
+                    "file_locks": {**_TEXTS, "description": "files and folders that only this task may change"},
+                    "validator_model": {"type": "string", "description": "another model for this task's validator"},
+                    "estimate_minutes": {"type": "number", "description": "how long a worker will need"},
+                },
+                "required": ["id", "title", "description", "priority", "file_locks"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["tasks"],
+    "additionalProperties": False,
+}
+
+VERDICT_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "status": {"type": "string", "enum": ["pass", "fail"]},
+        "notes": {"type": "string", "description": "why, in a few sentences"},
+        "issues": {**_TEXTS, "description": "each thing that must be mended"},
+        "confidence": {"type": "number", "description": "0 (a guess) to 1 (certain)"},
+    },
+    "required": ["status", "notes"],
+    "additionalProperties": False,
+}

@@ -1,0 +1,61 @@
+"""What tests of Blue Flame, ours and other people's, need: a clock that is turned by hand, throw-away repositories."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+
+from blueflame.tools.git.commands import git, identity_environment
+
+
+class FakeClock:
+    """Time passes when `advance` says so; whoever sleeps wakes in the order of the deadlines."""
+
+    def __init__(self, now: float = 1_770_388_222.0) -> None:
+        self._start = self._now = now
+        self._order = count()
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+
+    def now(self) -> float:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._now - self._start
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        woken = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), woken))
+        await woken
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass and wake whoever is due; they run when the caller next awaits."""
+        self._now += seconds
+        while self._sleepers and self._sleepers[0][0] <= self._now:
+            _, _, woken = heapq.heappop(self._sleepers)
+            if not woken.done():  # done already: its sleeper was cancelled
+                woken.set_result(None)
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When the next sleeper is due: what a simulation advances to."""
+        live = [deadline for deadline, _, woken in self._sleepers if not woken.done()]
+        return min(live, default=None)
+
+
+def throwaway_repository(path: Path, files: Mapping[str, str]) -> Path:
+    """A real repository at `path` with one commit on main that holds the files."""
+    path.mkdir(parents=True, exist_ok=True)
+    git(path, "init", "-q", "-b", "main")
+    for name, text in files.items():
+        file = path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    git(path, "add", "-A")
+    git(path, "commit", "-q", "--allow-empty", "-m", "chore(task-000): begin", env=identity_environment(path))
+    return path
