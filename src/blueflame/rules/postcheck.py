@@ -92,7 +92,7 @@ def _out_of_bounds(changes: Sequence[Change], bounds: _Bounds) -> Iterator[Viola
 def _is_blocked(path: str, bounds: _Bounds) -> bool:
     """`.ENV` is `.env` on the machines of half of the people, so letter case does not help anyone past this."""
     plain = _plain(path)
-    return ".git" in plain.split("/") or bounds.blocked.matches(plain)
+    return ".git" in plain.split("/") or bounds.blocked.touches(plain)
 
 
 def _covered(path: str, scope: Sequence[Path]) -> bool:
