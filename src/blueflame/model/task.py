@@ -40,8 +40,11 @@ class Cause(StrEnum):
     DROP = "drop"
 
 
-VERIFIED = frozenset({TaskState.DONE, TaskState.VALIDATED, TaskState.DEFERRED, TaskState.MERGED})
+VERIFIED = frozenset({TaskState.DONE, TaskState.VALIDATED, TaskState.MERGED})
 """A dependency in one of these has a commit that passed the postcheck: work can start from it."""
+
+STANDING = frozenset({TaskState.DONE, TaskState.VALIDATED})
+"""Verified, not landed, and in good repute: others may build on it."""
 
 FINISHED = frozenset({TaskState.MERGED, TaskState.DROPPED})
 """Nothing is left to do for a task in one of these."""
@@ -108,7 +111,8 @@ class TaskRecord:
     state: TaskState = TaskState.PENDING
     attempts: int = 0
     retries: int = 0
-    validator_retries: int = 0
+    losses: int = 0  # attempts whose warden vanished: tried again without blame, but not for ever
+    validator_failures: int = 0  # of the validator itself, on the present result
     result: Result | None = None
     history: tuple[HistoryEntry, ...] = ()
     reason: str = ""

@@ -1,0 +1,263 @@
+"""What a person's answer at a gate brings about. Pure: the answer has been judged before (rules/questions)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from blueflame.model.event import (
+    BudgetRaised,
+    ChangesetJudged,
+    ConfigAdopted,
+    ConfigKept,
+    Event,
+    PlanApproved,
+    PlanProposed,
+    ReplanRequested,
+    SessionEnded,
+    StopRequested,
+    TaskEdited,
+    TaskMoved,
+    VerdictGiven,
+)
+from blueflame.model.gate import Answer, Gate, GateKind
+from blueflame.model.task import STANDING, Cause, HistoryEntry, Outcome, Task, TaskRecord, TaskState
+from blueflame.model.verdict import Status, Verdict
+from blueflame.rules.planning import problems, warnings
+from blueflame.rules.questions import raised_limit
+from blueflame.rules.session import Session
+from blueflame.rules.undoing import block_dependants, defer_built_on
+
+
+def after_answer(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    return AFTER[gate.kind, answer.choice](session, gate, answer, now)
+
+
+def tasks_in(payload: Mapping[str, Any]) -> tuple[Task, ...]:
+    """The edited tasks that a face put into an answer, after it had read and judged them."""
+    return tuple(_task(fields) for fields in payload["tasks"])
+
+
+def _task(fields: Mapping[str, Any]) -> Task:
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+    return Task(**values)
+
+
+def _approve_plan(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    assert session.plan is not None, "a plan gate without a plan offers no approval"
+    yield PlanApproved(tasks=session.plan.tasks)
+
+
+def _edit_plan(session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    tasks = tasks_in(answer.payload)
+    yield proposal(session, tasks, "edit", session.plan_round)
+
+
+def proposal(session: Session, tasks: tuple[Task, ...], origin: str, round_: int) -> PlanProposed:
+    """A plan as it will be shown: judged by the same rules, whoever wrote it."""
+    landed = tuple(session.tasks[name].task for name in session.in_state(TaskState.MERGED))
+    limits = session.limits
+    wrong = problems((*landed, *tasks), allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
+    if not tasks:
+        wrong = ("the plan has no tasks", *wrong)
+    return PlanProposed(round=round_, tasks=tasks, origin=origin, problems=wrong, warnings=warnings(tasks))
+
+
+def _replan(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield ReplanRequested(notes=answer.note)
+
+
+def _quit_plan(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield SessionEnded(outcome="plan_rejected", reason=answer.note or f"by {answer.by}")
+
+
+def _approve_changeset(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield ChangesetJudged(changeset=gate.subject, choice="approve", note=answer.note)
+
+
+def _reject_changeset(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    changeset = session.changesets[gate.subject].changeset
+    yield ChangesetJudged(changeset=gate.subject, choice="reject", note=answer.note)
+    for name in changeset.tasks:
+        record = session.tasks[name]
+        entry = HistoryEntry(
+            attempt=record.attempts,
+            agent_id=record.agent_id or "",
+            at=now,
+            result=Outcome.REJECTED,
+            rejection_reason=answer.note,
+        )
+        yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=f"rejected: {answer.note}", history=entry)
+    yield from defer_built_on(session, changeset.tasks, f"depends on the rejected changeset [{changeset.group}]")
+
+
+def _skip_changeset(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    changeset = session.changesets[gate.subject].changeset
+    yield from skip(session, gate.subject, answer.note)
+    yield from defer_built_on(session, changeset.tasks, f"depends on the skipped changeset [{changeset.group}]")
+
+
+def skip(session: Session, changeset: str, note: str) -> Iterator[Event]:
+    """Neither approval nor rejection: the verified commits are kept and shown again in the next cycle."""
+    yield ChangesetJudged(changeset=changeset, choice="skip", note=note)
+    for name in session.changesets[changeset].changeset.tasks:
+        yield TaskMoved(task=name, cause=Cause.DEFER, reason=note or "skipped")
+
+
+def _continue(session: Session, _gate: Gate, _answer: Answer, now: float) -> Iterator[Event]:
+    for name in session.in_state(TaskState.REQUEUED, TaskState.FAILED):
+        yield TaskMoved(task=name, cause=Cause.RENEW)
+    yield from _unblock(session)
+    yield from _present_again(session, now)
+
+
+def _unblock(session: Session) -> Iterator[Event]:
+    """The way back: a blocked task waits again unless what it needs is gone for good, in plan order of need."""
+    gone = set(session.in_state(TaskState.DROPPED))
+    hopeless = True
+    blocked = set(session.in_state(TaskState.BLOCKED))
+    while hopeless:
+        lost = {name for name in blocked if gone & set(session.tasks[name].task.dependencies)}
+        hopeless = bool(lost)
+        blocked -= lost
+        gone |= lost
+    for name in sorted(blocked):
+        yield TaskMoved(task=name, cause=Cause.UNBLOCK)
+
+
+def _present_again(session: Session, now: float) -> Iterator[Event]:
+    """Deferred work whose foundations stand is shown again; what stood on rejected work is done anew."""
+    deferred = session.in_state(TaskState.DEFERRED)
+    fresh = _still_founded(session, deferred)
+    for name in deferred:
+        if name in fresh:
+            yield TaskMoved(task=name, cause=Cause.PRESENT)
+        else:
+            yield from _redo(session.tasks[name], now)
+
+
+def _still_founded(session: Session, deferred: tuple[str, ...]) -> frozenset[str]:
+    fresh = set(deferred)
+    shrinking = True
+    while shrinking:
+        fallen = {name for name in fresh if not _founded(session, name, fresh)}
+        fresh -= fallen
+        shrinking = bool(fallen)
+    return frozenset(fresh)
+
+
+def _founded(session: Session, name: str, fresh: set[str]) -> bool:
+    result = session.tasks[name].result
+    assert result is not None, f"{name} is deferred without a result"
+    for foundation in result.built_on:
+        other = session.tasks[foundation.task]
+        stands = other.state in STANDING or other.state is TaskState.MERGED or foundation.task in fresh
+        if not stands or other.result is None or other.result.sha != foundation.sha:
+            return False
+    return True
+
+
+def _redo(record: TaskRecord, now: float) -> Iterator[Event]:
+    notes = f"{record.reason}; what it was built on is being redone, so it starts again from there"
+    entry = HistoryEntry(
+        attempt=record.attempts, agent_id=record.agent_id or "", at=now, result=Outcome.STALE, notes=notes
+    )
+    yield TaskMoved(task=record.task.id, cause=Cause.REQUEUE, reason=notes, history=entry)
+    yield TaskMoved(task=record.task.id, cause=Cause.RENEW)
+
+
+def _stop_session(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield SessionEnded(outcome="stopped", reason=answer.note or f"by {answer.by}")
+
+
+def _requeue_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    name = gate.subject
+    record = session.tasks[name]
+    notes = "\n".join(text for text in (record.verdict_notes, answer.note) if text)
+    entry = HistoryEntry(
+        attempt=record.attempts,
+        agent_id=record.agent_id or "",
+        at=now,
+        result=Outcome.VALIDATION_FAILED,
+        notes=notes,
+    )
+    yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry)
+    yield from defer_built_on(session, (name,), f"{name} is being redone")
+
+
+def _edit_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    edited = {task.id: task for task in tasks_in(answer.payload)}[gate.subject]
+    yield from _requeue_task(session, gate, replace(answer, note=answer.note or "the task was edited"), now)
+    yield TaskEdited(task=edited)
+
+
+def _drop_task(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    name = gate.subject
+    yield TaskMoved(task=name, cause=Cause.DROP, reason=answer.note or f"dropped by {answer.by}")
+    yield from defer_built_on(session, (name,), f"{name} was dropped")
+    yield from block_dependants(session, name, f"dependency {name} was dropped")
+
+
+def _accept_task(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    result = session.tasks[gate.subject].result
+    assert result is not None, f"{gate.subject} is to be accepted without a result"
+    verdict = Verdict(status=Status.PASS, notes=answer.note or "reviewed by a person", by=answer.by)
+    yield VerdictGiven(task=gate.subject, sha=result.sha, verdict=verdict)
+
+
+def _retry_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    note = answer.note or "validator failed, human requested retry"
+    yield from _requeue_task(session, gate, replace(answer, note=note), now)
+
+
+def _fail_task(session: Session, gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    name = gate.subject
+    yield TaskMoved(task=name, cause=Cause.FAIL, reason="validator_failed_exhausted")
+    yield from defer_built_on(session, (name,), f"{name} failed")
+    yield from block_dependants(session, name, f"dependency {name} failed")
+
+
+def _raise_budget(session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    limit = raised_limit(session, answer)
+    assert limit is not None, "the answer was judged before"
+    yield BudgetRaised(limit=limit, by=answer.by)
+
+
+def _stop_orchestrator(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield StopRequested(reason=f"{gate.kind.value} gate answered stop by {answer.by}")
+
+
+def _use_config(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    assert session.drift is not None, "a drift gate is opened by a drift"
+    yield ConfigAdopted(digest=session.drift.digest, limits=session.drift.limits)
+
+
+def _keep_config(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    assert session.drift is not None, "a drift gate is opened by a drift"
+    yield ConfigKept(digest=session.drift.digest)
+
+
+AFTER: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], Iterator[Event]]] = {
+    (GateKind.PLAN, "approve"): _approve_plan,
+    (GateKind.PLAN, "edit"): _edit_plan,
+    (GateKind.PLAN, "replan"): _replan,
+    (GateKind.PLAN, "quit"): _quit_plan,
+    (GateKind.CHANGESET, "approve"): _approve_changeset,
+    (GateKind.CHANGESET, "reject"): _reject_changeset,
+    (GateKind.CHANGESET, "skip"): _skip_changeset,
+    (GateKind.SESSION, "continue"): _continue,
+    (GateKind.SESSION, "replan"): _replan,
+    (GateKind.SESSION, "stop"): _stop_session,
+    (GateKind.VALIDATION, "requeue"): _requeue_task,
+    (GateKind.VALIDATION, "edit"): _edit_task,
+    (GateKind.VALIDATION, "drop"): _drop_task,
+    (GateKind.VALIDATOR, "accept"): _accept_task,
+    (GateKind.VALIDATOR, "retry"): _retry_task,
+    (GateKind.VALIDATOR, "skip"): _fail_task,
+    (GateKind.BUDGET, "raise"): _raise_budget,
+    (GateKind.BUDGET, "stop"): _stop_orchestrator,
+    (GateKind.DRIFT, "use"): _use_config,
+    (GateKind.DRIFT, "keep"): _keep_config,
+    (GateKind.DRIFT, "stop"): _stop_orchestrator,
+}

@@ -1,0 +1,219 @@
+"""What follows at once from a fact. An outcome and its consequences are appended to the journal together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Ended, Ending
+from blueflame.model.event import (
+    AttemptEnded,
+    ChangesetEvicted,
+    Checked,
+    ConfigDrifted,
+    CycleEnded,
+    Event,
+    GateAnswered,
+    HookRan,
+    Landed,
+    SessionEnded,
+    TaskMoved,
+    VerdictGiven,
+)
+from blueflame.model.task import Cause, HistoryEntry, Outcome, Result, TaskRecord, TaskState
+from blueflame.model.verdict import Check, Status, Verdict
+from blueflame.rules.answers import after_answer
+from blueflame.rules.foundations import holds
+from blueflame.rules.history import cut
+from blueflame.rules.questions import drift_gate, session_gate, validation_gate, validator_gate
+from blueflame.rules.retry import is_blameless, may_retry
+from blueflame.rules.session import Session
+from blueflame.rules.undoing import block_dependants, defer_built_on
+
+
+def follow(session: Session, event: Event, now: float) -> Iterator[Event]:
+    """The event and all that follows from it, decided on the session as it stood before."""
+    yield event
+    rule = FOLLOWS.get(type(event))
+    if rule is not None:
+        for consequence in rule(session, event, now):
+            yield from follow(session, consequence, now)
+
+
+def _attempt_ended(session: Session, event: AttemptEnded, now: float) -> Iterator[Event]:
+    attempt = session.attempts[event.attempt].attempt
+    if attempt.role == WORKER:
+        yield from _worker_ended(session, attempt, event.ended, now)
+    elif attempt.role == VALIDATOR and event.ended.ending is not Ending.PASSED:
+        record = session.tasks[attempt.subject]
+        worn_out = record.validator_failures >= session.limits.validator_retries
+        if worn_out and not is_blameless(record, event.ended.ending):
+            yield validator_gate(session, record, describe_ending(event.ended))
+
+
+def _worker_ended(session: Session, attempt: Attempt, ended: Ended, now: float) -> Iterator[Event]:
+    record = session.tasks[attempt.subject]
+    if record.state is not TaskState.CLAIMED:
+        return
+    if ended.ending is Ending.PASSED:
+        yield from _completed(session, attempt, ended)
+    elif ended.ending is Ending.CANCELLED and not session.stopping:
+        reason = session.attempts[attempt.id].cancel_reason or "cancelled"
+        entry = _failure(record, attempt, ended, reason, now)
+        yield TaskMoved(task=attempt.subject, cause=Cause.REQUEUE, reason=reason, history=entry)
+    elif is_blameless(record, ended.ending):
+        yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=describe_ending(ended))
+    else:
+        yield from _failed(session, record, attempt, ended, now)
+
+
+def _completed(session: Session, attempt: Attempt, ended: Ended) -> Iterator[Event]:
+    assert ended.tip is not None, f"{attempt.id} passed without a commit"
+    assert ended.base is not None, f"{attempt.id} passed without a base"
+    result = Result(sha=ended.tip, base=ended.base, built_on=attempt.built_on, attempt=attempt.id)
+    yield TaskMoved(task=attempt.subject, cause=Cause.COMPLETE, result=result)
+    if not holds(session, attempt.built_on):
+        yield TaskMoved(task=attempt.subject, cause=Cause.DEFER, reason="what it was built on no longer stands")
+
+
+def _failed(session: Session, record: TaskRecord, attempt: Attempt, ended: Ended, now: float) -> Iterator[Event]:
+    reason = describe_ending(ended)
+    entry = _failure(record, attempt, ended, reason, now)
+    yield TaskMoved(task=attempt.subject, cause=Cause.FAIL, reason=reason, history=entry)
+    if may_retry(record, session.limits):
+        yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason)
+    else:
+        yield from block_dependants(session, attempt.subject, f"dependency {attempt.subject} failed")
+
+
+def _failure(record: TaskRecord, attempt: Attempt, ended: Ended, notes: str, now: float) -> HistoryEntry:
+    return HistoryEntry(
+        attempt=record.attempts,
+        agent_id=attempt.agent_id,
+        at=now,
+        result=Outcome.FAILED,
+        notes=notes,
+        cost_usd=ended.spend.usd,
+        tokens_used=ended.spend.tokens,
+    )
+
+
+def describe_ending(ended: Ended) -> str:
+    words = [ended.ending.value.replace("_", " ")]
+    if ended.exit_code:
+        words.append(f"exit code {ended.exit_code}")
+    detail = "; ".join(str(violation) for violation in ended.violations[:20]) or ended.notes
+    return ", ".join(words) + (f": {cut(detail)}" if detail else "")
+
+
+def _checked(session: Session, event: Checked, _now: float) -> Iterator[Event]:
+    record = session.tasks[event.task]
+    if record.result is None or record.result.sha != event.sha or record.state is not TaskState.DONE:
+        return
+    red = [check for check in event.checks if not check.passed]
+    if red:
+        yield VerdictGiven(task=event.task, sha=event.sha, verdict=red_verdict(red))
+    elif not session.workflow.has("validate"):
+        passed = f"{len(event.checks)} checks passed" if event.checks else "no checks are configured"
+        verdict = Verdict(status=Status.PASS, notes=passed, by="checks")
+        yield VerdictGiven(task=event.task, sha=event.sha, verdict=verdict)
+
+
+def red_verdict(red: list[Check]) -> Verdict:
+    """Exit codes decide; no reviewer is asked about a result whose checks are red."""
+    issues = tuple(
+        f"`{check.name}` {'ran out of time' if check.timed_out else f'exited with {check.exit_code}'}" for check in red
+    )
+    tails = "\n\n".join(f"{issue}:\n{check.output}" for issue, check in zip(issues, red, strict=True))
+    return Verdict(status=Status.FAIL, notes=cut(tails), issues=issues, by="checks")
+
+
+def _verdict_given(session: Session, event: VerdictGiven, now: float) -> Iterator[Event]:
+    record = session.tasks[event.task]
+    if record.state is not TaskState.DONE:
+        return
+    if event.verdict.passed:
+        yield TaskMoved(task=event.task, cause=Cause.VALIDATE)
+    elif session.limits.on_validation_failed == "requeue":
+        yield from send_back(session, record, Outcome.VALIDATION_FAILED, event.verdict.notes, now)
+    elif session.limits.on_validation_failed == "drop":
+        yield TaskMoved(task=event.task, cause=Cause.DROP, reason="validation failed")
+        yield from defer_built_on(session, (event.task,), f"{event.task} was dropped")
+        yield from block_dependants(session, event.task, f"dependency {event.task} was dropped")
+    else:
+        yield validation_gate(session, record, event.verdict)
+
+
+def send_back(session: Session, record: TaskRecord, outcome: Outcome, notes: str, now: float) -> Iterator[Event]:
+    name = record.task.id
+    entry = HistoryEntry(attempt=record.attempts, agent_id=record.agent_id or "", at=now, result=outcome, notes=notes)
+    yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=outcome.value.replace("_", " "), history=entry)
+    yield from defer_built_on(session, (name,), f"{name} is being redone")
+
+
+def _evicted(session: Session, event: ChangesetEvicted, now: float) -> Iterator[Event]:
+    tasks = session.changesets[event.changeset].changeset.tasks
+    for name in tasks:
+        record = session.tasks[name]
+        entry = HistoryEntry(
+            attempt=record.attempts,
+            agent_id=record.agent_id or "",
+            at=now,
+            result=Outcome.CONFLICT,
+            notes=event.reason,
+        )
+        yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=event.reason, history=entry)
+    yield from defer_built_on(session, tasks, f"{event.changeset} could not land: {event.reason}")
+
+
+def _landed(session: Session, event: Landed, _now: float) -> Iterator[Event]:
+    for name in session.changesets[event.changeset].changeset.tasks:
+        yield TaskMoved(task=name, cause=Cause.LAND)
+
+
+def _hook_ran(session: Session, event: HookRan, _now: float) -> Iterator[Event]:
+    due = session.hooks_due.get(event.key)
+    if event.hook != "pre_validation" or due is None or (event.exit_code == 0 and not event.timed_out):
+        return
+    words = "ran out of time" if event.timed_out else f"exited with {event.exit_code}"
+    verdict = Verdict(
+        status=Status.FAIL,
+        notes=cut(f"the pre_validation hook {words}: {event.output}"),
+        issues=("vetoed by the pre_validation hook",),
+        by="pre_validation hook",
+    )
+    for name in [due.subject] if due.subject else session.in_state(TaskState.DONE):
+        result = session.tasks[name].result
+        if result is not None:
+            yield VerdictGiven(task=name, sha=result.sha, verdict=verdict)
+
+
+def _cycle_ended(session: Session, event: CycleEnded, _now: float) -> Iterator[Event]:
+    if session.all_finished:
+        yield SessionEnded(outcome="completed")
+    elif event.cycle >= session.limits.max_cycles:
+        left = ", ".join(session.unfinished)
+        yield SessionEnded(outcome="max_cycles", reason=f"after {event.cycle} cycles there is still: {left}")
+    else:
+        yield session_gate(session, event.cycle)
+
+
+def _config_drifted(session: Session, event: ConfigDrifted, _now: float) -> Iterator[Event]:
+    yield drift_gate(session, event)
+
+
+def _gate_answered(session: Session, event: GateAnswered, now: float) -> Iterator[Event]:
+    yield from after_answer(session, session.open_gates[event.gate], event.answer, now)
+
+
+FOLLOWS: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
+    AttemptEnded: _attempt_ended,
+    Checked: _checked,
+    VerdictGiven: _verdict_given,
+    ChangesetEvicted: _evicted,
+    Landed: _landed,
+    HookRan: _hook_ran,
+    CycleEnded: _cycle_ended,
+    ConfigDrifted: _config_drifted,
+    GateAnswered: _gate_answered,
+}

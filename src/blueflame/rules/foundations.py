@@ -1,0 +1,46 @@
+"""What a new attempt is built on: its dependencies' verified commits, and those of work that touched the same files.
+
+Two tasks with overlapping locks run one after the other. The second starts from the first one's commit, not from
+the base: else both would change the same lines from the same start, and the merge would conflict for nothing.
+"""
+
+from __future__ import annotations
+
+from blueflame.model.task import STANDING, Foundation, Task, TaskRecord, TaskState
+from blueflame.rules.session import Session
+
+
+def foundations(session: Session, task: Task) -> tuple[Foundation, ...]:
+    """In id order. Landed work is in the base already and needs no mention."""
+    needed = {name for name in task.dependencies if session.tasks[name].state in STANDING}
+    nearby = set(session.unmerged.overlapping(task.file_locks))
+    return tuple(_foundation(session.tasks[name]) for name in sorted((needed | nearby) - {task.id}))
+
+
+def _foundation(record: TaskRecord) -> Foundation:
+    assert record.result is not None, f"{record.task.id} is {record.state.value} without a result"
+    return Foundation(record.task.id, record.result.sha)
+
+
+def holds(session: Session, built_on: tuple[Foundation, ...]) -> bool:
+    """Is everything it was built on still what its task stands for?"""
+    return all(_still_stands(session, foundation) for foundation in built_on)
+
+
+def _still_stands(session: Session, foundation: Foundation) -> bool:
+    record = session.tasks.get(foundation.task)
+    if record is None or record.result is None or record.result.sha != foundation.sha:
+        return False
+    return record.state in STANDING or record.state is TaskState.MERGED
+
+
+def built_on_it(session: Session, task: str) -> tuple[str, ...]:
+    """Every task whose present result contains this one's commit, through any number of steps, in id order."""
+    found: dict[str, None] = {}
+    frontier = [task]
+    while frontier:
+        for other in session.built_upon.get(frontier.pop(), ()):
+            if other not in found and other != task:
+                found[other] = None
+                frontier.append(other)
+    return tuple(sorted(found))

@@ -1,0 +1,290 @@
+"""What happens next: `decide` gives the facts to write down, `wanted` the acts that should be under way.
+
+Both look only at the session, the time and the machine's capacity. Whoever calls them twice gets the same answer, so
+an orchestrator that starts again after a crash needs nothing but the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from blueflame.model.attempt import PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt
+from blueflame.model.changeset import ChangesetState
+from blueflame.model.event import (
+    AttemptIntended,
+    BudgetWarned,
+    ChangesetsFormed,
+    CycleEnded,
+    Event,
+    PlanApproved,
+    TaskMoved,
+)
+from blueflame.model.gate import GateKind
+from blueflame.model.ids import agent_id, attempt_id, branch_name
+from blueflame.model.limits import Capacity
+from blueflame.model.spend import Budget
+from blueflame.model.task import Cause, Task, TaskState
+from blueflame.rules.budget import Refusal, grant, should_warn, spent_out
+from blueflame.rules.forming import form
+from blueflame.rules.foundations import foundations
+from blueflame.rules.questions import budget_gate, changeset_gate, plan_gate
+from blueflame.rules.session import HookDue, Phase, Session
+from blueflame.rules.stages import OVER, cycle_is_over, may_claim, next_wave
+
+MAX_PLAN_FAILURES = 2
+
+
+def decide(session: Session, capacity: Capacity) -> tuple[Event, ...]:
+    """The next facts, or none when only the world or a person can move the session on."""
+    if session.ended or session.stopping:
+        return ()
+    for rule in STORY:
+        if events := tuple(rule(session, capacity)):
+            return events
+    return ()
+
+
+def _warn_of_budget(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    if should_warn(session):
+        budget = session.limits.session_budget
+        yield BudgetWarned(used=budget.used(session.spend), limit=budget.limit)
+
+
+def _break_circuit(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    if spent_out(session) and _would_spend(session) and not session.asks(GateKind.BUDGET):
+        yield budget_gate(session)
+
+
+def _would_spend(session: Session) -> bool:
+    """Landing costs nothing: only work and review wait for money."""
+    claims = session.stage_open("work") and not session.proceeding and bool(session.queue.pick(1))
+    return claims or (session.stage_open("validate") and bool(session.to_review))
+
+
+def _plan(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    if session.phase is not Phase.PLANNING or session.open_gates or session.running(PLANNER):
+        return
+    if not session.workflow.has("plan"):
+        yield PlanApproved(tasks=(_the_one_task(session),))
+    elif session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
+        yield plan_gate(session)
+    else:
+        yield from _spawn(session, PLANNER, PLAN_SUBJECT)
+
+
+def _the_one_task(session: Session) -> Task:
+    """A workflow without a planner takes the request as its only task."""
+    lines = session.request.strip().splitlines() or ["the request"]
+    locks = tuple(pattern for pattern in session.limits.allowed_paths if "!" not in pattern)
+    return Task(id="task-001", title=lines[0][:72], description=session.request, priority=1, file_locks=locks)
+
+
+def _spawn(session: Session, role: str, subject: str, *, model: str | None = None) -> Iterator[Event]:
+    """Intend a new attempt, if there is money for it; ask for more when no running one can give any back."""
+    budget = grant(session, role)
+    if isinstance(budget, Refusal):
+        if budget.final and not session.asks(GateKind.BUDGET):
+            yield budget_gate(session)
+        return
+    if role == WORKER:
+        yield TaskMoved(task=subject, cause=Cause.CLAIM)
+        yield AttemptIntended(attempt=_worker_attempt(session, subject, budget))
+    else:
+        yield AttemptIntended(attempt=_attempt(session, role, subject, budget, model))
+
+
+def _attempt(session: Session, role: str, subject: str, budget: Budget, model: str | None = None) -> Attempt:
+    n = session.next_try(subject, role)
+    name = attempt_id(session.id, subject, role, n)
+    return Attempt(
+        id=name,
+        session=session.id,
+        subject=subject,
+        role=role,
+        n=n,
+        agent_id=agent_id(role, name),
+        cycle=session.cycle,
+        model=model or session.limits.model(role),
+        runtime=session.limits.runtime(role),
+        budget=budget,
+        timeout=session.limits.timeout(role),
+    )
+
+
+def _worker_attempt(session: Session, task: str, budget: Budget) -> Attempt:
+    attempt = _attempt(session, WORKER, task, budget)
+    return replace(
+        attempt,
+        branch=branch_name(session.id, task, attempt.n),
+        built_on=foundations(session, session.tasks[task].task),
+    )
+
+
+def _claim(session: Session, capacity: Capacity) -> Iterator[Event]:
+    if not may_claim(session):
+        return
+    slots = min(session.limits.workers, capacity.agents) - session.running(WORKER)
+    for name in session.queue.pick(min(slots, 1)):
+        yield from _spawn(session, WORKER, name)
+
+
+def _review(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    if not session.stage_open("validate") or session.asks(GateKind.BUDGET) or not session.to_review:
+        return
+    if session.running(VALIDATOR) < session.limits.validators:
+        name = session.to_review.first(1)[0]
+        yield from _spawn(session, VALIDATOR, name, model=_validator_model(session, session.tasks[name].task))
+
+
+def _validator_model(session: Session, task: Task) -> str | None:
+    return task.validator_model or session.limits.group_validator_models.get(task.cohesion_group)
+
+
+def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    if session.stage_open("merge") and session.states[TaskState.VALIDATED] and not session.merging:
+        changesets = form(session)
+        if changesets:
+            yield ChangesetsFormed(changesets=changesets)
+
+
+def _present(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    head = next(iter(session.merging), None)
+    if head is None or session.asks(GateKind.CHANGESET):
+        return
+    record = session.changesets[head]
+    if record.state is ChangesetState.BUILT:
+        yield changeset_gate(session, record)
+
+
+def _end_cycle(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    if session.phase is Phase.WORKING and cycle_is_over(session):
+        yield CycleEnded(cycle=session.cycle)
+
+
+STORY: tuple[Callable[[Session, Capacity], Iterator[Event]], ...] = (
+    _warn_of_budget,
+    _break_circuit,
+    _plan,
+    _claim,
+    _review,
+    _form_changesets,
+    _present,
+    _end_cycle,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attend:
+    """Start the attempt if it has not been started, and see it through to its end."""
+
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAttempt:
+    attempt: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CrossBoundary:
+    """Pin the base, look at the configuration, and begin a cycle (stage "") or a wave."""
+
+    cycle: int
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnose:
+    task: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildChangeset:
+    changeset: str
+
+
+@dataclass(frozen=True, slots=True)
+class LandChangeset:
+    changeset: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunHook:
+    hook: HookDue
+
+
+@dataclass(frozen=True, slots=True)
+class AskGate:
+    gate: str
+
+
+Effect = Attend | CancelAttempt | CrossBoundary | Diagnose | BuildChangeset | LandChangeset | RunHook | AskGate
+
+
+def wanted(session: Session) -> tuple[Effect, ...]:
+    """Everything that should be under way now; starting what already is under way is the caller's to avoid."""
+    if session.ended:
+        return tuple(RunHook(due) for due in session.hooks_due.values())
+    attending = [*_attending(session), *_cancelling(session)]
+    if session.stopping:
+        return tuple(attending)
+    return (
+        *attending,
+        *(RunHook(due) for due in session.hooks_due.values()),
+        *_crossing(session),
+        *_diagnosing(session),
+        *_merging(session),
+        *(AskGate(name) for name in session.open_gates),
+    )
+
+
+def _attending(session: Session) -> Iterator[Effect]:
+    return (Attend(name) for name in session.live)
+
+
+def _cancelling(session: Session) -> Iterator[Effect]:
+    for name in session.live:
+        reason = session.attempts[name].cancel_reason
+        if reason:
+            yield CancelAttempt(name, reason)
+
+
+def _crossing(session: Session) -> Iterator[Effect]:
+    if session.phase is not Phase.WORKING or session.asks(GateKind.DRIFT) or session.asks(GateKind.BUDGET):
+        return
+    if not session.cycle_open:
+        if not session.asks(GateKind.SESSION):
+            yield CrossBoundary(session.cycle + 1, "")
+    elif session.workflow.barrier:
+        stage = next_wave(session)
+        if stage is not None and stage != OVER:
+            yield CrossBoundary(session.cycle, stage)
+
+
+def _diagnosing(session: Session) -> Iterator[Effect]:
+    if not (session.stage_open("validate") or session.stage_open("check")):
+        return
+    for name in session.to_check.first(session.limits.validators):
+        result = session.tasks[name].result
+        if result is not None and not _held_by_hook(session, name):
+            yield Diagnose(name, result.sha)
+
+
+def _held_by_hook(session: Session, task: str) -> bool:
+    if session.workflow.barrier:
+        return f"pre_validation:{session.cycle}" in session.hooks_due
+    return f"pre_validation:{task}:{session.tasks[task].attempts}" in session.hooks_due
+
+
+def _merging(session: Session) -> Iterator[Effect]:
+    head = next(iter(session.merging), None)
+    if head is None:
+        return
+    state = session.changesets[head].state
+    if state is ChangesetState.FORMED:
+        yield BuildChangeset(head)
+    elif state is ChangesetState.APPROVED:
+        yield LandChangeset(head)

@@ -1,0 +1,170 @@
+"""The gates of a session: what is asked, with which options, and whether an answer will do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from blueflame.model.changeset import ChangesetRecord
+from blueflame.model.event import ConfigDrifted, GateOpened
+from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
+from blueflame.model.spend import Unit, micro_usd
+from blueflame.model.task import TaskRecord, TaskState
+from blueflame.model.verdict import Verdict
+from blueflame.rules.budget import meter
+from blueflame.rules.session import Session
+
+SAFE: Mapping[GateKind, str] = {
+    GateKind.PLAN: "quit",
+    GateKind.CHANGESET: "skip",
+    GateKind.SESSION: "stop",
+    GateKind.VALIDATION: "requeue",
+    GateKind.VALIDATOR: "skip",
+    GateKind.BUDGET: "stop",
+    GateKind.DRIFT: "stop",
+    GateKind.RESUME: "quit",
+}
+
+
+def _gate(
+    session: Session,
+    kind: GateKind,
+    subject: str,
+    title: str,
+    *,
+    without: Collection[str] = (),
+    group: str = "",
+    evidence: Mapping[str, Any] | None = None,
+) -> GateOpened:
+    times = session.gate_counts.get((kind, subject), 0) + 1
+    stem = kind.value if subject == kind.value else f"{kind.value}-{subject}"
+    return GateOpened(
+        gate=Gate(
+            id=stem if times == 1 else f"{stem}-{times}",
+            kind=kind,
+            subject=subject,
+            title=title,
+            options=tuple(option for option in OPTIONS[kind] if option.name not in without),
+            default=SAFE[kind],
+            group=group,
+            evidence=evidence or {},
+        )
+    )
+
+
+def plan_gate(session: Session) -> GateOpened:
+    plan = session.plan
+    problems = plan.problems if plan else session.plan_failures
+    without = {"approve"} if problems or plan is None else set()
+    title = f"Approve the plan of {len(plan.tasks)} tasks?" if plan and not problems else "The plan cannot be used."
+    if len(session.replan_notes) >= session.limits.max_replans:
+        without.add("replan")
+        title += f" The planner was asked {session.limits.max_replans} times: write the plan by hand (edit) or quit."
+    evidence = {
+        "round": session.plan_round,
+        "problems": list(problems),
+        "warnings": list(plan.warnings) if plan else [],
+        "tasks": len(plan.tasks) if plan else 0,
+    }
+    return _gate(session, GateKind.PLAN, GateKind.PLAN.value, title, without=without, evidence=evidence)
+
+
+def changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened:
+    changeset, build = record.changeset, record.build
+    assert build is not None, f"{changeset.id} is presented before it is built"
+    evidence = {
+        "tasks": list(changeset.tasks),
+        "files": len(build.files),
+        "added": build.added,
+        "deleted": build.deleted,
+        "commit": build.commit,
+        "base": build.base,
+        "missing": list(changeset.missing),
+    }
+    title = f"[{changeset.group}] {changeset.title}"
+    return _gate(session, GateKind.CHANGESET, changeset.id, title, group=changeset.group, evidence=evidence)
+
+
+def session_gate(session: Session, cycle: int) -> GateOpened:
+    counts = {state.value: session.count(state) for state in TaskState if session.count(state)}
+    left = len(session.unfinished)
+    title = f"Cycle {cycle} is over, {left} task{'s' if left != 1 else ''} left. Go on?"
+    evidence = {"counts": counts, "unfinished": list(session.unfinished), "budget": meter(session)}
+    return _gate(session, GateKind.SESSION, f"cycle-{cycle}", title, evidence=evidence)
+
+
+def validation_gate(session: Session, record: TaskRecord, verdict: Verdict) -> GateOpened:
+    evidence = {"notes": verdict.notes, "issues": list(verdict.issues), "by": verdict.by}
+    title = f"{record.task.id} ({record.task.title}) did not pass validation."
+    group = record.task.cohesion_group
+    return _gate(session, GateKind.VALIDATION, record.task.id, title, group=group, evidence=evidence)
+
+
+def validator_gate(session: Session, record: TaskRecord, reason: str) -> GateOpened:
+    title = f"The validator of {record.task.id} ({record.task.title}) failed {record.validator_failures + 1} times."
+    group = record.task.cohesion_group
+    return _gate(session, GateKind.VALIDATOR, record.task.id, title, group=group, evidence={"reason": reason})
+
+
+def budget_gate(session: Session) -> GateOpened:
+    title = f"The session's budget is used up: {meter(session)}."
+    evidence = {"budget": meter(session), "unit": session.limits.session_budget.unit.value}
+    return _gate(session, GateKind.BUDGET, GateKind.BUDGET.value, title, evidence=evidence)
+
+
+def drift_gate(session: Session, drift: ConfigDrifted) -> GateOpened:
+    unusable = drift.limits == session.limits and not drift.digest
+    title = "The configuration changed since the session began."
+    if unusable:
+        title = "The configuration on disk can no longer be used."
+    without = {"use"} if unusable else set()
+    evidence = {"changes": list(drift.changes)}
+    return _gate(session, GateKind.DRIFT, GateKind.DRIFT.value, title, without=without, evidence=evidence)
+
+
+def objection(session: Session, gate_id: str, answer: Answer) -> str:
+    """Why this answer will not do; empty when it will. The first valid answer wins."""
+    gate = session.open_gates.get(gate_id)
+    if gate is None:
+        return _not_open(session, gate_id)
+    option = gate.option(answer.choice)
+    if option is None:
+        offered = ", ".join(option.name for option in gate.options)
+        return f"gate {gate.id} does not offer {answer.choice!r}; choose one of: {offered}"
+    if option.needs_note and not answer.note.strip() and not answer.payload:
+        return f"{answer.choice} at gate {gate.id} needs a note that says why"
+    if gate.kind is GateKind.BUDGET and answer.choice == "raise":
+        return _poor_raise(session, answer)
+    if answer.choice == "edit" and not answer.payload:
+        return f"edit at gate {gate.id} needs the edited tasks; use a terminal, or give a file with --file"
+    return ""
+
+
+def _not_open(session: Session, gate_id: str) -> str:
+    if gate_id in session.answers:
+        answer = session.answers[gate_id]
+        return f"gate {gate_id} was already answered: {answer.choice} (by {answer.by})"
+    waiting = ", ".join(session.open_gates) or "none"
+    return f"there is no open gate {gate_id}; open gates: {waiting}"
+
+
+def raised_limit(session: Session, answer: Answer) -> int | None:
+    """The new limit a person named, in the unit of the session's budget; 0 lifts it."""
+    text = str(answer.payload.get("limit", answer.note)).strip().lstrip("$").replace(",", "").replace("_", "")
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if number < 0 or number != number or number == float("inf"):  # noqa: PLR0124  only NaN differs from itself
+        return None
+    return micro_usd(number) if session.limits.session_budget.unit is Unit.USD else round(number)
+
+
+def _poor_raise(session: Session, answer: Answer) -> str:
+    budget, limit = session.limits.session_budget, raised_limit(session, answer)
+    unit = "dollars" if budget.unit is Unit.USD else "tokens"
+    if limit is None:
+        return f"raise needs the new limit as a number of {unit}, for instance --note 25 (0 = no limit)"
+    if limit and limit <= budget.used(session.spend):
+        return f"{budget.show(limit)} is not above what is already used: {meter(session)}"
+    return ""

@@ -1,0 +1,156 @@
+"""The Session: the one projection of the journal, with the indexes that keep a decision cheap.
+
+Only `rules/replay.apply` changes it. Everybody else reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from blueflame.model.attempt import WORKER, Attempt, AttemptRecord
+from blueflame.model.changeset import ChangesetRecord, ChangesetState
+from blueflame.model.event import ConfigDrifted, PlanProposed
+from blueflame.model.gate import Answer, Gate, GateKind
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.task import FINISHED, Task, TaskRecord, TaskState
+from blueflame.model.verdict import Check
+from blueflame.rules.line import Line
+from blueflame.rules.neighbours import Neighbours
+from blueflame.rules.readiness import ReadyQueue
+
+
+class Phase(StrEnum):
+    PLANNING = "planning"
+    WORKING = "working"
+    ENDED = "ended"
+
+
+ACTIVE = frozenset({ChangesetState.FORMED, ChangesetState.BUILT, ChangesetState.APPROVED})
+
+
+@dataclass(frozen=True, slots=True)
+class HookDue:
+    name: str
+    key: str
+    subject: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    id: str
+    request: str
+    project: str
+    base_branch: str
+    base_sha: str
+    workflow: Workflow
+    limits: Limits
+    config_digest: str
+    opened_at: float
+    seq: int = 0
+    last_at: float = 0.0
+    phase: Phase = Phase.PLANNING
+    outcome: str = ""
+    outcome_reason: str = ""
+    stopping: str = ""
+    stop_now: bool = False
+
+    plan: PlanProposed | None = None
+    plan_round: int = 0
+    plan_failures: tuple[str, ...] = ()
+    replan_notes: tuple[str, ...] = ()
+    plan_approved_at: float | None = None
+
+    cycle: int = 0
+    cycle_open: bool = False
+    wave: str = ""
+    proceeding: bool = False
+
+    tasks: dict[str, TaskRecord] = field(default_factory=dict)
+    states: dict[TaskState, dict[str, None]] = field(default_factory=lambda: {state: {} for state in TaskState})
+    task_ranks: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    queue: ReadyQueue = field(default_factory=lambda: ReadyQueue(()))
+    unmerged: Neighbours = field(default_factory=Neighbours)  # verified work that has not landed, by its locks
+    built_upon: dict[str, dict[str, None]] = field(default_factory=dict)  # task -> tasks built on its commit
+    dependants: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    attempts: dict[str, AttemptRecord] = field(default_factory=dict)
+    live: dict[str, Attempt] = field(default_factory=dict)
+    live_by_role: dict[str, int] = field(default_factory=dict)
+    attempts_on: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many so far
+    reserved: Spend = NOTHING
+
+    checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
+    to_check: Line = field(default_factory=Line)
+    to_review: Line = field(default_factory=Line)
+
+    changesets: dict[str, ChangesetRecord] = field(default_factory=dict)
+    merging: dict[str, None] = field(default_factory=dict)  # changesets not yet judged and landed, in order
+    changeset_of: dict[str, str] = field(default_factory=dict)
+    group_motion: dict[str, int] = field(default_factory=dict)  # cohesion group -> members that may still move
+    landings: tuple[str, ...] = ()
+
+    gates: dict[str, Gate] = field(default_factory=dict)
+    open_gates: dict[str, Gate] = field(default_factory=dict)
+    answers: dict[str, Answer] = field(default_factory=dict)
+    gate_counts: dict[tuple[GateKind, str], int] = field(default_factory=dict)
+    gate_subjects: dict[tuple[GateKind, str], str] = field(default_factory=dict)  # open gates by what they ask about
+
+    hooks_due: dict[str, HookDue] = field(default_factory=dict)
+    hooks_ran: dict[str, int] = field(default_factory=dict)
+
+    spend: Spend = NOTHING
+    spend_by_role: dict[str, Spend] = field(default_factory=dict)
+    spend_by_subject: dict[str, Spend] = field(default_factory=dict)
+    budget_warned: bool = False
+
+    drift: ConfigDrifted | None = None
+    drift_kept: frozenset[str] = frozenset()
+
+    def in_state(self, *states: TaskState) -> tuple[str, ...]:
+        """Task ids in any of these states, in id order."""
+        return tuple(sorted(name for state in states for name in self.states[state]))
+
+    def count(self, *states: TaskState) -> int:
+        return sum(len(self.states[state]) for state in states)
+
+    def running(self, role: str) -> int:
+        return self.live_by_role.get(role, 0)
+
+    def asks(self, kind: GateKind, subject: str | None = None) -> bool:
+        """Is such a gate open?"""
+        if subject is not None:
+            return (kind, subject) in self.gate_subjects
+        return any(gate.kind is kind for gate in self.open_gates.values())
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        return tuple(name for name, record in sorted(self.tasks.items()) if record.state not in FINISHED)
+
+    @property
+    def all_finished(self) -> bool:
+        return self.count(*FINISHED) == len(self.tasks)
+
+    @property
+    def ended(self) -> bool:
+        return self.phase is Phase.ENDED
+
+    def next_try(self, subject: str, role: str) -> int:
+        return self.attempts_on.get((subject, role), 0) + 1
+
+    def stage_open(self, stage: str) -> bool:
+        """With a barrier one stage at a time is open; without it every stage of the workflow is."""
+        if not self.cycle_open or not self.workflow.has(stage):
+            return False
+        return self.wave == stage if self.workflow.barrier else True
+
+    def live_attempt(self, subject: str, role: str = WORKER) -> Attempt | None:
+        return next((a for a in self.live.values() if a.subject == subject and a.role == role), None)
+
+
+def group_ranks(tasks: Iterable[Task], order: Iterable[str]) -> dict[str, tuple[int, int, str]]:
+    """Where a task stands in the validation line: groups in dependency order, then priority, then id (SCHED-15)."""
+    place = {group: n for n, group in enumerate(order)}
+    return {task.id: (place.get(task.cohesion_group, len(place)), task.priority, task.id) for task in tasks}
