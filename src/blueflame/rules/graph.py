@@ -34,7 +34,7 @@ def _walk(start: str, edges: Mapping[str, Collection[str]], seen: set[str]) -> l
     left: list[str] = []
     path: list[tuple[str, Iterator[str]]] = [(start, iter(edges[start]))]
     while path:
-        name, rest = path[-1]
+        rest = path[-1][1]
         step = next((one for one in rest if one in edges and one not in seen), None)
         if step is None:
             left.append(path.pop()[0])

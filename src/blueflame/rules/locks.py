@@ -27,7 +27,7 @@ def normalise(lock: str) -> Path:
     """The components of a lock: "./a//b/" is ("a", "b"), "." is the whole repository."""
     reason = _fault(lock)
     if reason:
-        raise BadLock(f"the lock {lock!r} {reason}")
+        raise BadLock(f"the lock {lock[:120]!r} {reason}")
     parts: list[str] = []
     for part in lock.split("/"):
         if not WILD.isdisjoint(part):

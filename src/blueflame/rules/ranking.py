@@ -7,6 +7,7 @@ from math import isfinite
 from typing import TypeAlias
 
 from blueflame.model.task import Task
+from blueflame.rules.graph import reversed_edges
 
 Rank: TypeAlias = tuple[float, float, str]
 """(priority, minus the remaining path, id): the smaller goes first."""
@@ -22,13 +23,7 @@ def weight(task: Task) -> float:
 
 def dependants_of(tasks: Iterable[Task]) -> dict[str, list[str]]:
     """For each task those that name it as a dependency, in plan order; names outside the plan are left out."""
-    plan = tuple(tasks)
-    behind: dict[str, list[str]] = {task.id: [] for task in plan}
-    for task in plan:
-        for need in dict.fromkeys(task.dependencies):
-            if need in behind:
-                behind[need].append(task.id)
-    return behind
+    return reversed_edges({task.id: tuple(dict.fromkeys(task.dependencies)) for task in tasks})
 
 
 def remaining_path(tasks: Iterable[Task]) -> dict[str, float]:

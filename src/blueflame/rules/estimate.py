@@ -1,0 +1,109 @@
+"""What a plan will probably take: batches, the critical path, and a range of cost. Shown before anything is spawned."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.spend import Budget, Unit, micro_usd
+from blueflame.model.task import Task, TaskState
+from blueflame.rules.ranking import dependants_of, remaining_path
+from blueflame.rules.readiness import ReadyQueue
+
+
+def schedule(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]:
+    """Batch by batch, the schedule if every task took equally long. Tasks that can never start are in no batch."""
+    queue = ReadyQueue(tasks)
+    while batch := queue.pick(slots):
+        yield batch
+        for state in (TaskState.CLAIMED, TaskState.DONE):
+            for name in batch:
+                queue.set_state(name, state)
+
+
+def batches(tasks: Iterable[Task], slots: int) -> tuple[tuple[str, ...], ...]:
+    return tuple(schedule(tasks, slots))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriticalPath:
+    """The chain that decides how long a plan takes however many agents there are."""
+
+    tasks: tuple[str, ...] = ()
+    minutes: float = 0.0
+
+
+def critical_path(tasks: Iterable[Task]) -> CriticalPath:
+    plan = tuple(tasks)
+    remaining = remaining_path(plan)
+    behind = dependants_of(plan)
+    path: list[str] = []
+    candidates: Collection[str] = remaining
+    while candidates and len(path) <= len(plan):
+        path.append(min(candidates, key=lambda name: (-remaining[name], name)))
+        candidates = behind[path[-1]]
+    return CriticalPath(tasks=tuple(path), minutes=remaining[path[0]] if path else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one attempt of a role costs, in dollars."""
+
+    low: float
+    high: float
+
+
+REFERENCE: Mapping[str, Figures] = {
+    PLANNER: Figures(0.20, 0.40),
+    WORKER: Figures(0.20, 0.75),
+    VALIDATOR: Figures(0.01, 0.03),
+    MERGER: Figures(0.20, 0.50),
+}
+"""REQUIREMENTS COST-09."""
+
+STAGE_ROLES: Mapping[str, str] = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR, "merge": MERGER}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleCost:
+    role: str
+    low: int  # millionths of a dollar
+    high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRange:
+    low: int
+    high: int
+    roles: tuple[RoleCost, ...] = ()
+
+    @property
+    def show(self) -> str:
+        return f"${self.low / 1e6:.2f} - ${self.high / 1e6:.2f} (base - with retries)"
+
+
+def cost_range(
+    tasks: Iterable[Task], limits: Limits, workflow: Workflow | None = None, figures: Mapping[str, Figures] = REFERENCE
+) -> CostRange:
+    """From every attempt going well and cheaply to every retry being used at the high figure, capped by the budgets."""
+    count = sum(1 for _ in tasks)
+    stages = (workflow or Workflow()).stages
+    roles = tuple(_role_cost(STAGE_ROLES[stage], count, limits, figures) for stage in stages if stage in STAGE_ROLES)
+    low, high = sum(role.low for role in roles), sum(role.high for role in roles)
+    return CostRange(low=_capped(low, limits.session_budget), high=_capped(high, limits.session_budget), roles=roles)
+
+
+def _role_cost(role: str, tasks: int, limits: Limits, figures: Mapping[str, Figures]) -> RoleCost:
+    """Planner and merger go once; a worker may be retried, a validator as often as it has results and retries."""
+    attempts = tasks if role in (WORKER, VALIDATOR) else 1
+    tries = {WORKER: 1 + limits.max_retries, VALIDATOR: 1 + limits.validator_retries}.get(role, 1)
+    figure, budget = figures[role], limits.budget(role)
+    low, high = (_capped(micro_usd(usd), budget) for usd in (figure.low, figure.high))
+    return RoleCost(role=role, low=attempts * low, high=attempts * tries * high)
+
+
+def _capped(amount: int, budget: Budget) -> int:
+    """A budget in tokens caps nothing here: what a token costs depends on the model."""
+    return amount if budget.unlimited or budget.unit is not Unit.USD else min(amount, budget.limit)
