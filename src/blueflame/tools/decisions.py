@@ -9,14 +9,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from blueflame.model.errors import NoAnswer, UsageError
+from blueflame.model.errors import NoAnswer, PlanError, UsageError
 from blueflame.model.event import GateAnswered, Recorded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, Option
-from blueflame.model.spend import Unit
-from blueflame.rules.amounts import parse_amount
+from blueflame.rules.edits import edit_problems, edited
+from blueflame.tools.plans import read_plan
 
 Used = frozenset[tuple[str, int]]
 
@@ -35,7 +36,7 @@ class Decision:
     subject: str = ""
     repeat: bool = False
     edit: Path | None = None
-    limit: str = ""
+    limit: float | None = None  # the new limit, in the unit of the session's budget
     payload: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -59,7 +60,7 @@ class Decisions:
         if gate.option(entry.choose) is None:
             raise NoAnswer(_not_offered(gate, self.path, entry))
         payload = _payload(entry, gate, self.path)
-        return Answer(choice=entry.choose, note=entry.note or entry.limit, payload=payload, by=entry.signature)
+        return Answer(choice=entry.choose, note=entry.note, payload=payload, by=entry.signature)
 
 
 def used_in(answers: Iterable[Answer | GateAnswered | Recorded]) -> Used:
@@ -107,14 +108,11 @@ def _not_offered(gate: Gate, path: Path, entry: Decision) -> str:
 
 def _payload(entry: Decision, gate: Gate, path: Path) -> Mapping[str, Any]:
     if entry.edit is not None:
-        return {**entry.payload, "tasks_file": str(entry.edit)}
-    if not entry.limit:
-        return entry.payload
-    unit = Unit(gate.evidence.get("unit", Unit.USD))
-    amount = parse_amount(entry.limit, unit)
-    if amount is None:
-        raise NoAnswer(f"{path}: {entry.kind}[{entry.index}]: the limit {entry.limit!r} is not an amount in {unit}")
-    return {**entry.payload, "limit": amount}
+        tasks = read_plan(entry.edit)
+        if problems := edit_problems(gate, tasks):
+            raise PlanError(f"{path}: {entry.kind}[{entry.index}]: {entry.edit} is no edit for {gate.id}:", problems)
+        return {**entry.payload, **edited(tasks)}
+    return {**entry.payload, "limit": entry.limit} if entry.limit is not None else entry.payload
 
 
 def load_decisions(path: Path) -> Decisions:
@@ -206,7 +204,7 @@ class _Reader:
             if key not in KEYS:
                 self.wrong(entry.line_of(key), f"unknown key {key!r}{_hint(str(key), KEYS)}")
         option = self.option(entry)
-        texts = {key: self.text(entry, key) for key in ("note", "reason", "subject", "edit", "limit")}
+        texts = {key: self.text(entry, key) for key in ("note", "reason", "subject", "edit")}
         if option is not None:
             self.check_note(entry, option, texts)
             self.check_edit(entry, option, texts)
@@ -221,7 +219,7 @@ class _Reader:
             subject=texts["subject"],
             repeat=found.get("repeat", False),
             edit=(self.path.parent / texts["edit"]).resolve() if texts["edit"] else None,
-            limit=texts["limit"],
+            limit=float(found["limit"]) if "limit" in found else None,
             payload=dict(found.get("payload", {})),
         )
 
@@ -240,8 +238,6 @@ class _Reader:
 
     def text(self, entry: _Entry, key: str) -> str:
         value = entry.found.get(key, "")
-        if isinstance(value, int | float) and not isinstance(value, bool) and key == "limit":
-            return str(value)
         if not isinstance(value, str) or (key in entry.found and not value.strip()):
             self.wrong(entry.line_of(key), f"{entry.at}: {key!r} must be a text that says something, not {value!r}")
             return ""
@@ -252,11 +248,11 @@ class _Reader:
         said = texts["note"] or texts["reason"]
         if texts["note"] and texts["reason"]:
             self.wrong(entry.line, f"{entry.at}: 'note' and 'reason' are the same thing; keep one of them")
-        if raises and not any(parse_amount(texts["limit"], unit) for unit in Unit):
-            self.wrong(entry.line, f"{entry.at}: 'raise' needs 'limit': 25.00 for dollars, or '500000 tokens'")
+        if raises and "limit" not in entry.found:
+            self.wrong(entry.line, f"{entry.at}: 'raise' needs 'limit', the new limit in the budget's unit (0 = none)")
         if option.needs_note and not raises and not said:
             self.wrong(entry.line, f"{entry.at}: {option.name!r} needs a 'note' that says why")
-        if texts["limit"] and not raises:
+        if "limit" in entry.found and not raises:
             self.wrong(entry.line_of("limit"), f"{entry.at}: 'limit' goes only with 'raise' at a budget gate")
 
     def check_edit(self, entry: _Entry, option: Option, texts: Mapping[str, str]) -> None:
@@ -270,6 +266,9 @@ class _Reader:
 
     def check_types(self, entry: _Entry) -> None:
         repeat, payload = entry.found.get("repeat", False), entry.found.get("payload", {})
+        limit = entry.found.get("limit", 0)
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit < inf:
+            self.wrong(entry.line_of("limit"), f"{entry.at}: 'limit' is a number, 25.50 for example, not {limit!r}")
         if not isinstance(repeat, bool):
             self.wrong(entry.line_of("repeat"), f"{entry.at}: 'repeat' is true or false, not {repeat!r}")
         if not isinstance(payload, Mapping):
