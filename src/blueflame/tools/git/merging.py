@@ -1,0 +1,103 @@
+"""Merges in the object store alone: no work tree, no index, no branch is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from blueflame.model.errors import GitFailed
+from blueflame.tools.git.commands import ask, failed, git, identity_environment
+from blueflame.tools.git.repository import Repository
+
+MERGE_TIMEOUT = 300.0
+
+
+class Clean(NamedTuple):
+    tree: str
+
+
+class Conflict(NamedTuple):
+    paths: tuple[str, ...]
+    messages: tuple[str, ...]
+    ours: str = ""
+    theirs: str = ""
+
+
+class Merged(NamedTuple):
+    sha: str
+
+
+def rehearse(repo: Repository, ours: str, theirs: str) -> Clean | Conflict:
+    """What a merge of two commits would give."""
+    args = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages", ours, theirs)
+    done = ask(repo.root, *args, timeout=MERGE_TIMEOUT)
+    parts = done.out.split("\0")
+    if done.code == 0:
+        return Clean(parts[0])
+    if done.code != 1 or len(parts) < 2:
+        raise failed(repo.root, args, done)
+    end = parts.index("", 1)
+    return Conflict(tuple(dict.fromkeys(parts[1:end])), tuple(_messages(iter(parts[end + 1 : -1]))), ours, theirs)
+
+
+def commit_tree(repo: Repository, tree: str, parents: Sequence[str], message: str) -> str:
+    """A commit that nothing points at yet. The message goes through stdin: it may be long, or begin with a dash."""
+    flags = [part for parent in parents for part in ("-p", parent)]
+    env = identity_environment(repo.root)
+    return git(repo.root, "commit-tree", tree, *flags, "-F", "-", stdin=message, env=env).strip()
+
+
+def merge(repo: Repository, ours: str, theirs: str, message: str, *, fast_forward: bool = False) -> Merged | Conflict:
+    """Both given as full commit ids. What ours has already needs no commit."""
+    shared = _merge_base(repo, ours, theirs)
+    if shared == theirs:
+        return Merged(ours)
+    if shared == ours and fast_forward:
+        return Merged(theirs)
+    outcome = rehearse(repo, ours, theirs)
+    if isinstance(outcome, Conflict):
+        return outcome
+    return Merged(commit_tree(repo, outcome.tree, (ours, theirs), message))
+
+
+def combine(repo: Repository, base: str, shas: Sequence[str], message: str) -> Merged | Conflict:
+    """One commit that has base and all of shas: the foundation of a task that depends on several.
+
+    Commits that others contain are left out, so a chain of dependencies needs no merge at all.
+    """
+    heads = _independent(repo, list(dict.fromkeys((base, *shas))))
+    whole = heads[0]
+    for head in heads[1:]:
+        outcome = merge(repo, whole, head, message)
+        if isinstance(outcome, Conflict):
+            return outcome
+        whole = outcome.sha
+    return Merged(whole)
+
+
+def _independent(repo: Repository, shas: list[str]) -> list[str]:
+    """In the order given, which makes the outcome the same every time."""
+    if len(shas) == 1:
+        return shas
+    kept = set(git(repo.root, "merge-base", "--independent", *shas, timeout=MERGE_TIMEOUT).split())
+    return [sha for sha in shas if sha in kept]
+
+
+def _merge_base(repo: Repository, ours: str, theirs: str) -> str:
+    args = ("merge-base", ours, theirs)
+    done = ask(repo.root, *args, timeout=MERGE_TIMEOUT)
+    if done.code == 1 and not done.err:
+        raise GitFailed(f"{ours} and {theirs} in {repo.root} share no history, so they are not merged")
+    if done.code:
+        raise failed(repo.root, args, done)
+    return done.out.strip()
+
+
+def _messages(parts: Iterator[str]) -> Iterator[str]:
+    """Each is: the number of paths, the paths, a fixed name of the kind, the words."""
+    for count in parts:
+        for _ in range(int(count)):
+            next(parts)
+        kind, words = next(parts), next(parts)
+        if kind != "Auto-merging":
+            yield words.strip()

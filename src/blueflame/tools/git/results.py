@@ -1,0 +1,246 @@
+"""What an agent made, brought into our repository and compared there, commit to commit.
+
+No git process of ours ever takes the agent's folder as its git dir or work tree: its config, hooks, attributes and
+index could make git run the agent's code as us (facts/sandbox.md 1.4 found five ways). Not even `git upload-pack`
+runs there: we read the branch's id ourselves, and fetch from a repository of our own making that borrows the agent's
+objects and nothing else. Objects are data; every one is checked on its way in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from blueflame.model.change import Change, Commit
+from blueflame.model.errors import GitFailed
+from blueflame.tools.git.commands import fields, git, git_capped
+from blueflame.tools.git.repository import Repository, is_ancestor
+
+OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+LARGEST_REF_FILE = 10_000_000
+FETCH_TIMEOUT = 600.0
+
+# The agent's objects come with files that speed git up by claiming things about them; none of those is believed.
+SKELETON_CONFIG = """\
+[core]
+\trepositoryFormatVersion = {version}
+\tbare = true
+\tcommitGraph = false
+\tmultiPackIndex = false
+[pack]
+\tuseBitmaps = false
+[gc]
+\tauto = 0
+{extensions}"""
+
+TREE_TO_TREE = ("diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    tip: str
+    commits: tuple[Commit, ...]  # oldest first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """There is no commit to collect; `reason` says why."""
+
+    reason: str
+
+
+def collect(repo: Repository, checkout: Path, *, branch: str, base: str, ref: str) -> Collected | Nothing:
+    """Bring the branch of an agent's checkout into our repository as `ref`; again is the same as once."""
+    tip = _tip_of(checkout, branch)
+    if tip is None:
+        return Nothing(reason=f"the branch {branch} is gone from {checkout}")
+    if tip == base:
+        return Nothing(reason=f"no commit was made on {branch}")
+    _fetch(repo, checkout, tip=tip, base=base, ref=ref)
+    if not is_ancestor(repo, base, tip):
+        raise GitFailed(
+            f"{branch} in {checkout} no longer contains {base}, the commit it started from: history was rewritten"
+        )
+    return Collected(tip=tip, commits=commits(repo, base, tip))
+
+
+def commits(repo: Repository, base: str, tip: str) -> tuple[Commit, ...]:
+    """What tip has and base has not, oldest first."""
+    form = "--format=%H%n%an <%ae>%n%s%n%B"  # neither a name nor a subject can hold a line break
+    out = git(repo.root, "log", "-z", "--reverse", "--topo-order", "--encoding=UTF-8", form, f"{base}..{tip}", "--")
+    return tuple(_commit(entry) for entry in out.split("\0") if entry)
+
+
+def changes(repo: Repository, base: str, tip: str) -> tuple[Change, ...]:
+    """Every path in which two commits differ, in git's order; of a rename both names."""
+    out = git(repo.root, *TREE_TO_TREE, "-z", "--raw", "--numstat", base, tip, "--", timeout=300)
+    parts = iter(fields(out))
+    entries: list[_Entry] = []
+    counts: dict[str, tuple[str, str]] = {}
+    for part in parts:
+        if part.startswith(":"):
+            entries.append(_raw(part, parts))
+        else:
+            path, added, deleted = _numbers(part, parts)
+            counts[path] = (added, deleted)
+    return tuple(_change(entry, *counts.get(entry.path, ("0", "0"))) for entry in entries)
+
+
+def diff_text(repo: Repository, base: str, tip: str, max_bytes: int) -> str:
+    """The difference for people and reviewers to read, cut at a line's end when it is longer than `max_bytes`."""
+    args = (*TREE_TO_TREE, "-p", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", base, tip, "--")
+    done = git_capped(repo.root, *args, max_bytes=max_bytes)
+    text = done.out.decode("utf-8", "replace")
+    if not done.truncated:
+        return text
+    return text[: text.rfind("\n") + 1] + f"[cut here: the difference is longer than {max_bytes} bytes]\n"
+
+
+def set_ref(repo: Repository, ref: str, sha: str) -> None:
+    git(repo.root, "update-ref", "--no-deref", ref, sha)
+
+
+def delete_ref(repo: Repository, ref: str) -> None:
+    """Deleting what is not there is fine."""
+    delete_refs(repo, (ref,))
+
+
+def delete_refs(repo: Repository, names: Iterable[str]) -> None:
+    """All or none."""
+    orders = "".join(f"delete {name}\0\0" for name in names)
+    if orders:
+        git(repo.root, "update-ref", "--no-deref", "--stdin", "-z", stdin=orders)
+
+
+def refs(repo: Repository, prefix: str) -> dict[str, str]:
+    """Name and commit of every ref below a prefix such as refs/blueflame/attempts/, sorted by name."""
+    lines = git(repo.root, "for-each-ref", "--format=%(objectname) %(refname)", prefix.rstrip("/")).splitlines()
+    return {name: sha for sha, _, name in (line.partition(" ") for line in lines)}
+
+
+def _fetch(repo: Repository, checkout: Path, *, tip: str, base: str, ref: str) -> None:
+    with _skeleton(repo, checkout, tip) as source:
+        git(
+            repo.root,
+            *("-c", "transfer.fsckObjects=true", "-c", "fetch.fsckObjects=true", "-c", "fetch.unpackLimit=1"),
+            *("-c", "fetch.writeCommitGraph=false", "-c", "fetch.prune=false", "-c", "protocol.file.allow=always"),
+            *("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"),
+            *(
+                f"--negotiation-tip={base}",
+                "--upload-pack=git-upload-pack",
+                "--",
+                str(source),
+                f"+refs/heads/tip:{ref}",
+            ),
+            env={"GIT_NO_LAZY_FETCH": "1"},
+            timeout=FETCH_TIMEOUT,
+        )
+
+
+@contextmanager
+def _skeleton(repo: Repository, checkout: Path, tip: str) -> Iterator[Path]:
+    """A repository without objects of its own, whose one branch is the agent's."""
+    sha256 = len(tip) == 64
+    with tempfile.TemporaryDirectory(prefix="blueflame-fetch-") as name:
+        home = Path(name)
+        (home / "refs" / "heads").mkdir(parents=True)
+        (home / "objects" / "info").mkdir(parents=True)
+        (home / "HEAD").write_text("ref: refs/heads/tip\n")
+        (home / "refs" / "heads" / "tip").write_text(f"{tip}\n")
+        extensions = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
+        (home / "config").write_text(SKELETON_CONFIG.format(version=int(sha256), extensions=extensions))
+        stores = f"{repo.objects}\n{checkout.absolute() / '.git' / 'objects'}\n"
+        (home / "objects" / "info" / "alternates").write_text(stores, "utf-8", "surrogateescape")
+        if repo.shallow:
+            (home / "shallow").write_bytes((repo.common_dir / "shallow").read_bytes())
+        yield home
+
+
+def _tip_of(checkout: Path, branch: str) -> str | None:
+    inside = checkout / ".git"
+    if inside.is_symlink() or not inside.is_dir():
+        raise GitFailed(
+            f"{inside} is not the folder we made: the agent replaced or removed it, so nothing is taken from it"
+        )
+    loose = _read_plain(inside / "refs" / "heads" / branch)
+    found = loose.strip() if loose is not None else _packed(inside / "packed-refs", f"refs/heads/{branch}")
+    if found is not None and not OBJECT_ID.fullmatch(found):
+        raise GitFailed(f"the branch {branch} in {checkout} does not name a commit but {found[:80]!r}")
+    return found
+
+
+def _packed(path: Path, name: str) -> str | None:
+    lines = (_read_plain(path) or "").splitlines()
+    return next((line.split(" ", 1)[0] for line in lines if line.endswith(f" {name}")), None)
+
+
+def _read_plain(path: Path) -> str | None:
+    """An agent may have put a link, a pipe or a gigabyte there: a plain small file or nothing."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as e:
+        raise GitFailed(f"cannot read {path}: {e.strerror}") from e
+    with os.fdopen(handle, "rb") as file:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_REF_FILE:
+            raise GitFailed(f"{path} is not a plain file of git's, so nothing is taken from this checkout")
+        return file.read(LARGEST_REF_FILE).decode("utf-8", "replace")
+
+
+def _commit(entry: str) -> Commit:
+    sha, author, subject, message = _readable(entry).split("\n", 3)
+    return Commit(sha=sha, author=author, subject=subject, message=message.rstrip("\n"))
+
+
+def _readable(text: str) -> str:
+    """Words, unlike paths, need not survive byte for byte; what cannot be read is shown as such."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+class _Entry(NamedTuple):
+    status: str
+    path: str
+    old_path: str | None
+    mode: str
+
+
+def _raw(head: str, rest: Iterator[str]) -> _Entry:
+    """`:100644 100644 <sha> <sha> R086`, then the old name if there are two, then the name."""
+    _, mode, _, _, letter = head.split(" ")
+    first = next(rest)
+    if letter[0] in "RC":
+        return _Entry(letter[0], next(rest), first, mode)
+    return _Entry(letter[0], first, None, mode)
+
+
+def _numbers(head: str, rest: Iterator[str]) -> tuple[str, str, str]:
+    """`1<tab>2<tab>name`, or `1<tab>2<tab>` and then the old name and the name."""
+    added, deleted, path = head.split("\t", 2)
+    if not path:
+        next(rest)
+        path = next(rest)
+    return path, added, deleted
+
+
+def _change(entry: _Entry, added: str, deleted: str) -> Change:
+    binary = added == "-"
+    return Change(
+        status=entry.status,
+        path=entry.path,
+        old_path=entry.old_path,
+        mode=entry.mode,
+        added=0 if binary else int(added),
+        deleted=0 if binary else int(deleted),
+        binary=binary,
+        symlink=entry.mode == "120000",
+        submodule=entry.mode == "160000",
+    )
