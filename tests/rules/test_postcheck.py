@@ -13,7 +13,8 @@ from blueflame.model.verdict import Violation
 from blueflame.rules.naming import STYLES, well_named
 from blueflame.rules.postcheck import violations
 
-free = partial(violations, commits=(), enforce_scope=False)
+EVERYTHING = ("**",)
+free = partial(violations, commits=(), enforce_scope=False, allowed_paths=EVERYTHING)
 
 
 def added(path: str, *, binary: bool = False) -> Change:
@@ -59,10 +60,13 @@ def test_a_path_that_is_not_allowed_is_named_with_what_was_done_to_it() -> None:
     assert found == Violation(rule="path_not_allowed", path="docs/a.md", detail="deleted")
 
 
-def test_no_allowed_paths_allow_everything_that_is_not_blocked() -> None:
-    assert broken(free([added("anything"), added("deep/.env")], blocked_paths=(".env",))) == [
-        ("blocked_path_modified", "deep/.env")
-    ]
+def test_no_allowed_paths_allow_nothing() -> None:
+    assert broken(free([added("anything")], allowed_paths=())) == [("path_not_allowed", "anything")]
+
+
+def test_a_blocked_path_is_blocked_although_everything_is_allowed() -> None:
+    found = free([added("anything"), added("deep/.env")], blocked_paths=(".env",))
+    assert broken(found) == [("blocked_path_modified", "deep/.env")]
 
 
 def test_both_names_of_a_rename_are_judged() -> None:
@@ -86,7 +90,7 @@ def test_a_link_in_the_place_of_a_blocked_folder_is_blocked() -> None:
 
 def test_only_what_the_locks_cover_is_in_scope() -> None:
     changes = [added("src/auth/a.py"), added("src/authority.py"), added("src/app.py"), renamed("src/app.py", "lib/x")]
-    found = violations(changes, (), file_locks=("src/auth/", "src/app.py"))
+    found = violations(changes, (), allowed_paths=EVERYTHING, file_locks=("src/auth/", "src/app.py"))
     assert broken(found) == [("outside_file_scope", "lib/x"), ("outside_file_scope", "src/authority.py")]
 
 
@@ -95,11 +99,11 @@ def test_scope_is_not_asked_for_when_it_is_not_enforced() -> None:
 
 
 def test_a_task_without_locks_has_the_whole_repository_locked() -> None:
-    assert violations([added("lib/x.py")], (), file_locks=()) == ()
+    assert violations([added("lib/x.py")], (), allowed_paths=EVERYTHING, file_locks=()) == ()
 
 
 def test_a_name_with_brackets_is_a_name_and_not_a_pattern() -> None:
-    assert broken(violations([added("app/[id]/page.tsx")], (), file_locks=("app/x",))) == [
+    assert broken(violations([added("app/[id]/page.tsx")], (), allowed_paths=EVERYTHING, file_locks=("app/x",))) == [
         ("outside_file_scope", "app/[id]/page.tsx")
     ]
 
@@ -222,18 +226,18 @@ PATTERN = r"^(feat|fix|refactor|test|docs|chore)\(task-\d+\): .+"
 
 def test_every_commit_must_be_worded_as_agreed() -> None:
     commits = [commit("feat(task-001): add it", "aaa"), commit("wip", "bbb"), commit("", "ccc")]
-    found = violations((), commits, commit_pattern=PATTERN)
+    found = violations((), commits, allowed_paths=(), commit_pattern=PATTERN)
     assert broken(found) == [("commit_format", "bbb"), ("commit_format", "ccc")]
     assert "'wip' does not match" in found[0].detail
 
 
 def test_a_subject_of_endless_length_is_refused_before_it_is_matched() -> None:
-    (found,) = violations((), [commit("a" * 50_000)], commit_pattern=r"^(a+)+$")
+    (found,) = violations((), [commit("a" * 50_000)], allowed_paths=(), commit_pattern=r"^(a+)+$")
     assert "50000 characters" in found.detail
 
 
 def test_without_a_pattern_commits_say_what_they_like() -> None:
-    assert violations((), [commit("wip")]) == ()
+    assert violations((), [commit("wip")], allowed_paths=()) == ()
 
 
 NAMES = st.sampled_from(["src/a.py", "src/A.py", "docs/x", ".env", "src/b_test.go", "lib/Über.go"])

@@ -36,7 +36,6 @@ LONGEST_SUBJECT = 500  # a pattern with nested repeats can take for ever on text
 class _Bounds:
     allowed: Globs
     blocked: Globs
-    everything_allowed: bool
     scope: tuple[Path, ...] | None  # the locks, or None when scope is not enforced
 
 
@@ -44,7 +43,7 @@ def violations(
     changes: Sequence[Change],
     commits: Sequence[Commit],
     *,
-    allowed_paths: Sequence[str] = (),
+    allowed_paths: Sequence[str],
     blocked_paths: Sequence[str] = (),
     file_locks: Sequence[str] = (),
     enforce_scope: bool = True,
@@ -58,12 +57,11 @@ def violations(
 ) -> tuple[Violation, ...]:
     """Every rule that is broken, by path and then by rule.
 
-    No allowed paths at all means that all are allowed, and no locks that the whole repository is locked, as ever.
+    No allowed paths at all means that nothing is allowed, and no locks that the whole repository is locked, as ever.
     """
     bounds = _Bounds(
         allowed=Globs(tuple(allowed_paths)),
         blocked=Globs(tuple(_plain(pattern) for pattern in blocked_paths)),
-        everything_allowed=not allowed_paths,
         scope=lock_paths(file_locks) if enforce_scope else None,
     )
     found = {
@@ -83,7 +81,7 @@ def _out_of_bounds(changes: Sequence[Change], bounds: _Bounds) -> Iterator[Viola
             detail = _what_was_done(change, path)
             if _is_blocked(path, bounds):
                 yield Violation(rule=BLOCKED_PATH, path=path, detail=detail)
-            if not bounds.everything_allowed and not bounds.allowed.matches(path):
+            if not bounds.allowed.matches(path):
                 yield Violation(rule=PATH_NOT_ALLOWED, path=path, detail=detail)
             if bounds.scope is not None and not _covered(path, bounds.scope):
                 yield Violation(rule=OUTSIDE_SCOPE, path=path, detail=detail)
