@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import tempfile
 from io import StringIO
 from pathlib import Path
@@ -14,7 +12,7 @@ from rich.text import Text
 from blueflame.cli.paint import THEME
 from blueflame.cli.plain import clean
 from blueflame.model.errors import ProcessFailed
-from blueflame.tools.process import hand_over
+from blueflame.tools.terminal import is_attended, lend, pager
 
 STYLES = (
     ("diff --git ", "head"),
@@ -37,24 +35,18 @@ def show_diff(diff: str) -> Text:
     return painted
 
 
-def page(view: Text, console: Console) -> None:
+async def page(view: Text, console: Console) -> None:
     """Through the pager when somebody can leaf; whole, in the pipe, when nobody can."""
-    if not (console.is_terminal and os.isatty(0)):
+    if not (console.is_terminal and is_attended()):
         console.print(view, soft_wrap=True)
         return
     with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
         text = Path(folder) / "view"
         text.write_text(_encoded(view, console), encoding="utf-8")
         try:
-            hand_over([*pager(), str(text)], cwd=Path(folder))
-        except ProcessFailed:  # no less on this machine: the words matter more than the leafing
+            await lend([*pager(), str(text)], cwd=Path(folder))
+        except ProcessFailed:  # no pager on this machine: the words matter more than the leafing
             console.print(view, soft_wrap=True)
-
-
-def pager() -> list[str]:
-    """$PAGER, or less with colours, no leafing for what fits, and the text left on the screen."""
-    chosen = shlex.split(os.environ.get("PAGER", "")) or ["less"]
-    return [*chosen, "-RFX"] if Path(chosen[0]).name == "less" else chosen
 
 
 def _encoded(view: Text, console: Console) -> str:
