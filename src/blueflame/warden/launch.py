@@ -59,6 +59,7 @@ class Launch:
         "limits",
         "max_output",
         "setup",
+        "signal",
         "silence",
         "stdin",
         "timeout",
@@ -75,6 +76,7 @@ class Launch:
         self.grace = float(read.get("grace", GRACE))
         self.silence = float(read.get("silence", 0))
         self.max_output = int(read.get("max_output", 0))
+        self.signal = str(read.get("signal", ""))
         self.limits = _limits(read.get("limits", {}))
 
 

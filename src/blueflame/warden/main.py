@@ -52,7 +52,10 @@ def _guard(folder: str, bell: Bell) -> int:
     if record.has_outcome(folder):
         return RECORDED
     outcome = _run(folder, bell, status)
-    return RECORDED if record.write_outcome(folder, outcome, bell) else UNRECORDED
+    if not record.write_outcome(folder, outcome, bell):
+        return UNRECORDED
+    record.hint(str(read_or_nothing(f"{folder}/launch.json").get("signal", "")))
+    return RECORDED
 
 
 def _run(folder: str, bell: Bell, status: Status) -> dict[str, Any]:
@@ -120,6 +123,7 @@ def _run_agent(ward: Ward, cookie: str) -> Watched:
     except CannotStart as e:
         return Watched("spawn_failed", str(e))
     ward.status.agent = pid
+    record.hint(ward.launch.signal)
     ward.spool.grew_at = time.monotonic()  # the setup's time is not the agent's silence
     ward.status.tell(ward.spool, "working")
     return attend(ward, pid, timeout=ward.launch.timeout, limits_output=True)

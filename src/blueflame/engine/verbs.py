@@ -1,0 +1,145 @@
+"""The verbs over attempts, the same on one machine and on a fleet.
+
+The orchestrator owns the order of tasks, locks, budgets, retries and gates. The engine owns where an attempt runs,
+whether it lives, and how it is told to end. An attempt that fails is a result; lost machinery is the engine's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+MAX_OUTPUT = 200 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupStep:
+    """Makes the worktree ready before the agent starts. A string is the person's, for the shell."""
+
+    name: str
+    command: str | tuple[str, ...]
+    timeout: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Everything that is needed to run one attempt; the id is the key under which it is started at most once."""
+
+    attempt: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]  # the whole environment, nothing is inherited
+    cwd: str
+    prompt: str = ""  # given on stdin: no limit on its length, and not to be seen in `ps`
+    setup: tuple[SetupStep, ...] = ()
+    timeout: float = 300.0  # 0: no limit, here and for the next two
+    silence: float = 0.0
+    max_output: int = MAX_OUTPUT
+    grace: float = 5.0  # between being asked to end and being killed
+    limits: Mapping[str, int] = field(default_factory=dict)  # core cpu data fsize nofile nproc stack
+
+
+class Reason(StrEnum):
+    EXITED = "exited"  # by itself: exit_code or signal say how
+    TIMEOUT = "timeout"
+    SILENT = "silent"  # no output for longer than allowed
+    OUTPUT = "output"  # more output than allowed
+    CANCELLED = "cancelled"
+    SETUP_FAILED = "setup_failed"
+    SPAWN_FAILED = "spawn_failed"  # the program could not be started at all
+    LOST = "lost"  # its warden vanished; what it left running has been ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an attempt ended, as its warden saw it."""
+
+    attempt: str
+    reason: Reason
+    stage: str = "agent"  # setup | agent
+    step: str = ""  # the setup step that failed
+    exit_code: int | None = None
+    signal: int | None = None
+    detail: str = ""
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    max_rss: int = 0  # bytes
+    setup_output: str = ""
+    left_running: tuple[int, ...] = ()  # processes that not even SIGKILL could end
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """Nothing of it has been started (yet); `submit` starts it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    pid: int
+    start_time: float
+    agent_pid: int | None = None
+    state: str = "starting"  # starting | setup | working | stopping | ended
+    since: float | None = None
+    last_output: float | None = None
+    output_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EndedAt:
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """It was started, and nobody watches over it any more. `submit` or `wait` clear up and record the loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """We cannot tell. Never kills and never frees a slot."""
+
+    why: str
+
+
+Standing: TypeAlias = Queued | Running | EndedAt | Lost | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    remote: bool = False
+    heartbeat: float = 1.0  # seconds between two signs of life, at best
+    slots: Mapping[str, int] = field(default_factory=dict)  # per role; a role that is not named has no limit of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Something happened to an attempt. May come late, twice or not at all: look, then believe."""
+
+    attempt: str
+
+
+class Engine(Protocol):
+    def capabilities(self) -> Capabilities: ...
+
+    def directory(self, attempt: str) -> Path:
+        """Where the attempt's files are or will be: what its runtime prepares, what its agent said."""
+
+    async def submit(self, order: Order) -> None:
+        """Start it, or attach to it when it runs, or do nothing when it has ended. Never runs anything twice."""
+
+    async def cancel(self, attempt: str, reason: str, grace: float | None = None) -> None:
+        """Ask it to end, and make it end after the grace. A later call may only hurry it."""
+
+    async def inspect(self, attempt: str) -> Standing: ...
+
+    async def live(self, session: str) -> tuple[str, ...]:
+        """The attempts of the session that run, or of which it cannot be told."""
+
+    async def wait(self, attempt: str) -> Outcome:
+        """Until it has ended; at once when it has. Also for attempts that an earlier orchestrator submitted."""
+
+    def events(self) -> AsyncIterator[Hint]: ...
