@@ -121,9 +121,7 @@ class LimitSettings(Section):
 
     @model_validator(mode="after")
     def _not_both_units(self) -> LimitSettings:
-        refuse_both_units(
-            self.max_session_cost_usd, self.max_session_tokens, usd="max_session_cost_usd", tokens="max_session_tokens"
-        )
+        refuse_both_units(self.max_session_cost_usd, self.max_session_tokens, tokens="max_session_tokens")
         return self
 
 

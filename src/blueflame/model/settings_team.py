@@ -79,7 +79,7 @@ class RoleSettings(Section):
 
     @model_validator(mode="after")
     def _not_both_units(self) -> RoleSettings:
-        refuse_both_units(self.budget_usd, self.budget_tokens, usd="budget_usd", tokens="budget_tokens")
+        refuse_both_units(self.budget_usd, self.budget_tokens, tokens="budget_tokens")
         return self
 
 
@@ -123,12 +123,13 @@ def one_unit(data: object, *, usd: str, tokens: str) -> object:
     return data
 
 
-def refuse_both_units(in_usd: float, in_tokens: int, *, usd: str, tokens: str) -> None:
+def refuse_both_units(in_usd: float, in_tokens: int, *, tokens: str) -> None:
     if in_usd and in_tokens:
         raise Wrong(
-            f"{usd} and {tokens} are both set",
+            "a limit in dollars and a limit in tokens are both set",
             "keep one of the two and set the other to 0: a budget has one unit",
-            got=f"{in_usd:g} and {in_tokens}",
+            at=(tokens,),
+            got=f"${in_usd:g} and {in_tokens} tokens",
         )
 
 

@@ -1,0 +1,19 @@
+"""blueflame.yaml: read, judge, bring up to date, show, write."""
+
+from blueflame.tools.config.loading import NAME, Loaded, find, load, parse
+from blueflame.tools.config.migrating import Migrated, migrate
+from blueflame.tools.config.showing import digest_of, resolved_json, schema_json, show
+
+__all__ = [
+    "NAME",
+    "Loaded",
+    "Migrated",
+    "digest_of",
+    "find",
+    "load",
+    "migrate",
+    "parse",
+    "resolved_json",
+    "schema_json",
+    "show",
+]

@@ -1,0 +1,122 @@
+"""What is wrong and what would be right, in words, for everything the models refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from blueflame.model.settings_fields import SeveralWrong, Wrong
+from blueflame.model.spelling import closest
+from blueflame.tools.config.keys import elsewhere, siblings
+from blueflame.tools.config.lifting import Lifted
+from blueflame.tools.config.reading import Document, KeyPath, Problem
+
+
+def problems_of(error: ValidationError, document: Document, lifted: Lifted) -> Iterator[Problem]:
+    for details in error.errors(include_url=False):
+        for path, text in _explained(details):
+            origin = lifted.origin(path)
+            yield Problem(document.line(origin), origin, text)
+
+
+def show_path(path: KeyPath) -> str:
+    """permissions.allowed_paths[2]"""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def show_value(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping" if value else "an empty mapping"
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool | int | float) else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _explained(details: ErrorDetails) -> Iterator[tuple[KeyPath, str]]:
+    path, cause = tuple(details["loc"]), details.get("ctx", {}).get("error")
+    if path and path[-1] == "[key]":
+        path = path[:-1]
+    if isinstance(cause, SeveralWrong):
+        for each in cause.wrongs:
+            yield (*path, *each.at), _sentence(each.wrong, each.got, each.right)
+    elif isinstance(cause, Wrong):
+        got = details["input"] if cause.got is ... else cause.got
+        yield (*path, *cause.at), _sentence(cause.wrong, got, cause.right)
+    elif details["type"] == "extra_forbidden":
+        yield path, f"unknown key; {_instead(path)}"
+    elif details["type"] == "missing":
+        yield path, f"is missing; add `{path[-1]}:` {_where(path)}"
+    else:
+        wrong, right = _wording(details)
+        yield path, _sentence(wrong, details["input"], right)
+
+
+def _sentence(wrong: str, got: object, right: str) -> str:
+    shown = got if isinstance(got, str) and got.startswith("$") else show_value(got)
+    return f"{wrong} (got {shown}); {right}"
+
+
+def _where(path: KeyPath) -> str:
+    return f"under {show_path(path[:-1])}" if path[:-1] else "at the top level"
+
+
+def _instead(path: KeyPath) -> str:
+    """Near by, by another name, elsewhere, or everything there is."""
+    name, beside = str(path[-1]), siblings(path)
+    near = closest(name, beside)
+    if near is None and name in SYNONYMS and SYNONYMS[name].split(".")[-1] in (*beside, SYNONYMS[name].split(".")[-1]):
+        near = SYNONYMS[name]
+    if near is None:
+        near = next(iter(elsewhere(name)), None)
+    return f"did you mean {near}?" if near else f"the keys {_where(path)} are {', '.join(beside)}"
+
+
+SYNONYMS = {
+    "pipeline": "stages",
+    "version": "schema_version",
+    "branch": "base_branch",
+    "workers": "concurrency.development",
+    "agents": "roles",
+    "budget": "roles.<role>.budget_usd",
+    "diagnostics": "validation.validator_diagnostics",
+    "timeout": "limits.agent_timeout",
+}
+
+
+def _choice(context: dict[str, Any]) -> tuple[str, str]:
+    return "is not one of the choices", f"write {context['expected']}".replace("'", "")
+
+
+WORDINGS: dict[str, Callable[[dict[str, Any]], tuple[str, str]]] = {
+    "bool_type": lambda _: ("must be true or false", "write true or false, without quotes"),
+    "int_type": lambda _: ("must be a whole number", "write digits only, without quotes"),
+    "int_from_float": lambda _: ("must be a whole number", "write digits only, without a fraction"),
+    "float_type": lambda _: ("must be a number", "write a number such as 1.50, without quotes"),
+    "finite_number": lambda _: ("must be a finite number", "write an ordinary number; 0 means unlimited for a budget"),
+    "string_type": lambda _: ("must be text", "write some text, in quotes if it looks like a number"),
+    "tuple_type": lambda _: ("must be a list", "write one entry per line, each after a dash, or [] for none"),
+    "dict_type": lambda _: ("must be a mapping of keys", "write keys and values, indented below it"),
+    "mapping_type": lambda _: ("must be a mapping of keys", "write keys and values, indented below it"),
+    "model_type": lambda _: ("must be a mapping of keys", "write keys and values, indented below it"),
+    "literal_error": _choice,
+    "too_short": lambda _: ("is an empty list", "write at least one entry"),
+    "greater_than": lambda c: ("is too small", f"write more than {c['gt']:g}"),
+    "greater_than_equal": lambda c: ("is too small", f"write at least {c['ge']:g}"),
+    "less_than": lambda c: ("is too large", f"write less than {c['lt']:g}"),
+    "less_than_equal": lambda c: ("is too large", f"write at most {c['le']:g}"),
+}
+
+
+def _wording(details: ErrorDetails) -> tuple[str, str]:
+    wording = WORDINGS.get(details["type"])
+    return wording(details.get("ctx", {})) if wording else (details["msg"], "see `blueflame config schema`")
