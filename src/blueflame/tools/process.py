@@ -167,7 +167,8 @@ def start_detached(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | N
     _reap_detached()
     with _opened_log(log) as sink:
         child = _start(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
-    _DETACHED[child.pid] = child
+    child.returncode = 0  # no longer for Popen to wait for, or to warn about when we end before it does
+    _DETACHED.add(child.pid)
     return child.pid
 
 
@@ -177,14 +178,18 @@ def hand_over(argv: Sequence[str], cwd: Path) -> int:
         return child.wait()
 
 
-_DETACHED: dict[int, subprocess.Popen[bytes]] = {}
+_DETACHED: set[int] = set()
 
 
 def _reap_detached() -> None:
     """A child that ended stays a zombie until its parent asks; nobody else would ask for the detached ones."""
-    for pid, child in list(_DETACHED.items()):
-        if child.poll() is not None:
-            del _DETACHED[pid]
+    for pid in sorted(_DETACHED):
+        try:
+            ended, _ = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            ended = pid
+        if ended:
+            _DETACHED.discard(pid)
 
 
 def _start(
@@ -217,6 +222,7 @@ def _killed_on_the_way_out(child: subprocess.Popen[bytes]) -> Iterator[None]:
         yield
     except BaseException:
         _kill_group(child.pid, signal.SIGKILL)
+        child.wait()  # Popen itself does not wait after an interrupt
         raise
 
 

@@ -21,9 +21,11 @@ from typing import NamedTuple
 from blueflame.model.change import Change, Commit
 from blueflame.model.errors import GitFailed
 from blueflame.tools.git.commands import fields, git, git_capped
-from blueflame.tools.git.repository import Repository, is_ancestor
+from blueflame.tools.git.repository import SUBMODULE_MODE, Repository, is_ancestor
 
 OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+LINK_MODE = "120000"
+LONGEST_PATH = 4096
 LARGEST_REF_FILE = 10_000_000
 FETCH_TIMEOUT = 600.0
 
@@ -90,7 +92,8 @@ def changes(repo: Repository, base: str, tip: str) -> tuple[Change, ...]:
         else:
             path, added, deleted = _numbers(part, parts)
             counts[path] = (added, deleted)
-    return tuple(_change(entry, *counts.get(entry.path, ("0", "0"))) for entry in entries)
+    targets = _link_targets(repo, sorted({entry.sha for entry in entries if entry.mode == LINK_MODE}))
+    return tuple(_change(entry, counts.get(entry.path, ("0", "0")), targets.get(entry.sha)) for entry in entries)
 
 
 def diff_text(repo: Repository, base: str, tip: str, max_bytes: int) -> str:
@@ -129,7 +132,7 @@ def _fetch(repo: Repository, checkout: Path, *, tip: str, base: str, ref: str) -
     with _skeleton(repo, checkout, tip) as source:
         git(
             repo.root,
-            *("-c", "transfer.fsckObjects=true", "-c", "fetch.fsckObjects=true", "-c", "fetch.unpackLimit=1"),
+            *("-c", "transfer.fsckObjects=true", "-c", "fetch.fsckObjects=true"),
             *("-c", "fetch.writeCommitGraph=false", "-c", "fetch.prune=false", "-c", "protocol.file.allow=always"),
             *("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"),
             *(
@@ -211,15 +214,16 @@ class _Entry(NamedTuple):
     path: str
     old_path: str | None
     mode: str
+    sha: str
 
 
 def _raw(head: str, rest: Iterator[str]) -> _Entry:
     """`:100644 100644 <sha> <sha> R086`, then the old name if there are two, then the name."""
-    _, mode, _, _, letter = head.split(" ")
+    _, mode, _, sha, letter = head.split(" ")
     first = next(rest)
     if letter[0] in "RC":
-        return _Entry(letter[0], next(rest), first, mode)
-    return _Entry(letter[0], first, None, mode)
+        return _Entry(letter[0], next(rest), first, mode, sha)
+    return _Entry(letter[0], first, None, mode, sha)
 
 
 def _numbers(head: str, rest: Iterator[str]) -> tuple[str, str, str]:
@@ -231,7 +235,25 @@ def _numbers(head: str, rest: Iterator[str]) -> tuple[str, str, str]:
     return path, added, deleted
 
 
-def _change(entry: _Entry, added: str, deleted: str) -> Change:
+def _link_targets(repo: Repository, shas: list[str]) -> dict[str, str]:
+    """Where links point; of one whose target is longer than any path can be, nothing."""
+    if not shas:
+        return {}
+    sized = git(repo.root, "cat-file", "--batch-check=%(objectsize) %(objectname)", stdin="\n".join(shas)).splitlines()
+    short = [sha for size, _, sha in (line.partition(" ") for line in sized) if int(size) <= LONGEST_PATH]
+    said = git(repo.root, "cat-file", "--batch=%(objectsize)", stdin="".join(f"{sha}\n" for sha in short))
+    data = said.encode("utf-8", "surrogateescape")
+    targets: dict[str, str] = {}
+    at = 0
+    for sha in short:  # each is: its size, a line break, its bytes, a line break
+        start = data.index(b"\n", at) + 1
+        at = start + int(data[at : start - 1]) + 1
+        targets[sha] = data[start : at - 1].decode("utf-8", "surrogateescape")
+    return targets
+
+
+def _change(entry: _Entry, counted: tuple[str, str], target: str | None) -> Change:
+    added, deleted = counted
     binary = added == "-"
     return Change(
         status=entry.status,
@@ -241,6 +263,7 @@ def _change(entry: _Entry, added: str, deleted: str) -> Change:
         added=0 if binary else int(added),
         deleted=0 if binary else int(deleted),
         binary=binary,
-        symlink=entry.mode == "120000",
-        submodule=entry.mode == "160000",
+        symlink=entry.mode == LINK_MODE,
+        submodule=entry.mode == SUBMODULE_MODE,
+        link_target=target if entry.mode == LINK_MODE else None,
     )

@@ -1,0 +1,368 @@
+"""Real processes: what they say, how they end, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blueflame.model.errors import ProcessFailed
+from blueflame.tools import liveness, process
+from blueflame.tools.process import (
+    ProcessIdentity,
+    Standing,
+    hand_over,
+    identity,
+    run,
+    run_bytes,
+    run_capped,
+    run_logged,
+    standing,
+    start_detached,
+    tail,
+    until_gone,
+)
+
+HERE = Path("/")
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def is_dead(pid: int) -> bool:
+    return identity(pid) is None
+
+
+# --- run
+
+
+def test_output_errors_and_code_come_back(tmp_path: Path) -> None:
+    assert run("sh", "-c", "echo out; echo err >&2; exit 3", cwd=tmp_path) == (3, "out\n", "err\n")
+
+
+def test_line_ends_and_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
+    done = run("printf", r"a\r\nb\377", cwd=tmp_path)
+    assert done.out == "a\r\nb\udcff"
+    assert done.out.encode("utf-8", "surrogateescape") == b"a\r\nb\xff"
+
+
+@given(st.binary(max_size=200))
+def test_what_goes_in_as_bytes_or_text_comes_out_the_same(data: bytes) -> None:
+    assert run_bytes("cat", cwd=HERE, stdin=data).out == data
+    assert (
+        run("cat", cwd=HERE, stdin=data.decode("utf-8", "surrogateescape")).out.encode("utf-8", "surrogateescape")
+        == data
+    )
+
+
+def test_input_nobody_reads_and_large_output_do_not_block(tmp_path: Path) -> None:
+    done = run("sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", cwd=tmp_path, stdin="y" * 1_000_000)
+    assert len(done.out) == 300_000
+
+
+def test_without_input_a_reader_sees_the_end_at_once(tmp_path: Path) -> None:
+    assert run("cat", cwd=tmp_path).out == ""
+
+
+def test_a_timeout_names_command_folder_and_seconds_and_kills_the_group(tmp_path: Path) -> None:
+    script = "sleep 1000 & echo $! > child; wait"
+    with pytest.raises(ProcessFailed) as caught:
+        run("sh", "-c", script, cwd=tmp_path, timeout=0.5)
+    assert "sleep 1000" in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+    assert "0.5 seconds" in str(caught.value)
+    eventually(lambda: is_dead(int((tmp_path / "child").read_text())))
+
+
+def test_a_grandchild_that_keeps_the_pipe_open_cannot_outlast_the_timeout(tmp_path: Path) -> None:
+    with pytest.raises(ProcessFailed):
+        run("sh", "-c", "setsid sleep 1000 & echo $! > child", cwd=tmp_path, timeout=0.5)
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+
+def test_an_interrupt_while_waiting_leaves_nothing_running(tmp_path: Path) -> None:
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises(KeyboardInterrupt):
+            run("sh", "-c", "echo $$ > leader; sleep 1000", cwd=tmp_path)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    eventually(lambda: is_dead(int((tmp_path / "leader").read_text())))
+
+
+def test_a_missing_program_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ProcessFailed, match="no-such-program-бф: no such program on PATH"):
+        run("no-such-program-бф", cwd=tmp_path)
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ProcessFailed, match=r"the folder .*нет такой does not exist"):
+        run("true", cwd=tmp_path / "нет такой")
+
+
+def test_a_program_that_may_not_be_run_is_named(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no program")
+    with pytest.raises(ProcessFailed, match="Permission denied"):
+        run(str(tmp_path / "text"), cwd=tmp_path)
+
+
+def test_a_nul_byte_in_an_argument_is_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(ProcessFailed, match="null byte"):
+        run("echo", "a\0b", cwd=tmp_path)
+
+
+# --- run_capped
+
+
+def test_short_output_is_whole(tmp_path: Path) -> None:
+    done = run_capped("sh", "-c", "echo some; echo err >&2; exit 2", cwd=tmp_path, max_bytes=100)
+    assert done == (2, b"some\n", b"err\n", False)
+
+
+def test_endless_output_is_cut_and_its_program_stopped(tmp_path: Path) -> None:
+    done = run_capped("yes", cwd=tmp_path, max_bytes=1001)
+    assert done.truncated
+    assert len(done.out) == 1001
+
+
+def test_silence_beyond_the_timeout_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ProcessFailed, match="sleep 1000"):
+        run_capped("sleep", "1000", cwd=tmp_path, max_bytes=10, timeout=0.3)
+
+
+# --- run_logged
+
+
+def logged(command: str | list[str], folder: Path, *, timeout: float | None = 20, **more: object) -> process.Finished:
+    return asyncio.run(run_logged(command, cwd=folder, log=folder / "журнал.log", timeout=timeout, **more))  # type: ignore[arg-type]  # a test passes its keywords on
+
+
+def test_both_streams_land_in_the_log_in_order(tmp_path: Path) -> None:
+    done = logged("echo one; echo two >&2; echo three; exit 7", tmp_path)
+    assert (done.code, done.timed_out) == (7, False)
+    assert (tmp_path / "журнал.log").read_text() == "one\ntwo\nthree\n"
+
+
+def test_a_second_command_appends(tmp_path: Path) -> None:
+    logged(["echo", "a b"], tmp_path)
+    logged(["echo", "$HOME"], tmp_path)
+    assert (tmp_path / "журнал.log").read_text() == "a b\n$HOME\n"
+
+
+def test_the_command_reads_its_input_and_its_environment(tmp_path: Path) -> None:
+    logged('cat; echo "$WHO"', tmp_path, stdin='{"é": 1}\n'.encode(), env={**os.environ, "WHO": "Ада"})
+    assert (tmp_path / "журнал.log").read_text() == '{"é": 1}\nАда\n'
+
+
+def test_at_the_timeout_the_whole_family_is_ended(tmp_path: Path) -> None:
+    done = logged("sleep 1000 & echo $! > a; setsid sleep 1000 & echo $! > b; wait", tmp_path, timeout=0.5, grace=5.0)
+    assert done.timed_out
+    assert done.code == -signal.SIGTERM
+    eventually(lambda: all(is_dead(int((tmp_path / name).read_text())) for name in "ab"))
+
+
+def test_one_that_is_deaf_to_term_is_killed_after_the_grace(tmp_path: Path) -> None:
+    done = logged("trap '' TERM; echo ready; while :; do sleep 0.1; done", tmp_path, timeout=0.5, grace=0.2)
+    assert done.timed_out
+    assert done.code == -signal.SIGKILL
+    assert (tmp_path / "журнал.log").read_text() == "ready\n"
+
+
+def test_one_that_tidies_up_on_term_is_given_the_time(tmp_path: Path) -> None:
+    done = logged("trap 'echo tidied; exit 5' TERM; sleep 1000 & wait", tmp_path, timeout=0.5, grace=20.0)
+    assert done == (5, done.seconds, True)
+    assert (tmp_path / "журнал.log").read_text() == "tidied\n"
+
+
+def test_survivors_that_hold_the_output_neither_block_nor_survive(tmp_path: Path) -> None:
+    done = logged("sleep 1000 & echo $! > child; exit 0", tmp_path)
+    assert (done.code, done.timed_out) == (0, False)
+    eventually(lambda: is_dead(int((tmp_path / "child").read_text())))
+
+
+def test_cancelling_ends_the_command(tmp_path: Path) -> None:
+    async def story() -> None:
+        task = asyncio.create_task(
+            run_logged("echo $$ > leader; sleep 1000", cwd=tmp_path, log=tmp_path / "log", timeout=None)
+        )
+        while not (tmp_path / "leader").exists() or not (tmp_path / "leader").read_text():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(story())
+    assert is_dead(int((tmp_path / "leader").read_text()))
+
+
+def test_a_log_that_cannot_be_written_starts_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ProcessFailed, match="cannot write the log"):
+        asyncio.run(run_logged("touch ran", cwd=tmp_path, log=tmp_path / "file" / "log", timeout=5))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_waiting_works_without_pidfd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    assert logged("exit 4", tmp_path).code == 4
+
+
+# --- tail
+
+
+def test_the_tail_of_a_missing_log_is_empty(tmp_path: Path) -> None:
+    assert tail(tmp_path / "none", 10) == ""
+
+
+@given(text=st.text(max_size=60), size=st.integers(min_value=1, max_value=80))
+def test_a_tail_is_an_end_of_the_text_without_half_characters(
+    tmp_path_factory: pytest.TempPathFactory, text: str, size: int
+) -> None:
+    path = tmp_path_factory.mktemp("tail") / "log"
+    path.write_bytes(text.encode())
+    end = tail(path, size)
+    assert text.endswith(end)
+    assert len(text.encode()) - 4 < len(end.encode()) + max(0, len(text.encode()) - size)
+
+
+# --- start_detached, identity, standing, until_gone
+
+
+def test_a_detached_process_has_its_own_session_and_no_terminal_input(tmp_path: Path) -> None:
+    script = "import os,sys; print(os.getsid(0) == os.getpid(), repr(sys.stdin.read()), os.getcwd(), flush=True)"
+    pid = start_detached([sys.executable, "-c", script], cwd=tmp_path, log=tmp_path / "deep" / "log")
+    eventually(lambda: is_dead(pid))
+    assert (tmp_path / "deep" / "log").read_text() == f"True '' {tmp_path}\n"
+
+
+def test_a_detached_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:
+    script = (
+        "from pathlib import Path; from blueflame.tools.process import start_detached;"
+        f"print(start_detached(['sleep', '1000'], cwd=Path('/'), log=Path({str(tmp_path / 'log')!r})))"
+    )
+    pid = int(run(sys.executable, "-c", script, cwd=tmp_path).out)
+    known = identity(pid)
+    assert known is not None
+    assert standing(known) is Standing.ALIVE
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: standing(known) is Standing.DEAD)
+
+
+def test_a_zombie_is_dead(tmp_path: Path) -> None:
+    child = subprocess.Popen(["sleep", "1000"])
+    try:
+        known = identity(child.pid)
+        assert known is not None
+        child.kill()
+        eventually(lambda: standing(known) is Standing.DEAD)
+        assert child.returncode is None
+        assert identity(child.pid) is None
+    finally:
+        child.wait()
+
+
+def test_a_recycled_pid_and_an_earlier_boot_are_dead() -> None:
+    me = identity(os.getpid())
+    assert me is not None
+    assert standing(me) is Standing.ALIVE
+    assert standing(me._replace(start_time=me.start_time - 1)) is Standing.DEAD
+    assert standing(me._replace(boot_id="another boot")) is Standing.DEAD
+
+
+def test_a_process_we_may_not_look_at_is_not_called_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hidden(_pid: int) -> None:
+        raise liveness.Unseen
+
+    monkeypatch.setattr(liveness, "_look", hidden)
+    assert standing(ProcessIdentity(1, 0.0, liveness.boot_id())) is Standing.UNKNOWN
+    assert identity(1) is None
+
+
+def test_no_process_has_no_identity() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert identity(child.pid) is None
+
+
+def test_a_process_with_a_strange_name_is_known(tmp_path: Path) -> None:
+    odd = tmp_path / "a ) Z ("
+    odd.symlink_to("/bin/sleep")
+    child = subprocess.Popen([odd, "1000"])
+    try:
+        eventually(lambda: identity(child.pid) is not None)
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.parametrize("pidfd", [True, False])
+def test_waiting_ends_when_the_process_does(pidfd: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not pidfd:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    child = subprocess.Popen(["sleep", "1000"])
+    known = identity(child.pid)
+    assert known is not None
+
+    async def story() -> None:
+        waiting = asyncio.create_task(until_gone(known.pid, known.start_time))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        child.kill()
+        await asyncio.wait_for(waiting, 20)
+        await asyncio.wait_for(until_gone(known.pid, known.start_time), 20)
+
+    asyncio.run(story())
+    child.wait()
+    asyncio.run(until_gone(known.pid, known.start_time))
+
+
+def test_waiting_for_one_whose_pid_is_anothers_ends_at_once() -> None:
+    asyncio.run(asyncio.wait_for(until_gone(os.getpid(), 1.0), 20))
+
+
+# --- hand_over
+
+
+def test_an_editor_edits_and_its_code_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "note").write_text("old")
+    assert hand_over(["sh", "-c", "echo new > note; exit 3"], tmp_path) == 3
+    assert (tmp_path / "note").read_text() == "new\n"
+
+
+def test_an_editor_hears_an_interrupt_and_we_do_not(tmp_path: Path) -> None:
+    """In a process of its own: the interrupt goes to the whole group, as a terminal sends it."""
+    script = (
+        "import os, sys; from pathlib import Path; from blueflame.tools.process import hand_over;"
+        "code = hand_over(['sh', '-c', 'trap \"exit 9\" INT; kill -INT 0; sleep 5'], Path('.'));"
+        "print('still here', code)"
+    )
+    assert run(sys.executable, "-c", script, cwd=tmp_path).out == "still here 9\n"
+
+
+def test_the_interrupt_handler_is_put_back(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    hand_over(["true"], tmp_path)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_missing_editor_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ProcessFailed, match="no-such-editor"):
+        hand_over(["no-such-editor"], tmp_path)
