@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, get_args
 
@@ -23,9 +24,22 @@ EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in get_args(Ev
 def encode(event: Event) -> tuple[str, str]:
     kind = type(event).__name__
     try:
-        return kind, json.dumps(_adapter(kind).dump_python(event), separators=(",", ":"))
+        return kind, json.dumps(event, default=_plain, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise JournalError(f"{kind} cannot be put into the journal: {error}; nothing was written") from error
+
+
+def _plain(value: object) -> dict[str, object]:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: getattr(value, name) for name in _names(type(value))}
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"it holds {value!r}, which is no plain value")
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def decode(kind: str, body: str) -> Event:

@@ -98,13 +98,14 @@ class Journal:
         Returns the events as the journal holds them, so that what is applied now is what a replay will apply.
         """
         rows = [(session, after_seq + n, at, *encode(event)) for n, event in enumerate(events, 1)]
+        recorded = tuple(Recorded(seq, at, decode(kind, body)) for _, seq, at, kind, body in rows)
         self._still_there()
         with self._transaction("append to") as db:
             self._fence(db, session, after_seq)
             db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
             for settlement in settles:
                 _settle(db, settlement)
-        return tuple(Recorded(seq, at, decode(kind, body)) for _, seq, at, kind, body in rows)
+        return recorded
 
     def events(self, session: str, after: int = 0) -> list[Recorded]:
         rows = self._all(

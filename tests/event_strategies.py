@@ -1,0 +1,42 @@
+"""Events of every kind, for laws that hold for all of them."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from hypothesis import strategies as st
+
+from blueflame.model.attempt import Ended
+from blueflame.model.event import Event
+from blueflame.model.gate import Answer, Gate
+from blueflame.model.limits import Limits
+from blueflame.model.spend import Budget
+
+KINDS: tuple[type[Event], ...] = get_args(Event)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+json_objects = st.dictionaries(st.text(), json_values, max_size=3)
+
+# what is typed as Any holds JSON, and a mapping is compared as the dict that it comes back as
+st.register_type_strategy(Ended, lambda _: st.builds(Ended, output=st.none() | json_objects))
+st.register_type_strategy(Gate, lambda _: st.builds(Gate, evidence=json_objects))
+st.register_type_strategy(
+    Limits,
+    lambda _: st.builds(
+        Limits,
+        role_budgets=st.dictionaries(st.text(), st.from_type(Budget), max_size=2),
+        role_timeouts=st.dictionaries(st.text(), st.floats(), max_size=2),
+        role_models=st.dictionaries(st.text(), st.text(), max_size=2),
+        role_runtimes=st.dictionaries(st.text(), st.text(), max_size=2),
+        group_validator_models=st.dictionaries(st.text(), st.text(), max_size=2),
+    ),
+)
+st.register_type_strategy(Answer, lambda _: st.builds(Answer, payload=json_objects))
+
+
+def events_of(kind: type[Event]) -> st.SearchStrategy[Event]:
+    return st.from_type(kind)
