@@ -18,6 +18,7 @@ ADVICE = {
     errno.EPERM: "mend its permissions",
     errno.EISDIR: "a folder is in the way: move it elsewhere",
     errno.ENOTDIR: "a file stands where a folder should be: move it elsewhere",
+    errno.EEXIST: "a file stands where a folder should be: move it elsewhere",
     errno.EMFILE: "too many open files: raise `ulimit -n`",
 }
 

@@ -231,8 +231,9 @@ def _alarm(child: subprocess.Popen[bytes], seconds: float) -> Iterator[threading
     rang = threading.Event()
 
     def ring() -> None:
-        rang.set()
-        _kill_group(child.pid, signal.SIGKILL)
+        if child.poll() is None:
+            rang.set()
+            _kill_group(child.pid, signal.SIGKILL)
 
     timer = threading.Timer(seconds, ring)
     timer.daemon = True
