@@ -12,9 +12,7 @@ from rich.text import Text
 from blueflame.cli.paint import BAD, NOTE, Heading, columns, facts, stack
 from blueflame.cli.plain import clean, one_line
 from blueflame.model.task import Task
-
-CostRange = tuple[int, int]
-"""Millionths of a dollar: if every first attempt succeeds, and if every retry is used."""
+from blueflame.rules.estimate import CostRange
 
 SHOWN_TASKS, SHOWN_BATCHES = 60, 20
 
@@ -33,7 +31,7 @@ def show_plan(
     about: dict[str, RenderableType] = {"Request:": one_line(request)} if request else {}
     about["Tasks:"] = f"{len(tasks):,}"
     if cost is not None:
-        about["Estimated cost:"] = cost_range(cost)
+        about["Estimated cost:"] = cost.show
     return stack(
         Group(Heading("Plan review", f"round {round}" if round > 1 else "", session), facts(about)),
         _tasks(tasks),
@@ -56,7 +54,7 @@ def plan_json(
         "session": session,
         "tasks": [task_json(task) for task in tasks],
         "batches": [list(batch) for batch in batches],
-        "cost_usd": None if cost is None else {"base": cost[0] / 1e6, "with_retries": cost[1] / 1e6},
+        "cost_usd": cost_json(cost),
         "problems": list(problems),
         "warnings": list(warnings),
     }
@@ -74,9 +72,8 @@ def task_json(task: Task) -> dict[str, Any]:
     }
 
 
-def cost_range(cost: CostRange) -> str:
-    low, high = (amount / 1_000_000 for amount in cost)
-    return f"${low:.2f} - ${high:.2f} (base - with retries)"
+def cost_json(cost: CostRange | None) -> dict[str, Any] | None:
+    return None if cost is None else {"base": cost.low / 1e6, "with_retries": cost.high / 1e6}
 
 
 def _tasks(tasks: Sequence[Task]) -> RenderableType:

@@ -11,12 +11,12 @@ from rich.text import Text
 from blueflame.cli.paint import BAD, DOT, OK, Heading, columns, facts, stack
 from blueflame.cli.plain import clean, count, duration, one_line, shorten
 from blueflame.cli.show_changeset import changeset_json, judged_line, tally
-from blueflame.cli.show_plan import CostRange
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.gate import Gate
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import TaskRecord, TaskState
+from blueflame.rules.estimate import CostRange
 from blueflame.rules.session import Session
 
 MARKS: Mapping[TaskState, tuple[str, str]] = {
@@ -86,6 +86,7 @@ def show_summary(session: Session, *, now: float, estimate: CostRange | None = N
         Group(Heading("Session summary", session.id), facts(_totals(session, now, estimate))),
         _landed(landed, session.base_branch) if landed else Text("Nothing has landed.", "warn"),
         _not_landed(session),
+        _roles_cost(session, estimate) if session.attempts else None,
         _agents_cost(session.attempts.values()) if session.attempts else None,
     )
 
@@ -97,7 +98,7 @@ def _totals(session: Session, now: float, estimate: CostRange | None) -> dict[st
     reason = f" ({one_line(session.outcome_reason)})" if session.outcome_reason else ""
     merged = session.count(TaskState.MERGED)
     cost = budget_line(session.limits.session_budget, session.spend)
-    expected = f"; estimated ${estimate[0] / 1e6:.2f} - ${estimate[1] / 1e6:.2f}" if estimate else ""
+    expected = f"; estimated {estimate.show}" if estimate else ""
     wall = max((session.last_at if session.ended else now) - session.opened_at, 0.0)
     return {
         "Outcome:": Text(outcome + reason, "good" if session.outcome == "completed" else "warn"),
@@ -142,6 +143,26 @@ def _task_row(record: TaskRecord, words: str) -> tuple[RenderableType, ...]:
     mark, style = MARKS[record.state]
     why = Text.assemble(one_line(record.task.title), (f"  {shorten(words, 100)}" if words else "", "quiet"))
     return Text(mark, style), Text(record.task.id, "id"), Text(record.state.value, style), why
+
+
+def _roles_cost(session: Session, estimate: CostRange | None) -> RenderableType:
+    """Actual beside estimate, role by role (COST-11)."""
+    expected = {role.role: role for role in estimate.roles} if estimate else {}
+    by_role = [record.attempt.role for record in session.attempts.values()]
+    rows = [(*map(_quiet, ("role", "attempts", "tokens", "cost", "estimated")),)]
+    for role in sorted(set(by_role), key=by_role.index):
+        spend, range_ = session.spend_by_role.get(role, Spend()), expected.get(role)
+        foreseen = f"${range_.low / 1e6:.2f} - ${range_.high / 1e6:.2f}" if range_ else ""
+        rows.append(
+            (
+                Text(clean(role)),
+                Text(f"{by_role.count(role)}"),
+                Text(f"{spend.tokens:,}"),
+                Text(f"${spend.usd:.2f}"),
+                _quiet(foreseen),
+            )
+        )
+    return Group(Text("Cost by role", "head"), columns(rows, right=(1, 2, 3, 4)))
 
 
 def _agents_cost(records: Iterable[AttemptRecord]) -> RenderableType:

@@ -1,0 +1,75 @@
+"""Who answers a session's gates: the person at this terminal, a decisions file, or somebody elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from rich.console import Console
+from rich.text import Text
+
+from blueflame.cli.live import LiveView
+from blueflame.cli.plain import clean
+from blueflame.cli.prompting import TerminalAnswerer
+from blueflame.cli.show_gate import context_of
+from blueflame.model.gate import Answer, Gate
+from blueflame.rules.session import Session
+from blueflame.tools.decisions import Decisions, used_in
+
+DiffOf = Callable[[Session, Gate], Callable[[], str] | None]
+"""How to read the diff that a gate is about; None where there is none."""
+
+
+class Answerer(Protocol):
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer: ...
+
+
+def _no_diff(_session: Session, _gate: Gate) -> None:
+    return None
+
+
+class AtTerminal:
+    """The frame gives way, the gate is shown, the person answers, the frame comes back."""
+
+    def __init__(self, console: Console, view: LiveView, diff_of: DiffOf = _no_diff) -> None:
+        self._console, self._view, self._diff_of = console, view, diff_of
+        self._prompt = TerminalAnswerer(console)
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:
+        self._view.pause()
+        try:
+            if objection:
+                self._console.print(Text(f"That will not do: {clean(objection)}", "warn"))
+            return await self._prompt.ask(gate, context_of(session, gate, diff=self._diff_of(session, gate)))
+        except asyncio.CancelledError:
+            if (answer := session.answers.get(gate.id)) is not None:
+                self._prompt.answered_elsewhere(answer)
+            raise
+        finally:
+            self._view.resume()
+
+
+class FromDecisions:
+    """What a person wrote down beforehand. Used entries are known from the journal."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - the caller judges it
+        return self._decisions.answer(gate, used_in(session.answers.values()))
+
+
+class Elsewhere:
+    """Nobody is here: say once that a gate waits and how it is answered, then wait. Nothing is ever guessed."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - nobody reads it
+        choices = "|".join(option.name for option in gate.options)
+        self._console.print(
+            Text(f"Waiting for an answer: {clean(gate.title)}\n  blueflame answer {gate.id} {choices}"), soft_wrap=True
+        )
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("nobody completes that future")
