@@ -47,6 +47,7 @@ class Attempt:
     n: int
     agent_id: str
     cycle: int = 0
+    slot: int = 0  # no two live attempts have the same: their port blocks are told apart by it
     branch: str | None = None
     built_on: tuple[Foundation, ...] = ()
     model: str = ""
@@ -79,7 +80,9 @@ class AttemptRecord:
     ended_at: float | None = None
     ended: Ended | None = None
     cancel_reason: str = ""
+    base: str | None = None
     worktree: str | None = None
+    warden_pid: int | None = None
 
     @property
     def live(self) -> bool:

@@ -105,11 +105,17 @@ def _attempt(session: Session, role: str, subject: str, budget: Budget, model: s
         n=n,
         agent_id=agent_id(role, name),
         cycle=session.cycle,
+        slot=_free_slot(session),
         model=model or session.limits.model(role),
         runtime=session.limits.runtime(role),
         budget=budget,
         timeout=session.limits.timeout(role),
     )
+
+
+def _free_slot(session: Session) -> int:
+    taken = {attempt.slot for attempt in session.live.values()}
+    return next(n for n in range(len(taken) + 1) if n not in taken)
 
 
 def _worker_attempt(session: Session, task: str, budget: Budget) -> Attempt:
@@ -185,6 +191,7 @@ class Attend:
 class CancelAttempt:
     attempt: str
     reason: str
+    now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +256,7 @@ def _cancelling(session: Session) -> Iterator[Effect]:
     for name in session.live:
         reason = session.attempts[name].cancel_reason
         if reason:
-            yield CancelAttempt(name, reason)
+            yield CancelAttempt(name, reason, session.stop_now)
 
 
 def _crossing(session: Session) -> Iterator[Effect]:

@@ -48,6 +48,7 @@ from blueflame.model.event import (
     VerdictGiven,
     WaveStarted,
 )
+from blueflame.model.ids import attempt_id
 from blueflame.model.spend import NOTHING, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, STANDING, Cause, Result, Task, TaskRecord, TaskState
 from blueflame.rules.grouping import order_groups
@@ -293,8 +294,10 @@ def _retried(_session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRe
     return replace(record, retries=record.retries + 1)
 
 
-def _released(_session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
-    return replace(record, losses=record.losses + 1, agent_id=None, worktree=None)
+def _released(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
+    last = session.attempts[attempt_id(session.id, event.task, WORKER, session.attempts_on[event.task, WORKER])]
+    lost = last.ended is not None and last.ended.ending is Ending.LOST
+    return replace(record, losses=record.losses + lost, agent_id=None, worktree=None)
 
 
 def _requeued(session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
@@ -345,7 +348,9 @@ def _reservation(budget: Budget) -> Spend:
 
 def _attempt_started(session: Session, event: AttemptStarted, at: float) -> None:
     record = session.attempts[event.attempt]
-    session.attempts[event.attempt] = replace(record, started_at=at, worktree=event.worktree)
+    session.attempts[event.attempt] = replace(
+        record, started_at=at, base=event.base, worktree=event.worktree, warden_pid=event.warden_pid
+    )
     if record.attempt.role == WORKER and record.live:
         task = session.tasks[record.attempt.subject]
         session.tasks[record.attempt.subject] = replace(task, worktree=event.worktree)

@@ -11,7 +11,7 @@ MAX_LOSSES = 3
 
 
 def is_blameless(record: TaskRecord, ending: Ending) -> bool:
-    return ending in BLAMELESS and record.losses < MAX_LOSSES
+    return ending in BLAMELESS and (ending is not Ending.LOST or record.losses < MAX_LOSSES)
 
 
 def may_retry(record: TaskRecord, limits: Limits) -> bool:

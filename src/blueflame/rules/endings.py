@@ -1,0 +1,46 @@
+"""How an attempt is said to have ended: by what its process did and what it left, never by what it claims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blueflame.model.attempt import WORKER, Ending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of an attempt whose process is gone."""
+
+    role: str
+    reason: str  # as the warden recorded it
+    exit_code: int | None = None
+    signal: int | None = None
+    commits: int = 0
+    violations: int = 0
+    has_output: bool = False
+
+
+ENDINGS = {
+    "timeout": Ending.TIMEOUT,
+    "silent": Ending.STALLED,
+    "output": Ending.FAILED,
+    "cancelled": Ending.CANCELLED,
+    "setup_failed": Ending.SETUP,
+    "spawn_failed": Ending.SETUP,
+    "lost": Ending.LOST,
+}
+
+
+def judge(facts: Facts) -> Ending:
+    """Fixed order: what happened to the process, its exit code, then commits or output, then the policy."""
+    if facts.reason != "exited":
+        return ENDINGS[facts.reason]
+    if facts.signal is not None:
+        return Ending.CRASHED
+    if facts.exit_code != 0:
+        return Ending.FAILED
+    if facts.role != WORKER:
+        return Ending.PASSED if facts.has_output else Ending.BAD_OUTPUT
+    if not facts.commits:
+        return Ending.NO_COMMITS
+    return Ending.POSTCHECK if facts.violations else Ending.PASSED

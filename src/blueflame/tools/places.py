@@ -1,0 +1,62 @@
+"""Where things are kept, all below one repository."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+STATE_FOLDER = ".blueflame"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    root: Path
+    worktrees: Path
+    tasks_file: Path
+
+    @property
+    def state(self) -> Path:
+        return self.root / STATE_FOLDER
+
+    @property
+    def journal(self) -> Path:
+        return self.state / "journal.db"
+
+    @property
+    def lock(self) -> Path:
+        return self.state / "orchestrator.lock"
+
+    @property
+    def signals(self) -> Path:
+        return self.state / "signals"
+
+    @property
+    def attempts(self) -> Path:
+        return self.state / "attempts"
+
+    @property
+    def logs(self) -> Path:
+        return self.state / "logs"
+
+    @property
+    def activity_log(self) -> Path:
+        return self.logs / "activity.log"
+
+    @property
+    def agents_file(self) -> Path:
+        return self.state / "agents.json"
+
+    @property
+    def resolved_config(self) -> Path:
+        return self.state / "resolved-config.json"
+
+    def session_config(self, session: str) -> Path:
+        """The configuration the session runs with, kept so that a resume does not pick up a changed one unasked."""
+        return self.state / "sessions" / session / "config.json"
+
+    def checkout(self, name: str) -> Path:
+        return self.worktrees / name
+
+    def make(self) -> None:
+        for folder in (self.state, self.signals, self.attempts, self.logs):
+            folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,252 @@
+"""The one loop: replay, decide, act, record, again.
+
+Effects run as tasks beside the loop and hand their outcomes back; only the loop writes to the journal. What should be
+under way is a function of the session (`wanted`), so after a crash the same function says what to take up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from blueflame.model.errors import NoAnswer
+from blueflame.model.event import (
+    AttemptCancelled,
+    ConfigAdopted,
+    Event,
+    GateAnswered,
+    OrchestratorStarted,
+    OrchestratorStopped,
+    Recorded,
+    StopRequested,
+)
+from blueflame.model.gate import Answer, Gate
+from blueflame.model.limits import Capacity
+from blueflame.rules.consequences import follow
+from blueflame.rules.next_steps import (
+    AskGate,
+    Attend,
+    BuildChangeset,
+    CancelAttempt,
+    CrossBoundary,
+    Diagnose,
+    Effect,
+    LandChangeset,
+    RunHook,
+    decide,
+    wanted,
+)
+from blueflame.rules.questions import objection
+from blueflame.rules.replay import apply
+from blueflame.rules.session import Session
+from blueflame.tools.capacity import measure
+from blueflame.tools.signals import watch
+from blueflame.tools.store.journal import Journal, Settlement
+from blueflame.waves.attend import attend, cancel
+from blueflame.waves.boundary import cross_boundary
+from blueflame.waves.flame import Emit, Flame
+from blueflame.waves.hooks import call_hook
+from blueflame.waves.letters import Letters
+from blueflame.waves.merge import build_changeset, land_changeset
+from blueflame.waves.validate import diagnose
+
+Perform = Callable[[Flame, Session, Any, Emit], Awaitable[Sequence[Event]]]
+
+STORY: Mapping[type, Perform] = {
+    Attend: attend,
+    CancelAttempt: cancel,
+    CrossBoundary: cross_boundary,
+    Diagnose: diagnose,
+    BuildChangeset: build_changeset,
+    LandChangeset: land_changeset,
+    RunHook: call_hook,
+}
+
+
+class Answerer(Protocol):
+    """Somebody who can be asked. Returns an answer, or never: then another face may answer first."""
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer: ...
+
+
+class Onlooker(Protocol):
+    """Somebody who is told what was recorded: exports, the live view."""
+
+    def see(self, session: Session, recorded: Sequence[Recorded]) -> None: ...
+
+
+class Conductor:
+    def __init__(
+        self,
+        flame: Flame,
+        journal: Journal,
+        session: Session,
+        *,
+        answerer: Answerer,
+        onlookers: Sequence[Onlooker] = (),
+        until: Callable[[Session], bool] = lambda _session: False,
+    ) -> None:
+        self.flame = flame
+        self.session = session
+        self._journal = journal
+        self._answerer = answerer
+        self._onlookers = tuple(onlookers)
+        self._until = until
+        self._running: dict[Effect, asyncio.Task[None]] = {}
+        self._asking = asyncio.Lock()
+        self._outcomes: list[Sequence[Event]] = []
+        self._finished: list[Effect] = []
+        self._wake = asyncio.Event()
+        self._letters = Letters(journal, session)
+        self._leave_agents = False
+        self._capacity = Capacity(agents=1)
+
+    async def conduct(self, started: OrchestratorStarted) -> None:
+        """Until the session has ended, or was stopped in good order."""
+        self._record([started])
+        try:
+            async with asyncio.TaskGroup() as group:
+                hints = group.create_task(self._listen())
+                await self._loop(group)
+                hints.cancel()
+                for task in self._running.values():
+                    task.cancel()
+        except BaseExceptionGroup as group_error:
+            raise _first(group_error) from group_error
+        if not self.session.ended:
+            self._record([OrchestratorStopped(reason=self.session.stopping or "the part that was asked for is done")])
+
+    def stop(self, reason: str, *, now: bool = False, leave_agents: bool = False) -> None:
+        """Stop new work; ask the agents to end unless they are to be left alone. A second call hurries."""
+        self._leave_agents = leave_agents
+        events: list[Event] = [StopRequested(reason=reason, now=now)]
+        if not leave_agents:
+            events += [AttemptCancelled(attempt=name, reason=reason) for name in self.session.live]
+        self._hand_in(events)
+
+    async def _loop(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            self._wake.clear()
+            self._take_outcomes()
+            self._take_letters()
+            self._decide()
+            if self._is_over():
+                return
+            self._start_effects(group)
+            self._stop_asking()
+            await self._wake.wait()
+
+    def _is_over(self) -> bool:
+        session = self.session
+        if session.ended:
+            return not session.hooks_due
+        if self._until(session) and not session.live:
+            return True
+        return bool(session.stopping) and (self._leave_agents or not session.live)
+
+    def _take_outcomes(self) -> None:
+        """An effect is forgotten only after its outcome is recorded, else it would be started again."""
+        outcomes, self._outcomes = self._outcomes, []
+        finished, self._finished = self._finished, []
+        for events in outcomes:
+            self._record(events)
+        for effect in finished:
+            self._running.pop(effect, None)
+
+    def _take_letters(self) -> None:
+        for letter in self._letters.waiting():
+            reply = self._letters.judge(self.session, letter)
+            settlement = Settlement(letter.id, not reply.refused, reply.words)
+            if reply.refused:
+                self._journal.settle(*settlement)
+            else:
+                self._leave_agents = reply.leave_agents or self._leave_agents
+                self._record(reply.events, settles=[settlement])
+
+    def _record(self, events: Iterable[Event], settles: Sequence[Settlement] = ()) -> None:
+        """Each fact with all that follows from it, durably, before anything is done about it."""
+        for event in events:
+            now = self.flame.clock.now()
+            chain = tuple(follow(self.session, event, now))
+            recorded = self._journal.append(self.session.id, self.session.seq, chain, now, settles=settles)
+            settles = ()
+            for each in recorded:
+                apply(self.session, each)
+                self._notice(each)
+            self._show(recorded)
+
+    def _notice(self, recorded: Recorded) -> None:
+        if isinstance(recorded.event, ConfigAdopted):
+            self.flame = replace(self.flame, settings=self.flame.read_config().settings)
+
+    def _decide(self) -> None:
+        """Decisions are worked out one upon the other and written in one go, before any effect starts."""
+        now = self.flame.clock.now()
+        before = self.session.seq
+        batch: list[Recorded] = []
+        self._capacity = measure(self.flame.settings, len(self.session.live))
+        while events := decide(self.session, self._capacity):
+            for cause in events:
+                for event in tuple(follow(self.session, cause, now)):
+                    batch.append(Recorded(before + len(batch) + 1, now, event))
+                    apply(self.session, batch[-1])
+        if batch:
+            self._journal.append(self.session.id, before, [each.event for each in batch], now)
+            self._show(batch)
+
+    def _show(self, recorded: Sequence[Recorded]) -> None:
+        for onlooker in self._onlookers:
+            onlooker.see(self.session, recorded)
+
+    def _start_effects(self, group: asyncio.TaskGroup) -> None:
+        for effect in wanted(self.session):
+            if effect not in self._running:
+                self._running[effect] = group.create_task(self._perform(effect), name=repr(effect))
+
+    def _stop_asking(self) -> None:
+        for effect, task in list(self._running.items()):
+            if isinstance(effect, AskGate) and effect.gate not in self.session.open_gates:
+                task.cancel()
+
+    async def _perform(self, effect: Effect) -> None:
+        try:
+            if isinstance(effect, AskGate):
+                events = await self._ask(effect.gate)
+            else:
+                events = await STORY[type(effect)](self.flame, self.session, effect, self._hand_in)
+            self._hand_in(events)
+        finally:
+            self._finished.append(effect)
+            self._wake.set()
+
+    def _hand_in(self, events: Sequence[Event]) -> None:
+        if events:
+            self._outcomes.append(events)
+        self._wake.set()
+
+    async def _ask(self, name: str) -> Sequence[Event]:
+        """One question at a time: a person has one terminal."""
+        async with self._asking:
+            wrong = ""
+            while (gate := self.session.open_gates.get(name)) is not None:
+                answer = await self._answerer.ask(gate, self.session, wrong)
+                wrong = objection(self.session, name, answer)
+                if not wrong:
+                    return [GateAnswered(gate=name, answer=answer)]
+                if answer.by.startswith("decisions:"):
+                    raise NoAnswer(f"the decisions file does not answer gate {gate.id}: {wrong}")
+        return []
+
+    async def _listen(self) -> None:
+        async for _names in watch(self.flame.places.signals):
+            self._wake.set()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one that matters: of several effects that failed together, the first that is not a group itself."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,43 @@
+"""What a session has at hand. Made in app.py; every effect gets it and nothing else reaches the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from blueflame.engine.verbs import Engine, Outcome
+from blueflame.model.attempt import Attempt
+from blueflame.model.event import Event
+from blueflame.model.settings import Settings
+from blueflame.tools.agents.runtime import Gathered, Runtime
+from blueflame.tools.clock import SystemClock
+from blueflame.tools.config import Loaded
+from blueflame.tools.git.repository import Repository
+from blueflame.tools.places import Places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flame:
+    settings: Settings
+    repo: Repository
+    places: Places
+    engine: Engine
+    runtimes: Mapping[str, Runtime]
+    clock: SystemClock
+    environ: Mapping[str, str]
+    read_config: Callable[[], Loaded]
+
+
+Emit: TypeAlias = Callable[[Sequence[Event]], None]
+"""How an effect tells of something before it is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """What an attempt leaves in our hands when its process is gone."""
+
+    attempt: Attempt
+    base: str
+    outcome: Outcome
+    gathered: Gathered

@@ -1,0 +1,63 @@
+"""The plan stage: what the planner is told, and what is made of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from secrets import token_hex
+
+from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.errors import PlanError
+from blueflame.model.event import Event, PlanFailed
+from blueflame.model.task import TaskState
+from blueflame.rules.answers import proposal
+from blueflame.rules.endings import Facts, judge
+from blueflame.rules.session import Session
+from blueflame.tools.plans import tasks_from
+from blueflame.waves.flame import Flame, Handed
+from blueflame.waves.prompting import PlannerBrief, render_planner
+from blueflame.waves.words import what_happened
+
+
+def planner_prompt(_flame: Flame, session: Session, _attempt: Attempt, _base: str) -> str:
+    brief = PlannerBrief(
+        project=session.project,
+        base_branch=session.base_branch,
+        session=session.id,
+        request=session.request,
+        workers=session.limits.workers,
+        allowed_paths=session.limits.allowed_paths,
+        blocked_paths=session.limits.blocked_paths,
+        checks=session.limits.checks,
+        records=tuple(session.tasks[name] for name in sorted(session.tasks)),
+        replan_notes=session.replan_notes,
+        problems=session.plan_failures,
+    )
+    return render_planner(brief, token_hex(16))
+
+
+async def read_planner(_flame: Flame, session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+    attempt, outcome, gathered = handed.attempt, handed.outcome, handed.gathered
+    facts = Facts(
+        role=attempt.role,
+        reason=outcome.reason.value,
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+        has_output=gathered.output is not None,
+    )
+    ending = judge(facts)
+    ended = Ended(ending=ending, notes=what_happened(outcome, gathered), base=handed.base, output=gathered.output)
+    if ending is Ending.PASSED:
+        return _proposed(session, attempt, ended)
+    if ending in (Ending.CANCELLED, Ending.LOST):
+        return ended, []
+    return ended, [PlanFailed(round=attempt.n, reason=f"{ending.value.replace('_', ' ')}: {ended.notes}".strip(": "))]
+
+
+def _proposed(session: Session, attempt: Attempt, ended: Ended) -> tuple[Ended, Sequence[Event]]:
+    try:
+        tasks = tasks_from(ended.output)
+    except PlanError as error:
+        return ended, [PlanFailed(round=attempt.n, reason=str(error))]
+    landed = {name for name in session.tasks if session.tasks[name].state is TaskState.MERGED}
+    fresh = tuple(task for task in tasks if task.id not in landed)
+    return ended, [proposal(session, fresh, "planner", attempt.n)]

@@ -1,0 +1,72 @@
+"""The validate stage: checks first, then a reviewer. Exit codes count; a reviewer only adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from secrets import token_hex
+
+from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.changeset import FileChange
+from blueflame.model.event import Checked, Event, VerdictGiven
+from blueflame.rules.endings import Facts, judge
+from blueflame.rules.next_steps import Diagnose
+from blueflame.rules.session import Session
+from blueflame.tools.git.repository import Repository
+from blueflame.tools.git.results import changes, diff_text
+from blueflame.tools.verdicts import BadVerdict, verdict_from
+from blueflame.waves.checking import check_commit
+from blueflame.waves.flame import Emit, Flame, Handed
+from blueflame.waves.prompting import DIFF_BYTES, ValidatorBrief, render_validator
+from blueflame.waves.words import what_happened
+
+
+async def diagnose(flame: Flame, session: Session, effect: Diagnose, _emit: Emit) -> Sequence[Event]:
+    checks = await check_commit(flame, session, effect.sha, effect.task)
+    return [Checked(task=effect.task, sha=effect.sha, checks=checks)]
+
+
+def validator_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) -> str:
+    record = session.tasks[attempt.subject]
+    assert record.result is not None, f"{attempt.subject} is reviewed without a result"
+    base, sha = record.result.base, record.result.sha
+    brief = ValidatorBrief(
+        project=session.project,
+        base_branch=session.base_branch,
+        session=session.id,
+        task=record.task,
+        base=base,
+        sha=sha,
+        diff=diff_text(flame.repo, base, sha, max_bytes=DIFF_BYTES * 4),
+        files=file_changes(flame.repo, base, sha),
+        checks=session.checks.get(attempt.subject, ()),
+        diagnostics=session.limits.checks,
+        history=record.history,
+    )
+    return render_validator(brief, token_hex(16))
+
+
+def file_changes(repo: Repository, base: str, tip: str) -> tuple[FileChange, ...]:
+    return tuple(
+        FileChange(path=change.path, added=change.added, deleted=change.deleted) for change in changes(repo, base, tip)
+    )
+
+
+async def read_validator(_flame: Flame, _session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+    attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
+    facts = Facts(
+        role=attempt.role,
+        reason=outcome.reason.value,
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+        has_output=gathered.output is not None,
+    )
+    notes = what_happened(outcome, gathered)
+    ended = Ended(ending=judge(facts), notes=notes, base=base, output=gathered.output)
+    if ended.ending is not Ending.PASSED:
+        return ended, []
+    try:
+        verdict = verdict_from(gathered.output, by=attempt.agent_id)
+    except BadVerdict as error:
+        return replace(ended, ending=Ending.BAD_OUTPUT, notes=str(error)), []
+    return ended, [VerdictGiven(task=attempt.subject, sha=base, verdict=verdict)]

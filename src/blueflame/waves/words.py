@@ -1,0 +1,11 @@
+"""What people and the next attempt are told about an ending."""
+
+from __future__ import annotations
+
+from blueflame.engine.verbs import Outcome
+from blueflame.tools.agents.runtime import Gathered
+
+
+def what_happened(outcome: Outcome, gathered: Gathered) -> str:
+    said = [outcome.detail, outcome.setup_output.strip(), *gathered.complaints[:3]]
+    return "\n".join(part for part in said if part) or gathered.said
