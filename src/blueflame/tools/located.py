@@ -40,13 +40,13 @@ class Located:
         return next((known[found] for found in around if found in known), None)
 
 
-def read_located(text: str) -> Located:
-    """Never raises for what the text holds: what is wrong with it is in `problems`, and then `data` is None."""
-    looks_like_json = text.lstrip()[:1] in ("{", "[")
+def read_located(text: str, *, only_json: bool = False) -> Located:
+    """Never raises for what the text holds: what is wrong with it is in `problems`; `data` is None if it is unreadable."""
+    looks_like_json = only_json or text.lstrip()[:1] in ("{", "[")
     try:
         return _from_json(text) if looks_like_json else _from_yaml(text)
     except ValueError as error:  # a YAML flow mapping begins like JSON
-        also_yaml = None if len(text) > WORTH_LOCATING else _from_yaml(text)
+        also_yaml = None if only_json or len(text) > WORTH_LOCATING else _from_yaml(text)
         if also_yaml and also_yaml.data is not None:
             return also_yaml
         return _unreadable("JSON", str(error), getattr(error, "lineno", None))

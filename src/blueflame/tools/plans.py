@@ -73,7 +73,7 @@ def read_plan(path: Path) -> tuple[Task, ...]:
         text = read_text(path, "the plan")
     except WorldError as error:
         raise PlanError(f"the plan {path} cannot be read:", [str(error)]) from error
-    found = read_located(text)
+    found = read_located(text, only_json=path.suffix == ".json")
     unread = found.problems and found.data is None
     problems = [*found.problems, *(() if unread else _file_problems(found.data))]
     if problems:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from blueflame.model.errors import JournalError
@@ -19,9 +21,9 @@ class NoJournal(JournalError):
 
 
 WAYS_OUT = {
-    sqlite3.SQLITE_NOTADB: "it is not a journal. Move it aside (mv {path} {path}.aside) and start again",
+    sqlite3.SQLITE_NOTADB: "it is not a journal. Move it aside ({aside}) and start again",
     sqlite3.SQLITE_CORRUPT: "it is damaged. Restore it from a backup, or move it aside together with {name}-wal "
-    "(mv {path} {path}.damaged) and start again; the commits of every attempt are still under refs/blueflame/",
+    "({aside}) and start again; the commits of every attempt are still under refs/blueflame/",
     sqlite3.SQLITE_FULL: "the disk is full. Free some space and run `blueflame resume`",
     sqlite3.SQLITE_IOERR: "the disk failed or is full. Look at the disk, then run `blueflame resume`",
     sqlite3.SQLITE_READONLY: "it cannot be written. Make the file and its folder writable and try again",
@@ -48,8 +50,12 @@ def told(path: Path, doing: str) -> Iterator[None]:
 
 def _message(path: Path, doing: str, error: sqlite3.Error) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code; the rest is detail
-    way_out = WAYS_OUT.get(code, "SQLite refused it").format(path=path, name=path.name, folder=path.parent)
+    way_out = WAYS_OUT.get(code, "SQLite refused it").format(aside=_aside(path), name=path.name, folder=path.parent)
     return f"cannot {doing} the journal {path}: {way_out} (SQLite: {error}). Nothing was changed"
+
+
+def _aside(path: Path) -> str:
+    return shlex.join(["mv", str(path), f"{path}.aside"])
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:
@@ -122,7 +128,7 @@ def _verify(path: Path, db: sqlite3.Connection) -> None:
         what = "another program's database" if found or path.stat().st_size else "an empty file"
         raise JournalError(
             f"{path} is {what}, not a Blue Flame journal. Nothing was changed; "
-            f"restore the journal from a backup, or move this file aside (mv {path} {path}.aside) and start again"
+            f"restore the journal from a backup, or move this file aside ({_aside(path)}) and start again"
         )
     if migrations.version(db) > migrations.NEWEST:
         raise JournalError(
@@ -136,7 +142,7 @@ def _create(path: Path) -> None:
     if _wal(path).exists():
         raise JournalError(
             f"the journal {path} is gone but {path.name}-wal with its newest events is still there. Nothing was "
-            f"changed; put the journal back, or move the leftover aside (mv {_wal(path)} {_wal(path)}.aside)"
+            f"changed; put the journal back, or move the leftover aside ({_aside(_wal(path))})"
         )
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     draft.unlink(missing_ok=True)
@@ -154,8 +160,14 @@ def _fill(draft: Path) -> None:
 
 
 def _put_in_place(draft: Path, path: Path) -> None:
-    with suppress(FileExistsError):  # another process was first: its journal is as good as ours
-        os.link(draft, path)
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        return  # another process was first: its journal is as good as ours
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
+        draft.rename(path)  # a file system without links, where a rename is the next best thing
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
