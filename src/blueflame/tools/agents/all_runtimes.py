@@ -1,0 +1,15 @@
+"""Every way to drive an agent. A new one is a module and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from blueflame.tools.agents.runtime import Runtime
+from blueflame.tools.agents.scripted import scripted
+
+RUNTIMES: Mapping[str, Callable[[Mapping[str, Any], Path], Runtime]] = {
+    "scripted": scripted,
+}
+"""From the runtime's settings and the folder that relative paths in them start from, to the runtime."""
