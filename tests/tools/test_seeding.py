@@ -94,7 +94,7 @@ def test_a_link_in_the_checkout_does_not_lead_a_copy_outside(
     include(repo, "conf/")
     seeded = seed(repo, checkout)
     assert seeded.copied == ()
-    assert seeded.skipped == (("conf/.env", "conf is not a folder in the checkout"),)
+    assert seeded.skipped == (("conf/.env", "something that is no folder stands in its way in the checkout"),)
     assert list(outside.iterdir()) == []
 
 
@@ -139,6 +139,34 @@ def test_copied_files_are_ignored_in_the_checkout_whoever_ignored_them_here(
     untracked = git(checkout, "status", "--porcelain", "-uall").splitlines()
     assert untracked == ["?? deep/new.py", "?? other/.env"]
     assert "/vendor/\n" in (checkout / ".git/info/exclude").read_text()
+
+
+@pytest.mark.parametrize("place", [".git", ".git/info", ".git/info/exclude"])
+def test_a_link_in_the_place_of_git_s_own_files_is_not_written_through(
+    repo: Path, checkout: Path, git: Git, tmp_path: Path, place: str
+) -> None:
+    ignore(repo, git, ".env")
+    put(repo, ".env")
+    include(repo, ".env")
+    outside = tmp_path / "outside"
+    (checkout / place).rename(outside)
+    before = sorted((path, path.read_bytes()) for path in [outside, *outside.rglob("*")] if path.is_file())
+    (checkout / place).symlink_to(outside)
+    with pytest.raises(WorldError, match="exclude"):
+        seed(repo, checkout)
+    assert before == sorted((path, path.read_bytes()) for path in [outside, *outside.rglob("*")] if path.is_file())
+    assert not (checkout / ".env").exists()
+
+
+def test_a_second_time_changes_nothing(repo: Path, checkout: Path, git: Git) -> None:
+    ignore(repo, git, ".env", "cache/")
+    put(repo, ".env")
+    put(repo, "cache/a")
+    include(repo, ".env", "cache/")
+    seed(repo, checkout)
+    exclude = (checkout / ".git/info/exclude").read_text()
+    assert seed(repo, checkout).copied == ()
+    assert (checkout / ".git/info/exclude").read_text().split() == exclude.split()
 
 
 def test_our_own_state_and_other_checkouts_stay_where_they_are(repo: Path, git: Git) -> None:

@@ -303,6 +303,10 @@ def test_a_commit_format_of_ones_own_is_shown_as_it_is() -> None:
     assert "type(" not in prompt
 
 
+def test_an_example_that_the_pattern_would_turn_down_is_not_shown() -> None:
+    assert "for example" not in render_worker(replace(WORKER, commit_pattern=r"^JIRA-\d+ "), NONCE)
+
+
 def test_a_worker_without_enforced_scope_is_not_told_of_one() -> None:
     assert "lie within `your files`" in PROMPTS["worker"]()
     assert "lie within" not in render_worker(replace(WORKER, enforce_scope=False), NONCE)

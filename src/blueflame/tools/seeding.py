@@ -7,21 +7,23 @@ nor ignored is somebody's unfinished work. Git itself does the matching, so ther
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from blueflame.model.errors import WorldError
-from blueflame.tools.files import write_whole
 from blueflame.tools.git.commands import ask, failed, fields, git
 
 INCLUDE_FILE = ".worktreeinclude"
 OURS = ".blueflame"
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FICLONE = 0x40049409  # Linux: share the blocks until one side writes; other systems refuse it and get a copy
 
 
@@ -40,16 +42,13 @@ def seed(repo_root: Path, checkout: Path, include_file: str = INCLUDE_FILE) -> S
     if not (repo_root / include_file).is_file():
         return Seeded()
     root, checkout = repo_root.resolve(), checkout.resolve()
-    notes: dict[str, str] = {}
-    copied: list[str] = []
-    for path in _wanted(root, checkout, include_file):
-        why = _copy(root, checkout, path)
-        if why:
-            notes[path] = why
-        else:
-            copied.append(path)
-    _ignore(root, checkout, copied)
-    return Seeded(tuple(copied), tuple(sorted(notes.items())))
+    wanted = tuple(_wanted(root, checkout, include_file))
+    _ignore(root, checkout, wanted)  # first: a crash in between must not leave a secret that is not ignored
+    notes = {path: _copy(root, checkout, path) for path in wanted}
+    return Seeded(
+        copied=tuple(path for path, why in notes.items() if not why),
+        skipped=tuple((path, why) for path, why in notes.items() if why),
+    )
 
 
 def _wanted(root: Path, checkout: Path, include_file: str) -> Iterator[str]:
@@ -65,45 +64,34 @@ def _wanted(root: Path, checkout: Path, include_file: str) -> Iterator[str]:
 
 def _copy(root: Path, checkout: Path, path: str) -> str:
     """Why it was not copied, or nothing."""
-    source, target = root / path, checkout / path
-    if path.endswith("/"):
-        return "is a repository of its own"
-    if obstacle := _obstacle(checkout, path):
-        return obstacle
+    *folders, name = PurePosixPath(path).parts
+    source = root / path
     try:
-        return _copy_as_is(root, source, target)
+        found = source.lstat()
+        if why := _unfit(root, source, found):
+            return why
+        with _folder(checkout, folders) as folder:
+            _copy_into(folder, name, root, source, found)
+        return ""
+    except FileExistsError:
+        return "is already there"
     except OSError as e:
         if e.filename == str(source):
             return f"cannot be read: {e.strerror}"
-        raise WorldError(f"cannot copy {source} to {target}: {e.strerror}; free space or mend its permissions") from e
+        if e.errno in (errno.ENOTDIR, errno.ELOOP):
+            return "something that is no folder stands in its way in the checkout"
+        advice = "free space or mend its permissions"
+        raise WorldError(f"cannot copy {source} into {checkout}: {e.strerror}; {advice}") from e
 
 
-def _obstacle(checkout: Path, path: str) -> str:
-    """The checkout's own files are the work of others: a link among them must not lead our copy elsewhere."""
-    *folders, name = PurePosixPath(path).parts
-    place = checkout
-    for folder in folders:
-        place /= folder
-        if place.is_symlink() or (place.exists() and not place.is_dir()):
-            return f"{place.relative_to(checkout)} is not a folder in the checkout"
-    return "is already there" if os.path.lexists(place / name) else ""
-
-
-def _copy_as_is(root: Path, source: Path, target: Path) -> str:
-    found = source.lstat()
+def _unfit(root: Path, source: Path, found: os.stat_result) -> str:
     if stat.S_ISLNK(found.st_mode):
-        inside = _target_inside(root, source)
-        if inside is None:
+        if _target_inside(root, source) is None:
             return f"is a link that leads out of the repository, to {source.readlink()}"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(inside)
         return ""
-    if not stat.S_ISREG(found.st_mode):
-        return "is neither a file nor a link"
-    with source.open("rb") as reader:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _write_copy(reader.fileno(), target, found)
-    return ""
+    if stat.S_ISDIR(found.st_mode):
+        return "is a repository of its own"
+    return "" if stat.S_ISREG(found.st_mode) else "is neither a file nor a link"
 
 
 def _target_inside(root: Path, link: Path) -> str | None:
@@ -114,50 +102,80 @@ def _target_inside(root: Path, link: Path) -> str | None:
     return os.path.relpath(real, link.parent)
 
 
-def _write_copy(reader: int, target: Path, found: os.stat_result) -> None:
-    # exclusive: never through a file or a link that turned up meanwhile
-    writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+@contextmanager
+def _folder(checkout: Path, folders: Iterable[str]) -> Iterator[int]:
+    """An open folder of the checkout, made if need be, reached by its descriptor and never through a link.
+
+    The files there are the work of others, and after a restart an agent may be at work in it: no name that was
+    looked at before can be trusted to lead to the same place now.
+    """
+    handle = os.open(checkout, FOLDER)
     try:
-        with open(reader, "rb", closefd=False) as source, open(writer, "wb") as sink:  # noqa: PTH123 - descriptors
-            try:
-                fcntl.ioctl(sink.fileno(), FICLONE, reader)
-            except OSError:
-                shutil.copyfileobj(source, sink)
-            sink.flush()
-            os.fchmod(sink.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
-            os.utime(sink.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))  # make and caches compare times
-    except OSError:
-        with suppress(OSError):
-            target.unlink()
-        raise
+        for name in folders:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=handle)
+            below = os.open(name, FOLDER, dir_fd=handle)
+            os.close(handle)
+            handle = below
+        yield handle
+    finally:
+        os.close(handle)
 
 
-def _ignore(root: Path, checkout: Path, copied: Sequence[str]) -> None:
-    """Exact names (or the folder that is ignored as a whole), so that nothing an agent makes is ignored by mistake."""
-    exclude = _exclude_file(checkout)
-    if not copied or exclude is None:
+def _copy_into(folder: int, name: str, root: Path, source: Path, found: os.stat_result) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        os.symlink(_target_inside(root, source) or ".", name, dir_fd=folder)
         return
-    before = exclude.read_text("utf-8", "surrogateescape") if exclude.exists() else ""
-    lines = [f"/{_escaped(entry)}" for entry in _ignored_as(root, copied)]
-    write_whole(exclude, "\n".join([*before.rstrip("\n").split("\n"), "# copied by Blue Flame", *lines, ""]))
+    with source.open("rb") as reader:
+        # exclusive: never over what is there, be it a file or a link that turned up meanwhile
+        writer = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        with os.fdopen(writer, "wb") as sink:
+            try:
+                _fill(sink, reader, found)
+            except OSError:
+                os.unlink(name, dir_fd=folder)
+                raise
 
 
-def _exclude_file(checkout: Path) -> Path | None:
-    home = checkout / ".git"
-    if not os.path.lexists(home):
-        return None  # an export without git: nothing can be committed there
-    if home.is_symlink() or not home.is_dir():
-        raise WorldError(f"{home} is not a folder: only a clone of its own can be made ready, not a linked worktree")
-    return home / "info" / "exclude"
+def _fill(sink: IO[bytes], reader: IO[bytes], found: os.stat_result) -> None:
+    try:
+        fcntl.ioctl(sink.fileno(), FICLONE, reader.fileno())
+    except OSError:
+        shutil.copyfileobj(reader, sink)
+    sink.flush()
+    os.fchmod(sink.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
+    os.utime(sink.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))  # make and caches compare times
 
 
-def _ignored_as(root: Path, copied: Sequence[str]) -> list[str]:
-    whole = _ignored_folders(root, copied)
-    return sorted({next((folder for folder in _above(path) if folder in whole), path) for path in copied})
+def _ignore(root: Path, checkout: Path, wanted: Sequence[str]) -> None:
+    """Exact names (or the folder that is ignored as a whole), so that nothing an agent makes is ignored by mistake."""
+    if not wanted or not os.path.lexists(checkout / ".git"):
+        return  # an export without git: nothing can be committed there
+    lines = [os.fsencode(f"/{_escaped(entry)}") for entry in _ignored_as(root, wanted)]
+    try:
+        with _folder(checkout, (".git", "info")) as info:
+            _append_lines(info, "exclude", lines)
+    except OSError as e:
+        hint = "only a clone of its own can be made ready, not a linked worktree"
+        raise WorldError(f"cannot write {checkout / '.git/info/exclude'}: {e.strerror}; {hint}") from e
 
 
-def _ignored_folders(root: Path, copied: Iterable[str]) -> frozenset[str]:
-    folders = sorted({folder for path in copied for folder in _above(path)})
+def _append_lines(folder: int, name: str, lines: Iterable[bytes]) -> None:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o644, dir_fd=folder), "r+b") as file:
+        before = file.read()
+        present = frozenset(before.split(b"\n"))
+        new = [line for line in lines if line not in present]
+        file.write(b"".join([b"\n" if before and not before.endswith(b"\n") else b"", *(line + b"\n" for line in new)]))
+
+
+def _ignored_as(root: Path, wanted: Sequence[str]) -> list[str]:
+    whole = _ignored_folders(root, wanted)
+    return sorted({next((folder for folder in _above(path) if folder in whole), path) for path in wanted})
+
+
+def _ignored_folders(root: Path, wanted: Iterable[str]) -> frozenset[str]:
+    folders = sorted({folder for path in wanted for folder in _above(path)})
     args = ("check-ignore", "-z", "--stdin")
     done = ask(root, *args, stdin="".join(f"{folder}\0" for folder in folders), timeout=None)
     if done.code > 1:  # 1: none of them is ignored

@@ -128,7 +128,7 @@ def render_planner(brief: PlannerBrief, nonce: str, *, interactive: bool = False
 
 
 def render_worker(brief: WorkerBrief, nonce: str) -> str:
-    example = _example(brief.commit_example, [brief.task.id])
+    example = _example(brief, [brief.task.id])
     names_tasks = f"({brief.task.id}): " in example
     return _render("worker", brief, nonce, example=example, names_tasks=names_tasks)
 
@@ -141,7 +141,7 @@ def render_validator(brief: ValidatorBrief, nonce: str) -> str:
 def render_merger(brief: MergerBrief, nonce: str) -> str:
     tasks = [branch.task.id for group in brief.groups for branch in group.branches]
     conflict = clip(brief.conflict_text, brief.diff_bytes)
-    return _render("merger", brief, nonce, conflict=conflict, example=_example(brief.commit_example, tasks))
+    return _render("merger", brief, nonce, conflict=conflict, example=_example(brief, tasks))
 
 
 def clip(text: str, budget: int) -> Clipped:
@@ -216,9 +216,10 @@ def _meaning(field: Mapping[str, Any]) -> str:
     return str(field["description"])
 
 
-def _example(example: str, tasks: Sequence[str]) -> str:
-    """The configured example, about these tasks."""
-    return re.sub(r"task-\d+(,\s*task-\d+)*", lambda _: ", ".join(tasks), example)
+def _example(brief: WorkerBrief | MergerBrief, tasks: Sequence[str]) -> str:
+    """The configured example, about these tasks; none rather than one that the pattern would turn down."""
+    example = re.sub(r"task-\d+(,\s*task-\d+)*", lambda _: ", ".join(tasks), brief.commit_example)
+    return example if re.search(brief.commit_pattern, example) else ""
 
 
 def _next_id(records: tuple[TaskRecord, ...]) -> str:
