@@ -41,7 +41,7 @@ class Located:
 
 
 def read_located(text: str, *, only_json: bool = False) -> Located:
-    """Never raises for what the text holds: what is wrong with it is in `problems`; `data` is None if it is unreadable."""
+    """Never raises for what the text holds: what is wrong is in `problems`, and `data` is None if it is unreadable."""
     looks_like_json = only_json or text.lstrip()[:1] in ("{", "[")
     try:
         return _from_json(text) if looks_like_json else _from_yaml(text)

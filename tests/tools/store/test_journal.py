@@ -163,6 +163,14 @@ def test_a_missing_event_is_noticed(path: Path, journal: Journal) -> None:
         journal.events(SES)
 
 
+def test_a_session_without_its_beginning_is_noticed(path: Path, journal: Journal) -> None:
+    journal.append(SES, 0, ended(1, 2), 1.0)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM events WHERE seq = 1")
+    with pytest.raises(JournalError, match="event 1 of session"):
+        journal.sessions()
+
+
 def test_an_event_that_cannot_be_written_takes_the_whole_batch_with_it(journal: Journal) -> None:
     bad = TaskEdited(task=Task(id="task-1", title=object(), description=""))  # type: ignore[arg-type]  # on purpose
     with pytest.raises(JournalError, match="TaskEdited"):
@@ -208,6 +216,12 @@ def test_an_answer_and_its_settlement_are_one_write(path: Path, journal: Journal
     assert journal.reply(letter).state == "waiting"
     journal.append(SES, 1, ended(2), 1.0, settles=[Settlement(letter, True, "ok")])
     assert journal.reply(letter) == ("taken", "ok")
+
+
+def test_a_letter_that_json_cannot_hold_is_refused(journal: Journal) -> None:
+    with pytest.raises(JournalError, match="the letter answer cannot be put into the journal"):
+        journal.post(SES, "answer", {"payload": {1, 2}}, 1.0)
+    assert journal.waiting(SES) == ()
 
 
 def test_a_letter_nobody_wrote_has_no_reply(journal: Journal) -> None:
@@ -354,6 +368,15 @@ def test_a_replaced_journal_is_not_written(path: Path, tmp_path: Path, journal: 
         journal.append(SES, 1, ended(2), 1.0)
     with closing(sqlite3.connect(path.with_name("journal.db.rescued"))) as db:
         assert db.execute("SELECT body FROM events").fetchall() == [('{"cycle":1}',)]
+
+
+def test_a_journal_whose_newest_events_were_deleted_is_noticed(path: Path, journal: Journal) -> None:
+    journal.append(SES, 0, ended(1, 2), 1.0)
+    path.with_name("journal.db-wal").unlink()
+    with pytest.raises(JournalError, match="deleted or replaced"):
+        journal.append(SES, 2, ended(3), 1.0)
+    with closing(sqlite3.connect(path.with_name("journal.db.rescued"))) as db:
+        assert db.execute("SELECT count(*) FROM events").fetchone() == (2,)
 
 
 def test_an_earlier_rescue_is_never_overwritten(path: Path, journal: Journal) -> None:

@@ -23,10 +23,15 @@ EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in get_args(Ev
 
 def encode(event: Event) -> tuple[str, str]:
     kind = type(event).__name__
+    return kind, as_json(event, kind)
+
+
+def as_json(value: object, what: str) -> str:
+    """ASCII only, so that no text in it can trouble SQLite."""
     try:
-        return kind, json.dumps(event, default=_plain, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
-        raise JournalError(f"{kind} cannot be put into the journal: {error}; nothing was written") from error
+        return json.dumps(value, default=_plain, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise JournalError(f"{what} cannot be put into the journal: {error}; nothing was written") from error
 
 
 def _plain(value: object) -> dict[str, object]:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from blueflame.model.errors import JournalError
-from blueflame.model.event import Event, Recorded
-from blueflame.tools.store.codec import decode, encode
+from blueflame.model.event import Event, Recorded, SessionEnded, SessionOpened
+from blueflame.tools.store.codec import as_json, decode, encode
 from blueflame.tools.store.database import inodes, open_to_read, open_to_write, told
 
 WAITING, TAKEN, REFUSED = "waiting", "taken", "refused"
@@ -113,10 +113,7 @@ class Journal:
         )
         for expected, row in enumerate(rows, after + 1):
             if row[0] != expected:
-                raise JournalError(
-                    f"event {expected} of session {session} is missing from the journal {self.path}: it is damaged. "
-                    "Nothing was changed; restore it from a backup, or move it aside and start again"
-                )
+                raise self._missing(session, expected)
         return [Recorded(seq, at, decode(kind, body)) for seq, at, kind, body in rows]
 
     def last_seq(self, session: str) -> int:
@@ -134,7 +131,7 @@ class Journal:
     def post(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
         """Put a letter into the inbox; the orchestrator takes it when it is there."""
         self._still_there()
-        row = (session, at, kind, json.dumps(dict(body)))
+        row = (session, at, kind, as_json(body, f"the letter {kind}"))
         with self._transaction("post to") as db:
             return int(db.execute(_POST, row).fetchone()[0])
 
@@ -163,16 +160,24 @@ class Journal:
         return tuple(line for line in found if line != "ok")
 
     def _info(self, session: str, seq: int) -> SessionInfo:
-        ((opened_at, opened),) = self._all("SELECT at, body FROM events WHERE session = ? AND seq = 1", session)
-        ((last_at,),) = self._all("SELECT at FROM events WHERE session = ? AND seq = ?", session, seq)
-        ended = self._all(_ENDED, session)
+        first = self._all("SELECT at, kind, body FROM events WHERE session = ? AND seq = 1", session)
+        if not first:
+            raise self._missing(session, 1)
+        opened = decode(*first[0][1:])
+        ended = [decode(*row) for row in self._all(_ENDED, session)]
         return SessionInfo(
             id=session,
-            request=json.loads(opened).get("request", ""),
-            opened_at=opened_at,
-            last_at=last_at,
+            request=opened.request if isinstance(opened, SessionOpened) else "",
+            opened_at=first[0][0],
+            last_at=self._all("SELECT at FROM events WHERE session = ? AND seq = ?", session, seq)[0][0],
             last_seq=seq,
-            ended=json.loads(ended[0][0])["outcome"] if ended else None,
+            ended=next((event.outcome for event in ended if isinstance(event, SessionEnded)), None),
+        )
+
+    def _missing(self, session: str, seq: int) -> JournalError:
+        return JournalError(
+            f"event {seq} of session {session} is missing from the journal {self.path}: it is damaged. "
+            "Nothing was changed; restore it from a backup, or move it aside and start again"
         )
 
     def _all(self, sql: str, *values: object) -> list[Any]:
@@ -238,7 +243,7 @@ _SESSIONS = """
         UNION ALL SELECT (SELECT min(session) FROM events WHERE session > id) FROM ids WHERE id IS NOT NULL
     ) SELECT id, (SELECT max(seq) FROM events WHERE session = id) FROM ids WHERE id IS NOT NULL
 """
-_ENDED = "SELECT body FROM events WHERE session = ? AND kind = 'SessionEnded' ORDER BY seq DESC LIMIT 1"
+_ENDED = "SELECT kind, body FROM events WHERE session = ? AND kind = 'SessionEnded' ORDER BY seq DESC LIMIT 1"
 _POST = "INSERT INTO inbox (session, at, kind, body) VALUES (?, ?, ?, ?) RETURNING id"
 _WAITING = """
     SELECT id, session, at, kind, body FROM inbox
