@@ -1,0 +1,286 @@
+"""The wiring: from a configuration to a session under way. The only module that names concrete tools."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from blueflame import __version__
+from blueflame.engine.exporting import exporting
+from blueflame.engine.local import LocalEngine
+from blueflame.engine.preflight import refuse_if_unfit
+from blueflame.model.errors import JournalError, Refused, UsageError
+from blueflame.model.event import (
+    Event,
+    OrchestratorStarted,
+    SessionEnded,
+    SessionOpened,
+)
+from blueflame.model.ids import session_id
+from blueflame.model.settings import Settings
+from blueflame.model.task import Task
+from blueflame.rules.answers import proposal
+from blueflame.rules.replay import apply, replay
+from blueflame.rules.session import Session
+from blueflame.rules.settings import limits_of, workflow_of
+from blueflame.tools import flock
+from blueflame.tools.agents.all_runtimes import RUNTIMES
+from blueflame.tools.agents.runtime import Runtime
+from blueflame.tools.clock import SystemClock
+from blueflame.tools.config import Loaded, digest_of, find, load, resolved_json
+from blueflame.tools.files import write_whole
+from blueflame.tools.git.repository import Repository, exclude, open_repository
+from blueflame.tools.places import STATE_FOLDER, Places
+from blueflame.tools.signals import touch
+from blueflame.tools.store.journal import Journal, SessionInfo
+from blueflame.waves.conductor import Answerer, Conductor, Onlooker
+from blueflame.waves.flame import Flame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounds:
+    """One repository with its configuration: what every verb stands on."""
+
+    loaded: Loaded
+    repo: Repository
+    places: Places
+
+    @property
+    def settings(self) -> Settings:
+        return self.loaded.settings
+
+
+def grounds(config: Path | None = None, *, start: Path | None = None) -> Grounds:
+    """Read the configuration, open the repository; refuses with every reason when either will not do."""
+    loaded = load(find(start or Path.cwd(), config))
+    project = loaded.settings.project
+    repo = open_repository(loaded.repo, base_branch=project.base_branch)
+    places = Places(
+        root=repo.root,
+        worktrees=repo.root / project.worktree_dir,
+        tasks_file=repo.root / project.tasks_file,
+    )
+    return Grounds(loaded=loaded, repo=repo, places=places)
+
+
+def prepare(ground: Grounds) -> None:
+    """Idempotent: the folders, and their names kept out of `git status` through .git/info/exclude."""
+    ground.places.make()
+    inside = [STATE_FOLDER]
+    if ground.places.worktrees.is_relative_to(ground.repo.root):
+        inside.append(str(ground.places.worktrees.relative_to(ground.repo.root)))
+    exclude(ground.repo, [f"/{name}/" for name in inside])
+    write_whole(ground.places.resolved_config, resolved_json(ground.settings))
+
+
+@contextmanager
+def orchestrating(ground: Grounds) -> Iterator[Journal]:
+    """Hold the repository's one lock and the journal; a second orchestrator is told who has it."""
+    prepare(ground)
+    try:
+        with flock.hold(ground.places.lock, flock.card("orchestrator")), Journal.open(ground.places.journal) as journal:
+            yield journal
+    except flock.Held as held:
+        pid = held.holder.split(" ")[0] or "unknown"
+        raise Refused(
+            f"another Blue Flame is at work on {ground.repo.root} (pid {pid}): "
+            "watch it with 'blueflame status', answer it with 'blueflame answer', end it with 'blueflame stop'"
+        ) from held
+
+
+def running_pid(ground: Grounds) -> int | None:
+    """The orchestrator at work on this repository, if there is one."""
+    held = flock.holder(ground.places.lock)
+    return int(held.split(" ")[0]) if held and held.split(" ")[0].isdigit() else None
+
+
+@contextmanager
+def reading(ground: Grounds) -> Iterator[Journal]:
+    if not ground.places.journal.exists():
+        raise UsageError(f"nothing has been run in {ground.repo.root} yet: start with 'blueflame run --task \"...\"'")
+    with Journal.read_only(ground.places.journal) as journal:
+        yield journal
+
+
+def unfinished(journal: Journal) -> SessionInfo | None:
+    """The newest session that has not ended."""
+    return next((info for info in journal.sessions() if info.ended is None), None)
+
+
+def find_session(journal: Journal, wanted: str | None) -> str:
+    """The session of that id (or its beginning), else the newest."""
+    sessions = journal.sessions()
+    if not sessions:
+        raise UsageError("there is no session yet: start one with 'blueflame run --task \"...\"'")
+    if wanted is None:
+        return sessions[0].id
+    found = [info.id for info in sessions if info.id == wanted] or [
+        info.id for info in sessions if info.id.startswith(wanted)
+    ]
+    if len(found) != 1:
+        known = ", ".join(info.id for info in sessions[:5])
+        raise UsageError(f"{'no' if not found else 'more than one'} session is called {wanted!r}; the newest: {known}")
+    return found[0]
+
+
+def look(journal: Journal, session: str) -> Session:
+    return replay(journal.events(session))
+
+
+def begin(
+    ground: Grounds,
+    journal: Journal,
+    *,
+    request: str,
+    workflow: str | None = None,
+    tasks: Sequence[Task] | None = None,
+    allow_dirty: bool = False,
+) -> Session:
+    """Open a session; with `tasks` the plan is the person's own and only needs approval."""
+    flow = workflow_of(ground.settings, workflow)
+    refuse_if_unfit(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty)
+    now = SystemClock().now()
+    name = session_id(now, {info.id for info in journal.sessions()})
+    opened = SessionOpened(
+        session=name,
+        request=request,
+        project=ground.settings.project.name,
+        base_branch=ground.repo.base_branch,
+        base_sha=ground.repo.base_sha,
+        workflow=flow,
+        limits=limits_of(ground.settings, flow.name),
+        config_digest=ground.loaded.digest,
+    )
+    write_whole_config(ground.places, name, ground.settings)
+    session = replay(journal.append(name, 0, [opened], now))
+    if tasks is not None:
+        _append(journal, session, [proposal(session, tuple(tasks), "file", 1)], now)
+    return session
+
+
+def abandon(journal: Journal, session: str) -> None:
+    """A person chose to start afresh: the unfinished session is closed, its commits stay where they are."""
+    found = look(journal, session)
+    reason = "a fresh session was started instead"
+    _append(journal, found, [SessionEnded(outcome="abandoned", reason=reason)], SystemClock().now())
+
+
+def _append(journal: Journal, session: Session, events: Sequence[Event], now: float) -> None:
+    for recorded in journal.append(session.id, session.seq, events, now):
+        apply(session, recorded)
+
+
+def write_whole_config(places: Places, session: str, settings: Settings) -> None:
+    path = places.session_config(session)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, resolved_json(settings))
+
+
+def ignite(ground: Grounds, session: Session, *, script: Path | None = None) -> Flame:
+    """Everything a session has at hand, from the configuration it was opened with."""
+    settings = _settings_of(ground, session)
+    return Flame(
+        settings=settings,
+        repo=ground.repo,
+        places=ground.places,
+        engine=LocalEngine(ground.places.state),
+        runtimes=_runtimes(ground, settings, script),
+        clock=SystemClock(),
+        environ=dict(os.environ),
+        read_config=lambda: load(ground.loaded.path),
+    )
+
+
+def _settings_of(ground: Grounds, session: Session) -> Settings:
+    if digest_of(ground.settings) == session.config_digest:
+        return ground.settings
+    path = ground.places.session_config(session.id)
+    try:
+        return Settings.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ground.settings
+    except ValueError as error:
+        raise JournalError(
+            f"{path} no longer holds the session's configuration ({error}); remove it to use the present one"
+        ) from error
+
+
+def _runtimes(ground: Grounds, settings: Settings, script: Path | None) -> Mapping[str, Runtime]:
+    """Each runtime that a role asks for, ready to use; one that this version lacks is refused before work starts."""
+    wanted = sorted({role.runtime for role in settings.roles.values()})
+    lacking = [name for name in wanted if name not in RUNTIMES]
+    if lacking:
+        raise Refused(
+            f"the runtime {', '.join(lacking)} is not in this version of Blue Flame; it has: {', '.join(RUNTIMES)}. "
+            "Change roles.<role>.runtime in the configuration"
+        )
+    root = ground.loaded.path.parent
+    return {name: RUNTIMES[name](_options(settings, name, script), root) for name in wanted}
+
+
+def _options(settings: Settings, runtime: str, script: Path | None) -> Mapping[str, object]:
+    found = settings.runtimes.get(runtime)
+    options = found.model_dump() if found else {}
+    return {**options, "script": str(script.absolute())} if script and runtime == "scripted" else options
+
+
+async def conduct(
+    flame: Flame,
+    journal: Journal,
+    session: Session,
+    *,
+    answerer: Answerer,
+    onlookers: Sequence[Onlooker] = (),
+    warn: Callable[[str], None] = lambda _text: None,
+    until: Callable[[Session], bool] = lambda _session: False,
+) -> Session:
+    """Carry the session on until it ends or is stopped in good order."""
+    started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__)
+    async with exporting(flame.places, warn) as exporter:
+        conductor = Conductor(flame, journal, session, answerer=answerer, onlookers=(exporter, *onlookers), until=until)
+        with _signals(conductor, warn):
+            await conductor.conduct(started)
+    return session
+
+
+@contextmanager
+def _signals(conductor: Conductor, warn: Callable[[str], None]) -> Iterator[None]:
+    """The first Ctrl-C stops in good order, the second at once; a closed terminal leaves the agents at work."""
+    loop = asyncio.get_running_loop()
+    asked = 0
+
+    def stop(name: str) -> None:
+        nonlocal asked
+        asked += 1
+        warn("stopping: agents are asked to end (once more to end them at once)" if asked == 1 else "stopping at once")
+        conductor.stop(f"stopped by {name}", now=asked > 1)
+
+    def leave() -> None:
+        conductor.stop("the terminal was closed", leave_agents=True)
+
+    handlers: Mapping[signal.Signals, Callable[[], None]] = {
+        signal.SIGINT: lambda: stop("Ctrl-C"),
+        signal.SIGTERM: lambda: stop("SIGTERM"),
+        signal.SIGHUP: leave,
+    }
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
+
+
+def post(ground: Grounds, session: str, kind: str, body: Mapping[str, object]) -> int:
+    """Put a letter into the running orchestrator's inbox and wake it; with none running it waits there."""
+    with Journal.open(ground.places.journal) as journal:
+        letter = journal.post(session, kind, dict(body), SystemClock().now())
+    touch(ground.places.signals, "inbox")
+    return letter
