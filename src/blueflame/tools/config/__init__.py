@@ -1,6 +1,6 @@
 """blueflame.yaml: read, judge, bring up to date, show, write."""
 
-from blueflame.tools.config.loading import NAME, Loaded, find, load, parse
+from blueflame.tools.config.loading import NAME, Loaded, find, load, parse, read_text, short
 from blueflame.tools.config.migrating import Migrated, migrate
 from blueflame.tools.config.showing import digest_of, resolved_json, schema_json, show
 
@@ -13,7 +13,9 @@ __all__ = [
     "load",
     "migrate",
     "parse",
+    "read_text",
     "resolved_json",
     "schema_json",
+    "short",
     "show",
 ]

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from blueflame.model.settings import Settings
-from blueflame.model.settings_fields import Duration, DurationOrOff, show_duration
+from blueflame.model.settings_fields import AS_DURATION, Duration, DurationOrOff, show_duration
 
 MAPPING_KEYS = {
     "roles": "<role>",
@@ -118,16 +118,8 @@ def _kind(annotation: Any) -> str:  # noqa: ANN401 (an annotation can be anythin
 
 
 def _is_duration(info: FieldInfo) -> bool:
-    kinds = [info.annotation, *get_args(info.annotation)]
-    if any(kind in (Duration, DurationOrOff) for kind in kinds):
-        return True
-    return info.annotation is float and any(getattr(each, "func", None) is _parse() for each in info.metadata)
-
-
-def _parse() -> Any:  # noqa: ANN401 (compared by identity only)
-    from blueflame.model.settings_fields import seconds
-
-    return seconds
+    kinds = (info.annotation, *get_args(info.annotation))
+    return AS_DURATION in info.metadata or any(kind in (Duration, DurationOrOff) for kind in kinds)
 
 
 def _is_model(annotation: Any) -> bool:  # noqa: ANN401 (an annotation can be anything)

@@ -11,20 +11,22 @@ from blueflame.model.spelling import did_you_mean
 from blueflame.tools.config.reading import Document, KeyPath, Problem
 
 V1_ROLES = ("planner", "worker", "validator", "merger")
-V1_KEYS = [
-    "schema_version",
-    "project",
-    "concurrency",
-    "limits",
-    "sandbox",
-    "planning",
-    "models",
-    "permissions",
-    "validation",
-    "superpowers",
-    "beads",
-    "hooks",
-]
+V1_KEYS = frozenset(
+    {
+        "schema_version",
+        "project",
+        "concurrency",
+        "limits",
+        "sandbox",
+        "planning",
+        "models",
+        "permissions",
+        "validation",
+        "superpowers",
+        "beads",
+        "hooks",
+    }
+)
 
 
 def _moves() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -92,7 +94,7 @@ def _complain_about_strangers(document: Document, lifted: Lifted, data: dict[str
         for path, text in _strangers(section, content, known):
             lifted.problems.append(Problem(document.line(path), path, text))
     if version < 2:
-        for key in set(data) - set(V1_KEYS):
+        for key in sorted(data.keys() - V1_KEYS):
             if key in Settings.model_fields:
                 text = "belongs to schema 2; write schema_version: 2, or run `blueflame config migrate --write`"
                 lifted.problems.append(Problem(document.line((key,)), (key,), text))

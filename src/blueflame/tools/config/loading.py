@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
 from blueflame.rules.settings import doubts
 from blueflame.tools.config.lifting import Lifted, lift, old_places
-from blueflame.tools.config.problems import problems_of, show_path, show_value
+from blueflame.tools.config.problems import judged, show_path, show_value
 from blueflame.tools.config.reading import Document, KeyPath, Problem, read
 from blueflame.tools.config.showing import digest_of
 
@@ -83,7 +81,12 @@ def read_text(path: Path) -> str:
 def show_problem(path: Path, problem: Problem) -> str:
     """blueflame.yaml:12: limits.max_retries: must be a whole number (got "two"); write digits only"""
     key = f"{show_path(problem.path)}: " if problem.path else ""
-    return f"{path}:{problem.line}: {key}{problem.text}"
+    return f"{short(path)}:{problem.line}: {key}{problem.text}"
+
+
+def short(path: Path) -> Path:
+    """As seen from here, when it is below here."""
+    return path.relative_to(Path.cwd()) if path.is_absolute() and path.is_relative_to(Path.cwd()) else path
 
 
 def _upwards(start: Path) -> Iterator[Path]:
@@ -115,12 +118,12 @@ def _version(document: Document, path: Path) -> int:
 
 
 def _validated(document: Document, lifted: Lifted, path: Path) -> Settings:
+    settings, faults = judged(lifted.data)
     problems = [*document.problems, *lifted.problems]
-    try:
-        settings = Settings.model_validate(lifted.data)
-    except ValidationError as error:
-        raise _config_error(path, [*problems, *problems_of(error, document, lifted)]) from None
-    if problems:
+    for at, text in faults:
+        origin = lifted.origin(at)
+        problems.append(Problem(document.line(origin), origin, text))
+    if problems or settings is None:
         raise _config_error(path, problems)
     return settings
 
@@ -146,9 +149,9 @@ def _in_order(problems: Iterator[Problem] | list[Problem]) -> list[Problem]:
 def _config_error(path: Path, problems: list[Problem]) -> ConfigError:
     shown = [show_problem(path, problem) for problem in _in_order(problems)]
     count = "one problem" if len(shown) == 1 else f"{len(shown)} problems"
-    return ConfigError(f"{path} cannot be used: {count}", shown)
+    return ConfigError(f"{short(path)} cannot be used: {count}", shown)
 
 
 def _refusal(path: Path, text: str, *, line: int | None = None) -> ConfigError:
-    place = f"{path}:{line}" if line else str(path)
-    return ConfigError(f"{path} cannot be used: one problem", [f"{place}: {text}"])
+    place = f"{short(path)}:{line}" if line else str(short(path))
+    return ConfigError(f"{short(path)} cannot be used: one problem", [f"{place}: {text}"])

@@ -9,18 +9,52 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from blueflame.model.settings import Settings
 from blueflame.model.settings_fields import SeveralWrong, Wrong
 from blueflame.model.spelling import closest
 from blueflame.tools.config.keys import elsewhere, siblings
-from blueflame.tools.config.lifting import Lifted
-from blueflame.tools.config.reading import Document, KeyPath, Problem
+from blueflame.tools.config.reading import KeyPath
+
+ROUNDS = 8
+STAND_IN = {"project": {"name": "a name"}}  # the one thing that has no default
 
 
-def problems_of(error: ValidationError, document: Document, lifted: Lifted) -> Iterator[Problem]:
+def judged(data: dict[str, Any]) -> tuple[Settings | None, list[tuple[KeyPath, str]]]:
+    """The settings, or everything that is wrong: one fault must not hide another.
+
+    What is wrong is taken out, so that its default stands in, and the rest is judged again.
+    """
+    found: dict[KeyPath, str] = {}
+    for _ in range(ROUNDS):
+        try:
+            settings = Settings.model_validate(data)
+        except ValidationError as error:
+            for path, text in faults(error):
+                again = _known(path, found)  # its absence is a fault too: take out what it stood in
+                data = STAND_IN | _without(data, path[:-1] if again else path)
+                if not again:
+                    found[path] = text
+        else:
+            return (None if found else settings), list(found.items())
+    return None, list(found.items())
+
+
+def faults(error: ValidationError) -> Iterator[tuple[KeyPath, str]]:
     for details in error.errors(include_url=False):
-        for path, text in _explained(details):
-            origin = lifted.origin(path)
-            yield Problem(document.line(origin), origin, text)
+        yield from _explained(details)
+
+
+def _known(path: KeyPath, found: dict[KeyPath, str]) -> bool:
+    return any(path[: len(known)] == known or known[: len(path)] == path for known in found)
+
+
+def _without(data: Any, path: KeyPath) -> Any:  # noqa: ANN401 (YAML has any type)
+    """A copy with nothing at that place. For a list's entry the whole list goes: its other entries were judged too."""
+    if not path or not isinstance(data, dict):
+        return data
+    if len(path) == 1 or isinstance(path[1], int):
+        return {key: value for key, value in data.items() if key != path[0]}
+    return data | {path[0]: _without(data.get(path[0]), path[1:])}
 
 
 def show_path(path: KeyPath) -> str:

@@ -18,6 +18,10 @@ MAX_NODES = 50_000  # aliases of aliases grow without end: nine lines of YAML ca
 DEEPEST = 60
 
 
+class TooMuch(Exception):
+    """More values than any configuration has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     line: int
@@ -55,6 +59,8 @@ def read(text: str) -> Document:
     except YAMLError as fault:  # a character that YAML does not allow anywhere
         line = text.count("\n", 0, getattr(fault, "position", 0) or 0) + 1
         document.problems.append(Problem(line, (), "the file holds a character that YAML does not allow; take it out"))
+    except TooMuch:
+        document.problems.append(Problem(1, (), f"its aliases stand for more than {MAX_NODES} values; write fewer"))
     except RecursionError:
         document.problems.append(Problem(1, (), "the file is nested too deeply; a configuration needs six levels"))
     return document
@@ -89,7 +95,7 @@ def _remedy(what: str, text: str, line: int) -> str:
 def _value(document: Document, node: Node, path: KeyPath, above: tuple[Node, ...]) -> Any:  # noqa: ANN401 (YAML has any type)
     document.nodes += 1
     if document.nodes > MAX_NODES:
-        raise RecursionError
+        raise TooMuch
     if any(node is outer for outer in above) or len(above) > DEEPEST:
         document.fault(node, path, "the value holds itself, or is nested too deeply; write it out")
         return None

@@ -1,0 +1,79 @@
+"""`blueflame init`: look at the repository and write a configuration that fits it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from blueflame.tools.survey import Survey
+
+
+def init(
+    config: Path | None = typer.Option(
+        None, "--config", "-c", help="Where to write; left out, blueflame.yaml at the top of the repository."
+    ),
+    force: bool = typer.Option(False, "--force", "-f", help="Write anew, over a file that is there."),
+    dry_run: bool = typer.Option(False, "--dry-run", "--print", help="Print the file and write nothing."),
+    as_json: bool = typer.Option(False, "--json", help="For machines."),
+) -> None:
+    """Look at the repository and write a blueflame.yaml that fits it. A file that is there is left alone."""
+    from blueflame.tools.config.writing import config_text, write_whole
+    from blueflame.tools.survey import survey
+
+    found = survey(Path.cwd())
+    path = (config or found.repo / "blueflame.yaml").absolute()
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file with --config, such as {path / 'blueflame.yaml'}")
+    text = config_text(found, repo=os.path.relpath(found.repo, path.parent.resolve()))
+    kept = path.exists() and not force and not dry_run
+    if not kept and not dry_run:
+        write_whole(path, text)
+    if as_json:
+        typer.echo(json.dumps(_facts(path, found, text, written=not (kept or dry_run)), ensure_ascii=False, indent=2))
+    elif dry_run:
+        typer.echo(text, nl=False)
+    else:
+        typer.echo("\n".join(_told(path, found, kept=kept)))
+
+
+def _facts(path: Path, found: Survey, text: str, *, written: bool) -> dict[str, object]:
+    return {
+        "path": str(path),
+        "written": written,
+        "languages": found.languages,
+        "base_branch": found.base_branch,
+        "tests": found.commands.tests,
+        "lints": found.commands.lints,
+        "setup": found.commands.setup,
+        "notes": (*found.notes, *_missing_programs(found)),
+        "config": text,
+    }
+
+
+def _told(path: Path, found: Survey, *, kept: bool) -> list[str]:
+    from blueflame.tools.config import short
+
+    if kept:
+        return [f"{short(path)} is there already and was left alone; --force writes it anew"]
+    checks = (*found.commands.tests, *found.commands.lints)
+    return [
+        f"wrote {short(path)}",
+        f"  languages    {', '.join(found.languages) or 'none recognised'}",
+        f"  base branch  {found.base_branch}",
+        f"  checks       {'; '.join(checks) or 'none found: name your test command in the file'}",
+        *(f"  note: {note}" for note in (*found.notes, *_missing_programs(found))),
+        "Look it through, then: blueflame config check",
+    ]
+
+
+def _missing_programs(found: Survey) -> tuple[str, ...]:
+    missing = [name for name in found.commands.programs if "/" not in name and shutil.which(name) is None]
+    return tuple(f"{name} is not installed here: checks that need it will fail" for name in missing)

@@ -1,0 +1,114 @@
+"""Which files are source, tests, lock files or secrets, by their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+SUFFIXES: Mapping[str, str] = {
+    "python": ".py .pyi .pyx .ipynb",
+    "javascript": ".js .jsx .mjs .cjs",
+    "typescript": ".ts .tsx .mts .cts",
+    "go": ".go",
+    "rust": ".rs",
+    "java": ".java",
+    "kotlin": ".kt .kts",
+    "scala": ".scala .sc",
+    "groovy": ".groovy",
+    "ruby": ".rb .rake .erb",
+    "php": ".php",
+    "c": ".c .h",
+    "c++": ".cc .cpp .cxx .hpp .hh .hxx",
+    "c#": ".cs .razor",
+    "f#": ".fs .fsx",
+    "swift": ".swift",
+    "objective-c": ".m .mm",
+    "elixir": ".ex .exs",
+    "erlang": ".erl .hrl",
+    "haskell": ".hs .lhs",
+    "ocaml": ".ml .mli",
+    "clojure": ".clj .cljs .cljc .edn",
+    "lua": ".lua",
+    "dart": ".dart",
+    "r": ".r .rmd",
+    "julia": ".jl",
+    "perl": ".pl .pm",
+    "zig": ".zig",
+    "nim": ".nim",
+    "shell": ".sh .bash .zsh .fish",
+    "powershell": ".ps1 .psm1",
+    "sql": ".sql",
+    "fortran": ".f90 .f95 .f",
+    "solidity": ".sol",
+    "terraform": ".tf",
+    "protobuf": ".proto",
+    "web": ".html .htm .css .scss .sass .less .vue .svelte .astro",
+}
+LANGUAGE_OF: Mapping[str, str] = {suffix: name for name, suffixes in SUFFIXES.items() for suffix in suffixes.split()}
+
+NOT_OURS = frozenset(
+    {
+        "node_modules",
+        "vendor",
+        "third_party",
+        "bower_components",
+        "dist",
+        "target",
+        "venv",
+        "__pycache__",
+        "site-packages",
+    }
+)
+
+LOCK_FILES = frozenset(
+    [
+        "go.sum",
+        "package-lock.json",
+        "npm-shrinkwrap.json",
+        "yarn.lock",
+        "pnpm-lock.yaml",
+        "bun.lock",
+        "bun.lockb",
+        "deno.lock",
+        "poetry.lock",
+        "uv.lock",
+        "pdm.lock",
+        "Pipfile.lock",
+        "Cargo.lock",
+        "Gemfile.lock",
+        "composer.lock",
+        "mix.lock",
+        "pubspec.lock",
+        "Package.resolved",
+        "packages.lock.json",
+        "gradle.lockfile",
+        "flake.lock",
+    ]
+)
+
+SECRET = re.compile(
+    r"\.env(\..+)?|.+\.(secret|key|pem|p12|pfx|jks|keystore)|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.htpasswd"
+    r"|credentials\.json|service-account.*\.json|secrets\.ya?ml"
+)
+HARMLESS = re.compile(r"\.env\.(example|sample|template|dist)")
+
+TEST_NAME = re.compile(
+    r"test_.+\.py|.+_test\.(py|go|rb|exs|cc|cpp|dart|lua)|.+\.(test|spec)\.[cm]?[jt]sx?|.+_spec\.rb"
+    r"|.+Tests?\.(java|kt|cs|swift|php|scala)|conftest\.py"
+)
+TEST_FOLDERS = frozenset({"test", "tests", "spec", "specs", "__tests__", "testing"})
+
+
+def is_lock_file(file: str) -> bool:
+    return PurePosixPath(file).name in LOCK_FILES
+
+
+def is_secret_file(file: str) -> bool:
+    name = PurePosixPath(file).name
+    return SECRET.fullmatch(name) is not None and HARMLESS.fullmatch(name) is None
+
+
+def is_test_file(file: str) -> bool:
+    path = PurePosixPath(file)
+    return TEST_NAME.fullmatch(path.name) is not None or not TEST_FOLDERS.isdisjoint(path.parts[:-1])
