@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from time import monotonic
 from typing import Protocol
 
@@ -17,25 +16,16 @@ from rich.text import Text
 from blueflame.cli.paint import Heading
 from blueflame.cli.plain import clean, duration, one_line
 from blueflame.cli.show_session import MARKS, budget_line
+from blueflame.cli.telling import tell_all
 from blueflame.model.attempt import AttemptRecord
-from blueflame.model.event import (
-    AttemptIntended,
-    Checked,
-    CycleEnded,
-    OrchestratorStarted,
-    Recorded,
-    TaskMoved,
-)
-from blueflame.model.task import Cause, TaskState
-from blueflame.rules.activity import describe
+from blueflame.model.event import Recorded
+from blueflame.model.task import VERIFIED, TaskState
 from blueflame.rules.session import Session
 from blueflame.tools.store.codec import encode
 
 EVERY = 0.125  # seconds between two frames at least: more is only flicker
 RECENT = 6
 BAR = 20
-TOLD_BY_ANOTHER_EVENT = (AttemptIntended, Checked, CycleEnded, OrchestratorStarted)
-QUIET_MOVES = frozenset({Cause.CLAIM, Cause.COMPLETE, Cause.PRESENT, Cause.RELEASE, Cause.VALIDATE})
 
 Words = Callable[[], Mapping[str, str]]
 """What each agent said last, by agent id; asked for when a frame is drawn."""
@@ -51,22 +41,6 @@ class LiveView(Protocol):
     def close(self) -> None: ...
 
 
-def is_significant(recorded: Recorded) -> bool:
-    """Worth a line of its own: what another event tells as well is left out."""
-    event = recorded.event
-    if isinstance(event, TaskMoved):
-        return event.cause not in QUIET_MOVES
-    return not isinstance(event, TOLD_BY_ANOTHER_EVENT)
-
-
-def activity(recorded: Recorded) -> Text:
-    """`12:03:04  worker-1a2b3c4d  what happened`, in the person's own time."""
-    at = datetime.fromtimestamp(recorded.at).astimezone()
-    (line,) = describe(recorded)
-    who = "" if line.agent == "orchestrator" else line.agent
-    return Text.assemble((f"{at:%H:%M:%S}  ", "quiet"), (f"{who:<18}", "id"), f"{line.details}")
-
-
 class LineLog:
     """One line per significant event: for pipes, logs and dumb terminals."""
 
@@ -74,9 +48,8 @@ class LineLog:
         self._console = console
 
     def see(self, session: Session, recorded: Sequence[Recorded]) -> None:  # noqa: ARG002 - an onlooker gets both
-        for each in recorded:
-            if is_significant(each):
-                self._console.print(activity(each), soft_wrap=True)
+        for line in tell_all(recorded):
+            self._console.print(line, soft_wrap=True)
 
     def tick(self, now: float) -> None:
         pass
@@ -123,10 +96,8 @@ class Frame:
 
     def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
         self._session = session
-        for each in recorded:
-            self._now = max(self._now, each.at)
-            if is_significant(each):
-                self._recent.append(activity(each))
+        self._now = max([self._now, *(each.at for each in recorded)])
+        self._recent.extend(tell_all(recorded))
         self._draw()
 
     def tick(self, now: float) -> None:
@@ -196,18 +167,25 @@ def _bars(session: Session) -> RenderableType:
     for _ in range(3):
         grid.add_column(no_wrap=True)
     if session.tasks:
-        done = session.count(TaskState.MERGED)
-        total = len(session.tasks)
-        grid.add_row(Text("tasks", "quiet"), bar(done, total, "good"), _standing(session, done, total))
-    share = (budget.used(session.spend), budget.limit) if not budget.unlimited else (0, 0)
-    style = "warn" if share[1] and share[0] >= share[1] * session.limits.warn_threshold else "id"
-    grid.add_row(Text("cost", "quiet"), bar(*share, style), Text(budget_line(budget, session.spend)))
+        total, landed = len(session.tasks), session.count(TaskState.MERGED)
+        shares = ((landed, "━", "good"), (session.count(*VERIFIED) - landed, "╍", "id"))
+        grid.add_row(Text("tasks", "quiet"), bar(shares, total), _standing(session, landed, total))
+    used = 0 if budget.unlimited else budget.used(session.spend)
+    style = "warn" if used >= budget.limit * session.limits.warn_threshold else "id"
+    line = Text(budget_line(budget, session.spend))
+    grid.add_row(Text("cost", "quiet"), bar(((used, "━", style),), budget.limit), line)
     return grid
 
 
-def bar(part: int, whole: int, style: str) -> Text:
-    filled = min(BAR, round(BAR * part / whole)) if whole else 0
-    return Text.assemble(("━" * filled, style), ("─" * (BAR - filled), "quiet"))
+def bar(shares: Sequence[tuple[int, str, str]], whole: int) -> Text:
+    """Shares of a whole, each with its own glyph and style; the rest is a thin line."""
+    text, drawn, sofar = Text(), 0, 0
+    for share, glyph, style in shares:
+        sofar += share
+        upto = min(BAR, BAR * sofar // whole) if whole else 0
+        text.append(glyph * (upto - drawn), style)
+        drawn = upto
+    return text.append("─" * (BAR - drawn), "quiet")
 
 
 def _standing(session: Session, done: int, total: int) -> Text:

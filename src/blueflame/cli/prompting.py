@@ -53,6 +53,18 @@ EDIT_HEAD = """\
 # Change the plan, save the file and leave the editor. What you write is checked before it is used.
 # Leave it as it is to go back to the question.
 """
+EXAMPLE = """\
+# There is no plan yet. Write it like this:
+#
+# tasks:
+#   - id: task-001
+#     title: Add a health check
+#     description: Answer GET /health with 200 and the version.
+#     priority: 1
+#     cohesion_group: api
+#     dependencies: []
+#     file_locks: [src/health.py]
+"""
 
 
 class TerminalAnswerer:
@@ -136,7 +148,8 @@ class TerminalAnswerer:
         """A copy is edited until it is sound or given up; the plan itself is never touched (only imported)."""
         with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
             copy = Path(folder) / "tasks.yaml"
-            copy.write_text(EDIT_HEAD + dump_plan(context.tasks), encoding="utf-8", errors="surrogateescape")
+            text = EDIT_HEAD + ("" if context.tasks else EXAMPLE) + dump_plan(context.tasks)
+            copy.write_text(text, encoding="utf-8", errors="surrogateescape")
             while True:
                 problems = await self._edited_problems(copy, gate, context)
                 if problems is None:

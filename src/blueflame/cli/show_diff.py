@@ -41,10 +41,9 @@ async def page(view: Text, console: Console) -> None:
         console.print(view, soft_wrap=True)
         return
     with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
-        text = Path(folder) / "view"
-        text.write_text(_encoded(view, console), encoding="utf-8")
+        (Path(folder) / "diff").write_text(_encoded(view, console), encoding="utf-8")
         try:
-            await lend([*pager(), str(text)], cwd=Path(folder))
+            await lend([*pager(), "diff"], cwd=Path(folder))
         except ProcessFailed:  # no pager on this machine: the words matter more than the leafing
             console.print(view, soft_wrap=True)
 

@@ -10,7 +10,6 @@ import os
 import shlex
 import shutil
 import signal
-import sys
 import termios
 import threading
 from collections.abc import Iterator, Sequence
@@ -29,7 +28,7 @@ class TerminalGone(BlueFlameError):
 
 def is_attended() -> bool:
     """Somebody can be asked: both what is typed and what is shown are a terminal."""
-    return os.isatty(sys.stdin.fileno()) and os.isatty(sys.stdout.fileno())
+    return os.isatty(0) and os.isatty(1)
 
 
 class Keyboard:
