@@ -192,11 +192,15 @@ def _read_plain(path: Path) -> str | None:
         return None
     except OSError as e:
         raise GitFailed(f"cannot read {path}: {e.strerror}") from e
-    with os.fdopen(handle, "rb") as file:
+    try:
         about = os.fstat(handle)
+        if stat.S_ISDIR(about.st_mode):  # git leaves empty folders where branches with longer names have been
+            return None
         if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_REF_FILE:
             raise GitFailed(f"{path} is not a plain file of git's, so nothing is taken from this checkout")
-        return file.read(LARGEST_REF_FILE).decode("utf-8", "replace")
+        return os.read(handle, LARGEST_REF_FILE).decode("utf-8", "replace")
+    finally:
+        os.close(handle)
 
 
 def _commit(entry: str) -> Commit:
