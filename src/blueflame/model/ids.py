@@ -7,8 +7,8 @@ from collections.abc import Container
 from datetime import UTC, datetime
 from hashlib import sha256
 
-TASK_ID = re.compile(r"task-\d{1,9}")
-SESSION_ID = re.compile(r"ses-\d{8}-\d{6}(-\d+)?")
+TASK_ID = re.compile(r"task-[0-9]{1,9}")
+SESSION_ID = re.compile(r"ses-[0-9]{8}-[0-9]{6}(-[0-9]+)?")
 ROLE_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 

@@ -25,6 +25,7 @@ from blueflame.model.verdict import Check, Status, Verdict
 from blueflame.rules.answers import after_answer
 from blueflame.rules.foundations import holds
 from blueflame.rules.history import cut
+from blueflame.rules.hooks import Hook, vetoes
 from blueflame.rules.questions import drift_gate, session_gate, validation_gate, validator_gate
 from blueflame.rules.retry import is_blameless, may_retry
 from blueflame.rules.session import Session
@@ -173,7 +174,7 @@ def _landed(session: Session, event: Landed, _now: float) -> Iterator[Event]:
 
 def _hook_ran(session: Session, event: HookRan, _now: float) -> Iterator[Event]:
     due = session.hooks_due.get(event.key)
-    if event.hook != "pre_validation" or due is None or (event.exit_code == 0 and not event.timed_out):
+    if due is None or not vetoes(Hook(event.hook), exit_code=event.exit_code, timed_out=event.timed_out):
         return
     words = "ran out of time" if event.timed_out else f"exited with {event.exit_code}"
     verdict = Verdict(

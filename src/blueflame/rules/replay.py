@@ -119,6 +119,7 @@ def _plan_failed(session: Session, event: PlanFailed, _at: float) -> None:
 
 
 def _replan_requested(session: Session, event: ReplanRequested, _at: float) -> None:
+    session.rejected_plan = session.plan.tasks if session.plan else ()
     session.phase, session.plan = Phase.PLANNING, None
     session.plan_failures = ()
     session.replan_notes = (*session.replan_notes, event.notes)
@@ -134,7 +135,7 @@ def _plan_approved(session: Session, event: PlanApproved, at: float) -> None:
     }
     fresh = {task.id: _renewed(session.tasks.get(task.id), task) for task in event.tasks}
     session.phase, session.plan, session.plan_approved_at = Phase.WORKING, None, at
-    session.plan_failures, session.replan_notes = (), ()
+    session.plan_failures, session.replan_notes, session.rejected_plan = (), (), ()
     _install(session, {**dropped, **kept, **fresh})
     _hook(session, "post_plan", f"post_plan:{session.plan_round}")
 

@@ -58,6 +58,7 @@ class Session:
     stop_now: bool = False
 
     plan: PlanProposed | None = None
+    rejected_plan: tuple[Task, ...] = ()
     plan_round: int = 0
     plan_failures: tuple[str, ...] = ()
     replan_notes: tuple[str, ...] = ()

@@ -7,27 +7,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from blueflame.engine.verbs import Order, Outcome, Queued, SetupStep
+from blueflame.engine.verbs import Outcome, Queued
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt, AttemptRecord, Ended, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event
 from blueflame.model.ids import base_ref, branch_name
 from blueflame.rules.next_steps import Attend, CancelAttempt
 from blueflame.rules.session import Session
-from blueflame.tools.agents.runtime import Brief, read_spool
-from blueflame.tools.environment import clean_environment, environment
+from blueflame.tools.agents.runtime import read_spool
 from blueflame.tools.git.checkouts import make_checkout, remove_checkout
 from blueflame.tools.git.merging import Conflict, combine
 from blueflame.tools.git.results import refs, set_ref
-from blueflame.tools.ports import BASE, port_block
 from blueflame.tools.seeding import seed
 from blueflame.waves.flame import Emit, Flame, Handed
-from blueflame.waves.plan import planner_prompt, read_planner
-from blueflame.waves.validate import read_validator, validator_prompt
-from blueflame.waves.work import read_worker, worker_prompt
+from blueflame.waves.ordering import order_for
+from blueflame.waves.plan import read_planner
+from blueflame.waves.validate import read_validator
+from blueflame.waves.work import read_worker
 
-PROMPTS = {PLANNER: planner_prompt, WORKER: worker_prompt, VALIDATOR: validator_prompt}
-BLOCKS_PER_SLOT = 5
 READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator}
 
 
@@ -58,7 +55,7 @@ async def _start(flame: Flame, session: Session, attempt: Attempt, emit: Emit) -
     base = await asyncio.to_thread(_known_base, flame, attempt)
     if isinstance(await flame.engine.inspect(attempt.id), Queued):
         base = await asyncio.to_thread(_prepare, flame, session, attempt, checkout, base)
-        await flame.engine.submit(await asyncio.to_thread(_order, flame, session, attempt, checkout, base))
+        await flame.engine.submit(await asyncio.to_thread(order_for, flame, session, attempt, checkout, base))
     assert base is not None, f"{attempt.id} was submitted without a base"
     pid = getattr(await flame.engine.inspect(attempt.id), "pid", 0)
     emit([AttemptStarted(attempt=attempt.id, base=base, worktree=str(checkout), warden_pid=pid)])
@@ -94,66 +91,6 @@ def _find_base(flame: Flame, session: Session, attempt: Attempt) -> str:
     if isinstance(found, Conflict):
         raise WorldError(f"{names} conflict with each other in {', '.join(found.paths)}: nothing to build on")
     return found.sha
-
-
-def _order(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> Order:
-    settings = flame.settings
-    ports = _ports(flame, attempt)
-    variables = environment(
-        root=flame.repo.root,
-        worktree=checkout,
-        branch=attempt.branch or "",
-        session=session.id,
-        task=attempt.subject,
-        base_branch=session.base_branch,
-        agent=attempt.agent_id,
-        role=attempt.role,
-        ports=ports,
-    )
-    prompt = PROMPTS[attempt.role](flame, session, attempt, base)
-    brief = Brief(
-        attempt=attempt.id,
-        agent_id=attempt.agent_id,
-        role=attempt.role,
-        subject=attempt.subject,
-        n=attempt.n,
-        session=session.id,
-        worktree=str(checkout),
-        prompt=prompt,
-        model=attempt.model,
-        base=base,
-        branch=attempt.branch or "",
-        ports=tuple(ports or ()),
-        request=session.request,
-        task=session.tasks[attempt.subject].task if attempt.subject in session.tasks else None,
-        allowed_paths=session.limits.allowed_paths,
-    )
-    folder = flame.engine.directory(attempt.id)
-    folder.mkdir(parents=True, exist_ok=True)
-    launch = flame.runtimes[attempt.runtime].launch(brief, directory=folder)
-    setup = settings.worktree.setup if attempt.role == WORKER else ()
-    return Order(
-        attempt=attempt.id,
-        argv=launch.argv,
-        env={**clean_environment(flame.environ), **variables, **launch.env},
-        cwd=str(checkout),
-        prompt=launch.stdin,
-        setup=tuple(
-            SetupStep(name=command, command=command, timeout=settings.worktree.setup_timeout) for command in setup
-        ),
-        timeout=attempt.timeout,
-        silence=settings.limits.stall_timeout,
-        grace=settings.limits.kill_grace,
-    )
-
-
-def _ports(flame: Flame, attempt: Attempt) -> range | None:
-    """Each slot has a region of its own; within it the first block that nobody else on the machine listens on."""
-    size = flame.settings.worktree.ports_per_worktree
-    if not size or attempt.role != WORKER:
-        return None
-    start = BASE + attempt.slot * size * BLOCKS_PER_SLOT
-    return port_block(size=size, base=start, ceiling=start + size * BLOCKS_PER_SLOT)
 
 
 def _could_not_start(attempt: Attempt, record: AttemptRecord, error: WorldError) -> Event:

@@ -29,6 +29,7 @@ def planner_prompt(_flame: Flame, session: Session, _attempt: Attempt, _base: st
         blocked_paths=session.limits.blocked_paths,
         checks=session.limits.checks,
         records=tuple(session.tasks[name] for name in sorted(session.tasks)),
+        rejected=session.rejected_plan,
         replan_notes=session.replan_notes,
         problems=session.plan_failures,
     )

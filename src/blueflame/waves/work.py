@@ -34,6 +34,7 @@ def worker_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) 
         built_on=attempt.built_on,
         enforce_scope=rules.file_scope.enforce,
         commit_pattern=rules.commit_format.pattern,
+        commit_example=rules.commit_format.example,
         checks=session.limits.checks,
         require_tests=rules.require_tests.enabled and bool(rules.require_tests.source_patterns),
         naming_style=rules.file_naming.style if rules.file_naming.enforce_for else "",

@@ -1,0 +1,90 @@
+"""What the engine is told to run for an attempt: program, prompt, environment, setup and limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from blueflame.engine.verbs import Order, SetupStep
+from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt
+from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
+from blueflame.rules.session import Session
+from blueflame.tools.agents.runtime import Brief
+from blueflame.tools.environment import clean_environment, environment
+from blueflame.tools.ports import BASE, port_block
+from blueflame.waves.flame import Flame
+from blueflame.waves.plan import planner_prompt
+from blueflame.waves.validate import validator_prompt
+from blueflame.waves.work import worker_prompt
+
+PROMPTS = {PLANNER: planner_prompt, WORKER: worker_prompt, VALIDATOR: validator_prompt}
+SCHEMAS = {PLANNER: PLAN_SCHEMA, VALIDATOR: VERDICT_SCHEMA}
+BLOCKS_PER_SLOT = 5
+
+
+def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> Order:
+    ports = _ports(flame, attempt)
+    brief = replace(_brief(flame, session, attempt, checkout, base), ports=tuple(ports or ()))
+    folder = flame.engine.directory(attempt.id)
+    folder.mkdir(parents=True, exist_ok=True)
+    launch = flame.runtimes[attempt.runtime].launch(brief, directory=folder)
+    variables = _variables(flame, session, attempt, checkout, ports)
+    return Order(
+        attempt=attempt.id,
+        argv=launch.argv,
+        env={**clean_environment(flame.environ), **variables, **launch.env},
+        cwd=str(checkout),
+        prompt=launch.stdin,
+        setup=_setup(flame) if attempt.role == WORKER else (),
+        timeout=attempt.timeout,
+        grace=flame.settings.limits.kill_grace,
+    )
+
+
+def _setup(flame: Flame) -> tuple[SetupStep, ...]:
+    worktree = flame.settings.worktree
+    return tuple(SetupStep(name=command, command=command, timeout=worktree.setup_timeout) for command in worktree.setup)
+
+
+def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> Brief:
+    record = session.tasks.get(attempt.subject)
+    return Brief(
+        attempt=attempt.id,
+        agent_id=attempt.agent_id,
+        role=attempt.role,
+        subject=attempt.subject,
+        n=attempt.n,
+        session=session.id,
+        worktree=str(checkout),
+        prompt=PROMPTS[attempt.role](flame, session, attempt, base),
+        model=attempt.model,
+        schema=SCHEMAS.get(attempt.role),
+        base=base,
+        branch=attempt.branch or "",
+        request=session.request,
+        task=record.task if record else None,
+        allowed_paths=session.limits.allowed_paths,
+    )
+
+
+def _variables(flame: Flame, session: Session, attempt: Attempt, checkout: Path, ports: range | None) -> dict[str, str]:
+    return environment(
+        root=flame.repo.root,
+        worktree=checkout,
+        branch=attempt.branch or "",
+        session=session.id,
+        task=attempt.subject,
+        base_branch=session.base_branch,
+        agent=attempt.agent_id,
+        role=attempt.role,
+        ports=ports,
+    )
+
+
+def _ports(flame: Flame, attempt: Attempt) -> range | None:
+    """Each slot has a region of its own; within it the first block that nobody else on the machine listens on."""
+    size = flame.settings.worktree.ports_per_worktree
+    if not size or attempt.role != WORKER:
+        return None
+    start = BASE + attempt.slot * size * BLOCKS_PER_SLOT
+    return port_block(size=size, base=start, ceiling=start + size * BLOCKS_PER_SLOT)
