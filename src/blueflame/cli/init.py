@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +44,8 @@ def init(
 
 
 def _facts(path: Path, found: Survey, text: str, *, written: bool) -> dict[str, object]:
+    from blueflame.tools.survey_commands import missing_programs
+
     return {
         "path": str(path),
         "written": written,
@@ -53,13 +54,14 @@ def _facts(path: Path, found: Survey, text: str, *, written: bool) -> dict[str, 
         "tests": found.commands.tests,
         "lints": found.commands.lints,
         "setup": found.commands.setup,
-        "notes": (*found.notes, *_missing_programs(found)),
+        "notes": (*found.notes, *missing_programs(found.commands)),
         "config": text,
     }
 
 
 def _told(path: Path, found: Survey, *, kept: bool) -> list[str]:
     from blueflame.tools.config import short
+    from blueflame.tools.survey_commands import missing_programs
 
     if kept:
         return [f"{short(path)} is there already and was left alone; --force writes it anew"]
@@ -69,11 +71,6 @@ def _told(path: Path, found: Survey, *, kept: bool) -> list[str]:
         f"  languages    {', '.join(found.languages) or 'none recognised'}",
         f"  base branch  {found.base_branch}",
         f"  checks       {'; '.join(checks) or 'none found: name your test command in the file'}",
-        *(f"  note: {note}" for note in (*found.notes, *_missing_programs(found))),
+        *(f"  note: {note}" for note in (*found.notes, *missing_programs(found.commands))),
         "Look it through, then: blueflame config check",
     ]
-
-
-def _missing_programs(found: Survey) -> tuple[str, ...]:
-    missing = [name for name in found.commands.programs if "/" not in name and shutil.which(name) is None]
-    return tuple(f"{name} is not installed here: checks that need it will fail" for name in missing)

@@ -17,7 +17,8 @@ from blueflame.model.settings_fields import (
     Duration,
     DurationOrOff,
     HookCommand,
-    Name,
+    Label,
+    RoleName,
     Section,
     Text,
     Wrong,
@@ -128,7 +129,7 @@ class LimitSettings(Section):
 class Planning(Section):
     interactive: bool = True
     """true: the planner talks with the person before it plans. false: one shot."""
-    workflow: Name = "waves"
+    workflow: Label = "waves"
     """The workflow of a session when the command line names none."""
 
 
@@ -217,14 +218,14 @@ class Settings(Section):
     sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
     """What the operating system allows one agent."""
     runtimes: Annotated[
-        Mapping[Name, RuntimeSettings], BeforeValidator(lambda given: {} if given is None else given)
+        Mapping[Label, RuntimeSettings], BeforeValidator(lambda given: {} if given is None else given)
     ] = Field(default_factory=dict)
     """How agents are driven, by name."""
-    roles: Annotated[Mapping[Name, RoleSettings], BeforeValidator(with_built_in_roles)] = Field(
+    roles: Annotated[Mapping[RoleName, RoleSettings], BeforeValidator(with_built_in_roles)] = Field(
         default_factory=dict, validate_default=True
     )
     """Who works: planner, worker, validator, merger, triager and lead are built in; others get a worker's defaults."""
-    workflows: Annotated[Mapping[Name, WorkflowSettings], BeforeValidator(with_built_in_workflows)] = Field(
+    workflows: Annotated[Mapping[Label, WorkflowSettings], BeforeValidator(with_built_in_workflows)] = Field(
         default_factory=dict, validate_default=True
     )
     """In which order: waves, flow, single and direct are built in."""

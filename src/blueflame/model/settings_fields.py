@@ -74,28 +74,23 @@ def show_duration(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".") + "s"
 
 
-def _bounded(least: float) -> Callable[[float], float]:
-    def check(value: float) -> float:
-        if not least <= value <= LONGEST:  # also false for NaN
-            lower = "0s" if least == 0 else "1ms"
-            raise Wrong("is out of range", f"write a duration from {lower} to 365d")
-        return value
+def _at_least(least: float) -> Callable[[object], float]:
+    def check(value: object) -> float:
+        found = seconds(value)
+        if not least <= found <= LONGEST:  # also refuses NaN
+            raise Wrong("is out of range", f"write a duration from {'1ms' if least else '0s'} to 365d")
+        return found
 
     return check
 
 
+AS_DURATION = PlainSerializer(show_duration, return_type=str)
 _DURATION_SCHEMA = {
     "anyOf": [{"type": "string", "pattern": r"^[0-9.dhms]+$"}, {"type": "number", "minimum": 0}],
     "examples": ["300s", "5m", "1h30m"],
 }
-_AS_TEXT = PlainSerializer(show_duration, return_type=str)
-
-Duration = Annotated[
-    float, AfterValidator(_bounded(0.001)), BeforeValidator(seconds), _AS_TEXT, WithJsonSchema(_DURATION_SCHEMA)
-]
-DurationOrOff = Annotated[
-    float, AfterValidator(_bounded(0)), BeforeValidator(seconds), _AS_TEXT, WithJsonSchema(_DURATION_SCHEMA)
-]
+Duration = Annotated[float, BeforeValidator(_at_least(0.001)), AS_DURATION, WithJsonSchema(_DURATION_SCHEMA)]
+DurationOrOff = Annotated[float, BeforeValidator(_at_least(0)), AS_DURATION, WithJsonSchema(_DURATION_SCHEMA)]
 
 # --- text --------------------------------------------------------------------------------------------------------
 
@@ -122,9 +117,19 @@ def _hook(text: str) -> str:
     return _command(text) if text else ""
 
 
+def _off(value: object) -> object:
+    return "" if value is None else value
+
+
 def _role_name(text: str) -> str:
     if not ROLE_NAME.fullmatch(text):
         raise Wrong("is not a name", "use small letters, digits and single dashes, such as review-git")
+    return text
+
+
+def _label(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", text):
+        raise Wrong("is not a name", "use small letters, digits, - and _, such as backend_only")
     return text
 
 
@@ -136,8 +141,9 @@ def _variable(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(_one_line)]
 Command = Annotated[str, AfterValidator(_command)]
-HookCommand = Annotated[str, AfterValidator(_hook)]
-Name = Annotated[str, AfterValidator(_role_name)]
+HookCommand = Annotated[str, AfterValidator(_hook), BeforeValidator(_off)]
+RoleName = Annotated[str, AfterValidator(_role_name)]
+Label = Annotated[str, AfterValidator(_label)]
 VariableName = Annotated[str, AfterValidator(_variable)]
 
 # --- globs and patterns ------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
 from blueflame.model.settings_fields import (
     Command,
     Duration,
-    Name,
+    RoleName,
     Section,
     SeveralWrong,
     Text,
@@ -84,11 +84,11 @@ class RoleSettings(Section):
 
 
 class WorkflowSettings(Section):
-    stages: tuple[Name, ...] = Field(strict=False, min_length=1)
+    stages: tuple[RoleName, ...] = Field(strict=False, min_length=1)
     """In order: plan, work, check, validate, merge, or the name of a role (backend, review-git, qa, ...)."""
     barrier: bool = False
     """true: every task waits at the end of a stage for all others. false: a task moves on as soon as it may."""
-    role: Name | None = None
+    role: RoleName | None = None
     """Who does the `work` stage; left out, worker."""
     review_threshold: float | None = Field(default=None, ge=0, le=1)
     """The confidence that a review must reach (inclusive), besides green checks; left out, as in workflow `default`."""

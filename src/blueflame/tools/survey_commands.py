@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -63,6 +64,12 @@ def commands_of(tracked: Tracked) -> Commands:
         lints=_first(runners, "lints") or _all(languages, "lints"),
         setup=_all(found, "setup"),
     )
+
+
+def missing_programs(commands: Commands) -> tuple[str, ...]:
+    """What the checks need and this machine does not have, in words."""
+    missing = [name for name in commands.programs if "/" not in name and shutil.which(name) is None]
+    return tuple(f"{name} is not installed here: checks that need it will fail" for name in missing)
 
 
 def _first(found: list[Commands], kind: str) -> tuple[str, ...]:

@@ -1,0 +1,82 @@
+"""The reference of blueflame.yaml as Markdown, made from the models: what is documented is what is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from blueflame.model.settings_team import BUILT_IN_ROLES, BUILT_IN_WORKFLOWS
+from blueflame.tools.config.keys import Key, all_keys
+from blueflame.tools.config.lifting import MOVES
+
+
+def config_reference() -> str:
+    return "\n".join([*HEAD, *_tables(), *_built_in(), *_moved()]) + "\n"
+
+
+HEAD = """\
+# blueflame.yaml
+
+Every key, made from the code by `make docs-write`; do not edit by hand.
+The file stands at the top of the repository, or where `--config` says.
+`blueflame.yaml.example` shows all keys in use, and `blueflame config check` says what is wrong with a file.
+
+- Durations are written `300s`, `5m`, `1h30m`, `30d`, or as plain seconds.
+- Globs are those of `.gitignore`: without a `/` they match at any depth, and `src/**` is everything below `src`.
+- Patterns are regular expressions of Python's `re`, searched anywhere in the text.
+- A budget has one unit: 0 is unlimited, tokens switch the default in dollars off, both at once are an error.
+- A section without keys has its defaults; a list without entries is written `[]`.
+""".splitlines()
+
+
+def _tables() -> Iterator[str]:
+    section: tuple[str, ...] | None = None
+    top = [key for key in all_keys() if not key.section and len(key.path) == 1]
+    yield from ("", "## Top level", "", *_header(), *(_row(key) for key in top))
+    for key in all_keys():
+        if key.section and len(key.path) == 1:
+            yield from ("", f"## {key.dotted}", "", key.description)
+            section = None
+        elif not key.section and len(key.path) > 1:
+            if key.path[:-1] != section:
+                section = key.path[:-1]
+                yield from ("", *_header())
+            yield _row(key)
+
+
+def _header() -> tuple[str, str]:
+    return "| key | kind | default | meaning |", "|---|---|---|---|"
+
+
+def _row(key: Key) -> str:
+    default = "**needed**" if key.required else _shown(key.default)
+    return f"| `{key.dotted}` | {_cell(key.kind)} | {default} | {_cell(key.description)} |"
+
+
+def _shown(default: object) -> str:
+    if default is None:
+        return "none"
+    text = default if isinstance(default, str) and default else json.dumps(default, ensure_ascii=False)
+    return f"`{_cell(text)}`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def _built_in() -> Iterator[str]:
+    yield from ("", "## Built-in roles", "", "| role | set to |", "|---|---|")
+    yield from (f"| `{name}` | `{json.dumps(dict(role))}` |" for name, role in BUILT_IN_ROLES.items())
+    yield from ("", "## Built-in workflows", "", "| workflow | set to |", "|---|---|")
+    yield from (f"| `{name}` | `{json.dumps(dict(workflow))}` |" for name, workflow in BUILT_IN_WORKFLOWS.items())
+
+
+def _moved() -> Iterator[str]:
+    yield from ("", "## What moved since schema 1", "")
+    yield "A file of schema 1 is read as it is; `blueflame config migrate --write` rewrites it and keeps its comments."
+    yield from ("", "| schema 1 | schema 2 |", "|---|---|")
+    yield from (f"| `{'.'.join(old)}` | `{'.'.join(new)}` |" for old, new in MOVES)
+
+
+if __name__ == "__main__":
+    print(config_reference())
