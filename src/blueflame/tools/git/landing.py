@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from blueflame.model.errors import GitFailed
@@ -108,10 +108,21 @@ def _obstacle(checkout: Path, *, old: str, new: str) -> Dirty | None:
         ours = all(entry[1] == " " for entry in entries) and _index_is(checkout, new)
         reason = f"{checkout} has changes that are not committed; commit or stash them first"
         return None if ours else Dirty(tuple(sorted(entry[3:] for entry in entries)), reason)
-    trial = ask(checkout, "read-tree", "-m", "-u", "-n", old, new, timeout=CHECKOUT_TIMEOUT)
+    in_the_way = _in_the_way(checkout, old, new)
+    if in_the_way:
+        return Dirty(in_the_way, f"files in {checkout} stand where new ones must go; move them elsewhere first")
+    return _objection(checkout, old, new)
+
+
+def _objection(checkout: Path, old: str, new: str) -> Dirty | None:
+    """Git's own, from a dry run."""
+    args = ("read-tree", "-m", "-u", "-n", old, new)
+    trial = ask(checkout, *args, timeout=CHECKOUT_TIMEOUT)
     if trial.code == 0:
         return None
-    return Dirty(_in_the_way(checkout, old, new), f"files in {checkout} are in the way: {trial.err.strip()[-500:]}")
+    if "overwritten" in trial.err or "not uptodate" in trial.err:
+        return Dirty((), f"{checkout} cannot be brought along: {trial.err.strip()[-500:]}")
+    raise failed(checkout, args, trial)
 
 
 def _status(checkout: Path) -> tuple[str, ...]:
@@ -129,9 +140,26 @@ def _index_is(checkout: Path, sha: str) -> bool:
 
 
 def _in_the_way(checkout: Path, old: str, new: str) -> tuple[str, ...]:
-    """Untracked files and folders that stand where new files must go."""
-    added = fields(git(checkout, "diff-tree", "-r", "-z", "--no-renames", "--name-only", "--diff-filter=A", old, new))
-    return tuple(path for path in added if os.path.lexists(checkout / path))
+    """What is not tracked and stands where a new file must go. Git itself would overwrite it if it is ignored."""
+    listed = fields(git(checkout, "diff-tree", "-r", "-z", "--no-renames", "--name-status", old, new, timeout=300))
+    named = tuple(zip(listed[::2], listed[1::2], strict=True))
+    # folded: where upper and lower case are one, a file renamed from A to a is not in its own way
+    going = frozenset(path.casefold() for status, path in named if status != "A")
+    blocks = (block for status, path in named if status == "A" for block in _blocks(checkout, path))
+    return tuple(sorted({block for block in blocks if block.casefold() not in going}))
+
+
+def _blocks(checkout: Path, path: str) -> Iterator[str]:
+    """A file in the place of one of its folders, a file in its own place, or the files of a folder there."""
+    for folder in PurePosixPath(path).parents:
+        real = checkout / folder
+        if real.is_symlink() or (real.exists() and not real.is_dir()):
+            yield str(folder)
+    own = checkout / path
+    if own.is_dir() and not own.is_symlink():
+        yield from (str(below.relative_to(checkout)) for below in sorted(own.rglob("*")) if not below.is_dir())
+    elif os.path.lexists(own):
+        yield path
 
 
 def _checkouts_of(repo: Repository, branch: str) -> Iterator[Path]:
