@@ -37,6 +37,7 @@ def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, 
         prompt=launch.stdin,
         setup=_setup(flame) if attempt.role == WORKER else (),
         timeout=attempt.timeout,
+        silence=flame.settings.limits.stall_timeout,
         grace=flame.settings.limits.kill_grace,
     )
 
