@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DY
 STARTS = 5  # a warden that dies again and again before it can record anything is the machine's fault, not the agent's
 PAUSE = 0.05
 LONGEST_PAUSE = 1.0
+DOUBT = 60.0  # seconds in all that a wait bears with not knowing; a person has to look then
 
 
 class LocalEngine:
@@ -95,7 +96,7 @@ class LocalEngine:
         return tuple(name for name in ours if isinstance(self._look(name), Running | Unknown))
 
     async def wait(self, attempt: str) -> Outcome:
-        starts, pause = 0, PAUSE
+        starts, pause, doubted = 0, PAUSE, 0.0
         while not isinstance(now := self._look(attempt), EndedAt):
             match now:
                 case Running():
@@ -103,11 +104,14 @@ class LocalEngine:
                 case Queued() | Lost():
                     starts += await self._attend(attempt, starts)
                 case Unknown():
+                    if doubted > DOUBT:
+                        raise WorldError(f"cannot tell how attempt {attempt} stands: {now.why}")
                     await asyncio.sleep(pause)
+                    doubted += pause
                     pause = min(pause * 2, LONGEST_PAUSE)
         return now.outcome
 
-    async def events(self) -> AsyncIterator[Hint]:
+    async def events(self) -> AsyncGenerator[Hint, None]:
         from blueflame.tools.signals import watch
 
         async for names in watch(self._signals):
