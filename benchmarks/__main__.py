@@ -1,0 +1,49 @@
+"""`python -m benchmarks [NAME ...]`: run the benchmarks, print a table, keep the figures in benchmarks/results/."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks import Figure, Report
+
+BENCHMARKS = ("deciding", "makespan")
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(names: Iterable[str]) -> int:
+    wanted = tuple(names) or BENCHMARKS
+    unknown = [name for name in wanted if name not in BENCHMARKS]
+    if unknown:
+        print(f"benchmarks: no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+        return 2
+    for name in wanted:
+        report: Report = import_module(f"benchmarks.{name}").run()
+        keep(report)
+        print(table(report))
+    return 0
+
+
+def keep(report: Report) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    figures = [asdict(figure) | {"met": figure.met} for figure in report.figures]
+    text = json.dumps({"name": report.name, "about": report.about, "figures": figures}, indent=2)
+    (RESULTS / f"{report.name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def table(report: Report) -> str:
+    width = max(len(figure.name) for figure in report.figures)
+    return "\n".join([f"{report.name}: {report.about}", *(row(figure, width) for figure in report.figures), ""])
+
+
+def row(figure: Figure, width: int) -> str:
+    aim = "" if figure.aim is None else f"   aim <= {figure.aim:g}: {'met' if figure.met else 'NOT MET'}"
+    return f"  {figure.name:<{width}}  {figure.value:10.3f} {figure.unit:<6}{aim}".rstrip()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,75 @@
+"""How close the schedule comes to the shortest that there can be, in simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
+from random import Random
+from statistics import median, quantiles
+
+from benchmarks import Figure, Report
+from benchmarks.plans import Sample, lower_bound, sample
+from blueflame.model.task import TaskState
+from blueflame.rules.readiness import ReadyQueue
+
+PLANS, SLOTS, VALIDATORS = 200, 4, 2
+REVIEW = 0.15  # of the time that the work took
+
+
+def run() -> Report:
+    figures: list[Figure] = []
+    for estimated in (True, False):
+        plans = [sample(Random(seed), 20 + seed % 60, estimated=estimated) for seed in range(PLANS)]
+        known = "estimates" if estimated else "no estimates"
+        figures += _figures(f"flow, {known}", plans, flow, aim=1.05)
+        figures += _figures(f"barrier, {known}", plans, barrier)
+    about = f"{PLANS} random plans, {SLOTS} workers: time until all is worked on and validated, over the lower bound"
+    return Report(name="makespan", about=about, figures=tuple(figures))
+
+
+def _figures(
+    name: str, plans: list[Sample], mode: Callable[[Sample], float], aim: float | None = None
+) -> tuple[Figure, ...]:
+    ratios = [mode(plan) / lower_bound(plan, SLOTS) for plan in plans]
+    return (
+        Figure(name=f"{name}: median", value=median(ratios), unit="x", aim=aim),
+        Figure(name=f"{name}: p95", value=quantiles(ratios, n=20)[-1], unit="x"),
+    )
+
+
+def flow(plan: Sample) -> float:
+    """Each task is validated as soon as its work is done."""
+    return _validated(worked(plan), plan)
+
+
+def barrier(plan: Sample) -> float:
+    """Validation begins when all work is done."""
+    ends = worked(plan)
+    return _validated(dict.fromkeys(ends, max(ends.values())), plan)
+
+
+def worked(plan: Sample) -> Mapping[str, float]:
+    """When the work on each task ends."""
+    queue = ReadyQueue(plan.tasks)
+    running: list[tuple[float, str]] = []
+    ends: dict[str, float] = {}
+    now = 0.0
+    while True:
+        for name in queue.pick(SLOTS - len(running)):
+            queue.set_state(name, TaskState.CLAIMED)
+            heappush(running, (now + plan.minutes[name], name))
+        if not running:
+            break
+        now, name = heappop(running)
+        ends[name] = now
+        queue.set_state(name, TaskState.DONE)
+    assert len(ends) == len(plan.tasks), "every task of a checked plan comes to its turn"
+    return ends
+
+
+def _validated(ready: Mapping[str, float], plan: Sample) -> float:
+    """When the last validation ends, if each may begin at its time and validators are few."""
+    free = [0.0] * VALIDATORS
+    for at, name in sorted((at, name) for name, at in ready.items()):
+        heappush(free, max(at, heappop(free)) + REVIEW * plan.minutes[name])
+    return max(free)
