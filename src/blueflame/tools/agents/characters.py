@@ -115,6 +115,7 @@ def _a_file_in(allowed: tuple[str, ...]) -> str:
     folder, _, last = pattern.rpartition("/")
     if not any(sign in pattern for sign in "*?["):
         return f"{folder}/{NOTE}" if folder and not last else pattern
-    still = [part for part in folder.split("/") if part and not any(sign in part for sign in "*?[")]
+    parts = [part for part in folder.split("/") if part not in ("", "**")]
+    still = ["blueflame" if any(sign in part for sign in "*?[") else part for part in parts]
     ending = last.rpartition(".")[2] if last.startswith("*.") and last[2:].isalnum() else ""
     return "/".join([*still, f"blueflame_note.{ending}" if ending else NOTE])
