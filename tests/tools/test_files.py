@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.errors import WorldError
@@ -21,6 +21,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "глубоко в" / "tasks list.yaml"
 
 
+@settings(deadline=None)
 @given(st.text() | st.binary())
 def test_what_is_written_is_what_is_read(tmp_path_factory: pytest.TempPathFactory, content: str | bytes) -> None:
     folder = tmp_path_factory.mktemp("files")
@@ -42,6 +43,15 @@ def test_the_mode_of_the_old_file_is_kept(path: Path) -> None:
     path.chmod(0o600)
     write_whole(path, "two")
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_file_has_the_mode_the_umask_gives(path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_whole(path, "one")
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 def test_file_and_folder_reach_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,11 +233,11 @@ def test_excluding_is_done_once_and_keeps_what_is_there(repo: Path) -> None:
     found = opened(repo)
     path = repo / ".git" / "info" / "exclude"
     path.parent.mkdir(exist_ok=True)
-    path.write_text("mine")
+    path.write_bytes(b"mine \xe9")
     exclude(found, ["/.trees/"])
     exclude(found, ["/.trees/", "/.blueflame/"])
     exclude(found, ["/.blueflame/"])
-    assert path.read_text() == "mine\n# blueflame\n/.trees/\n/.blueflame/\n"
+    assert path.read_bytes() == b"mine \xe9\n# blueflame\n/.trees/\n/.blueflame/\n"
     (repo / ".trees").mkdir()
     (repo / ".trees" / "x").write_text("")
     assert dirty_paths(found, ignore=()) == ()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.errors import ProcessFailed
@@ -59,6 +59,7 @@ def test_line_ends_and_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
     assert done.out.encode("utf-8", "surrogateescape") == b"a\r\nb\xff"
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=200))
 def test_what_goes_in_as_bytes_or_text_comes_out_the_same(data: bytes) -> None:
     assert run_bytes("cat", cwd=HERE, stdin=data).out == data
@@ -80,16 +81,16 @@ def test_without_input_a_reader_sees_the_end_at_once(tmp_path: Path) -> None:
 def test_a_timeout_names_command_folder_and_seconds_and_kills_the_group(tmp_path: Path) -> None:
     script = "sleep 1000 & echo $! > child; wait"
     with pytest.raises(ProcessFailed) as caught:
-        run("sh", "-c", script, cwd=tmp_path, timeout=0.5)
+        run("sh", "-c", script, cwd=tmp_path, timeout=1.0)
     assert "sleep 1000" in str(caught.value)
     assert str(tmp_path) in str(caught.value)
-    assert "0.5 seconds" in str(caught.value)
+    assert "1.0 seconds" in str(caught.value)
     eventually(lambda: is_dead(int((tmp_path / "child").read_text())))
 
 
 def test_a_grandchild_that_keeps_the_pipe_open_cannot_outlast_the_timeout(tmp_path: Path) -> None:
     with pytest.raises(ProcessFailed):
-        run("sh", "-c", "setsid sleep 1000 & echo $! > child", cwd=tmp_path, timeout=0.5)
+        run("sh", "-c", "setsid sleep 1000 & echo $! > child", cwd=tmp_path, timeout=1.0)
     os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 
 
@@ -99,13 +100,11 @@ def test_an_interrupt_while_waiting_leaves_nothing_running(tmp_path: Path) -> No
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.5)
         with pytest.raises(KeyboardInterrupt):
-            run("sh", "-c", "echo $$ > leader; sleep 1000", cwd=tmp_path)
+            run("sh", "-c", "echo $$ > leader; kill -ALRM $PPID; sleep 1000", cwd=tmp_path)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    eventually(lambda: is_dead(int((tmp_path / "leader").read_text())))
+    assert is_dead(int((tmp_path / "leader").read_text()))
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
@@ -173,21 +172,21 @@ def test_the_command_reads_its_input_and_its_environment(tmp_path: Path) -> None
 
 
 def test_at_the_timeout_the_whole_family_is_ended(tmp_path: Path) -> None:
-    done = logged("sleep 1000 & echo $! > a; setsid sleep 1000 & echo $! > b; wait", tmp_path, timeout=0.5, grace=5.0)
+    done = logged("sleep 1000 & echo $! > a; setsid sleep 1000 & echo $! > b; wait", tmp_path, timeout=1.0, grace=5.0)
     assert done.timed_out
     assert done.code == -signal.SIGTERM
     eventually(lambda: all(is_dead(int((tmp_path / name).read_text())) for name in "ab"))
 
 
 def test_one_that_is_deaf_to_term_is_killed_after_the_grace(tmp_path: Path) -> None:
-    done = logged("trap '' TERM; echo ready; while :; do sleep 0.1; done", tmp_path, timeout=0.5, grace=0.2)
+    done = logged("trap '' TERM; echo ready; while :; do sleep 0.1; done", tmp_path, timeout=1.0, grace=0.2)
     assert done.timed_out
     assert done.code == -signal.SIGKILL
     assert (tmp_path / "журнал.log").read_text() == "ready\n"
 
 
 def test_one_that_tidies_up_on_term_is_given_the_time(tmp_path: Path) -> None:
-    done = logged("trap 'echo tidied; exit 5' TERM; sleep 1000 & wait", tmp_path, timeout=0.5, grace=20.0)
+    done = logged("trap 'echo tidied; exit 5' TERM; sleep 1000 & wait", tmp_path, timeout=1.0, grace=20.0)
     assert done == (5, done.seconds, True)
     assert (tmp_path / "журнал.log").read_text() == "tidied\n"
 
@@ -232,6 +231,7 @@ def test_the_tail_of_a_missing_log_is_empty(tmp_path: Path) -> None:
     assert tail(tmp_path / "none", 10) == ""
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=60), size=st.integers(min_value=1, max_value=80))
 def test_a_tail_is_an_end_of_the_text_without_half_characters(
     tmp_path_factory: pytest.TempPathFactory, text: str, size: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,10 +30,9 @@ def write_whole(path: Path, content: str | bytes) -> None:
     draft: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=".draft")
-        draft = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), _mode_for(path))
+        draft = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.draft")
+        with draft.open("xb") as file:
+            _keep_mode(path, file.fileno())
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -83,11 +83,10 @@ def _encoded(content: str | bytes) -> bytes:
     return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
 
 
-def _mode_for(path: Path) -> int:
-    """The old file's mode; of a new one, what the umask would have given."""
-    with suppress(OSError):
-        return path.stat().st_mode & 0o777
-    return 0o644
+def _keep_mode(path: Path, handle: int) -> None:
+    """The old file's; a new one has what the umask gave it."""
+    with suppress(FileNotFoundError):
+        os.fchmod(handle, stat.S_IMODE(path.stat().st_mode))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -174,7 +174,8 @@ def start_detached(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | N
 
 def hand_over(argv: Sequence[str], cwd: Path) -> int:
     """Give our terminal to an editor or a pager until it ends; Ctrl-C meanwhile is for it and not for us."""
-    with _start(argv, cwd=cwd, env=None, new_session=False) as child, _deaf_to_interrupts():
+    with _deaf_to_interrupts() as turn_away, _start(argv, cwd=cwd, env=None, new_session=False) as child:
+        turn_away()
         return child.wait()
 
 
@@ -308,17 +309,24 @@ def _opened_log(log: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Ignored only after the child has started: an ignored signal is inherited, and the child must hear it.
+def _deaf_to_interrupts() -> Iterator[Callable[[], None]]:
+    """First a handler that does nothing, which a child does not inherit: it must hear the interrupt.
 
-    Ignored, not handled: a handler would still wake an asyncio loop, which then runs its own.
+    Once the child is there, `turn_away`: ignored for good, since even a handler that does nothing wakes an asyncio loop,
+    which then runs its own.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield lambda: None
         return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+    numbers = (signal.SIGINT, signal.SIGQUIT)
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+
+    def turn_away() -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+
     try:
-        yield
+        yield turn_away
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from blueflame.model.errors import GitFailed, Refused
-from blueflame.tools.files import read_text, write_whole
+from blueflame.tools.files import trouble, write_whole
 from blueflame.tools.git.commands import ask, failed, fields, git, git_version
 
 OLDEST_GIT = (2, 38)  # merge-tree --write-tree
@@ -63,6 +63,7 @@ def dirty_paths(repo: Repository, ignore: Iterable[str] = OURS) -> tuple[str, ..
         "--no-renames",
         "--untracked-files=normal",
         "--ignore-submodules=all",
+        timeout=300,
     )
     paths = (entry[3:] for entry in fields(out))
     skipped = tuple(ignore)
@@ -72,7 +73,7 @@ def dirty_paths(repo: Repository, ignore: Iterable[str] = OURS) -> tuple[str, ..
 def exclude(repo: Repository, patterns: Iterable[str]) -> None:
     """Keep our folders out of `git status` without touching a file that is in the repository (D-20)."""
     path = (repo.common_dir / "info" / "exclude").resolve()
-    text = read_text(path, "git's exclude file") if path.exists() else ""
+    text = _lenient_text(path)
     lines = text.splitlines()
     missing = [pattern for pattern in patterns if pattern not in lines]
     if not missing:
@@ -80,6 +81,16 @@ def exclude(repo: Repository, patterns: Iterable[str]) -> None:
     head = [] if HEADER in lines else [HEADER]
     gap = "" if not text or text.endswith("\n") else "\n"
     write_whole(path, text + gap + "\n".join([*head, *missing]) + "\n")
+
+
+def _lenient_text(path: Path) -> str:
+    """The person's file in the person's encoding: it goes back byte for byte."""
+    try:
+        return path.read_bytes().decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return ""
+    except OSError as e:
+        raise trouble("read", path, e) from e
 
 
 def head_of(repo: Repository, branch: str) -> str:
