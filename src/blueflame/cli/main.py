@@ -21,6 +21,7 @@ BadCommandLine: type[Exception] = next(c for c in typer.BadParameter.__mro__ if 
 app = typer.Typer(
     cls=LazyVerbs,
     name="blueflame",
+    subcommand_metavar="VERB [ARGS]...",
     help="A deterministic foreman for teams of AI coding agents.",
     epilog="'blueflame VERB --help' says more about a verb.",
     context_settings=CONTEXT,
@@ -74,6 +75,9 @@ def _say(message: str) -> None:
 
 def _bad_command_line(error: Exception) -> int:
     """Click's own errors, in our voice: what is wrong, and where to read how it is right."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # a verb with verbs of its own, called bare
+        typer.echo(str(error))
+        return Exit.OK
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "blueflame"
     message = error.format_message() if hasattr(error, "format_message") else str(error)

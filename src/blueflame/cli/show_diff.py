@@ -28,7 +28,7 @@ STYLES = (
 def show_diff(diff: str) -> Text:
     """Line by line; a carriage return and any escape in the files stay visible and do nothing."""
     painted = Text(no_wrap=True, overflow="ignore")
-    for line in diff.split("\n"):
+    for line in diff.removesuffix("\n").split("\n"):
         style = next((style for start, style in STYLES if line.startswith(start)), "")
         painted.append(clean(line.replace("\r", "␍")) + "\n", style or None)
     painted.right_crop(1)

@@ -26,7 +26,11 @@ class Verb(NamedTuple):
 
 START, WATCH, KEEP = "Start work", "Watch and answer", "Set up and look after"
 
-VERBS: tuple[Verb, ...] = ()
+VERBS: tuple[Verb, ...] = (
+    Verb("init", KEEP, "blueflame.cli.init:init", "Write a blueflame.yaml that fits this repository."),
+    Verb("config", KEEP, "blueflame.cli.config:config_app", "Check, show and migrate the configuration."),
+)
+"""Verbs of one panel stand together: the help is printed in this order."""
 
 
 def load(verb: Verb) -> Command:
@@ -35,7 +39,6 @@ def load(verb: Verb) -> Command:
     target = getattr(import_module(module), attribute)
     if isinstance(target, typer.Typer):
         app = target
-        app.info.help = app.info.help or verb.summary
     else:
         app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT)
         app.command(verb.name)(target)
