@@ -77,7 +77,7 @@ def migrate(
     """Bring a file of schema 1 up to schema 2, comments and order kept."""
     from blueflame.tools.config import find, read_text, short
     from blueflame.tools.config import migrate as migrated_text
-    from blueflame.tools.config.writing import write_whole
+    from blueflame.tools.files import write_whole
 
     path = find(Path.cwd(), config)
     before = read_text(path)
@@ -85,7 +85,7 @@ def migrate(
     if write and not migrated.changes:
         raise UsageError(f"{short(path)} is up to date: there is nothing to migrate, and nothing was written")
     if write:
-        write_whole(path, migrated.text)
+        write_whole(path.resolve(), migrated.text)
     if as_json:
         typer.echo(json.dumps({"path": str(path), "changes": migrated.changes, "written": write}, ensure_ascii=False))
     else:

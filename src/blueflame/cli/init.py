@@ -24,7 +24,8 @@ def init(
     as_json: bool = typer.Option(False, "--json", help="For machines."),
 ) -> None:
     """Look at the repository and write a blueflame.yaml that fits it. A file that is there is left alone."""
-    from blueflame.tools.config.writing import config_text, write_whole
+    from blueflame.tools.config.writing import config_text
+    from blueflame.tools.files import write_whole
     from blueflame.tools.survey import survey
 
     found = survey(Path.cwd())
@@ -34,7 +35,7 @@ def init(
     text = config_text(found, repo=os.path.relpath(found.repo, path.parent.resolve()))
     kept = path.exists() and not force and not dry_run
     if not kept and not dry_run:
-        write_whole(path, text)
+        write_whole(path.resolve(), text)
     if as_json:
         typer.echo(json.dumps(_facts(path, found, text, written=not (kept or dry_run)), ensure_ascii=False, indent=2))
     elif dry_run:

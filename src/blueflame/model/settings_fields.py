@@ -48,7 +48,9 @@ class Section(BaseModel):
 # --- durations ---------------------------------------------------------------------------------------------------
 
 UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-DURATION = re.compile(r"(?:\d+(?:\.\d+)?d)?(?:\d+(?:\.\d+)?h)?(?:\d+(?:\.\d+)?m)?(?:\d+(?:\.\d+)?s)?(?:\d+ms)?")
+DURATION = re.compile(
+    r"(?:\d+(?:\.\d+)?d)?(?:\d+(?:\.\d+)?h)?(?:\d+(?:\.\d+)?m)?(?:\d+(?:\.\d+)?s)?(?:\d+ms)?", re.ASCII
+)
 LONGEST = 365 * UNITS["d"]
 HOW_DURATIONS_LOOK = "write a duration such as 300s, 5m or 1h30m, or a number of seconds"
 

@@ -141,7 +141,7 @@ def _flat(settings: Settings) -> dict[str, str]:
 
 
 def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict):
         for key, inner in value.items():
             yield from _leaves(f"{path}.{key}" if path else str(key), inner)
     else:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from blueflame.model.errors import IllegalMove, WorldError
+from blueflame.model.errors import IllegalMove
 from blueflame.model.settings_fields import CONTROL
 from blueflame.model.settings_walls import COMMIT_PATTERN
 from blueflame.rules.paths import BadPattern, Globs
 from blueflame.tools.config.loading import parse
 from blueflame.tools.survey import Survey
+from blueflame.tools.yaml_text import quoted
 
 ALWAYS_BLOCKED = (
     ".env*",
@@ -166,11 +164,6 @@ def _items(values: Iterable[str], *, indent: int = 4) -> Iterator[str]:
     yield from (f"{' ' * indent}- {quoted(value)}" for value in values)
 
 
-def quoted(text: str) -> str:
-    """A YAML string in double quotes: every JSON string is one."""
-    return json.dumps(text, ensure_ascii=False)
-
-
 HEAD = """\
 # Blue Flame's configuration, written by `blueflame init` from what this repository is made of.
 # Look it through: what it allows, agents may do. Keys that are left out have defaults: `blueflame config show` lists
@@ -200,22 +193,3 @@ roles:                          # runtime: how the agent is driven; scripted age
 
 planning:
   workflow: waves               # waves: in step; flow: each task as soon as it may; single: no plan""".splitlines()
-
-
-def write_whole(path: Path, text: str) -> None:
-    """All of it or nothing: a full disk leaves what was there before."""
-    target = path.resolve()
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(draft).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o644)
-            Path(draft).replace(target)
-        finally:
-            Path(draft).unlink(missing_ok=True)
-    except OSError as fault:
-        raise WorldError(f"{path} cannot be written: {fault.strerror}; nothing was changed") from None
