@@ -1,0 +1,170 @@
+"""The reference of the command line as Markdown, made from what each verb's function declares.
+
+From the declarations and not from the printed help: how help is laid out changes with the library's version.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from typer import Typer
+from typer.models import ArgumentInfo, OptionInfo
+
+from blueflame.cli import main
+from blueflame.cli.verbs import VERBS, Verb
+
+HEAD = """\
+# The command line
+
+Every verb, made from the code by `make docs-write`; do not edit by hand.
+`blueflame VERB --help` says the same at the terminal, and `blueflame --install-completion` sets up your shell.
+How commands end is in [exit-codes.md](exit-codes.md).
+""".splitlines()
+
+SENTENCE_END = re.compile(r"(?<=[.?!]) (?=[A-Z])")
+WORDS: dict[type, str] = {str: "text", int: "integer", float: "number", Path: "path"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    name: str
+    hint: Any
+    info: ArgumentInfo | OptionInfo
+
+    @property
+    def is_argument(self) -> bool:
+        return isinstance(self.info, ArgumentInfo)
+
+    @property
+    def is_flag(self) -> bool:
+        return self.hint is bool
+
+    @property
+    def required(self) -> bool:
+        return self.info.default is ...
+
+
+def cli_reference() -> str:
+    return "\n".join([*HEAD, *_overview(), *_everywhere(), *_verbs()]) + "\n"
+
+
+def _overview() -> Iterator[str]:
+    for panel, verbs in groupby(VERBS, key=lambda verb: verb.panel):
+        yield from ("", f"**{panel}**", "")
+        yield from (f"- [`blueflame {verb.name}`](#blueflame-{verb.name}): {verb.summary}" for verb in verbs)
+
+
+def _everywhere() -> Iterator[str]:
+    yield from _described(main.blueflame, "blueflame", "##", more=" VERB")
+
+
+def _verbs() -> Iterator[str]:
+    for verb in VERBS:
+        target = _target(verb)
+        if isinstance(target, Typer):
+            yield from ("", f"## blueflame {verb.name}", "", *_sentences(str(target.info.help or verb.summary)))
+            for name, function in _inner(target):
+                yield from _described(function, f"blueflame {verb.name} {name}", "###")
+        else:
+            yield from _described(target, f"blueflame {verb.name}", "##")
+
+
+def _target(verb: Verb) -> Any:  # noqa: ANN401 (a function or a Typer)
+    module, _, attribute = verb.target.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _inner(app: Typer) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for command in app.registered_commands:
+        assert command.callback is not None, "a command without a function cannot be called"
+        yield command.name or command.callback.__name__.replace("_", "-"), command.callback
+
+
+def _described(function: Callable[..., Any], path: str, heading: str, *, more: str = "") -> Iterator[str]:
+    found = tuple(_parameters(function))
+    arguments = "".join(f" {_placeholder(each)}" for each in found if each.is_argument)
+    yield from ("", f"{heading} {path}", "", f"`{path} [OPTIONS]{arguments}{more}`", "")
+    yield from _sentences(inspect.getdoc(function) or "")
+    if found:
+        yield from ("", "| name | takes | default | meaning |", "|---|---|---|---|", *map(_row, found))
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """One a line; a blank line of the code is one here."""
+    for n, paragraph in enumerate(inspect.cleandoc(text).split("\n\n")):
+        yield from ("",) if n else ()
+        yield from SENTENCE_END.split(" ".join(paragraph.split()))
+
+
+def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint, *extras = (getattr(hints[name], "__metadata__", ()) and get_args(hints[name])) or (hints[name],)
+        info = next((i for i in (*extras, parameter.default) if isinstance(i, ArgumentInfo | OptionInfo)), None)
+        if info is not None and not info.hidden:
+            yield Parameter(name=name, hint=_without_none(hint), info=info)
+
+
+def _without_none(hint: Any) -> Any:  # noqa: ANN401 (a type hint can be anything)
+    kept = [inner for inner in get_args(hint) if inner is not NoneType]
+    return kept[0] if len(kept) == 1 and NoneType in get_args(hint) else hint
+
+
+def _placeholder(parameter: Parameter) -> str:
+    name = (parameter.info.metavar or parameter.name).upper().strip("[]")
+    several = "..." if get_origin(parameter.hint) in (list, tuple) else ""
+    return (name if parameter.required else f"[{name}]") + several
+
+
+def _row(parameter: Parameter) -> str:
+    info = parameter.info
+    env = f" Also read from `{info.envvar}`." if info.envvar else ""
+    return f"| {_names(parameter)} | {_takes(parameter)} | {_default(parameter)} | {_cell((info.help or '') + env)} |"
+
+
+def _names(parameter: Parameter) -> str:
+    if parameter.is_argument:
+        return f"`{_placeholder(parameter)}`"
+    declared = getattr(parameter.info, "param_decls", None) or ()
+    names = [name for name in declared if name.startswith("-")] or [f"--{parameter.name.replace('_', '-')}"]
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _takes(parameter: Parameter) -> str:
+    hint = parameter.hint
+    if parameter.is_flag:
+        return ""
+    several = get_origin(hint) in (list, tuple)
+    return _word(get_args(hint)[0] if several else hint, parameter) + (", several" if several else "")
+
+
+def _word(hint: Any, parameter: Parameter) -> str:  # noqa: ANN401 (a type hint can be anything)
+    choices: tuple[object, ...] = ()
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+    elif isinstance(hint, type) and issubclass(hint, Enum):
+        choices = tuple(member.value for member in hint)
+    if choices:
+        return " or ".join(f"`{choice}`" for choice in choices)
+    return WORDS.get(hint, str(parameter.info.metavar or "text").lower())
+
+
+def _default(parameter: Parameter) -> str:
+    if parameter.required:
+        return "**needed**"
+    default = getattr(parameter.info.default, "value", parameter.info.default)
+    shown = isinstance(default, str | int | float) and default not in (False, "")
+    return f"`{default}`" if shown else ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

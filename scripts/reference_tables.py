@@ -1,0 +1,125 @@
+"""The smaller references as Markdown: exit codes, gates, and what planners and validators answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from blueflame.model.exits import MEANING, OUTCOMES
+from blueflame.model.gate import OPTIONS, GateKind, Option
+from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
+from blueflame.rules.questions import SAFE
+
+MADE = "made from the code by `make docs-write`; do not edit by hand."
+
+ASKED: Mapping[GateKind, str] = {
+    GateKind.PLAN: "A plan is there to be judged, or the planner could not give one.",
+    GateKind.CHANGESET: "A changeset is built on the newest base and its checks are green.",
+    GateKind.SESSION: "A cycle is over and work is left.",
+    GateKind.VALIDATION: "A check or a reviewer said that a result does not pass.",
+    GateKind.VALIDATOR: "The reviewer itself failed, and its retries are used up.",
+    GateKind.BUDGET: "The session's limit is reached and more would have to be spent.",
+    GateKind.DRIFT: "The configuration on disk is no longer the one that the session runs with.",
+    GateKind.RESUME: "A session that has not ended was found when a new one was asked for.",
+}
+
+
+def exits_reference() -> str:
+    codes = [f"| {code.value} | `{code.name}` | {meaning} |" for code, meaning in MEANING.items()]
+    outcomes = [f"| `{outcome}` | {code.value} |" for outcome, code in OUTCOMES.items()]
+    return _page(
+        "# Exit codes",
+        "",
+        f"How every command ends, {MADE}",
+        "A number keeps its meaning; new meanings get new numbers.",
+        "",
+        "| code | name | meaning |",
+        "|---|---|---|",
+        *codes,
+        "",
+        "## How a session's outcome becomes an exit code",
+        "",
+        "| outcome | exit code |",
+        "|---|---|",
+        *outcomes,
+        "| not ended (put down in good order) | 6 |",
+        "",
+        "Whatever the outcome, it is 0 only if every task that was not dropped has landed.",
+        "A session that was ended by a person after everything had landed is 0 as well.",
+    )
+
+
+def gates_reference() -> str:
+    return _page(
+        "# Gates",
+        "",
+        f"Every question that a session can ask, {MADE}",
+        "A gate stays open until somebody answers it: at the terminal, with `blueflame answer` from another one,",
+        "or by the entry of a [decisions file](../decisions-file.md) under the kind's name.",
+        "The first valid answer wins.",
+        "The safe answer is what the prompt proposes; it is never taken without a person.",
+        *(line for kind in GateKind for line in _gate(kind)),
+    )
+
+
+def _gate(kind: GateKind) -> Iterator[str]:
+    yield from ("", f"## {kind.value}", "", ASKED[kind], "")
+    yield from ("| choice | key | meaning | needs a note | in a decisions file |", "|---|---|---|---|---|")
+    yield from (_choice(kind, option) for option in OPTIONS[kind])
+    yield from ("", f"Safe answer: `{SAFE[kind]}`.")
+
+
+def _choice(kind: GateKind, option: Option) -> str:
+    note = "yes" if option.needs_note else ""
+    return f"| `{option.name}` | `{option.key}` | {option.label} | {note} | {_entry(kind, option)} |"
+
+
+def _entry(kind: GateKind, option: Option) -> str:
+    if option.name == "edit":
+        more = ", edit: FILE"
+    elif kind is GateKind.BUDGET and option.name == "raise":
+        more = ", limit: NUMBER"
+    else:
+        more = ", note: TEXT" if option.needs_note else ""
+    return f"`{kind.value}: [{{choose: {option.name}{more}}}]`" if more else f"`{kind.value}: [{option.name}]`"
+
+
+def plan_reference() -> str:
+    task = PLAN_SCHEMA["properties"]["tasks"]["items"]
+    return _page(
+        "# Plans and verdicts",
+        "",
+        f"What planners and validators answer with, {MADE}",
+        "A plan that a person writes has the same fields; see [write a plan by hand](../how-to/write-a-plan.md).",
+        "",
+        "## Plan",
+        "",
+        "One key, `tasks`: a list of",
+        "",
+        *_fields(task),
+        "",
+        "## Verdict",
+        "",
+        *_fields(VERDICT_SCHEMA),
+        "",
+        "Other keys are not part of either schema.",
+    )
+
+
+def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("| field | type | needed | meaning |", "|---|---|---|---|")
+    for name, field in schema["properties"].items():
+        needed = "yes" if name in schema["required"] else ""
+        yield f"| `{name}` | {_type(field)} | {needed} | {field.get('description', '')} |"
+
+
+def _type(field: Mapping[str, Any]) -> str:
+    if "enum" in field:
+        return " or ".join(f"`{value}`" for value in field["enum"])
+    if field["type"] == "array":
+        return f"list of {field['items']['type']}s"
+    return f"{field['type']} `{field['pattern']}`" if "pattern" in field else str(field["type"])
+
+
+def _page(*lines: str) -> str:
+    return "\n".join(lines) + "\n"
