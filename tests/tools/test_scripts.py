@@ -328,3 +328,23 @@ def test_blanks_are_filled_everywhere_and_doubled_braces_give_the_word() -> None
     values = dict.fromkeys(NAMES, "?") | {"task": "task-001"}
 
     assert fill({"a": ["{task}/{{task}}/{other}", 5, None]}, values) == {"a": ["task-001/{task}/{other}", 5, None]}
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "scripted-agents.md"
+
+
+def test_the_guide_names_every_step_character_and_blank() -> None:
+    guide = GUIDE.read_text()
+
+    assert [verb for verb in VERBS if f"| `{verb}:" not in guide] == []
+    assert [name for name in CHARACTERS if f"| `{name}` |" not in guide] == []
+    assert [name for name in NAMES if f"`{{{name}}}`" not in guide] == []
+
+
+def test_the_scripts_in_the_guide_can_be_played() -> None:
+    examples = [part.partition("```")[0] for part in GUIDE.read_text().split("```yaml\n")[1:]]
+    scripts = [example for example in examples if not example.startswith("runtimes:")]
+
+    assert len(scripts) == 3
+    for example in scripts:
+        parse_script(example, source="guide")
