@@ -108,7 +108,8 @@ def _sentences(text: str) -> Iterator[str]:
 def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
-        hint, *extras = (getattr(hints[name], "__metadata__", ()) and get_args(hints[name])) or (hints[name],)
+        whole = hints[name]
+        hint, *extras = get_args(whole) if get_origin(whole) is Annotated else (whole,)
         info = next((i for i in (*extras, parameter.default) if isinstance(i, ArgumentInfo | OptionInfo)), None)
         if info is not None and not info.hidden:
             yield Parameter(name=name, hint=_without_none(hint), info=info)
