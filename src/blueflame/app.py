@@ -15,6 +15,7 @@ from blueflame import __version__
 from blueflame.engine.exporting import exporting
 from blueflame.engine.local import LocalEngine
 from blueflame.engine.preflight import refuse_if_unfit
+from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
 from blueflame.model.errors import JournalError, Refused, UsageError
 from blueflame.model.event import (
     Event,
@@ -23,20 +24,25 @@ from blueflame.model.event import (
     SessionOpened,
 )
 from blueflame.model.ids import session_id
+from blueflame.model.limits import Workflow
 from blueflame.model.settings import Settings
 from blueflame.model.task import Task
 from blueflame.rules.answers import proposal
+from blueflame.rules.next_steps import the_one_task
 from blueflame.rules.replay import apply, replay
 from blueflame.rules.session import Session
 from blueflame.rules.settings import limits_of, workflow_of
 from blueflame.tools import flock
 from blueflame.tools.agents.all_runtimes import RUNTIMES
-from blueflame.tools.agents.runtime import Runtime
+from blueflame.tools.agents.runtime import Brief, Runtime
+from blueflame.tools.agents.scripted import Scripted
+from blueflame.tools.agents.scripts import steps_for
 from blueflame.tools.clock import SystemClock
 from blueflame.tools.config import Loaded, digest_of, find, load, resolved_json
 from blueflame.tools.files import write_whole
 from blueflame.tools.git.repository import Repository, exclude, open_repository
 from blueflame.tools.places import STATE_FOLDER, Places
+from blueflame.tools.plans import tasks_from
 from blueflame.tools.signals import touch
 from blueflame.tools.store.journal import Journal, SessionInfo
 from blueflame.waves.conductor import Answerer, Conductor, Onlooker
@@ -164,11 +170,20 @@ def begin(
     return session
 
 
-def abandon(journal: Journal, session: str) -> None:
-    """A person chose to start afresh: the unfinished session is closed, its commits stay where they are."""
+def abandon(ground: Grounds, journal: Journal, session: str) -> None:
+    """A person chose to start afresh: its agents are ended, it is closed, its commits stay where they are."""
     found = look(journal, session)
     reason = "a fresh session was started instead"
+    asyncio.run(_end_agents(LocalEngine(ground.places.state), session, reason))
     _append(journal, found, [SessionEnded(outcome="abandoned", reason=reason)], SystemClock().now())
+
+
+async def _end_agents(engine: LocalEngine, session: str, reason: str) -> None:
+    running = await engine.live(session)
+    for name in running:
+        await engine.cancel(name, reason)
+    for name in running:
+        await engine.wait(name)
 
 
 def _append(journal: Journal, session: Session, events: Sequence[Event], now: float) -> None:
@@ -211,6 +226,11 @@ def _settings_of(ground: Grounds, session: Session) -> Settings:
         ) from error
 
 
+def check_runtimes(ground: Grounds, *, script: Path | None = None) -> None:
+    """Refuse before a session exists what would be refused after it was opened."""
+    _runtimes(ground, ground.settings, script)
+
+
 def _runtimes(ground: Grounds, settings: Settings, script: Path | None) -> Mapping[str, Runtime]:
     """Each runtime that a role asks for, ready to use; one that this version lacks is refused before work starts."""
     wanted = sorted({role.runtime for role in settings.roles.values()})
@@ -222,6 +242,32 @@ def _runtimes(ground: Grounds, settings: Settings, script: Path | None) -> Mappi
         )
     root = ground.loaded.path.parent
     return {name: RUNTIMES[name](_options(settings, name, script), root) for name in wanted}
+
+
+def foreseen_plan(
+    ground: Grounds, request: str, flow: Workflow, *, script: Path | None = None
+) -> tuple[Task, ...] | None:
+    """The plan, if it is known without asking anybody: scripted planners always say the same."""
+    if not flow.has("plan"):
+        limits = limits_of(ground.settings, flow.name)
+        return (the_one_task(request, limits.allowed_paths),)
+    planner = _runtimes(ground, ground.settings, script)[ground.settings.roles[PLANNER].runtime]
+    if not isinstance(planner, Scripted):
+        return None
+    brief = Brief(
+        attempt="dry-run",
+        agent_id="planner",
+        role=PLANNER,
+        subject=PLAN_SUBJECT,
+        n=1,
+        session="dry-run",
+        worktree="",
+        prompt="",
+        request=request,
+        allowed_paths=ground.settings.permissions.allowed_paths,
+    )
+    plans = [step["output"] for step in steps_for(planner.script, brief) if step["do"] == "answer"]
+    return tasks_from(plans[-1]) if plans else None
 
 
 def _options(settings: Settings, runtime: str, script: Path | None) -> Mapping[str, object]:

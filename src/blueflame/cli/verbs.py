@@ -27,6 +27,10 @@ class Verb(NamedTuple):
 START, WATCH, KEEP = "Start work", "Watch and answer", "Set up and look after"
 
 VERBS: tuple[Verb, ...] = (
+    Verb("run", START, "blueflame.cli.run:run", "Plan a request, work on it, and land what you approve."),
+    Verb("plan", START, "blueflame.cli.plan:plan", "Plan a request and ask for approval; work waits for resume."),
+    Verb("resume", START, "blueflame.cli.resume:resume", "Go on with an unfinished session."),
+    Verb("demo", START, "blueflame.cli.demo:demo", "A whole session on a throw-away repository."),
     Verb("init", KEEP, "blueflame.cli.init:init", "Write a blueflame.yaml that fits this repository."),
     Verb("config", KEEP, "blueflame.cli.config:config_app", "Check, show and migrate the configuration."),
 )

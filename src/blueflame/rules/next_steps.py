@@ -66,18 +66,17 @@ def _plan(session: Session, _capacity: Capacity) -> Iterator[Event]:
     if session.phase is not Phase.PLANNING or session.open_gates or session.running(PLANNER):
         return
     if not session.workflow.has("plan"):
-        yield PlanApproved(tasks=(_the_one_task(session),))
+        yield PlanApproved(tasks=(the_one_task(session.request, session.limits.allowed_paths),))
     elif session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
         yield plan_gate(session)
     else:
         yield from _spawn(session, PLANNER, PLAN_SUBJECT)
 
 
-def _the_one_task(session: Session) -> Task:
+def the_one_task(request: str, allowed_paths: tuple[str, ...]) -> Task:
     """A workflow without a planner takes the request as its only task."""
-    lines = session.request.strip().splitlines() or ["the request"]
-    locks = tuple(pattern for pattern in session.limits.allowed_paths if "!" not in pattern)
-    return Task(id="task-001", title=lines[0][:72], description=session.request, priority=1, file_locks=locks)
+    lines = request.strip().splitlines() or ["the request"]
+    return Task(id="task-001", title=lines[0][:72], description=request, priority=1, file_locks=allowed_paths)
 
 
 def _spawn(session: Session, role: str, subject: str, *, model: str | None = None) -> Iterator[Event]:

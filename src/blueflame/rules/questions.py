@@ -122,6 +122,13 @@ def drift_gate(session: Session, drift: ConfigDrifted) -> GateOpened:
     return _gate(session, GateKind.DRIFT, GateKind.DRIFT.value, title, without=without, evidence=evidence)
 
 
+def resume_gate(session: Session) -> Gate:
+    """Asked before a new session begins, so it is not part of the old one's journal."""
+    lines = session.request.strip().splitlines() or ["the request"]
+    title = f"{session.id} is unfinished: {lines[0][:80]}"
+    return _gate(session, GateKind.RESUME, session.id, title).gate
+
+
 def objection(session: Session, gate_id: str, answer: Answer) -> str:
     """Why this answer will not do; empty when it will. The first valid answer wins."""
     gate = session.open_gates.get(gate_id)

@@ -1,0 +1,147 @@
+"""Carrying a session on in this terminal: the view, whoever answers, and what to say at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from blueflame import app
+from blueflame.cli.answerers import Answerer, AtTerminal, Elsewhere, FromDecisions
+from blueflame.cli.live import LiveView, live_view
+from blueflame.cli.paint import make_console, show
+from blueflame.cli.show_session import session_json, show_summary
+from blueflame.model.changeset import Build
+from blueflame.model.exits import Exit
+from blueflame.model.gate import Gate, GateKind
+from blueflame.rules.estimate import cost_range
+from blueflame.rules.session import Session
+from blueflame.tools.agents.runtime import Said, follow
+from blueflame.tools.decisions import Decisions
+from blueflame.tools.git.results import diff_text
+from blueflame.tools.store.journal import Journal
+from blueflame.tools.terminal import is_attended
+from blueflame.waves.flame import Flame
+
+TICK = 0.25
+LONGEST_DIFF = 20 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How this terminal takes part."""
+
+    script: Path | None = None
+    decisions: Decisions | None = None
+    as_json: bool = False
+    quiet: bool = False
+
+
+def carry(
+    ground: app.Grounds,
+    journal: Journal,
+    session: Session,
+    manner: Manner,
+    *,
+    until: Callable[[Session], bool] = lambda _session: False,
+) -> int:
+    """Until it ends or stops; gives the exit code."""
+    flame = app.ignite(ground, session, script=manner.script)
+    console = make_console()
+    view = live_view(console, LastWords(flame, session), quiet=manner.quiet or manner.as_json)
+    try:
+        asyncio.run(_carry(flame, journal, session, _answerer(flame, view, manner), view, until))
+    finally:
+        view.close()
+    _sum_up(session, flame, as_json=manner.as_json, done=until(session))
+    return Exit.OK if until(session) else exit_code(session)
+
+
+async def _carry(
+    flame: Flame,
+    journal: Journal,
+    session: Session,
+    answerer: Answerer,
+    view: LiveView,
+    until: Callable[[Session], bool],
+) -> None:
+    ticking = asyncio.create_task(_tick(flame, view))
+    try:
+        await app.conduct(flame, journal, session, answerer=answerer, onlookers=[view], warn=_warn, until=until)
+    finally:
+        ticking.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticking
+
+
+async def _tick(flame: Flame, view: LiveView) -> None:
+    while True:
+        await flame.clock.sleep(TICK)
+        view.tick(flame.clock.now())
+
+
+def _warn(text: str) -> None:
+    typer.echo(f"blueflame: {text}", err=True)
+
+
+def _answerer(flame: Flame, view: LiveView, manner: Manner) -> Answerer:
+    """A decisions file speaks for the person who wrote it; else they are asked here, else gates wait for an answer."""
+    if manner.decisions is not None:
+        return FromDecisions(manner.decisions)
+    if is_attended() and not manner.as_json:
+        return AtTerminal(make_console(), view, diff_of(flame))
+    return Elsewhere(make_console(stderr=True))
+
+
+def diff_of(flame: Flame) -> Callable[[Session, Gate], Callable[[], str] | None]:
+    def diff(session: Session, gate: Gate) -> Callable[[], str] | None:
+        build = session.changesets[gate.subject].build if gate.kind is GateKind.CHANGESET else None
+        return _reader(flame, build) if build else None
+
+    return diff
+
+
+def _reader(flame: Flame, build: Build) -> Callable[[], str]:
+    return lambda: diff_text(flame.repo, build.base, build.commit, max_bytes=LONGEST_DIFF)
+
+
+class LastWords:
+    """What each running agent said last, read from the end of what it has written so far."""
+
+    def __init__(self, flame: Flame, session: Session) -> None:
+        self._flame, self._session = flame, session
+        self._offsets: dict[str, int] = {}
+        self._words: dict[str, str] = {}
+
+    def __call__(self) -> Mapping[str, str]:
+        for attempt in self._session.live.values():
+            path = self._flame.engine.directory(attempt.id) / "stdout.log"
+            runtime = self._flame.runtimes[attempt.runtime]
+            signals, self._offsets[attempt.id] = follow(runtime, path, self._offsets.get(attempt.id, 0))
+            for signal in signals:
+                if isinstance(signal, Said):
+                    self._words[attempt.agent_id] = signal.text
+        return self._words
+
+
+def _sum_up(session: Session, flame: Flame, *, as_json: bool, done: bool) -> None:
+    now = flame.clock.now()
+    if as_json:
+        typer.echo(json.dumps(session_json(session, now=now), ensure_ascii=False, indent=2))
+        return
+    tasks = [record.task for record in session.tasks.values()]
+    show(make_console(), show_summary(session, now=now, estimate=cost_range(tasks, session.limits, session.workflow)))
+    if not session.ended:
+        words = "The plan is approved" if done else "Stopped; nothing is lost"
+        typer.echo(f"\n{words}. Go on with: blueflame resume")
+
+
+def exit_code(session: Session) -> int:
+    if not session.ended:
+        return Exit.STOPPED
+    return {"completed": Exit.OK, "plan_rejected": Exit.PLAN_REJECTED}.get(session.outcome, Exit.NOT_LANDED)

@@ -1,0 +1,12 @@
+"""Flags that several verbs share, worded once."""
+
+from __future__ import annotations
+
+import typer
+
+CONFIG = typer.Option(None, "--config", "-c", help="The configuration; left out, blueflame.yaml here or above.")
+JSON = typer.Option(False, "--json", help="One JSON object on standard output, for machines.")
+QUIET = typer.Option(False, "--quiet", "-q", help="No progress while it runs.")
+SCRIPT = typer.Option(None, "--script", help="What scripted agents do: see docs/scripted-agents.md.")
+DECISIONS = typer.Option(None, "--decisions-file", help="Answers to gates: see docs/decisions-file.md.")
+SESSION = typer.Argument(None, help="The session, or how its id begins; left out, the newest.", show_default=False)

@@ -1,0 +1,34 @@
+"""`blueflame plan`: plan a request and have the plan approved; the work waits for `blueflame resume`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, SCRIPT
+from blueflame.cli.run import PLAN, TASK, WORKFLOW, read_decisions, read_request, refuse_unfinished, say_warnings
+
+
+def plan(
+    task: str | None = TASK,
+    config: Path | None = CONFIG,
+    plan: Path | None = PLAN,
+    workflow: str | None = WORKFLOW,
+    decisions: Path | None = DECISIONS,
+    script: Path | None = SCRIPT,
+    as_json: bool = JSON,
+    quiet: bool = QUIET,
+) -> int:
+    """Plan a request and ask for approval; nothing is worked on before 'blueflame resume'."""
+    from blueflame import app
+    from blueflame.cli.carrying import Manner, carry
+    from blueflame.rules.session import Phase
+
+    ground = app.grounds(config)
+    request, tasks = read_request(task, plan)
+    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet)
+    say_warnings(ground)
+    app.check_runtimes(ground, script=script)
+    with app.orchestrating(ground) as journal:
+        refuse_unfinished(app.unfinished(journal))
+        session = app.begin(ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=True)
+        return carry(ground, journal, session, manner, until=lambda found: found.phase is Phase.WORKING)

@@ -1,0 +1,41 @@
+"""`blueflame resume`: go on with an unfinished session after a stop or a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, SCRIPT, SESSION
+from blueflame.model.errors import UsageError
+
+
+def resume(
+    session: str | None = SESSION,
+    config: Path | None = CONFIG,
+    decisions: Path | None = DECISIONS,
+    script: Path | None = SCRIPT,
+    as_json: bool = JSON,
+    quiet: bool = QUIET,
+) -> int:
+    """Go on with an unfinished session: agents that still run are adopted, nothing is done twice."""
+    from blueflame import app
+    from blueflame.cli.carrying import Manner, carry
+    from blueflame.cli.run import read_decisions
+
+    ground = app.grounds(config)
+    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet)
+    with app.orchestrating(ground) as journal:
+        left = app.unfinished(journal)
+        if session is not None:
+            wanted = app.find_session(journal, session)
+        elif left is not None:
+            wanted = left.id
+        else:
+            raise UsageError("no session is unfinished: start one with 'blueflame run --task \"...\"'")
+        found = app.look(journal, wanted)
+        if found.ended:
+            raise UsageError(f"{wanted} has ended ({found.outcome}): start a new session with 'blueflame run'")
+        if not as_json and not quiet:
+            typer.echo(f"resuming {wanted}: {found.request.splitlines()[0][:100]}")
+        return carry(ground, journal, found, manner)

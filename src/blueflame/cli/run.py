@@ -1,0 +1,130 @@
+"""`blueflame run`: a request becomes landed changesets."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, SCRIPT
+from blueflame.model.errors import Refused, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from blueflame import app
+    from blueflame.cli.carrying import Manner
+    from blueflame.model.task import Task
+    from blueflame.tools.decisions import Decisions
+    from blueflame.tools.store.journal import Journal, SessionInfo
+
+TASK = typer.Option(None, "--task", "-t", help="What you want done; - reads it from standard input.")
+PLAN = typer.Option(None, "--plan", help="A plan of your own (YAML or JSON): no planner is asked.")
+WORKFLOW = typer.Option(None, "--workflow", "-w", help="waves, flow, single, direct, or one of your own.")
+
+
+def run(
+    task: str | None = TASK,
+    config: Path | None = CONFIG,
+    plan: Path | None = PLAN,
+    workflow: str | None = WORKFLOW,
+    decisions: Path | None = DECISIONS,
+    script: Path | None = SCRIPT,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show plan, schedule, cost and agents; start nothing."),
+    fresh: bool = typer.Option(False, "--fresh", help="End an unfinished session instead of asking about it."),
+    allow_dirty: bool = typer.Option(False, "--allow-dirty", help="Start although the checkout has changes."),
+    as_json: bool = JSON,
+    quiet: bool = QUIET,
+) -> int:
+    """Plan a request, work on it in parallel, check it, and land what you approve."""
+    from blueflame import app
+    from blueflame.cli.carrying import Manner, carry
+
+    ground = app.grounds(config)
+    request, tasks = read_request(task, plan)
+    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet)
+    say_warnings(ground)
+    if dry_run:
+        from blueflame.cli.rehearsal import rehearse
+
+        return rehearse(ground, request, tasks, workflow=workflow, script=script, as_json=as_json)
+    with app.orchestrating(ground) as journal:
+        left = app.unfinished(journal)
+        if left is not None and _takes_up(ground, journal, left, manner, fresh=fresh):
+            return carry(ground, journal, app.look(journal, left.id), manner)
+        app.check_runtimes(ground, script=script)
+        session = app.begin(ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=allow_dirty)
+        return carry(ground, journal, session, manner)
+
+
+def read_request(task: str | None, plan: Path | None) -> tuple[str, Sequence[Task] | None]:
+    """What is asked for, from the flag or standard input; a plan of one's own may stand for it."""
+    if task == "-":
+        task = sys.stdin.read()
+    if plan is not None:
+        from blueflame.tools.plans import read_plan
+
+        return task or f"the plan in {plan.name}", read_plan(plan)
+    if task is None or not task.strip():
+        raise UsageError(
+            'say what you want done with --task "..." (or --task - to read it, or --plan FILE for a plan of your own)'
+        )
+    return task, None
+
+
+def read_decisions(path: Path | None) -> Decisions | None:
+    if path is None:
+        return None
+    from blueflame.tools.decisions import load_decisions
+
+    return load_decisions(path)
+
+
+def say_warnings(ground: app.Grounds) -> None:
+    for warning in ground.loaded.warnings:
+        typer.echo(f"blueflame: {warning}", err=True)
+    if ground.repo.submodules:
+        names = ", ".join(ground.repo.submodules)
+        typer.echo(f"blueflame: submodules are left empty in agents' checkouts: {names}", err=True)
+
+
+def refuse_unfinished(left: SessionInfo | None) -> None:
+    if left is not None:
+        raise Refused(
+            f"{left.id} ({left.request.strip()[:60]}) is unfinished: go on with 'blueflame resume', "
+            "or end it and start anew with 'blueflame run --fresh ...'"
+        )
+
+
+def _takes_up(ground: app.Grounds, journal: Journal, left: SessionInfo, manner: Manner, *, fresh: bool) -> bool:
+    """Whether to go on with the unfinished session; `fresh` (or the answer) ends it instead."""
+    from blueflame import app as wiring
+
+    choice = "fresh" if fresh else _ask_about(journal, left, manner)
+    if choice == "quit":
+        raise Refused(f"{left.id} is still unfinished: 'blueflame resume' goes on with it")
+    if choice == "fresh":
+        wiring.abandon(ground, journal, left.id)
+    return choice == "resume"
+
+
+def _ask_about(journal: Journal, left: SessionInfo, manner: Manner) -> str:
+    import asyncio
+
+    from blueflame import app as wiring
+    from blueflame.cli.answerers import AtTerminal, FromDecisions
+    from blueflame.cli.live import live_view
+    from blueflame.cli.paint import make_console
+    from blueflame.rules.questions import resume_gate
+    from blueflame.tools.terminal import is_attended
+
+    session = wiring.look(journal, left.id)
+    gate = resume_gate(session)
+    if manner.decisions is not None:
+        return asyncio.run(FromDecisions(manner.decisions).ask(gate, session, "")).choice
+    if not is_attended() or manner.as_json:
+        refuse_unfinished(left)
+    console = make_console()
+    return asyncio.run(AtTerminal(console, live_view(console, quiet=True)).ask(gate, session, "")).choice
