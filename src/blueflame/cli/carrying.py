@@ -49,8 +49,9 @@ def carry(
     manner: Manner,
     *,
     until: Callable[[Session], bool] = lambda _session: False,
+    also: Mapping[str, Callable[[], object]] | None = None,
 ) -> int:
-    """Until it ends or stops; gives the exit code."""
+    """Until it ends or stops; gives the exit code. `also` is added to what --json prints."""
     flame = app.ignite(ground, session, script=manner.script)
     console = make_console()
     view = live_view(console, LastWords(flame, session), quiet=manner.quiet or manner.as_json)
@@ -58,7 +59,10 @@ def carry(
         asyncio.run(_carry(flame, journal, session, _answerer(flame, view, manner), view, until))
     finally:
         view.close()
-    _sum_up(session, flame, as_json=manner.as_json, done=until(session))
+    if manner.as_json:
+        _print_json(session, flame, also or {})
+    else:
+        _sum_up(session, flame, done=until(session))
     return Exit.OK if until(session) else exit_code(session)
 
 
@@ -129,11 +133,13 @@ class LastWords:
         return self._words
 
 
-def _sum_up(session: Session, flame: Flame, *, as_json: bool, done: bool) -> None:
+def _print_json(session: Session, flame: Flame, also: Mapping[str, Callable[[], object]]) -> None:
+    told = session_json(session, now=flame.clock.now()) | {name: read() for name, read in also.items()}
+    typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
+
+
+def _sum_up(session: Session, flame: Flame, *, done: bool) -> None:
     now = flame.clock.now()
-    if as_json:
-        typer.echo(json.dumps(session_json(session, now=now), ensure_ascii=False, indent=2))
-        return
     tasks = [record.task for record in session.tasks.values()]
     show(make_console(), show_summary(session, now=now, estimate=cost_range(tasks, session.limits, session.workflow)))
     if not session.ended:

@@ -1,0 +1,33 @@
+"""The demo: a small project, what its agents do, and what a person says at its gates."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from blueflame.tools.git.commands import git, identity_environment
+
+REQUEST = "Let tally count more than words, and offer it as a command."
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    repo: Path
+    script: Path
+    decisions: Path
+
+
+def lay_out(folder: Path) -> Demo:
+    """A fresh repository with one commit, and beside it the script and the decisions."""
+    repo = folder / "tally"
+    with as_file(files("blueflame.demo")) as assets:
+        shutil.copytree(assets / "sample", repo, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("script.yaml", "decisions.yaml"):
+            shutil.copy(assets / name, folder / name)
+    (repo / ".gitignore").write_text("__pycache__/\n")
+    git(repo, "init", "-q", "-b", "main")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "Begin tally", env=identity_environment(repo))
+    return Demo(repo, folder / "script.yaml", folder / "decisions.yaml")
