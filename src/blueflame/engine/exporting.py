@@ -16,7 +16,7 @@ from blueflame.model.event import Recorded
 from blueflame.model.task import TaskRecord
 from blueflame.rules.activity import log_lines
 from blueflame.rules.session import Session
-from blueflame.tools.exports import agent_row, append_activity, export_agents, export_tasks
+from blueflame.tools.exports import AgentRow, agent_row, append_activity, export_agents, export_tasks
 from blueflame.tools.places import Places
 
 
@@ -59,13 +59,19 @@ class Exporter:
         lines: Sequence[str],
     ) -> None:
         export_tasks(self._places.tasks_file, session, cycle, sorted(tasks, key=lambda record: record.task.id))
-        export_agents(self._places.agents_file, [agent_row(record, pid=record.warden_pid) for record in attempts])
+        export_agents(self._places.agents_file, [_row(record) for record in attempts])
         append_activity(self._places.activity_log, lines)
 
     async def keep_up(self) -> None:
         while True:
             await self._changed.wait()
             await self.flush()
+
+
+def _row(record: AttemptRecord) -> AgentRow:
+    """A warden leads a process group of its own, so its pid names both."""
+    pid = record.warden_pid or None
+    return agent_row(record, pid=pid, pgid=pid)
 
 
 @asynccontextmanager

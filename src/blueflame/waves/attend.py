@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from blueflame.engine.verbs import Outcome, Queued
+from blueflame.engine.verbs import Outcome, Queued, Running
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt, AttemptRecord, Ended, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event
@@ -26,6 +26,7 @@ from blueflame.waves.validate import read_validator
 from blueflame.waves.work import read_worker
 
 READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator}
+LOOKS, PAUSE = 200, 0.01  # a warden needs some 50 ms until it has its lock and can be told by its pid
 
 
 async def attend(flame: Flame, session: Session, effect: Attend, emit: Emit) -> Sequence[Event]:
@@ -57,9 +58,19 @@ async def _start(flame: Flame, session: Session, attempt: Attempt, emit: Emit) -
         base = await asyncio.to_thread(_prepare, flame, session, attempt, checkout, base)
         await flame.engine.submit(await asyncio.to_thread(order_for, flame, session, attempt, checkout, base))
     assert base is not None, f"{attempt.id} was submitted without a base"
-    pid = getattr(await flame.engine.inspect(attempt.id), "pid", 0)
+    pid = await _warden_of(flame, attempt)
     emit([AttemptStarted(attempt=attempt.id, base=base, worktree=str(checkout), warden_pid=pid)])
     return base
+
+
+async def _warden_of(flame: Flame, attempt: Attempt) -> int:
+    """Its pid, for people who look; 0 when it was over before anybody could tell. Nothing is decided by it."""
+    for _look in range(LOOKS):
+        standing = await flame.engine.inspect(attempt.id)
+        if not isinstance(standing, Queued):
+            return standing.pid if isinstance(standing, Running) else 0
+        await flame.clock.sleep(PAUSE)
+    return 0
 
 
 def _ref_of_base(attempt: Attempt) -> str:

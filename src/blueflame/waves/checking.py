@@ -15,6 +15,8 @@ from blueflame.tools.git.checkouts import scratch_checkout
 from blueflame.tools.seeding import seed
 from blueflame.waves.flame import Flame
 
+MOMENT = 0.1  # seconds; 0 would mean no limit at all
+
 
 async def check_commit(flame: Flame, session: Session, sha: str, subject: str) -> tuple[Check, ...]:
     """The worktree's own setup, then every diagnostic command; a setup that fails is a red check."""
@@ -25,12 +27,22 @@ async def check_commit(flame: Flame, session: Session, sha: str, subject: str) -
     logs = flame.places.logs / session.id / name
     async with _scratch(flame, flame.places.checkout(name), sha) as checkout:
         env = _environment(flame, session, checkout, subject)
-        limit = flame.settings.worktree.setup_timeout
-        setup = await _run(flame.settings.worktree.setup, checkout, limit, logs / "setup", env)
-        if not all(check.passed for check in setup):
-            return setup
+        failed = await _set_up(flame, checkout, logs / "setup", env)
+        if failed is not None:
+            return (failed,)
         limit = flame.settings.validation.validator_diagnostics.timeout
         return await _run(commands, checkout, limit, logs, env)
+
+
+async def _set_up(flame: Flame, checkout: Path, logs: Path, env: dict[str, str]) -> Check | None:
+    """The command that failed, if one did; the time limit is for all of them together."""
+    left = flame.settings.worktree.setup_timeout
+    for n, command in enumerate(flame.settings.worktree.setup, start=1):
+        (check,) = await _run([command], checkout, max(left, MOMENT), logs / f"{n:02d}", env)
+        if not check.passed:
+            return check
+        left -= check.seconds
+    return None
 
 
 async def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
 from blueflame.rules.session import Session
 from blueflame.tools.agents.runtime import Brief
 from blueflame.tools.environment import clean_environment, environment
-from blueflame.tools.ports import BASE, port_block
+from blueflame.tools.ports import BASE, CEILING, port_block
 from blueflame.waves.flame import Flame
 from blueflame.waves.plan import planner_prompt
 from blueflame.waves.validate import validator_prompt
@@ -20,6 +21,8 @@ from blueflame.waves.work import worker_prompt
 PROMPTS = {PLANNER: planner_prompt, WORKER: worker_prompt, VALIDATOR: validator_prompt}
 SCHEMAS = {PLANNER: PLAN_SCHEMA, VALIDATOR: VERDICT_SCHEMA}
 BLOCKS_PER_SLOT = 5
+SLOTS = 9  # 8 workers at most; large blocks leave fewer to each, but never the same to two
+SET_UP = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  # its output says which command spoke
 
 
 def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> Order:
@@ -43,8 +46,12 @@ def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, 
 
 
 def _setup(flame: Flame) -> tuple[SetupStep, ...]:
+    """One step, because the time limit is for all commands together; each still has a shell of its own."""
     worktree = flame.settings.worktree
-    return tuple(SetupStep(name=command, command=command, timeout=worktree.setup_timeout) for command in worktree.setup)
+    if not worktree.setup:
+        return ()
+    command = " && ".join(f"set_up {shlex.quote(each)}" for each in worktree.setup)
+    return (SetupStep(name="setup", command=SET_UP + command, timeout=worktree.setup_timeout),)
 
 
 def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> Brief:
@@ -87,5 +94,7 @@ def _ports(flame: Flame, attempt: Attempt) -> range | None:
     size = flame.settings.worktree.ports_per_worktree
     if not size or attempt.role != WORKER:
         return None
-    start = BASE + attempt.slot * size * BLOCKS_PER_SLOT
-    return port_block(size=size, base=start, ceiling=start + size * BLOCKS_PER_SLOT)
+    blocks = (CEILING - BASE) // size
+    region = max(1, min(BLOCKS_PER_SLOT, blocks // SLOTS))
+    first = attempt.slot * region % blocks
+    return port_block(size=size, base=BASE + first * size, ceiling=BASE + (first + region) * size)
