@@ -15,12 +15,13 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from blueflame.model.errors import ProcessFailed
+from blueflame.tools import interrupts
 from blueflame.tools.liveness import ProcessIdentity, Standing, descendants, identity, standing, until_gone
 
 __all__ = [
@@ -91,10 +92,7 @@ def run_bytes(
 ) -> DoneBytes:
     fed = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
     source = subprocess.DEVNULL if fed is None else subprocess.PIPE
-    with (
-        _start(argv, cwd=cwd, env=env, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child,
-        _killed_on_the_way_out(child),
-    ):
+    with _running(argv, cwd=cwd, env=env, stdin=source) as child:
         try:
             out, err = child.communicate(fed, timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -108,8 +106,7 @@ def run_capped(
     """For output of unknown size: reads at most `max_bytes`, then stops the program."""
     with (
         tempfile.TemporaryFile() as err,
-        _start(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err) as child,
-        _killed_on_the_way_out(child),
+        _running(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stderr=err) as child,
         _alarm(child, timeout) as rang,
     ):
         assert child.stdout is not None
@@ -174,7 +171,7 @@ def start_detached(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | N
 
 def hand_over(argv: Sequence[str], cwd: Path) -> int:
     """Give our terminal to an editor or a pager until it ends; Ctrl-C meanwhile is for it and not for us."""
-    with _deaf_to_interrupts() as turn_away, _start(argv, cwd=cwd, env=None, new_session=False) as child:
+    with interrupts.left_to_the_child() as turn_away, _start(argv, cwd=cwd, env=None, new_session=False) as child:
         turn_away()
         return child.wait()
 
@@ -218,13 +215,25 @@ def _start(
 
 
 @contextmanager
-def _killed_on_the_way_out(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        _kill_group(child.pid, signal.SIGKILL)
-        child.wait()  # Popen itself does not wait after an interrupt
-        raise
+def _running(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None,
+    stdin: int | IO[bytes],
+    stderr: int | IO[bytes] = subprocess.PIPE,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A child whose whole group is killed when the block is left by any exception, an interrupt included."""
+    with interrupts.put_off() as let_in:
+        child = _start(argv, cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
+        with child:
+            try:
+                let_in()
+                yield child
+            except BaseException:
+                _kill_group(child.pid, signal.SIGKILL)
+                child.wait()  # Popen itself does not wait after an interrupt
+                raise
 
 
 @contextmanager
@@ -306,30 +315,6 @@ def _opened_log(log: Path) -> Iterator[IO[bytes]]:
         raise ProcessFailed(f"cannot write the log {log}: {e.strerror}; free space or mend its permissions") from e
     with sink:
         yield sink
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[Callable[[], None]]:
-    """First a handler that does nothing, which a child does not inherit: it must hear the interrupt.
-
-    Once the child is there, `turn_away`: ignored for good, since even a handler that does nothing wakes an asyncio loop,
-    which then runs its own.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
-        return
-    numbers = (signal.SIGINT, signal.SIGQUIT)
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-
-    def turn_away() -> None:
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)
-
-    try:
-        yield turn_away
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _took_too_long(argv: Sequence[str], cwd: Path, timeout: float | None) -> ProcessFailed:
