@@ -31,8 +31,17 @@ VERBS: tuple[Verb, ...] = (
     Verb("plan", START, "blueflame.cli.plan:plan", "Plan a request and ask for approval; work waits for resume."),
     Verb("resume", START, "blueflame.cli.resume:resume", "Go on with an unfinished session."),
     Verb("demo", START, "blueflame.cli.demo:demo", "A whole session on a throw-away repository."),
+    Verb("status", WATCH, "blueflame.cli.status:status", "How a session stands: gates, agents, tasks."),
+    Verb("gates", WATCH, "blueflame.cli.gates:gates", "What waits for an answer."),
+    Verb("answer", WATCH, "blueflame.cli.answer:answer", "Answer a gate from any terminal."),
+    Verb("log", WATCH, "blueflame.cli.log:log", "What happened, event by event."),
+    Verb("proceed", WATCH, "blueflame.cli.stop:proceed", "Go on with what is done; do not wait for the rest."),
+    Verb("kill", WATCH, "blueflame.cli.stop:kill", "End one agent; its task goes back to the queue."),
+    Verb("stop", WATCH, "blueflame.cli.stop:stop", "Stop in good order; resume goes on from there."),
     Verb("init", KEEP, "blueflame.cli.init:init", "Write a blueflame.yaml that fits this repository."),
     Verb("config", KEEP, "blueflame.cli.config:config_app", "Check, show and migrate the configuration."),
+    Verb("doctor", KEEP, "blueflame.cli.doctor:doctor", "Is everything here that a session needs?"),
+    Verb("cleanup", KEEP, "blueflame.cli.cleanup:cleanup", "Remove what ended sessions left behind."),
 )
 """Verbs of one panel stand together: the help is printed in this order."""
 

@@ -16,9 +16,15 @@ SHOWN = 10
 
 
 def refuse_if_unfit(repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool) -> None:
-    reasons = [*_dirt(repo, places, allow_dirty), *_room(repo, places, settings), *_not_writable(places)]
+    reasons = tuple(unfit_reasons(repo, places, settings, allow_dirty=allow_dirty))
     if reasons:
         raise Refused("\n".join([f"a session cannot start in {repo.root}:", *(f"  - {reason}" for reason in reasons)]))
+
+
+def unfit_reasons(repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool) -> Iterator[str]:
+    yield from _dirt(repo, places, allow_dirty)
+    yield from _room(repo, places, settings)
+    yield from _not_writable(places)
 
 
 def _dirt(repo: Repository, places: Places, allow_dirty: bool) -> Iterator[str]:

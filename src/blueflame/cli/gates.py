@@ -1,0 +1,27 @@
+"""`blueflame gates`: what waits for an answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from blueflame.cli.options import CONFIG, JSON, SESSION
+
+
+def gates(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+    """List the open gates and how to answer them."""
+    from blueflame import app
+    from blueflame.cli.paint import make_console, show
+    from blueflame.cli.show_session import gates_json, show_gates
+
+    ground = app.grounds(config)
+    with app.reading(ground) as journal:
+        found = app.look(journal, app.find_session(journal, session))
+    waiting = list(found.open_gates.values())
+    if as_json:
+        typer.echo(json.dumps({"session": found.id, "gates": gates_json(waiting)}, ensure_ascii=False, indent=2))
+    else:
+        show(make_console(), show_gates(waiting))
+    return 0

@@ -1,0 +1,107 @@
+"""The doctor's look at everything a session needs: each thing is tried, not assumed."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import psutil
+
+from blueflame.engine.housekeeping import leftovers
+from blueflame.engine.preflight import unfit_reasons
+from blueflame.model.errors import BlueFlameError
+from blueflame.model.settings import Settings
+from blueflame.tools import flock
+from blueflame.tools.agents.all_runtimes import RUNTIMES
+from blueflame.tools.capacity import measure
+from blueflame.tools.git.commands import git_version
+from blueflame.tools.git.repository import Repository
+from blueflame.tools.places import Places
+from blueflame.tools.store.journal import Journal
+
+
+class State(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    name: str
+    state: State
+    words: str
+
+
+def examine_machine() -> Iterator[Finding]:
+    yield Finding("python", State.OK, f"{platform.python_version()} at {sys.executable}")
+    yield Finding("git", State.OK, ".".join(map(str, git_version())))
+    memory = psutil.virtual_memory()
+    yield Finding("memory", State.OK, f"{memory.available >> 20:,} MB free of {memory.total >> 20:,} MB")
+
+
+def examine_project(repo: Repository, places: Places, settings: Settings, *, now: float) -> Iterator[Finding]:
+    yield Finding("repository", State.OK, f"{repo.root}, base {repo.base_branch} at {repo.base_sha[:10]}")
+    yield from _peculiarities(repo)
+    reasons = tuple(unfit_reasons(repo, places, settings, allow_dirty=False))
+    for reason in reasons:
+        yield Finding("start", State.WARNING, reason)
+    yield from _agents(settings)
+    yield from _journal(repo, places, settings, now)
+
+
+def _peculiarities(repo: Repository) -> Iterator[Finding]:
+    if repo.shallow:
+        yield Finding("shallow clone", State.WARNING, "works; history before the cut is not there to be merged with")
+    if repo.detached:
+        yield Finding("detached HEAD", State.OK, f"landing moves {repo.base_branch}, not your checkout")
+    if repo.submodules:
+        words = f"left empty in agents' checkouts: {', '.join(repo.submodules)}"
+        yield Finding("submodules", State.WARNING, words)
+
+
+def _agents(settings: Settings) -> Iterator[Finding]:
+    capacity = measure(settings, 0)
+    slots = min(settings.concurrency.development, capacity.agents)
+    state = State.OK if slots == settings.concurrency.development else State.WARNING
+    yield Finding("slots", state, f"{slots} of {settings.concurrency.development} workers at once; {capacity.reason}")
+    for name in sorted({role.runtime for role in settings.roles.values()}):
+        known = name in RUNTIMES
+        words = "ready" if known else f"not in this version; it has {', '.join(RUNTIMES)}"
+        yield Finding(f"runtime {name}", State.OK if known else State.BAD, words)
+
+
+def _journal(repo: Repository, places: Places, settings: Settings, now: float) -> Iterator[Finding]:
+    held = flock.holder(places.lock) if places.lock.exists() else None
+    yield Finding("orchestrator", State.OK, f"at work: {held}" if held else "none at work")
+    if not places.journal.exists():
+        yield Finding("journal", State.OK, "none yet")
+        return
+    try:
+        with Journal.read_only(places.journal) as journal:
+            damage = journal.damage()
+            sessions = journal.sessions()
+            found = leftovers(repo, places, journal, now=now, max_age=settings.cleanup.log_max_age)
+    except BlueFlameError as error:
+        yield Finding("journal", State.BAD, str(error))
+        return
+    words = "; ".join(damage) or f"sound, {len(sessions)} sessions"
+    yield Finding("journal", State.BAD if damage else State.OK, words)
+    open_ones = [info.id for info in sessions if info.ended is None]
+    if open_ones and not held:
+        yield Finding("unfinished", State.WARNING, f"{', '.join(open_ones)}: 'blueflame resume' goes on")
+    if found:
+        size = sum(each.bytes for each in found) / 2**20
+        words = f"{len(found)} things, {size:,.1f} MB: 'blueflame cleanup' takes them away"
+        yield Finding("left behind", State.WARNING, words)
+
+
+def examine_editor(names: tuple[str, ...]) -> Finding:
+    found = next((name for name in names if name and shutil.which(name.split()[0])), None)
+    if found is None:
+        return Finding("editor", State.WARNING, "none found: set $EDITOR to edit plans at a gate")
+    return Finding("editor", State.OK, found)
