@@ -165,6 +165,13 @@ class Stage:
         self.config.parent.mkdir(parents=True, exist_ok=True)
         self.config.write_text(json.dumps(settings, indent=1))
 
+    def reconfigure(self, **sections: object) -> None:
+        """Change the configuration and commit that."""
+        self.configure(**sections)
+        if self.config.is_relative_to(self.root):
+            self.git("add", "blueflame.yaml")
+            self.git("commit", "-q", "-m", "chore(task-000): configure")
+
     def play(
         self,
         *tasks: Mapping[str, Any],
@@ -252,10 +259,7 @@ class Stage:
 def make_stage(root: Path, *, config: Path | None = None, **sections: object) -> Stage:
     """In a repository that is there already; the configuration is committed unless it lies elsewhere."""
     stage = Stage(root=root, script=root.parent / f"{root.name}.script.yaml", config=config or root / "blueflame.yaml")
-    stage.configure(**sections)
-    if stage.config.is_relative_to(root):
-        git(root, "add", "blueflame.yaml")
-        git(root, "commit", "-q", "-m", "chore(task-000): configure")
+    stage.reconfigure(**sections)
     return stage
 
 

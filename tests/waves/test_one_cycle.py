@@ -130,8 +130,7 @@ def test_a_workflow_without_a_planner_takes_the_request_as_its_task(stage: Stage
 
 
 def test_a_groups_own_validator_model_reaches_its_attempt(stage: Stage) -> None:
-    stage.configure(validation={"validator_models": {"payments": "opus"}})
-    stage.git("commit", "-q", "-am", "chore(task-000): models")
+    stage.reconfigure(validation={"validator_models": {"payments": "opus"}})
     stage.play(task(1, cohesion_group="payments"), task(2), task(3, cohesion_group="payments", validator_model="own"))
     told = stage.run(workflow="waves")
     models = {name: event.attempt.model for name, event in attempts(told, "validator").items()}
@@ -178,8 +177,7 @@ def test_a_checkout_is_made_ready_before_the_agent_starts(stage: Stage) -> None:
     stage.commit(".gitignore", ".env.test\ncache/\n")
     stage.commit(".worktreeinclude", ".env.test\n")
     (stage.root / ".env.test").write_text("PLACE='тест'\n")
-    stage.configure(worktree={"setup": ["mkdir -p cache && cp .env.test cache/ready", "echo done >> cache/ready"]})
-    stage.git("commit", "-q", "-am", "chore(task-000): set up")
+    stage.reconfigure(worktree={"setup": ["mkdir -p cache && cp .env.test cache/ready", "echo done >> cache/ready"]})
     stage.play(task(1), workers={1: [{"run": "cat cache/ready > src/1.txt"}, {"commit": "feat({task}): ready"}]})
     told = stage.run()
     assert stage.read("src/1.txt") == "PLACE='тест'\ndone\n"
@@ -202,8 +200,7 @@ def test_the_exports_tell_what_became_of_everything(stage: Stage) -> None:
 
 
 def test_adaptive_concurrency_runs_one_after_the_other_when_memory_is_short(stage: Stage) -> None:
-    stage.configure(concurrency={"adaptive": True, "adaptive_min_ram_per_agent_mb": 10**8, "development": 4})
-    stage.git("commit", "-q", "-am", "chore(task-000): little memory")
+    stage.reconfigure(concurrency={"adaptive": True, "adaptive_min_ram_per_agent_mb": 10**8, "development": 4})
     stage.play(task(1), task(2))
     told = stage.run()
     assert not overlap(told, "task-001", "task-002")
@@ -211,8 +208,7 @@ def test_adaptive_concurrency_runs_one_after_the_other_when_memory_is_short(stag
 
 
 def test_concurrency_is_never_exceeded(stage: Stage) -> None:
-    stage.configure(concurrency={"development": 2, "adaptive": False})
-    stage.git("commit", "-q", "-am", "chore(task-000): two at once")
+    stage.reconfigure(concurrency={"development": 2, "adaptive": False})
     stage.play(*(task(n) for n in range(1, 5)))
     told = stage.run()
     running, most = 0, 0
