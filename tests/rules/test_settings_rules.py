@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from blueflame.model.errors import UsageError
@@ -81,6 +82,7 @@ def test_nothing_is_unlimited_by_rounding() -> None:
     assert budget_of(0, 0) == UNLIMITED
 
 
+@hypothesis_settings(deadline=None)
 @given(st.floats(min_value=0, max_value=10_000), st.integers(min_value=0, max_value=10**9))
 def test_a_budget_is_unlimited_exactly_when_nothing_is_set(usd: float, tokens: int) -> None:
     assert budget_of(usd, tokens).unlimited == (not usd and not tokens)

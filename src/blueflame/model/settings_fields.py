@@ -161,6 +161,11 @@ GLOB_FAULTS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"(^|/)\.\.(/|$)"), "climbs out of the repository with ..", "globs are relative to the repository"),
     (re.compile(r"//"), "has an empty part between two slashes", "write a single slash"),
     (re.compile(r"\*\*\*"), "has three stars", "write ** for folders at any depth, * for part of a name"),
+    (
+        re.compile(r"^(?:[^\\]|\\.)*\\(?=[^\\*?\[\]{}!#~ ^-])"),
+        "has a backslash before an ordinary letter",
+        "write / in paths",
+    ),
     (re.compile(r"(?<!\\)(\\\\)*\\$"), "ends with a lone backslash", "take it away, or write \\\\"),
     (
         re.compile(r"(?<!\\)[{}]"),
@@ -168,7 +173,7 @@ GLOB_FAULTS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "write one pattern for each alternative",
     ),
 )
-CLASS = re.compile(r"\\.|\[[!^]?\]?(?:\\.|[^\]\\])*\]")
+CLASS = re.compile(r"\\.|\[[!^]?+\]?+(?:\\.|[^\]\\])*\]")
 
 
 def _glob(text: str) -> str:
@@ -177,7 +182,19 @@ def _glob(text: str) -> str:
             raise Wrong(wrong, right)
     if "[" in CLASS.sub("", text):
         raise Wrong("has a [ that is never closed", r"close it with ], or write \[ for the character itself")
+    if not _matches_something(text):
+        raise Wrong("can match nothing", "write the pattern as in .gitignore, such as src/**")
     return text
+
+
+def _matches_something(glob: str) -> bool:
+    """The last word has the library that will match with it."""
+    from pathspec import GitIgnoreSpec  # late: it takes 50 ms, which `blueflame --help` need not pay
+
+    try:
+        return all(pattern.include is not None for pattern in GitIgnoreSpec.from_lines([glob]).patterns)
+    except ValueError:
+        return False
 
 
 def _regex(text: str) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeAlias
 
 from ruamel.yaml import YAML
+from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -16,6 +19,7 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 TAG = "tag:yaml.org,2002:"
 MAX_NODES = 50_000  # aliases of aliases grow without end: nine lines of YAML can mean a billion values
 DEEPEST = 60
+MOST_BRACKETS = 300  # brackets in quotes count too, so leave room
 
 
 class TooMuch(Exception):
@@ -51,6 +55,7 @@ class Document:
 def read(text: str) -> Document:
     document = Document()
     try:
+        _refuse_depth(text)
         node = _composed(text)
         if node is not None:
             document.data = _value(document, node, (), ())
@@ -64,6 +69,15 @@ def read(text: str) -> Document:
     except RecursionError:
         document.problems.append(Problem(1, (), "the file is nested too deeply; a configuration needs six levels"))
     return document
+
+
+def _refuse_depth(text: str) -> None:
+    """Before ruamel looks at it: for brackets in brackets it takes time that grows with the square of their number."""
+    depth = 0
+    for bracket in re.findall(r"[\[{\]}]", text):
+        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
+        if depth > MOST_BRACKETS:
+            raise RecursionError
 
 
 def _composed(text: str) -> Node | None:
@@ -163,6 +177,12 @@ def _key(document: Document, node: Node, path: KeyPath) -> str | None:
     return None
 
 
+@cache  # making one takes longer than reading a whole file with it
+def _constructor() -> SafeConstructor:
+    constructor: SafeConstructor = YAML(typ="safe", pure=True).constructor
+    return constructor
+
+
 def _scalar(document: Document, node: Node, path: KeyPath) -> Any:  # noqa: ANN401 (YAML has any type)
     kind = str(node.tag).removeprefix(TAG)
     if kind in ("str", "timestamp"):  # a project may be called 2024-01-01
@@ -171,7 +191,7 @@ def _scalar(document: Document, node: Node, path: KeyPath) -> Any:  # noqa: ANN4
         document.fault(node, path, f"the tag {node.tag} is not allowed; write a plain value")
         return None
     try:
-        return YAML(typ="safe", pure=True).constructor.construct_object(node)
+        return _constructor().construct_object(node)
     except (ValueError, OverflowError, TypeError, KeyError):
         document.fault(node, path, f"is not a value of the kind {kind} (got {str(node.value)[:60]!r}); write another")
         return None
