@@ -17,7 +17,7 @@ from blueflame.rules.session import Session
 from blueflame.tools.agents.runtime import read_spool
 from blueflame.tools.git.checkouts import make_checkout, remove_checkout
 from blueflame.tools.git.merging import Conflict, combine
-from blueflame.tools.git.results import refs, set_ref
+from blueflame.tools.git.results import delete_ref, refs, set_ref
 from blueflame.tools.seeding import seed
 from blueflame.waves.flame import Emit, Flame, Handed
 from blueflame.waves.ordering import order_for
@@ -116,5 +116,11 @@ async def _collect(flame: Flame, session: Session, attempt: Attempt, base: str, 
     ended, more = await READERS[attempt.role](flame, session, handed)
     ended = replace(ended, spend=gathered.spend, seconds=outcome.seconds, exit_code=outcome.exit_code)
     if ended.ending is Ending.PASSED or attempt.role != WORKER:
-        await asyncio.to_thread(remove_checkout, checkout)
+        await asyncio.to_thread(_clear_away, flame, attempt, checkout)
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
+
+
+def _clear_away(flame: Flame, attempt: Attempt, checkout: Path) -> None:
+    """Its commits are ours now; a worker's failed checkout stays, with what holds its base, for a person to look at."""
+    remove_checkout(checkout)
+    delete_ref(flame.repo, _ref_of_base(attempt))
