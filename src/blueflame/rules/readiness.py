@@ -42,12 +42,12 @@ class ReadyQueue:
     def __init__(self, tasks: Iterable[Task], *, patience: int = PATIENCE) -> None:
         plan = tuple(tasks)
         order = ranks(plan)
-        self._limit = patience
+        self._limit = max(1, patience)
         self._entries = {task.id: _Entry(task, order[task.id], locks_of(task)) for task in plan}
         self._behind = dependants_of(plan)
         self._room = WaitingRoom()
         self._by_rank = sorted(self._entries.values(), key=lambda entry: entry.rank)
-        self._patience = Patience(len(self._by_rank), patience)
+        self._patience = Patience(len(self._by_rank), self._limit)
         for place, entry in enumerate(self._by_rank):
             entry.place = place
             entry.unverified = len(set(entry.task.dependencies))
