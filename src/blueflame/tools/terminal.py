@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import termios
 import threading
 from collections.abc import Iterator, Sequence
@@ -92,14 +93,8 @@ async def lend(argv: Sequence[str], *, cwd: Path) -> int:
 
     When cancelled it still waits: an editor that a person types in cannot be taken away.
     """
-    try:
-        child = await asyncio.create_subprocess_exec(*argv, cwd=cwd)
-    except OSError as error:
-        raise ProcessFailed(
-            f"cannot start {argv[0]!r}: {error.strerror}; set $EDITOR or $PAGER to another one"
-        ) from error
-    with _deaf_to_interrupts():
-        ended = asyncio.ensure_future(child.wait())
+    with _interrupts_are_for(argv, cwd) as child:
+        ended = asyncio.ensure_future(asyncio.to_thread(child.wait))
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:
@@ -108,18 +103,34 @@ async def lend(argv: Sequence[str], *, cwd: Path) -> int:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Ctrl-C reaches the whole foreground group; meanwhile it is meant for the program, not for the session.
+def _interrupts_are_for(argv: Sequence[str], cwd: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Ctrl-C reaches the whole foreground group; until the program ends it is meant for it and not for the session.
 
-    Ignored only after the program has started (it would inherit that), and ignored rather than handled (any handler
-    would wake the event loop, which then runs its own).
+    While it starts, interrupts go to a handler that does nothing: an ignored signal would be inherited, a handled one
+    is not. The event loop must not be woken meanwhile, for it would call its own handler. Then they are ignored.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield _start(argv, cwd)
         return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
-        yield
+        bell = signal.set_wakeup_fd(-1)
+        try:
+            child = _start(argv, cwd)
+        finally:
+            for number in before:
+                signal.signal(number, signal.SIG_IGN)
+            signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
+        yield child
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _start(argv: Sequence[str], cwd: Path) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(argv, cwd=cwd)
+    except OSError as error:
+        raise ProcessFailed(
+            f"cannot start {argv[0]!r}: {error.strerror}; set $EDITOR or $PAGER to another one"
+        ) from error
