@@ -215,6 +215,8 @@ def test_globs_that_would_silently_match_nothing_are_refused(glob: str) -> None:
 @pytest.mark.parametrize("pattern", ["(", "[[:alpha:]]", "a{99999999999}", "*", "", "(?P<x", r"\g"])
 def test_patterns_of_another_dialect_are_refused(pattern: str) -> None:
     with pytest.raises(ValidationError):
+        settings(validation={"commit_format": {"pattern": pattern}})
+    with pytest.raises(ValidationError):
         settings(permissions={"bash_rules": {"blocked_patterns": [pattern]}})
 
 
@@ -318,6 +320,14 @@ def test_the_default_commit_format_takes_several_ids() -> None:
     assert re.search(pattern, "feat(task-001,task-002): x")
     assert re.search(pattern, "feat(task-001): add JWT middleware")
     assert not re.search(pattern, "feat: x")
+
+
+def test_an_example_must_match_its_pattern_and_may_be_left_out() -> None:
+    with pytest.raises(ValidationError, match="does not match"):
+        settings(validation={"commit_format": {"example": "no"}})
+    own = settings(validation={"commit_format": {"pattern": r"^[A-Z]+-\d+: "}})
+    assert own.validation.commit_format.example == ""
+    assert Settings.model_validate(own.model_dump(mode="json")) == own
 
 
 def test_what_was_probably_meant() -> None:

@@ -101,7 +101,7 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 def _one_line(text: str) -> str:
     if not text.strip():
-        raise Wrong("is empty", "write some text, or leave the key out")
+        raise Wrong("is empty", "write some text")
     if CONTROL.search(text):
         raise Wrong("holds a line break or a control character", "write it on one line")
     return text

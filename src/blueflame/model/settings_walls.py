@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Literal
 
@@ -12,6 +13,18 @@ from blueflame.model.settings_fields import Command, Duration, Glob, Regex, Sect
 
 COMMIT_PATTERN = r"^(feat|fix|refactor|test|docs|chore)\(task-\d+(,\s*task-\d+)*\): .+"
 """Takes several ids, because a merge of several tasks is one commit (REQUIREMENTS B-08)."""
+
+
+COMMIT_EXAMPLE = "feat(task-001): add JWT middleware"
+
+
+def _takes(pattern: object, example: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a doubtful pattern is refused where it is checked
+            return isinstance(pattern, str) and re.search(pattern, example) is not None
+    except (re.error, OverflowError, RecursionError):
+        return False
 
 
 class SandboxSettings(Section):
@@ -85,12 +98,20 @@ class Permissions(Section):
 class CommitFormat(Section):
     pattern: Regex = COMMIT_PATTERN
     """What the first line of a commit message must match (Python's re)."""
-    example: Text = "feat(task-001): add JWT middleware"
-    """Shown to agents; must match the pattern."""
+    example: str = COMMIT_EXAMPLE
+    """Shown to agents; must match the pattern. Empty = none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_pattern_needs_own_example(cls, data: object) -> object:
+        """The default example goes with the default pattern; another pattern has none unless one is written."""
+        if isinstance(data, dict) and "pattern" in data and "example" not in data:
+            return {**data, "example": COMMIT_EXAMPLE if _takes(data["pattern"], COMMIT_EXAMPLE) else ""}
+        return data
 
     @model_validator(mode="after")
     def _example_matches(self) -> CommitFormat:
-        if not re.search(self.pattern, self.example):
+        if self.example and not _takes(self.pattern, self.example):
             raise Wrong(
                 "does not match commit_format.pattern",
                 "write an example that the pattern accepts",
