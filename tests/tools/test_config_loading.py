@@ -183,6 +183,11 @@ def test_the_repository_is_relative_to_the_file(tmp_path: Path) -> None:
     assert load(path).repo == (tmp_path / "code").resolve()
 
 
+def test_a_file_is_judged_the_same_every_time() -> None:
+    text = MINIMAL + "permissions: {bash_rules: {blocked_patterns: ['[[:alpha:]]']}}\n"
+    assert problems(text) == problems(text)
+
+
 # --- versions ----------------------------------------------------------------------------------------------------
 
 

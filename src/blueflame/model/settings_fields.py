@@ -203,6 +203,7 @@ def _regex(text: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # [[:alpha:]] compiles, with a warning, to something nobody meant
+            re.purge()  # a pattern that was compiled before gives no second warning
             re.compile(text)
     except (re.error, OverflowError, RecursionError, Warning) as fault:
         raise Wrong(f"is not a regular expression of Python's re: {fault}", "mend the pattern") from None
