@@ -38,7 +38,7 @@ def normalise(lock: str) -> Path:
 
 
 def _fault(lock: str) -> str:
-    if any(category(letter) in ("Cc", "Cs") for letter in lock):
+    if not lock.isprintable() and any(category(letter) in ("Cc", "Cs") for letter in lock):
         return "holds a control character; write a plain path"
     if "\\" in lock:
         return 'holds a backslash; separate directories with "/"'
@@ -53,7 +53,11 @@ def _fault(lock: str) -> str:
 
 def fold(path: Path) -> Path:
     """The form in which paths are compared: Unicode's canonical caseless form (D145)."""
-    return tuple(normalize("NFD", normalize("NFD", part).casefold()) for part in path)
+    return tuple(part.lower() if part.isascii() else _caseless(part) for part in path)
+
+
+def _caseless(part: str) -> str:
+    return normalize("NFD", normalize("NFD", part).casefold())
 
 
 def covers(outer: Path, inner: Path) -> bool:
