@@ -168,3 +168,8 @@ def test_it_warns_of_what_a_person_should_know() -> None:
 
 def test_it_does_not_warn_of_a_plan_that_runs_in_parallel() -> None:
     assert warnings([task("task-001", "src/a"), task("task-002", "src/b"), task("task-003", "tests")]) == ()
+
+
+def test_a_plan_that_cannot_be_read_has_problems_and_no_warnings() -> None:
+    assert warnings([task("task-001", "../x"), task("task-002", "../x")]) == ()
+    assert warnings([]) == ()

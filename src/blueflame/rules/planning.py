@@ -130,9 +130,12 @@ def _shortest_cycle(start: str, needs: Mapping[str, Sequence[str]]) -> tuple[str
 
 
 def warnings(tasks: Iterable[Task]) -> tuple[str, ...]:
-    """What a person should know before approving a plan that can be carried out."""
+    """What a person should know before approving a plan; one whose locks cannot be read has problems, not warnings."""
     plan = tuple(tasks)
-    return (*_spellings(plan), *_broad(plan), *_joined(plan), *_one_by_one(plan))
+    try:
+        return (*_spellings(plan), *_broad(plan), *_joined(plan), *_one_by_one(plan))
+    except BadLock:
+        return ()
 
 
 def _spellings(plan: Iterable[Task]) -> Iterator[str]:
