@@ -44,13 +44,13 @@ def test_the_frame_shows_cost_tasks_agents_and_what_happened() -> None:
     view = frame(story.session, now=story.now + 65, words=words, recent=tell_all(story.recorded)[-4:])
     assert as_text(view, width=80) == (
         """\
-Blue Flame                     cycle 1 · work · 1 min 11 s · ses-20260206-143022
+Blue Flame                           cycle 1 · work · 1:11 · ses-20260206-143022
 ────────────────────────────────────────────────────────────────────────────────
 tasks  ────────────────────  0 of 3 landed  · 1 pending  ▸ 2 claimed
 cost   ────────────────────  $0.00 / $10.00 USD limit
 
-worker-992ee207  task-001 #1  1 min 06 s  edit internal/auth/jwt.go: and so on …
-worker-6207378b  task-003 #1  1 min 05 s
+worker-992ee207  task-001 #1  1:06  edit internal/auth/jwt.go: and so on and so…
+worker-6207378b  task-003 #1  1:05
 
 14:30:25  · cycle 1 begins on aaaaaaaaaa
 14:30:26  · wave: work

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from blueflame.cli.paint import Heading, as_text, make_console, show, stack
-from blueflame.cli.plain import clean, count, duration, one_line, shorten
+from blueflame.cli.plain import clean, clock, count, duration, one_line, shorten
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,10 @@ def test_one_line_has_single_spaces() -> None:
 )
 def test_durations_are_as_exact_as_is_useful(seconds: float, said: str) -> None:
     assert duration(seconds) == said
+
+
+def test_a_running_time_is_told_like_a_clock() -> None:
+    assert [clock(seconds) for seconds in (-1, 7.9, 66, 7265)] == ["0:00", "0:07", "1:06", "2:01:05"]
 
 
 def test_things_are_counted() -> None:

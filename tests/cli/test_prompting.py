@@ -419,4 +419,6 @@ def test_a_pager_gets_the_terminal_and_ctrl_c_in_it_does_not_end_the_session(tmp
             return typist.screen
 
     screen = asyncio.run(talk())
-    assert "Changeset 1/2: [auth] Add JWT" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen)
+    screen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen)
+    assert "Changeset 1/2: [auth] Add JWT" in screen
+    assert "→ [auth] rejected, re-queued with your reason: task-001, task-002" in screen

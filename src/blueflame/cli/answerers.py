@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from rich.console import Console
@@ -12,8 +13,10 @@ from rich.text import Text
 from blueflame.cli.live import LiveView
 from blueflame.cli.plain import clean
 from blueflame.cli.prompting import TerminalAnswerer
+from blueflame.cli.show_changeset import judged_line
 from blueflame.cli.show_gate import context_of
-from blueflame.model.gate import Answer, Gate
+from blueflame.model.changeset import ChangesetState
+from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.rules.session import Session
 from blueflame.tools.decisions import Decisions, used_in
 
@@ -23,6 +26,13 @@ DiffOf = Callable[[Session, Gate], Callable[[], str] | None]
 
 class Answerer(Protocol):
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer: ...
+
+
+JUDGED = {
+    "approve": ChangesetState.APPROVED,
+    "reject": ChangesetState.REJECTED,
+    "skip": ChangesetState.SKIPPED,
+}
 
 
 def _no_diff(_session: Session, _gate: Gate) -> None:
@@ -41,13 +51,22 @@ class AtTerminal:
         try:
             if objection:
                 self._console.print(Text(f"That will not do: {clean(objection)}", "warn"))
-            return await self._prompt.ask(gate, context_of(session, gate, diff=self._diff_of(session, gate)))
+            answer = await self._prompt.ask(gate, context_of(session, gate, diff=self._diff_of(session, gate)))
+            self._tell_what_follows(gate, session, answer)
+            return answer
         except asyncio.CancelledError:
-            if (answer := session.answers.get(gate.id)) is not None:
-                self._prompt.answered_elsewhere(answer)
+            if (other := session.answers.get(gate.id)) is not None:
+                self._prompt.answered_elsewhere(other)
             raise
         finally:
             self._view.resume()
+
+    def _tell_what_follows(self, gate: Gate, session: Session, answer: Answer) -> None:
+        """What becomes of a changeset's tasks stays on the screen, above the next question (GATE-07)."""
+        if gate.kind is GateKind.CHANGESET:
+            record = replace(session.changesets[gate.subject], state=JUDGED[answer.choice])
+            self._console.print(judged_line(record))
+            self._console.print()
 
 
 class FromDecisions:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from blueflame.cli.paint import Heading
-from blueflame.cli.plain import clean, duration, one_line
+from blueflame.cli.plain import clean, clock, one_line
 from blueflame.cli.show_session import MARKS, budget_line
 from blueflame.cli.telling import tell_all
 from blueflame.model.attempt import AttemptRecord
@@ -148,7 +148,7 @@ def frame(
     stage = f"cycle {session.cycle}" if session.cycle else ""
     doing = session.wave or session.phase.value
     parts: list[RenderableType] = [
-        Heading("Blue Flame", stage, doing, duration(now - session.opened_at), session.id),
+        Heading("Blue Flame", stage, doing, clock(now - session.opened_at), session.id),
         _bars(session),
     ]
     live = [session.attempts[name] for name in session.live]
@@ -212,7 +212,7 @@ def _agents(records: Sequence[AttemptRecord], now: float, words: Mapping[str, st
         grid.add_row(
             Text(attempt.agent_id, "id"),
             f"{clean(attempt.subject)} #{attempt.n}",
-            duration(max(now - since, 0.0)),
+            clock(now - since),
             said or ("starting" if record.started_at is None else ""),
         )
     if len(ordered) > rows:

@@ -80,7 +80,8 @@ class TerminalAnswerer:
         if context.view:
             self._console.print(context.view)
             self._console.print()
-        self._console.print(Text(one_line(gate.title), "head"))
+        if gate.kind is not GateKind.CHANGESET or not context.view:  # its view begins with the title
+            self._console.print(Text(one_line(gate.title), "head"))
         try:
             while (answer := await self._once(gate, context)) is None:
                 pass
@@ -88,6 +89,7 @@ class TerminalAnswerer:
             self._keyboard.forget()  # half an answer must not become the answer to the next question
             self._console.print()
             raise
+        self._console.print()
         return answer
 
     def answered_elsewhere(self, answer: Answer) -> None:

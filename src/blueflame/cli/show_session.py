@@ -149,7 +149,7 @@ def _roles_cost(session: Session, estimate: CostRange | None) -> RenderableType:
     """Actual beside estimate, role by role (COST-11)."""
     expected = {role.role: role for role in estimate.roles} if estimate else {}
     by_role = [record.attempt.role for record in session.attempts.values()]
-    rows = [(*map(_quiet, ("role", "attempts", "tokens", "cost", "estimated")),)]
+    rows = [(*map(_quiet, ("role", "attempts", "tokens", "cost", "estimated" if estimate else "")),)]
     for role in sorted(set(by_role), key=by_role.index):
         spend, range_ = session.spend_by_role.get(role, Spend()), expected.get(role)
         foreseen = f"${range_.low / 1e6:.2f} - ${range_.high / 1e6:.2f}" if range_ else ""
