@@ -161,3 +161,14 @@ def test_doubts_name_the_place() -> None:
         "validation.commit_format.pattern",
         "workflows.mine.stages",
     ]
+
+
+@pytest.mark.parametrize(
+    ("stages", "lacking"),
+    [(["plan", "work"], "merge"), (["work", "merge"], "check"), (["plan", "work", "check"], "merge")],
+)
+def test_a_workflow_that_would_land_nothing_or_unchecked_work_is_refused(stages: list[str], lacking: str) -> None:
+    settings = Settings.model_validate({"project": {"name": "x"}, "workflows": {"odd": {"stages": stages}}})
+
+    with pytest.raises(UsageError, match=f"no stage .*{lacking}"):
+        workflow_of(settings, "odd")

@@ -151,6 +151,11 @@ class ValidatorDiagnostics(Section):
     """Limit for each command."""
 
 
+class Binaries(Section):
+    expected: tuple[Glob, ...] = several()
+    """Globs of binary files that a result may add or change; any other is a violation."""
+
+
 class Validation(Section):
     commit_format: CommitFormat = Field(default_factory=CommitFormat)
     """What commit messages look like."""
@@ -160,6 +165,8 @@ class Validation(Section):
     """Whether source changes need tests."""
     file_scope: FileScope = Field(default_factory=FileScope)
     """Whether a result stays within its task's locks."""
+    binaries: Binaries = Field(default_factory=Binaries)
+    """Which binary files are no surprise."""
     validator_diagnostics: ValidatorDiagnostics = Field(default_factory=ValidatorDiagnostics)
     """The commands whose exit codes count."""
     validator_models: Mapping[Text, Text] = Field(default_factory=dict)

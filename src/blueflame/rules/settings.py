@@ -113,6 +113,13 @@ def _refuse_what_cannot_run(name: str, stages: tuple[str, ...]) -> None:
             f"{'is a stage' if len(set(foreign)) == 1 else 'are stages'} played by a role of its own, and this version "
             f"runs only {', '.join(STAGES)}; choose another workflow with --workflow or planning.workflow"
         )
+    missing = [stage for stage in ("work", "merge") if stage not in stages]
+    if missing or not {"check", "validate"} & set(stages):
+        lacks = missing or ["check (or validate)"]
+        raise UsageError(
+            f"workflow {name!r} cannot run: it has no stage {' and no stage '.join(lacks)}, and nothing lands "
+            "that was not worked on and checked; add it to workflows.{name}.stages".replace("{name}", name)
+        )
 
 
 def _inherited(settings: Settings, workflow: WorkflowSettings, key: str) -> float | bool | None:

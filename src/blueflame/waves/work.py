@@ -92,4 +92,5 @@ def _broken_rules(
         require_tests=rules.require_tests.enabled,
         source_patterns=rules.require_tests.source_patterns,
         test_patterns=rules.require_tests.test_patterns,
+        expected_binaries=rules.binaries.expected,
     )
