@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import Figure, Report
 
-BENCHMARKS = ("deciding", "makespan")
+BENCHMARKS = ("deciding", "makespan", "overhead")
 RESULTS = Path(__file__).parent / "results"
 
 

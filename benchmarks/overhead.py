@@ -1,0 +1,112 @@
+"""What the orchestration costs: a session of no-op tasks over the git commands that it cannot do without."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+from benchmarks import Figure, Report
+from blueflame import app
+from blueflame.cli.answerers import FromDecisions
+from blueflame.model.ids import attempt_ref, branch_name
+from blueflame.testing import throwaway_repository
+from blueflame.tools.decisions import load_decisions
+from blueflame.tools.git.checkouts import make_checkout, remove_checkout
+from blueflame.tools.git.commands import git
+from blueflame.tools.git.landing import advance
+from blueflame.tools.git.merging import Merged, combine, commit_tree
+from blueflame.tools.git.repository import Repository, open_repository
+from blueflame.tools.git.results import Collected, changes, collect, set_ref
+from blueflame.tools.plans import read_plan
+
+TASKS = 50
+
+CONFIG = """\
+schema_version: 2
+project: {name: overhead}
+planning: {interactive: false, workflow: quick}
+workflows:
+  quick: {stages: [plan, work, check, merge], barrier: false}
+permissions: {allowed_paths: ["notes/**"]}
+beads: {enabled: false}
+"""
+SCRIPT = """\
+schema_version: 1
+defaults:
+  worker:
+    - write: {path: "notes/{task}.txt", text: "done\\n"}
+    - commit: "feat({task}): note it"
+"""
+DECISIONS = "plan: [approve]\nchangeset: [{choose: approve, repeat: true}]\n"
+
+
+def run() -> Report:
+    with tempfile.TemporaryDirectory() as folder:
+        session = _session(Path(folder) / "session")
+        alone = _git_alone(Path(folder) / "alone")
+    figures = (
+        Figure(name="session", value=session, unit="s"),
+        Figure(name="git commands alone, one after the other", value=alone, unit="s"),
+        Figure(name="session over git", value=session / alone, unit="x", aim=2.0),
+    )
+    about = f"{TASKS} scripted tasks that each write and commit one line, from the plan to the landed changeset"
+    return Report(name="overhead", about=about, figures=figures)
+
+
+def _repository(path: Path) -> Path:
+    return throwaway_repository(path, {"blueflame.yaml": CONFIG, "notes/README.txt": "notes\n"})
+
+
+def _session(path: Path) -> float:
+    root = _repository(path)
+    given = {
+        "plan.json": json.dumps({"tasks": [_task(f"task-{n:03d}") for n in range(1, TASKS + 1)]}),
+        "script.yaml": SCRIPT,
+        "decisions.yaml": DECISIONS,
+    }
+    for name, text in given.items():
+        (path.parent / name).write_text(text, encoding="utf-8")
+    began = perf_counter()
+    ground = app.grounds(root / "blueflame.yaml")
+    with app.orchestrating(ground) as journal:
+        session = app.begin(ground, journal, request="notes", tasks=read_plan(path.parent / "plan.json"))
+        flame = app.ignite(ground, session, script=path.parent / "script.yaml")
+        answerer = FromDecisions(load_decisions(path.parent / "decisions.yaml"))
+        asyncio.run(app.conduct(flame, journal, session, answerer=answerer))
+    if session.outcome != "completed":
+        raise AssertionError(f"the session ended as {session.outcome}: nothing was measured")
+    return perf_counter() - began
+
+
+def _task(name: str) -> dict[str, object]:
+    return {"id": name, "title": "Note", "description": "Note it.", "priority": 1, "file_locks": [f"notes/{name}.txt"]}
+
+
+def _git_alone(path: Path) -> float:
+    """Checkout, commit, fetch and comparison for each task, then one merge of all and the landing."""
+    root = _repository(path)
+    began = perf_counter()
+    repo = open_repository(root, base_branch="main")
+    tips = [_one_task(repo, f"task-{n:03d}") for n in range(1, TASKS + 1)]
+    merged = combine(repo, repo.base_sha, tips, "all")
+    assert isinstance(merged, Merged), "separate files do not conflict"
+    tree = git(root, "rev-parse", f"{merged.sha}^{{tree}}").strip()
+    advance(repo, "main", old=repo.base_sha, new=commit_tree(repo, tree, [repo.base_sha, *tips], "land"))
+    return perf_counter() - began
+
+
+def _one_task(repo: Repository, task: str) -> str:
+    checkout, branch = repo.root.parent / task, branch_name("ses", task, 1)
+    set_ref(repo, f"refs/blueflame/bases/{task}", repo.base_sha)
+    make_checkout(repo, checkout, base=repo.base_sha, branch=branch)
+    (checkout / "notes" / f"{task}.txt").write_text("done\n")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-q", "-m", f"feat({task}): note it")
+    found = collect(repo, checkout, branch=branch, base=repo.base_sha, ref=attempt_ref("ses", task, 1))
+    assert isinstance(found, Collected), "it has just been committed"
+    changes(repo, repo.base_sha, found.tip)
+    remove_checkout(checkout)
+    return found.tip
