@@ -17,7 +17,7 @@ from blueflame.cli.live import LiveView, live_view
 from blueflame.cli.paint import make_console, show
 from blueflame.cli.show_session import session_json, show_summary
 from blueflame.model.changeset import Build
-from blueflame.model.exits import Exit
+from blueflame.model.exits import Exit, exit_for
 from blueflame.model.gate import Gate, GateKind
 from blueflame.rules.estimate import cost_range
 from blueflame.rules.session import Session
@@ -63,7 +63,7 @@ def carry(
         _print_json(session, flame, also or {})
     else:
         _sum_up(session, flame, done=until(session))
-    return Exit.OK if until(session) else exit_code(session)
+    return Exit.OK if until(session) else exit_for(session.outcome or None, all_landed=session.all_finished)
 
 
 async def _carry(
@@ -145,9 +145,3 @@ def _sum_up(session: Session, flame: Flame, *, done: bool) -> None:
     if not session.ended:
         words = "The plan is approved" if done else "Stopped; nothing is lost"
         typer.echo(f"\n{words}. Go on with: blueflame resume")
-
-
-def exit_code(session: Session) -> int:
-    if not session.ended:
-        return Exit.STOPPED
-    return {"completed": Exit.OK, "plan_rejected": Exit.PLAN_REJECTED}.get(session.outcome, Exit.NOT_LANDED)

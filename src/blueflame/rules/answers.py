@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from blueflame.model.event import (
     BudgetRaised,
@@ -24,6 +23,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.task import STANDING, Cause, HistoryEntry, Outcome, Task, TaskRecord, TaskState
 from blueflame.model.verdict import Status, Verdict
+from blueflame.rules.edits import tasks_in
 from blueflame.rules.planning import problems, warnings
 from blueflame.rules.questions import raised_limit
 from blueflame.rules.session import Session
@@ -32,16 +32,6 @@ from blueflame.rules.undoing import block_dependants, defer_built_on
 
 def after_answer(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
     return AFTER[gate.kind, answer.choice](session, gate, answer, now)
-
-
-def tasks_in(payload: Mapping[str, Any]) -> tuple[Task, ...]:
-    """The edited tasks that a face put into an answer, after it had read and judged them."""
-    return tuple(_task(fields) for fields in payload["tasks"])
-
-
-def _task(fields: Mapping[str, Any]) -> Task:
-    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
-    return Task(**values)
 
 
 def _approve_plan(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:

@@ -1,8 +1,8 @@
-"""Tasks that a person edited, on their way into an answer. `rules/answers.tasks_in` reads them back."""
+"""Tasks that a person edited, on their way into an answer and out of it again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -18,6 +18,16 @@ def edited(tasks: Sequence[Task]) -> dict[str, Any]:
 def _plain(task: Task) -> dict[str, Any]:
     values = ((field.name, getattr(task, field.name)) for field in fields(task))
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+
+
+def tasks_in(payload: Mapping[str, Any]) -> tuple[Task, ...]:
+    """The tasks of an `edit`, which a face read and judged before it sent them."""
+    return tuple(_task(values) for values in payload["tasks"])
+
+
+def _task(values: Mapping[str, Any]) -> Task:
+    plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return Task(**plain)
 
 
 def edit_problems(gate: Gate, tasks: Sequence[Task]) -> tuple[str, ...]:

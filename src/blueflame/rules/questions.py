@@ -12,6 +12,7 @@ from blueflame.model.spend import Unit, micro_usd
 from blueflame.model.task import TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
 from blueflame.rules.budget import meter
+from blueflame.rules.edits import edit_problems, tasks_in
 from blueflame.rules.session import Session
 
 SAFE: Mapping[GateKind, str] = {
@@ -142,9 +143,19 @@ def objection(session: Session, gate_id: str, answer: Answer) -> str:
         return f"{answer.choice} at gate {gate.id} needs a note that says why"
     if gate.kind is GateKind.BUDGET and answer.choice == "raise":
         return _poor_raise(session, answer)
-    if answer.choice == "edit" and not answer.payload:
-        return f"edit at gate {gate.id} needs the edited tasks; use a terminal, or give a file with --file"
+    if answer.choice == "edit":
+        return _poor_edit(gate, answer)
     return ""
+
+
+def _poor_edit(gate: Gate, answer: Answer) -> str:
+    if not answer.payload.get("tasks"):
+        return f"edit at gate {gate.id} needs the edited tasks; use a terminal, or give a file with --file"
+    try:
+        wrong = edit_problems(gate, tasks_in(answer.payload))
+    except (TypeError, ValueError, AttributeError) as error:
+        return f"the edited tasks at gate {gate.id} cannot be read: {error}"
+    return "; ".join(wrong)
 
 
 def _not_open(session: Session, gate_id: str) -> str:
