@@ -16,7 +16,7 @@ from blueflame.engine.exporting import exporting
 from blueflame.engine.local import LocalEngine
 from blueflame.engine.preflight import refuse_if_unfit
 from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
-from blueflame.model.errors import JournalError, Refused, UsageError
+from blueflame.model.errors import Refused, UsageError
 from blueflame.model.event import (
     Event,
     OrchestratorStarted,
@@ -45,6 +45,7 @@ from blueflame.tools.places import STATE_FOLDER, Places
 from blueflame.tools.plans import tasks_from
 from blueflame.tools.signals import touch
 from blueflame.tools.store.journal import Journal, SessionInfo
+from blueflame.waves.boundary import keep_settings, kept_settings
 from blueflame.waves.conductor import Answerer, Conductor, Onlooker
 from blueflame.waves.flame import Flame
 
@@ -163,7 +164,7 @@ def begin(
         limits=limits_of(ground.settings, flow.name),
         config_digest=ground.loaded.digest,
     )
-    write_whole_config(ground.places, name, ground.settings)
+    keep_settings(ground.places, name, ground.settings)
     session = replay(journal.append(name, 0, [opened], now))
     if tasks is not None:
         _append(journal, session, [proposal(session, tuple(tasks), "file", 1)], now)
@@ -191,12 +192,6 @@ def _append(journal: Journal, session: Session, events: Sequence[Event], now: fl
         apply(session, recorded)
 
 
-def write_whole_config(places: Places, session: str, settings: Settings) -> None:
-    path = places.session_config(session)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, resolved_json(settings))
-
-
 def ignite(ground: Grounds, session: Session, *, script: Path | None = None) -> Flame:
     """Everything a session has at hand, from the configuration it was opened with."""
     settings = _settings_of(ground, session)
@@ -209,21 +204,14 @@ def ignite(ground: Grounds, session: Session, *, script: Path | None = None) -> 
         clock=SystemClock(),
         environ=dict(os.environ),
         read_config=lambda: load(ground.loaded.path),
+        make_runtimes=lambda settings: _runtimes(ground, settings, script),
     )
 
 
 def _settings_of(ground: Grounds, session: Session) -> Settings:
     if digest_of(ground.settings) == session.config_digest:
         return ground.settings
-    path = ground.places.session_config(session.id)
-    try:
-        return Settings.model_validate_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return ground.settings
-    except ValueError as error:
-        raise JournalError(
-            f"{path} no longer holds the session's configuration ({error}); remove it to use the present one"
-        ) from error
+    return kept_settings(ground.places, session.id, session.config_digest) or ground.settings
 
 
 def check_runtimes(ground: Grounds, *, script: Path | None = None) -> None:

@@ -50,9 +50,9 @@ class Places:
     def resolved_config(self) -> Path:
         return self.state / "resolved-config.json"
 
-    def session_config(self, session: str) -> Path:
-        """The configuration the session runs with, kept so that a resume does not pick up a changed one unasked."""
-        return self.state / "sessions" / session / "config.json"
+    def session_config(self, session: str, digest: str = "") -> Path:
+        """A configuration the session runs with, or was asked about; a resume does not pick up another one unasked."""
+        return self.state / "sessions" / session / f"config-{digest[:16]}.json"
 
     def checkout(self, name: str) -> Path:
         return self.worktrees / name

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from blueflame.model.errors import BlueFlameError, ConfigError
+from blueflame.model.errors import BlueFlameError, ConfigError, WorldError
 from blueflame.model.event import ConfigDrifted, CycleStarted, Event, WaveStarted
+from blueflame.model.settings import Settings
 from blueflame.rules.next_steps import CrossBoundary
 from blueflame.rules.session import Session
 from blueflame.rules.settings import differences, limits_of
+from blueflame.tools.config import digest_of, resolved_json
+from blueflame.tools.files import trouble, write_whole
 from blueflame.tools.git.repository import head_of
+from blueflame.tools.places import Places
 from blueflame.waves.flame import Emit, Flame
 
 
@@ -24,17 +28,43 @@ async def cross_boundary(flame: Flame, session: Session, effect: CrossBoundary, 
     return [CycleStarted(cycle=effect.cycle, base_sha=base)]
 
 
+def keep_settings(places: Places, session: str, settings: Settings) -> None:
+    """By their digest, so that what a person agreed to can be found again, whatever the file says by then."""
+    path = places.session_config(session, digest_of(settings))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise trouble("make the folder of", path, error) from error
+    write_whole(path, resolved_json(settings))
+
+
+def kept_settings(places: Places, session: str, digest: str) -> Settings | None:
+    """None when they are not there; damaged ones are an error, not a reason to take others."""
+    path = places.session_config(session, digest)
+    try:
+        settings = Settings.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise WorldError(f"{path} no longer holds the session's configuration ({error}); remove it to go on") from error
+    if digest_of(settings) != digest:
+        raise WorldError(f"{path} is not the session's configuration any more: it was changed; remove it to go on")
+    return settings
+
+
 def _drift(flame: Flame, session: Session) -> ConfigDrifted | None:
     """None while the file says what the session runs with, or says what a person has already looked at."""
     try:
         loaded = flame.read_config()
         limits = limits_of(loaded.settings, session.workflow.name)
+        flame.make_runtimes(loaded.settings)
     except ConfigError as error:
         return _unusable(session, error.problems)
     except BlueFlameError as error:
         return _unusable(session, (str(error),))
     if loaded.digest == session.config_digest or loaded.digest in session.drift_kept:
         return None
+    keep_settings(flame.places, session.id, loaded.settings)
     return ConfigDrifted(digest=loaded.digest, changes=differences(flame.settings, loaded.settings), limits=limits)
 
 

@@ -45,7 +45,7 @@ from blueflame.tools.capacity import measure
 from blueflame.tools.signals import watch
 from blueflame.tools.store.journal import Journal, Settlement
 from blueflame.waves.attend import attend, cancel
-from blueflame.waves.boundary import cross_boundary
+from blueflame.waves.boundary import cross_boundary, kept_settings
 from blueflame.waves.flame import Emit, Flame
 from blueflame.waves.hooks import call_hook
 from blueflame.waves.letters import Letters
@@ -179,7 +179,9 @@ class Conductor:
 
     def _notice(self, recorded: Recorded) -> None:
         if isinstance(recorded.event, ConfigAdopted):
-            self.flame = replace(self.flame, settings=self.flame.read_config().settings)
+            settings = kept_settings(self.flame.places, self.session.id, recorded.event.digest)
+            assert settings is not None, "a configuration is kept before anybody is asked about it"
+            self.flame = replace(self.flame, settings=settings, runtimes=self.flame.make_runtimes(settings))
 
     def _decide(self) -> None:
         """Decisions are worked out one upon the other and written in one go, before any effect starts."""

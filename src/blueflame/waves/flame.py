@@ -27,6 +27,7 @@ class Flame:
     clock: SystemClock
     environ: Mapping[str, str]
     read_config: Callable[[], Loaded]
+    make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
 
 
 Emit: TypeAlias = Callable[[Sequence[Event]], None]
