@@ -130,6 +130,9 @@ TELL: Mapping[type, Callable[[Any], Told | None]] = {
     ),
     _H.GateOpened: lambda e: Told(QUESTION, f"{e.gate.id}{_because(e.gate.title)}"),
     _H.GateAnswered: lambda e: Told(DOT, f"{e.gate}: {e.answer.choice}, by {e.answer.by}{_because(e.answer.note)}"),
+    _H.SlotsChanged: lambda e: Told(
+        NOTE, f"{e.slots} of {e.configured} workers at once" + (f": {e.reason}" if e.slots < e.configured else "")
+    ),
     _H.BudgetWarned: lambda e: Told(NOTE, f"{e.used / e.limit:.0%} of the session's budget is used"),
     _H.SessionEnded: lambda e: Told(OK if e.outcome == "completed" else NOTE, f"{e.outcome}{_because(e.reason)}"),
 }

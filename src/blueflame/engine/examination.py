@@ -17,9 +17,9 @@ from blueflame.model.errors import BlueFlameError
 from blueflame.model.settings import Settings
 from blueflame.tools import flock
 from blueflame.tools.agents.all_runtimes import RUNTIMES
-from blueflame.tools.capacity import measure
+from blueflame.tools.capacity import measure, room_at
 from blueflame.tools.git.commands import git_version
-from blueflame.tools.git.repository import Repository
+from blueflame.tools.git.repository import Repository, tracked_size
 from blueflame.tools.places import Places
 from blueflame.tools.store.journal import Journal
 
@@ -50,7 +50,7 @@ def examine_project(repo: Repository, places: Places, settings: Settings, *, now
     reasons = tuple(unfit_reasons(repo, places, settings, allow_dirty=False))
     for reason in reasons:
         yield Finding("start", State.WARNING, reason)
-    yield from _agents(settings)
+    yield from _agents(repo, places, settings)
     yield from _journal(repo, places, settings, now)
 
 
@@ -64,8 +64,8 @@ def _peculiarities(repo: Repository) -> Iterator[Finding]:
         yield Finding("submodules", State.WARNING, words)
 
 
-def _agents(settings: Settings) -> Iterator[Finding]:
-    capacity = measure(settings, 0)
+def _agents(repo: Repository, places: Places, settings: Settings) -> Iterator[Finding]:
+    capacity = measure(settings, 0, room_at(places.worktrees), tracked_size(repo, repo.base_sha))
     slots = min(settings.concurrency.development, capacity.agents)
     state = State.OK if slots == settings.concurrency.development else State.WARNING
     yield Finding("slots", state, f"{slots} of {settings.concurrency.development} workers at once; {capacity.reason}")

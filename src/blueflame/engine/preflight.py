@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 from blueflame.model.errors import Refused
 from blueflame.model.settings import Settings
+from blueflame.tools.capacity import room_at
 from blueflame.tools.git.repository import Repository, dirty_paths, tracked_size
 from blueflame.tools.places import Places
 
@@ -40,16 +39,12 @@ def _dirt(repo: Repository, places: Places, allow_dirty: bool) -> Iterator[str]:
 
 def _room(repo: Repository, places: Places, settings: Settings) -> Iterator[str]:
     needed = tracked_size(repo, repo.base_sha) * settings.concurrency.development * HEADROOM
-    free = shutil.disk_usage(_existing(places.worktrees)).free
+    free = room_at(places.worktrees).disk
     if needed > free:
         yield (
             f"not enough disk for {settings.concurrency.development} checkouts: about {needed >> 20} MB are needed, "
             f"{free >> 20} MB are free; lower concurrency.development or make room"
         )
-
-
-def _existing(path: Path) -> Path:
-    return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 def _not_writable(places: Places) -> Iterator[str]:

@@ -130,6 +130,15 @@ class BudgetWarned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlotsChanged:
+    """The machine bears fewer workers than configured, or all of them again."""
+
+    slots: int
+    configured: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMoved:
     task: str
     cause: Cause
@@ -278,6 +287,7 @@ Event: TypeAlias = (
     | ConfigKept
     | BudgetRaised
     | BudgetWarned
+    | SlotsChanged
     | TaskMoved
     | TaskEdited
     | AttemptIntended

@@ -132,6 +132,9 @@ SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
     _H.ConfigAdopted: lambda e: _ours("CONFIG_ADOPTED", f"going on with configuration {e.digest[:12]}"),
     _H.ConfigKept: lambda e: _ours("CONFIG_KEPT", f"keeping the configuration; {e.digest[:12]} is not used"),
     _H.BudgetRaised: lambda e: (e.by, "BUDGET_RAISED", f"the session's limit is now {e.limit:,}"),
+    _H.SlotsChanged: lambda e: _ours(
+        "SLOTS_CHANGED", f"{e.slots} of {e.configured} workers at once: {e.reason or 'there is room again'}"
+    ),
     _H.BudgetWarned: lambda e: _ours("BUDGET_WARNED", f"{e.used:,} of {e.limit:,} are used"),
     _H.TaskMoved: lambda e: _ours(f"TASK_{e.cause.upper()}", f"{e.task} {MOVED[e.cause]}", e.reason),
     _H.TaskEdited: lambda e: _ours("TASK_EDITED", f"{e.task.id} was changed", e.task.title),

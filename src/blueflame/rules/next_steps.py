@@ -18,6 +18,7 @@ from blueflame.model.event import (
     CycleEnded,
     Event,
     PlanApproved,
+    SlotsChanged,
     TaskMoved,
 )
 from blueflame.model.gate import GateKind
@@ -49,6 +50,14 @@ def _warn_of_budget(session: Session, _capacity: Capacity) -> Iterator[Event]:
     if should_warn(session):
         budget = session.limits.session_budget
         yield BudgetWarned(used=budget.used(session.spend), limit=budget.limit)
+
+
+def _tell_of_slots(session: Session, capacity: Capacity) -> Iterator[Event]:
+    """Said when it changes, and only while there is work that it holds up."""
+    configured = session.limits.workers
+    slots = min(configured, capacity.agents)
+    if may_claim(session) and slots != (session.slots or configured):
+        yield SlotsChanged(slots=slots, configured=configured, reason=capacity.reason)
 
 
 def _break_circuit(session: Session, _capacity: Capacity) -> Iterator[Event]:
@@ -169,6 +178,7 @@ def _end_cycle(session: Session, _capacity: Capacity) -> Iterator[Event]:
 
 STORY: tuple[Callable[[Session, Capacity], Iterator[Event]], ...] = (
     _warn_of_budget,
+    _tell_of_slots,
     _break_circuit,
     _plan,
     _claim,

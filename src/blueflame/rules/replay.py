@@ -42,6 +42,7 @@ from blueflame.model.event import (
     ReplanRequested,
     SessionEnded,
     SessionOpened,
+    SlotsChanged,
     StopRequested,
     TaskEdited,
     TaskMoved,
@@ -249,6 +250,10 @@ def _budget_raised(session: Session, event: BudgetRaised, _at: float) -> None:
 
 def _budget_warned(session: Session, _event: BudgetWarned, _at: float) -> None:
     session.budget_warned = True
+
+
+def _slots_changed(session: Session, event: SlotsChanged, _at: float) -> None:
+    session.slots = event.slots if event.slots < event.configured else None
 
 
 def _task_moved(session: Session, event: TaskMoved, _at: float) -> None:
@@ -497,6 +502,7 @@ APPLY: dict[type, Callable[[Session, Any, float], None]] = {
     ConfigKept: _config_kept,
     BudgetRaised: _budget_raised,
     BudgetWarned: _budget_warned,
+    SlotsChanged: _slots_changed,
     TaskMoved: _task_moved,
     TaskEdited: _task_edited,
     AttemptIntended: _attempt_intended,

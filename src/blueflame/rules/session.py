@@ -106,6 +106,7 @@ class Session:
     spend_by_role: dict[str, Spend] = field(default_factory=dict)
     spend_by_subject: dict[str, Spend] = field(default_factory=dict)
     budget_warned: bool = False
+    slots: int | None = None  # workers at once, when the machine bears fewer than configured
 
     drift: ConfigDrifted | None = None
     drift_kept: frozenset[str] = frozenset()

@@ -41,7 +41,8 @@ from blueflame.rules.next_steps import (
 from blueflame.rules.questions import objection
 from blueflame.rules.replay import apply
 from blueflame.rules.session import Session
-from blueflame.tools.capacity import measure
+from blueflame.tools.capacity import measure, room_at
+from blueflame.tools.git.repository import tracked_size
 from blueflame.tools.signals import watch
 from blueflame.tools.store.journal import Journal, Settlement
 from blueflame.waves.attend import attend, cancel
@@ -102,6 +103,7 @@ class Conductor:
         self._letters = Letters(journal, session)
         self._leave_agents = False
         self._capacity = Capacity(agents=1)
+        self._checkout_bytes = tracked_size(flame.repo, session.base_sha)
 
     async def conduct(self, started: OrchestratorStarted) -> None:
         """Until the session has ended, or was stopped in good order."""
@@ -188,7 +190,8 @@ class Conductor:
         now = self.flame.clock.now()
         before = self.session.seq
         batch: list[Recorded] = []
-        self._capacity = measure(self.flame.settings, len(self.session.live))
+        room = room_at(self.flame.places.worktrees)
+        self._capacity = measure(self.flame.settings, len(self.session.live), room, self._checkout_bytes)
         while events := decide(self.session, self._capacity):
             for cause in events:
                 for event in tuple(follow(self.session, cause, now)):
