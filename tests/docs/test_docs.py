@@ -1,0 +1,134 @@
+"""What is written about Blue Flame is true of Blue Flame."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from blueflame.cli.verbs import VERBS
+from blueflame.tools.config import load
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    page
+    for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/blueflame/*/README.md"))
+    if "sample" not in page.parts
+)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def references(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return import_module("references")
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def headings(page: Path) -> set[str]:
+    """As anchors, the way that git hosts make them."""
+    lines = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in lines}
+
+
+def links(page: Path) -> Iterator[tuple[Path, str]]:
+    for target in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if "://" not in target:
+            path, _, anchor = target.partition("#")
+            yield (page.parent / path if path else page), anchor
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = [
+        f"{path}#{anchor}"
+        for path, anchor in links(page)
+        if not path.exists() or (anchor and anchor not in headings(path))
+    ]
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=named)
+def test_every_page_can_be_reached_from_the_readme(page: Path) -> None:
+    seen, frontier = set[Path](), [ROOT / "README.md"]
+    while frontier:
+        here = frontier.pop().resolve()
+        if here not in seen and here.suffix == ".md" and here.exists():
+            seen.add(here)
+            frontier += [path for path, _ in links(here)]
+    assert page.resolve() in seen
+
+
+@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+def test_every_verb_is_in_the_readme(verb: str) -> None:
+    assert f"| `blueflame {verb}` |" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_names_no_verb_that_does_not_exist() -> None:
+    told = re.findall(r"^\| `blueflame (\w+)` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert told == [verb.name for verb in VERBS]
+
+
+def glossary() -> list[tuple[str, str]]:
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| ([^|]+) \| [^|]+ \| `([^`]+)` \|$", text, re.MULTILINE)
+
+
+def test_the_glossary_is_read() -> None:
+    assert len(glossary()) > 30
+
+
+@pytest.mark.parametrize(("word", "place"), glossary())
+def test_words_of_the_glossary_are_words_of_the_code(word: str, place: str) -> None:
+    source = ROOT / "src/blueflame"
+    if place.endswith(".py"):
+        assert (source / place).is_file(), f"{word}: {place}"
+        return
+    owner, _, member = place.partition(".")
+    texts = [path.read_text(encoding="utf-8") for path in sorted(source.rglob("*.py"))]
+    homes = [text for text in texts if re.search(rf"^class {owner}\b", text, re.MULTILINE)]
+    assert homes, f"{word}: there is no class {owner}"
+    assert not member or any(re.search(rf"^    {member}: ", text, re.MULTILINE) for text in homes)
+
+
+def test_the_references_are_what_the_code_says(references: ModuleType) -> None:
+    assert "\n".join(references.differences()) == ""
+
+
+def test_a_stale_reference_is_told_and_then_written(references: ModuleType, tmp_path: Path) -> None:
+    references.write(tmp_path)
+    (tmp_path / "gates.md").write_text("# Gates\n\nThere are none.\n", encoding="utf-8")
+    assert "-There are none." in list(references.differences(tmp_path))
+    assert references.write(tmp_path) == ("gates.md",)
+    assert list(references.differences(tmp_path)) == []
+
+
+def test_every_dependency_is_explained() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    text = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
+    assert [name for name in (re.split(r"[<>=\[ ]", entry)[0] for entry in wanted) if name not in text] == []
+
+
+def test_every_decision_is_in_the_index_and_has_its_four_parts() -> None:
+    folder = ROOT / "docs/decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    for page in sorted(folder.glob("0*.md")):
+        assert f"({page.name})" in index
+        parts = re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert parts == ["Context", "Decision", "Consequences", "Considered"], page.name
+
+
+def test_the_example_configuration_passes_its_own_check(tmp_path: Path) -> None:
+    path = tmp_path / "blueflame.yaml"
+    path.write_text((ROOT / "blueflame.yaml.example").read_text(encoding="utf-8"), encoding="utf-8")
+    assert load(path).warnings == ()
