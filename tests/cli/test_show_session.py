@@ -116,9 +116,14 @@ Agents at work
   worker-992ee207  worker  task-001 #1  11 s  $0.00  working  editing ␛[31mjwt.go now
   worker-6207378b  worker  task-003 #1  10 s  $0.00  working
 
+Locks held
+  task      agent             for  locks
+  task-001  worker-992ee207  12 s  pkg/middleware/, internal/auth/
+  task-003  worker-6207378b  11 s  docs/api reference/
+
 Tasks
   ▸  task-001  claimed  Add JWT middleware to API router
-  ·  task-002  pending  Add auth tests
+  ·  task-002  pending  Add auth tests  waits for task-001
   ▸  task-003  claimed  Обновить документацию маршрутов
 """
     )

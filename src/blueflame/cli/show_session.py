@@ -11,6 +11,7 @@ from rich.text import Text
 from blueflame.cli.paint import BAD, DOT, OK, Heading, columns, facts, stack
 from blueflame.cli.plain import clean, count, duration, one_line, shorten
 from blueflame.cli.show_changeset import changeset_json, judged_line, tally
+from blueflame.cli.show_locks import locks_json, show_locks, waits_for
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.gate import Gate
@@ -214,6 +215,7 @@ def show_status(session: Session, *, now: float, words: Mapping[str, str] | None
         Group(Heading("Session status", session.id), facts(about)),
         show_gates(list(session.open_gates.values())) if session.open_gates else None,
         show_agents(live, now=now, words=said) if live else None,
+        show_locks(session, now=now),
         _all_tasks(session) if session.tasks else None,
     )
 
@@ -237,7 +239,10 @@ def show_agents(records: Sequence[AttemptRecord], *, now: float, words: Mapping[
 
 
 def _all_tasks(session: Session) -> RenderableType:
-    rows = [_task_row(record, record.reason) for record in _by_id(session.tasks.values())]
+    rows = [
+        _task_row(record, "; ".join(filter(None, (waits_for(session, record.task.id), record.reason))))
+        for record in _by_id(session.tasks.values())
+    ]
     return Group(Text("Tasks", "head"), columns(rows))
 
 
@@ -290,14 +295,15 @@ def session_json(session: Session, *, now: float) -> dict[str, Any]:
         "cost_usd": session.spend.usd,
         "tokens": session.spend.tokens,
         "budget": {"unit": budget.unit.value, "limit": budget.limit or None},
-        "tasks": [_task_json(record) for record in _by_id(session.tasks.values())],
+        "tasks": [_task_json(session, record) for record in _by_id(session.tasks.values())],
+        "locks": locks_json(session),
         "attempts": [_attempt_json(record, now) for record in session.attempts.values()],
         "changesets": [changeset_json(record) for record in session.changesets.values()],
         "gates": gates_json(list(session.open_gates.values())),
     }
 
 
-def _task_json(record: TaskRecord) -> dict[str, Any]:
+def _task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
     return {
         "id": record.task.id,
         "title": record.task.title,
@@ -305,6 +311,7 @@ def _task_json(record: TaskRecord) -> dict[str, Any]:
         "state": record.state.value,
         "attempts": record.attempts,
         "reason": record.reason,
+        "waits_for": waits_for(session, record.task.id),
         "commit": record.result.sha if record.result else None,
     }
 

@@ -57,7 +57,7 @@ def plan_gate(session: Session) -> GateOpened:
     plan = session.plan
     problems = plan.problems if plan else session.plan_failures
     without = {"approve"} if problems or plan is None else set()
-    title = f"Approve the plan of {len(plan.tasks)} tasks?" if plan and not problems else "The plan cannot be used."
+    title = f"Approve the plan of {_tasks(len(plan.tasks))}?" if plan and not problems else "The plan cannot be used."
     if len(session.replan_notes) >= session.limits.max_replans:
         without.add("replan")
         title += f" The planner was asked {session.limits.max_replans} times: write the plan by hand (edit) or quit."
@@ -68,6 +68,10 @@ def plan_gate(session: Session) -> GateOpened:
         "tasks": len(plan.tasks) if plan else 0,
     }
     return _gate(session, GateKind.PLAN, GateKind.PLAN.value, title, without=without, evidence=evidence)
+
+
+def _tasks(n: int) -> str:
+    return f"{n} task" if n == 1 else f"{n} tasks"
 
 
 def changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened:
@@ -89,7 +93,7 @@ def changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened:
 def session_gate(session: Session, cycle: int) -> GateOpened:
     counts = {state.value: session.count(state) for state in TaskState if session.count(state)}
     left = len(session.unfinished)
-    title = f"Cycle {cycle} is over, {left} task{'s' if left != 1 else ''} left. Go on?"
+    title = f"Cycle {cycle} is over, {_tasks(left)} left. Go on?"
     evidence = {"counts": counts, "unfinished": list(session.unfinished), "budget": meter(session)}
     return _gate(session, GateKind.SESSION, f"cycle-{cycle}", title, evidence=evidence)
 
