@@ -65,6 +65,8 @@ STORY: Mapping[type, Perform] = {
     RunHook: call_hook,
 }
 
+SETTLED = 0.3  # seconds
+
 
 class Answerer(Protocol):
     """Somebody who can be asked. Returns an answer, or never: then another face may answer first."""
@@ -245,6 +247,8 @@ class Conductor:
         return []
 
     async def _listen(self) -> None:
+        # a letter that came before the watch was set up made no sound: look once when it surely is
+        asyncio.get_running_loop().call_later(SETTLED, self._wake.set)
         async for _names in watch(self.flame.places.signals):
             self._wake.set()
 
