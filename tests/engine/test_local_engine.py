@@ -81,6 +81,7 @@ def test_what_is_submitted_runs_and_is_waited_for(state: Path) -> None:
         assert outcome.attempt == ATTEMPT
         assert await engine.inspect(ATTEMPT) == EndedAt(outcome)
         assert await engine.wait(ATTEMPT) == outcome
+        assert (engine.directory(ATTEMPT) / "launch.json").stat().st_mode & 0o077 == 0
         said = (engine.directory(ATTEMPT) / "stdout.log").read_text()
         assert said == f"--слова\n{ordered.cwd}\n"
 
@@ -237,7 +238,7 @@ def test_cancel_ends_the_whole_tree_and_keeps_the_reason(state: Path) -> None:
 def test_a_second_cancel_without_grace_kills_at_once(state: Path) -> None:
     async def story() -> None:
         engine = LocalEngine(state)
-        await engine.submit(order(state, "trap '' TERM; touch up; while :; do sleep 0.05; done", grace=600))
+        await engine.submit(order(state, "trap '' TERM; touch up; while :; do sleep 0.05; done", grace=60))
         await until((state.parent / "work" / "up").exists, "the agent runs")
         await engine.cancel(ATTEMPT, "please")
         await engine.cancel(ATTEMPT, "now", grace=0)

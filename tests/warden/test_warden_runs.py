@@ -272,3 +272,22 @@ def test_a_warden_is_small(folder: Path) -> None:
         (folder / "go").touch()
         warden.wait(20)
     assert pages * resource.getpagesize() < 20 * 1024 * 1024
+
+
+def test_a_spool_that_cannot_be_opened_is_a_failed_spawn(folder: Path) -> None:
+    order(folder, "touch", "ran")
+    (folder / "stdout.log").mkdir()
+
+    ended = run(folder)
+
+    assert ended["reason"] == "spawn_failed"
+    assert "stdout.log" in ended["detail"]
+    assert not (folder / "ran").exists()
+
+
+def test_a_setup_that_cannot_be_logged_fails_the_attempt(folder: Path) -> None:
+    order(folder, "touch", "ran", setup=[{"name": "s", "shell": "true"}])
+    (folder / "setup.log").mkdir()
+
+    assert run(folder)["reason"] == "setup_failed"
+    assert not (folder / "ran").exists()

@@ -88,3 +88,10 @@ def pid_in(path: Path) -> int:
 def agent_of(folder: Path) -> int:
     until((folder / "agent.json").exists, "the agent is known")
     return int(json.loads((folder / "agent.json").read_text())["pid"])
+
+
+def state_of(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / "status.json").read_text())["state"])
+    except FileNotFoundError:
+        return ""

@@ -261,6 +261,7 @@ def _put(path: Path, text: str) -> None:
     draft = path.with_name(f"{path.name}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        draft.touch(mode=0o600)  # an environment is nobody else's business
         draft.write_bytes(text.encode("utf-8", "surrogateescape"))
         draft.replace(path)
     except OSError as e:

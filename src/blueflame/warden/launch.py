@@ -121,9 +121,12 @@ def start(
     """Start `argv` in a session of its own and return its pid. `admit(pid)` is done before the program runs."""
     env = {**launch.env, COOKIE: cookie, "BLUEFLAME_ATTEMPT": launch.attempt}
     warden = os.getpid()
-    gate, opener = os.pipe()
-    complaints, complain = os.pipe()
-    pid = os.fork()
+    try:
+        gate, opener = os.pipe()
+        complaints, complain = os.pipe()
+        pid = os.fork()
+    except OSError as e:
+        raise CannotStart(f"cannot make a process for {argv[0]}: {e.strerror}") from e
     if pid == 0:
         os.close(opener)  # or the gate would stay shut for ever after the warden's death
         _become(argv, env, launch, stdin=stdin, output=output, warden=warden, gate=gate, complain=complain)

@@ -15,7 +15,7 @@ from blueflame.warden import record
 from blueflame.warden.bell import Bell
 from blueflame.warden.launch import GRACE, CannotStart, Step, read_launch, start
 from blueflame.warden.lost import end_orphans, read_or_nothing
-from blueflame.warden.spool import Spool
+from blueflame.warden.spool import Spool, open_log
 from blueflame.warden.status import Status
 from blueflame.warden.tree import adopt_orphans, boot_id, look
 from blueflame.warden.watch import Ward, Watched, attend, cancel_wish, end_all, end_leftovers
@@ -67,9 +67,14 @@ def _run(folder: str, bell: Bell, status: Status) -> dict[str, Any]:
         launch = read_launch(folder)
     except CannotStart as e:
         return _outcome(folder, status, stage="setup", watched=Watched("spawn_failed", str(e)))
-    adopt_orphans()
-    record.reserve_outcome(folder)
-    ward = Ward(folder, launch, bell, Spool(folder), status)
+    try:
+        adopt_orphans()
+        record.reserve_outcome(folder)
+        ward = Ward(folder, launch, bell, Spool(folder), status)
+    except OSError as e:
+        return _outcome(
+            folder, status, stage="setup", watched=Watched("spawn_failed", f"cannot prepare to run it: {e}")
+        )
     return _carry_out(ward, cookie)
 
 
@@ -99,7 +104,10 @@ def _set_up(ward: Ward, step: Step, cookie: str) -> Watched | None:
     wish = cancel_wish(ward)
     if wish is not None:
         return Watched("cancelled", wish[0])
-    log = os.open(f"{ward.folder}/setup.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        log = open_log(f"{ward.folder}/setup.log")
+    except OSError as e:
+        return Watched("setup_failed", f"setup step {step.name} cannot be logged: {e}")
     try:
         pid = _start(ward, step.argv, cookie, "/dev/null", (log, log))
     except CannotStart as e:

@@ -172,6 +172,8 @@ def tail(path: str, max_bytes: int) -> str:
     try:
         size = os.fstat(handle).st_size
         return os.pread(handle, max_bytes, max(0, size - max_bytes)).decode("utf-8", "replace")
+    except OSError:
+        return ""
     finally:
         os.close(handle)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 
 class Spool:
@@ -12,13 +13,16 @@ class Spool:
     __slots__ = ("grew_at", "handles", "heard_at", "size")
 
     def __init__(self, folder: str) -> None:
-        self.handles = (_open(f"{folder}/stdout.log"), _open(f"{folder}/stderr.log"))
+        self.handles = (open_log(f"{folder}/stdout.log"), open_log(f"{folder}/stderr.log"))
         self.size = 0
         self.grew_at = time.monotonic()
         self.heard_at: float | None = None
 
     def look(self) -> None:
-        size = sum(os.fstat(handle).st_size for handle in self.handles)
+        try:
+            size = sum(os.fstat(handle).st_size for handle in self.handles)
+        except OSError:  # a network disk that went away: the agent may live on without it
+            return
         if size != self.size:
             self.size = size
             self.grew_at = time.monotonic()
@@ -29,10 +33,11 @@ class Spool:
 
     def trim(self, max_bytes: int) -> None:
         """After the writers are gone: what a flood wrote between two looks is given back to the disk."""
-        for handle in self.handles:
-            if max_bytes and os.fstat(handle).st_size > max_bytes:
-                os.ftruncate(handle, max_bytes)
+        with suppress(OSError):
+            for handle in self.handles:
+                if max_bytes and os.fstat(handle).st_size > max_bytes:
+                    os.ftruncate(handle, max_bytes)
 
 
-def _open(path: str) -> int:
+def open_log(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)

@@ -127,6 +127,8 @@ def reap(wanted: int | None) -> tuple[int | None, bool]:
 def end_leftovers(ward: Ward) -> list[int]:
     """After the agent's own end: daemons, background jobs, whoever left its session. Usually nobody."""
     _, any_left = reap(None)
+    if not LINUX and ward.status.agent is not None:
+        send_group(ward.status.agent, signal.SIGKILL)  # all we can name there: what stayed in the agent's group
     if not any_left:
         return []
     return end_all(ward, None, min(ward.launch.grace, LEFTOVER_GRACE))[1]
