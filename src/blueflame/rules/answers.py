@@ -21,11 +21,13 @@ from blueflame.model.event import (
     VerdictGiven,
 )
 from blueflame.model.gate import Answer, Gate, GateKind
-from blueflame.model.task import STANDING, Cause, HistoryEntry, Outcome, Task, TaskRecord, TaskState
+from blueflame.model.task import Cause, Outcome, Task, TaskState
 from blueflame.model.verdict import Status, Verdict
 from blueflame.rules.edits import tasks_in
+from blueflame.rules.history import remembered
 from blueflame.rules.planning import problems, warnings
 from blueflame.rules.questions import raised_limit
+from blueflame.rules.renewing import take_up_again
 from blueflame.rules.session import Session
 from blueflame.rules.undoing import block_dependants, defer_built_on
 
@@ -66,95 +68,21 @@ def _approve_changeset(_session: Session, gate: Gate, answer: Answer, _now: floa
     yield ChangesetJudged(changeset=gate.subject, choice="approve", note=answer.note)
 
 
-def _reject_changeset(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
-    changeset = session.changesets[gate.subject].changeset
+def _reject_changeset(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
     yield ChangesetJudged(changeset=gate.subject, choice="reject", note=answer.note)
-    for name in changeset.tasks:
-        record = session.tasks[name]
-        entry = HistoryEntry(
-            attempt=record.attempts,
-            agent_id=record.agent_id or "",
-            at=now,
-            result=Outcome.REJECTED,
-            rejection_reason=answer.note,
-        )
-        yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=f"rejected: {answer.note}", history=entry)
-    yield from defer_built_on(session, changeset.tasks, f"depends on the rejected changeset [{changeset.group}]")
 
 
 def _skip_changeset(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    changeset = session.changesets[gate.subject].changeset
     yield from skip(session, gate.subject, answer.note)
-    yield from defer_built_on(session, changeset.tasks, f"depends on the skipped changeset [{changeset.group}]")
 
 
-def skip(session: Session, changeset: str, note: str) -> Iterator[Event]:
+def skip(_session: Session, changeset: str, note: str) -> Iterator[Event]:
     """Neither approval nor rejection: the verified commits are kept and shown again in the next cycle."""
     yield ChangesetJudged(changeset=changeset, choice="skip", note=note)
-    for name in session.changesets[changeset].changeset.tasks:
-        yield TaskMoved(task=name, cause=Cause.DEFER, reason=note or "skipped")
 
 
 def _continue(session: Session, _gate: Gate, _answer: Answer, now: float) -> Iterator[Event]:
-    for name in session.in_state(TaskState.REQUEUED, TaskState.FAILED):
-        yield TaskMoved(task=name, cause=Cause.RENEW)
-    yield from _unblock(session)
-    yield from _present_again(session, now)
-
-
-def _unblock(session: Session) -> Iterator[Event]:
-    """The way back: a blocked task waits again unless what it needs is gone for good, in plan order of need."""
-    gone = set(session.in_state(TaskState.DROPPED))
-    hopeless = True
-    blocked = set(session.in_state(TaskState.BLOCKED))
-    while hopeless:
-        lost = {name for name in blocked if gone & set(session.tasks[name].task.dependencies)}
-        hopeless = bool(lost)
-        blocked -= lost
-        gone |= lost
-    for name in sorted(blocked):
-        yield TaskMoved(task=name, cause=Cause.UNBLOCK)
-
-
-def _present_again(session: Session, now: float) -> Iterator[Event]:
-    """Deferred work whose foundations stand is shown again; what stood on rejected work is done anew."""
-    deferred = session.in_state(TaskState.DEFERRED)
-    fresh = _still_founded(session, deferred)
-    for name in deferred:
-        if name in fresh:
-            yield TaskMoved(task=name, cause=Cause.PRESENT)
-        else:
-            yield from _redo(session.tasks[name], now)
-
-
-def _still_founded(session: Session, deferred: tuple[str, ...]) -> frozenset[str]:
-    fresh = set(deferred)
-    shrinking = True
-    while shrinking:
-        fallen = {name for name in fresh if not _founded(session, name, fresh)}
-        fresh -= fallen
-        shrinking = bool(fallen)
-    return frozenset(fresh)
-
-
-def _founded(session: Session, name: str, fresh: set[str]) -> bool:
-    result = session.tasks[name].result
-    assert result is not None, f"{name} is deferred without a result"
-    for foundation in result.built_on:
-        other = session.tasks[foundation.task]
-        stands = other.state in STANDING or other.state is TaskState.MERGED or foundation.task in fresh
-        if not stands or other.result is None or other.result.sha != foundation.sha:
-            return False
-    return True
-
-
-def _redo(record: TaskRecord, now: float) -> Iterator[Event]:
-    notes = f"{record.reason}; what it was built on is being redone, so it starts again from there"
-    entry = HistoryEntry(
-        attempt=record.attempts, agent_id=record.agent_id or "", at=now, result=Outcome.STALE, notes=notes
-    )
-    yield TaskMoved(task=record.task.id, cause=Cause.REQUEUE, reason=notes, history=entry)
-    yield TaskMoved(task=record.task.id, cause=Cause.RENEW)
+    return take_up_again(session, now)
 
 
 def _stop_session(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
@@ -165,13 +93,7 @@ def _requeue_task(session: Session, gate: Gate, answer: Answer, now: float) -> I
     name = gate.subject
     record = session.tasks[name]
     notes = "\n".join(text for text in (record.verdict_notes, answer.note) if text)
-    entry = HistoryEntry(
-        attempt=record.attempts,
-        agent_id=record.agent_id or "",
-        at=now,
-        result=Outcome.VALIDATION_FAILED,
-        notes=notes,
-    )
+    entry = remembered(record, Outcome.VALIDATION_FAILED, now, notes=notes)
     yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry)
     yield from defer_built_on(session, (name,), f"{name} is being redone")
 
@@ -201,9 +123,11 @@ def _retry_task(session: Session, gate: Gate, answer: Answer, now: float) -> Ite
     yield from _requeue_task(session, gate, replace(answer, note=note), now)
 
 
-def _fail_task(session: Session, gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
-    name = gate.subject
-    yield TaskMoved(task=name, cause=Cause.FAIL, reason="validator_failed_exhausted")
+def _fail_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    name, reason = gate.subject, "validator_failed_exhausted"
+    notes = f"{reason}: {answer.note}" if answer.note else reason
+    entry = remembered(session.tasks[name], Outcome.FAILED, now, notes=notes)
+    yield TaskMoved(task=name, cause=Cause.FAIL, reason=reason, history=entry)
     yield from defer_built_on(session, (name,), f"{name} failed")
     yield from block_dependants(session, name, f"dependency {name} failed")
 

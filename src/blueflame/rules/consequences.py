@@ -9,6 +9,7 @@ from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Ended, Ending
 from blueflame.model.event import (
     AttemptEnded,
     ChangesetEvicted,
+    ChangesetJudged,
     Checked,
     ConfigDrifted,
     CycleEnded,
@@ -16,6 +17,7 @@ from blueflame.model.event import (
     GateAnswered,
     HookRan,
     Landed,
+    PlanFailed,
     SessionEnded,
     TaskMoved,
     VerdictGiven,
@@ -24,32 +26,56 @@ from blueflame.model.task import Cause, HistoryEntry, Outcome, Result, TaskRecor
 from blueflame.model.verdict import Check, Status, Verdict
 from blueflame.rules.answers import after_answer
 from blueflame.rules.foundations import holds
-from blueflame.rules.history import cut
+from blueflame.rules.history import cut, remembered
 from blueflame.rules.hooks import Hook, vetoes
+from blueflame.rules.lifecycle import MOVES, move
 from blueflame.rules.questions import drift_gate, session_gate, validation_gate, validator_gate
 from blueflame.rules.retry import is_blameless, may_retry
 from blueflame.rules.session import Session
-from blueflame.rules.undoing import block_dependants, defer_built_on
+from blueflame.rules.undoing import block_dependants, defer_built_on, obstacle
+
+GIVE_WAY = frozenset({Cause.DEFER, Cause.BLOCK})
+"""Moves that several falls can bring about at once; who has moved already is left as it is."""
 
 
 def follow(session: Session, event: Event, now: float) -> Iterator[Event]:
-    """The event and all that follows from it, decided on the session as it stood before."""
+    """The event and all that follows from it, decided on the session as it stood before.
+
+    Every move is tried before anything is written: a journal with an illegal one could never be read again.
+    """
+    states: dict[str, TaskState] = {}
+    for each in _chain(session, event, now):
+        if isinstance(each, TaskMoved):
+            state = states.get(each.task, session.tasks[each.task].state)
+            if each.cause in GIVE_WAY and (state, each.cause) not in MOVES:
+                continue
+            states[each.task] = move(state, each.cause)
+        yield each
+
+
+def _chain(session: Session, event: Event, now: float) -> Iterator[Event]:
     yield event
     rule = FOLLOWS.get(type(event))
     if rule is not None:
         for consequence in rule(session, event, now):
-            yield from follow(session, consequence, now)
+            yield from _chain(session, consequence, now)
 
 
 def _attempt_ended(session: Session, event: AttemptEnded, now: float) -> Iterator[Event]:
     attempt = session.attempts[event.attempt].attempt
     if attempt.role == WORKER:
         yield from _worker_ended(session, attempt, event.ended, now)
-    elif attempt.role == VALIDATOR and event.ended.ending is not Ending.PASSED:
-        record = session.tasks[attempt.subject]
-        worn_out = record.validator_failures >= session.limits.validator_retries
-        if worn_out and not is_blameless(record, event.ended.ending):
-            yield validator_gate(session, record, describe_ending(event.ended))
+    elif event.ended.ending is Ending.PASSED or is_blameless(event.ended.ending, session.lost(attempt)):
+        return
+    elif attempt.role == VALIDATOR:
+        yield from _validator_failed(session, session.tasks[attempt.subject], event.ended)
+    elif event.ended.ending is Ending.LOST:
+        yield PlanFailed(round=attempt.n, reason=describe_ending(event.ended))
+
+
+def _validator_failed(session: Session, record: TaskRecord, ended: Ended) -> Iterator[Event]:
+    if record.state is TaskState.DONE and record.validator_failures >= session.limits.validator_retries:
+        yield validator_gate(session, record, describe_ending(ended))
 
 
 def _worker_ended(session: Session, attempt: Attempt, ended: Ended, now: float) -> Iterator[Event]:
@@ -58,12 +84,13 @@ def _worker_ended(session: Session, attempt: Attempt, ended: Ended, now: float) 
         return
     if ended.ending is Ending.PASSED:
         yield from _completed(session, attempt, ended)
-    elif ended.ending is Ending.CANCELLED and not session.stopping:
+    elif ended.ending is Ending.CANCELLED and attempt.id not in session.halted:
         reason = session.attempts[attempt.id].cancel_reason or "cancelled"
         entry = _failure(record, attempt, ended, reason, now)
         yield TaskMoved(task=attempt.subject, cause=Cause.REQUEUE, reason=reason, history=entry)
-    elif is_blameless(record, ended.ending):
+    elif is_blameless(ended.ending, record.losses):
         yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=describe_ending(ended))
+        yield from _block_if_hopeless(session, attempt.subject)
     else:
         yield from _failed(session, record, attempt, ended, now)
 
@@ -73,6 +100,10 @@ def _completed(session: Session, attempt: Attempt, ended: Ended) -> Iterator[Eve
     assert ended.base is not None, f"{attempt.id} passed without a base"
     result = Result(sha=ended.tip, base=ended.base, built_on=attempt.built_on, attempt=attempt.id)
     yield TaskMoved(task=attempt.subject, cause=Cause.COMPLETE, result=result)
+    if not (session.workflow.has("check") or session.workflow.has("validate")):
+        verdict = Verdict(status=Status.PASS, notes="the workflow has no stage that judges it", by="workflow")
+        yield VerdictGiven(task=attempt.subject, sha=ended.tip, verdict=verdict)
+        yield TaskMoved(task=attempt.subject, cause=Cause.VALIDATE)
     if not holds(session, attempt.built_on):
         yield TaskMoved(task=attempt.subject, cause=Cause.DEFER, reason="what it was built on no longer stands")
 
@@ -83,8 +114,16 @@ def _failed(session: Session, record: TaskRecord, attempt: Attempt, ended: Ended
     yield TaskMoved(task=attempt.subject, cause=Cause.FAIL, reason=reason, history=entry)
     if may_retry(record, session.limits):
         yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason)
+        yield from _block_if_hopeless(session, attempt.subject)
     else:
         yield from block_dependants(session, attempt.subject, f"dependency {attempt.subject} failed")
+
+
+def _block_if_hopeless(session: Session, task: str) -> Iterator[Event]:
+    """While it was being worked on, what it depends on may have been given up."""
+    why = obstacle(session, task)
+    if why:
+        yield TaskMoved(task=task, cause=Cause.BLOCK, reason=why)
 
 
 def _failure(record: TaskRecord, attempt: Attempt, ended: Ended, notes: str, now: float) -> HistoryEntry:
@@ -131,7 +170,7 @@ def red_verdict(red: list[Check]) -> Verdict:
 
 def _verdict_given(session: Session, event: VerdictGiven, now: float) -> Iterator[Event]:
     record = session.tasks[event.task]
-    if record.state is not TaskState.DONE:
+    if record.state is not TaskState.DONE or record.result is None or record.result.sha != event.sha:
         return
     if event.verdict.passed:
         yield TaskMoved(task=event.task, cause=Cause.VALIDATE)
@@ -147,7 +186,7 @@ def _verdict_given(session: Session, event: VerdictGiven, now: float) -> Iterato
 
 def send_back(session: Session, record: TaskRecord, outcome: Outcome, notes: str, now: float) -> Iterator[Event]:
     name = record.task.id
-    entry = HistoryEntry(attempt=record.attempts, agent_id=record.agent_id or "", at=now, result=outcome, notes=notes)
+    entry = remembered(record, outcome, now, notes=notes)
     yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=outcome.value.replace("_", " "), history=entry)
     yield from defer_built_on(session, (name,), f"{name} is being redone")
 
@@ -155,16 +194,23 @@ def send_back(session: Session, record: TaskRecord, outcome: Outcome, notes: str
 def _evicted(session: Session, event: ChangesetEvicted, now: float) -> Iterator[Event]:
     tasks = session.changesets[event.changeset].changeset.tasks
     for name in tasks:
-        record = session.tasks[name]
-        entry = HistoryEntry(
-            attempt=record.attempts,
-            agent_id=record.agent_id or "",
-            at=now,
-            result=Outcome.CONFLICT,
-            notes=event.reason,
-        )
+        entry = remembered(session.tasks[name], Outcome.CONFLICT, now, notes=event.reason)
         yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=event.reason, history=entry)
     yield from defer_built_on(session, tasks, f"{event.changeset} could not land: {event.reason}")
+
+
+def _judged(session: Session, event: ChangesetJudged, now: float) -> Iterator[Event]:
+    """Approved work lands by an effect; work that is deferred has been moved by whoever deferred it."""
+    changeset = session.changesets[event.changeset].changeset
+    if event.choice == "reject":
+        for name in changeset.tasks:
+            entry = remembered(session.tasks[name], Outcome.REJECTED, now, rejection_reason=event.note)
+            yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=f"rejected: {event.note}", history=entry)
+        yield from defer_built_on(session, changeset.tasks, f"depends on the rejected changeset [{changeset.group}]")
+    elif event.choice == "skip":
+        for name in changeset.tasks:
+            yield TaskMoved(task=name, cause=Cause.DEFER, reason=event.note or "skipped")
+        yield from defer_built_on(session, changeset.tasks, f"depends on the skipped changeset [{changeset.group}]")
 
 
 def _landed(session: Session, event: Landed, _now: float) -> Iterator[Event]:
@@ -184,9 +230,9 @@ def _hook_ran(session: Session, event: HookRan, _now: float) -> Iterator[Event]:
         by="pre_validation hook",
     )
     for name in [due.subject] if due.subject else session.in_state(TaskState.DONE):
-        result = session.tasks[name].result
-        if result is not None:
-            yield VerdictGiven(task=name, sha=result.sha, verdict=verdict)
+        record = session.tasks[name]
+        if record.result is not None and record.verdict is None:
+            yield VerdictGiven(task=name, sha=record.result.sha, verdict=verdict)
 
 
 def _cycle_ended(session: Session, event: CycleEnded, _now: float) -> Iterator[Event]:
@@ -212,6 +258,7 @@ FOLLOWS: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
     Checked: _checked,
     VerdictGiven: _verdict_given,
     ChangesetEvicted: _evicted,
+    ChangesetJudged: _judged,
     Landed: _landed,
     HookRan: _hook_ran,
     CycleEnded: _cycle_ended,

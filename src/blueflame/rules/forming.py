@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from blueflame.model.changeset import Changeset
 from blueflame.model.task import FINISHED, TaskState
+from blueflame.rules.graph import reversed_edges
 from blueflame.rules.grouping import Grouped, order_groups
 from blueflame.rules.session import Session
-from blueflame.rules.stages import is_quiet
+from blueflame.rules.undoing import reach
 
 
-def form(session: Session) -> tuple[Changeset, ...]:
-    """With a barrier all groups at once; without it each group as soon as none of its tasks can still move."""
-    tasks = [session.tasks[name].task for name in session.in_state(TaskState.VALIDATED)]
-    groups = tuple(_settled(session, order_groups(tasks, _built_on(session))))
-    first = len(session.changesets) + 1
-    return tuple(_changeset(session, group, n) for n, group in enumerate(groups, start=first))
+def form(session: Session, tasks: Collection[str]) -> tuple[Changeset, ...]:
+    """The changesets of tasks that may land (see `landable`)."""
+    members = [session.tasks[name].task for name in sorted(tasks)]
+    edges = ((name, below) for name in tasks for below in _unlanded(session, name))
+    groups = order_groups(members, edges)
+    return tuple(_changeset(session, group, n) for n, group in enumerate(groups, start=len(session.changesets) + 1))
 
 
-def _built_on(session: Session) -> Iterator[tuple[str, str]]:
-    for name in session.in_state(TaskState.VALIDATED):
-        result = session.tasks[name].result
-        if result is not None:
-            yield from ((name, foundation.task) for foundation in result.built_on)
+def landable(session: Session, *, settled: bool) -> tuple[str, ...]:
+    """The validated tasks that could land: each after, or together with, all that it was built on.
+
+    While others still move (not `settled`), a group waits until none of its own tasks does, nor of those it builds on.
+    """
+    if settled:
+        return _founded(session, session.states[TaskState.VALIDATED], lambda name: name)
+    tasks = [name for group in session.settled for name in session.validated_in[group]]
+    return _founded(session, tasks, lambda name: session.tasks[name].task.cohesion_group)
 
 
-def _settled(session: Session, groups: tuple[Grouped, ...]) -> Iterator[Grouped]:
-    if session.workflow.barrier or is_quiet(session):
-        yield from groups
-        return
-    waiting: set[str] = set()
-    for group in groups:
-        moving = any(session.group_motion.get(name, 0) for name in group.names)
-        if moving or waiting & set(group.after):
-            waiting |= set(group.names)
-        else:
-            yield group
+def _founded(session: Session, tasks: Collection[str], unit: Callable[[str], str]) -> tuple[str, ...]:
+    """Without those that stand on what neither has landed nor lands with them. A unit stays or goes as a whole."""
+    needs: dict[str, set[str]] = {unit(name): set() for name in tasks}
+    for name in tasks:
+        needs[unit(name)].update(unit(below) for below in _unlanded(session, name))
+    loose = [part for part, wanted in needs.items() if not wanted <= needs.keys()]
+    fallen = {*loose, *reach(loose, reversed_edges(needs).__getitem__)} if loose else set()
+    return tuple(name for name in tasks if unit(name) not in fallen)
+
+
+def _unlanded(session: Session, name: str) -> Iterator[str]:
+    """The tasks it was built on that have not landed."""
+    result = session.tasks[name].result
+    assert result is not None, f"{name} is validated without a result"
+    for foundation in result.built_on:
+        if session.tasks[foundation.task].state is not TaskState.MERGED:
+            yield foundation.task
 
 
 def _changeset(session: Session, group: Grouped, n: int) -> Changeset:
@@ -58,8 +69,5 @@ def _title(session: Session, tasks: tuple[str, ...]) -> str:
 
 def _missing(session: Session, group: Grouped) -> tuple[str, ...]:
     """Members of the group that are not ready to land with it; the person is told."""
-    return tuple(
-        name
-        for name, record in sorted(session.tasks.items())
-        if record.task.cohesion_group in group.names and name not in group.tasks and record.state not in FINISHED
-    )
+    members = {name for part in group.names for name in session.groups[part]} - set(group.tasks)
+    return tuple(name for name in sorted(members) if session.tasks[name].state not in FINISHED)

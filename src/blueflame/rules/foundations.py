@@ -28,19 +28,7 @@ def holds(session: Session, built_on: tuple[Foundation, ...]) -> bool:
 
 
 def _still_stands(session: Session, foundation: Foundation) -> bool:
-    record = session.tasks.get(foundation.task)
-    if record is None or record.result is None or record.result.sha != foundation.sha:
+    record = session.tasks[foundation.task]
+    if record.result is None or record.result.sha != foundation.sha:
         return False
     return record.state in STANDING or record.state is TaskState.MERGED
-
-
-def built_on_it(session: Session, task: str) -> tuple[str, ...]:
-    """Every task whose present result contains this one's commit, through any number of steps, in id order."""
-    found: dict[str, None] = {}
-    frontier = [task]
-    while frontier:
-        for other in session.built_upon.get(frontier.pop(), ()):
-            if other not in found and other != task:
-                found[other] = None
-                frontier.append(other)
-    return tuple(sorted(found))

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blueflame.model.task import HistoryEntry
+from blueflame.model.task import HistoryEntry, Outcome, TaskRecord
 
 MAX_NOTES = 2_000
+
+
+def remembered(
+    record: TaskRecord, result: Outcome, at: float, *, notes: str = "", rejection_reason: str = ""
+) -> HistoryEntry:
+    """What is remembered of the task's present attempt."""
+    return HistoryEntry(
+        attempt=record.attempts,
+        agent_id=record.agent_id or "",
+        at=at,
+        result=result,
+        notes=notes,
+        rejection_reason=rejection_reason,
+    )
 
 
 def bounded(history: tuple[HistoryEntry, ...], most: int) -> tuple[HistoryEntry, ...]:

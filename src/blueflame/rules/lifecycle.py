@@ -31,7 +31,8 @@ MOVES: Mapping[tuple[TaskState, Cause], TaskState] = {
     (_S.VALIDATED, _C.REQUEUE): _S.REQUEUED,
     (_S.VALIDATED, _C.DEFER): _S.DEFERRED,
     (_S.VALIDATED, _C.DROP): _S.DROPPED,
-    (_S.DEFERRED, _C.PRESENT): _S.VALIDATED,
+    (_S.DEFERRED, _C.PRESENT): _S.DONE,  # and VALIDATED at once, if it was
+    (_S.DEFERRED, _C.FAIL): _S.FAILED,
     (_S.DEFERRED, _C.REQUEUE): _S.REQUEUED,
     (_S.DEFERRED, _C.DROP): _S.DROPPED,
     (_S.REQUEUED, _C.RENEW): _S.PENDING,

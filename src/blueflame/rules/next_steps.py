@@ -25,13 +25,13 @@ from blueflame.model.gate import GateKind
 from blueflame.model.ids import agent_id, attempt_id, branch_name
 from blueflame.model.limits import Capacity
 from blueflame.model.spend import Budget
-from blueflame.model.task import Cause, Task, TaskState
+from blueflame.model.task import Cause, Task
 from blueflame.rules.budget import Refusal, grant, should_warn, spent_out
 from blueflame.rules.forming import form
 from blueflame.rules.foundations import foundations
 from blueflame.rules.questions import budget_gate, changeset_gate, plan_gate
 from blueflame.rules.session import HookDue, Phase, Session
-from blueflame.rules.stages import OVER, cycle_is_over, may_claim, next_wave
+from blueflame.rules.stages import OVER, cycle_is_over, may_claim, next_wave, ready_to_land
 
 MAX_PLAN_FAILURES = 2
 
@@ -74,10 +74,10 @@ def _would_spend(session: Session) -> bool:
 def _plan(session: Session, _capacity: Capacity) -> Iterator[Event]:
     if session.phase is not Phase.PLANNING or session.open_gates or session.running(PLANNER):
         return
-    if not session.workflow.has("plan"):
-        yield PlanApproved(tasks=(the_one_task(session.request, session.limits.allowed_paths),))
-    elif session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
+    if session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
         yield plan_gate(session)
+    elif not session.workflow.has("plan"):
+        yield PlanApproved(tasks=(the_one_task(session.request, session.limits.allowed_paths),))
     else:
         yield from _spawn(session, PLANNER, PLAN_SUBJECT)
 
@@ -146,8 +146,8 @@ def _claim(session: Session, capacity: Capacity) -> Iterator[Event]:
 def _review(session: Session, _capacity: Capacity) -> Iterator[Event]:
     if not session.stage_open("validate") or session.asks(GateKind.BUDGET) or not session.to_review:
         return
-    if session.running(VALIDATOR) < session.limits.validators:
-        name = session.to_review.first(1)[0]
+    name = session.to_review.first(1)[0]
+    if session.running(VALIDATOR) < session.limits.validators and not _held_by_hook(session, name):
         yield from _spawn(session, VALIDATOR, name, model=_validator_model(session, session.tasks[name].task))
 
 
@@ -156,10 +156,8 @@ def _validator_model(session: Session, task: Task) -> str | None:
 
 
 def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:
-    if session.stage_open("merge") and session.states[TaskState.VALIDATED] and not session.merging:
-        changesets = form(session)
-        if changesets:
-            yield ChangesetsFormed(changesets=changesets)
+    if tasks := ready_to_land(session):
+        yield ChangesetsFormed(changesets=form(session, tasks))
 
 
 def _present(session: Session, _capacity: Capacity) -> Iterator[Event]:

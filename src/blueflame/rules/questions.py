@@ -95,7 +95,8 @@ def session_gate(session: Session, cycle: int) -> GateOpened:
     left = len(session.unfinished)
     title = f"Cycle {cycle} is over, {_tasks(left)} left. Go on?"
     evidence = {"counts": counts, "unfinished": list(session.unfinished), "budget": meter(session)}
-    return _gate(session, GateKind.SESSION, f"cycle-{cycle}", title, evidence=evidence)
+    without = set() if session.workflow.has("plan") else {"replan"}
+    return _gate(session, GateKind.SESSION, f"cycle-{cycle}", title, without=without, evidence=evidence)
 
 
 def validation_gate(session: Session, record: TaskRecord, verdict: Verdict) -> GateOpened:
@@ -177,9 +178,10 @@ def raised_limit(session: Session, answer: Answer) -> int | None:
         number = float(text)
     except ValueError:
         return None
-    if number < 0 or number != number or number == float("inf"):  # noqa: PLR0124  only NaN differs from itself
+    if not 0 <= number < float("inf"):
         return None
-    return micro_usd(number) if session.limits.session_budget.unit is Unit.USD else round(number)
+    limit = micro_usd(number) if session.limits.session_budget.unit is Unit.USD else round(number)
+    return limit if limit or not number else None  # a limit too small to count must not lift it
 
 
 def _poor_raise(session: Session, answer: Answer) -> str:

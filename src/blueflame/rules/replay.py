@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from blueflame.model.attempt import BLAMELESS, VALIDATOR, WORKER, AttemptRecord, Ending
+from blueflame.model.attempt import VALIDATOR, WORKER, AttemptRecord, Ending
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.errors import IllegalMove
 from blueflame.model.event import (
@@ -49,6 +49,7 @@ from blueflame.model.event import (
     VerdictGiven,
     WaveStarted,
 )
+from blueflame.model.gate import GateKind
 from blueflame.model.ids import attempt_id
 from blueflame.model.spend import NOTHING, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, STANDING, Cause, Result, Task, TaskRecord, TaskState
@@ -56,6 +57,7 @@ from blueflame.rules.grouping import order_groups
 from blueflame.rules.history import bounded
 from blueflame.rules.lifecycle import move
 from blueflame.rules.readiness import ReadyQueue
+from blueflame.rules.retry import is_blameless
 from blueflame.rules.session import ACTIVE, HookDue, Phase, Session, group_ranks
 
 IN_MOTION = frozenset({TaskState.PENDING, TaskState.CLAIMED, TaskState.DONE})
@@ -137,6 +139,7 @@ def _plan_approved(session: Session, event: PlanApproved, at: float) -> None:
     fresh = {task.id: _renewed(session.tasks.get(task.id), task) for task in event.tasks}
     session.phase, session.plan, session.plan_approved_at = Phase.WORKING, None, at
     session.plan_failures, session.replan_notes, session.rejected_plan = (), (), ()
+    session.built_upon = {}
     _install(session, {**dropped, **kept, **fresh})
     _hook(session, "post_plan", f"post_plan:{session.plan_round}")
 
@@ -152,20 +155,20 @@ def _install(session: Session, records: dict[str, TaskRecord]) -> None:
     tasks = [record.task for record in records.values()]
     session.tasks, session.queue = {}, ReadyQueue(tasks)
     session.states = {state: {} for state in TaskState}
-    session.group_motion = {}
+    session.group_motion, session.validated_in, session.settled = {}, {}, {}
     order = [name for group in order_groups(tasks, ()) for name in group.names]
     session.task_ranks = group_ranks(tasks, order)
-    session.dependants = _dependants(tasks)
+    session.dependants = _listed((need, task.id) for task in tasks for need in task.dependencies)
+    session.groups = _listed((task.cohesion_group, task.id) for task in tasks)
     for record in records.values():
         _place(session, record)
 
 
-def _dependants(tasks: Iterable[Task]) -> dict[str, tuple[str, ...]]:
+def _listed(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for task in tasks:
-        for need in task.dependencies:
-            found.setdefault(need, []).append(task.id)
-    return {name: tuple(sorted(others)) for name, others in found.items()}
+    for key, name in pairs:
+        found.setdefault(key, []).append(name)
+    return {key: tuple(sorted(names)) for key, names in found.items()}
 
 
 def _place(session: Session, record: TaskRecord) -> None:
@@ -177,7 +180,7 @@ def _place(session: Session, record: TaskRecord) -> None:
     session.tasks[name] = record
     session.states[state][name] = None
     session.queue.set_state(name, state)
-    _count_motion(session, record.task.cohesion_group, old.state if old else None, state)
+    _count_in_group(session, record, old.state if old else None)
     _stand_in_line(session, record)
     _offer_as_foundation(session, record, old.state if old else None)
 
@@ -191,9 +194,19 @@ def _offer_as_foundation(session: Session, record: TaskRecord, before: TaskState
         session.unmerged.leave(record.task.id)
 
 
-def _count_motion(session: Session, group: str, old: TaskState | None, new: TaskState) -> None:
-    change = (new in IN_MOTION) - (old in IN_MOTION)
-    session.group_motion[group] = session.group_motion.get(group, 0) + change
+def _count_in_group(session: Session, record: TaskRecord, old: TaskState | None) -> None:
+    group, new = record.task.cohesion_group, record.state
+    moving = session.group_motion.get(group, 0) + (new in IN_MOTION) - (old in IN_MOTION)
+    session.group_motion[group] = moving
+    validated = session.validated_in.setdefault(group, {})
+    if new is TaskState.VALIDATED:
+        validated[record.task.id] = None
+    else:
+        validated.pop(record.task.id, None)
+    if validated and not moving:
+        session.settled[group] = None
+    else:
+        session.settled.pop(group, None)
 
 
 def _stand_in_line(session: Session, record: TaskRecord) -> None:
@@ -201,14 +214,21 @@ def _stand_in_line(session: Session, record: TaskRecord) -> None:
     session.to_check.leave(name)
     session.to_review.leave(name)
     if record.state is TaskState.DONE and record.verdict is None and not _under_review(session, record):
-        line = session.to_review if name in session.checks else session.to_check
-        line.join(name, session.task_ranks[name])
+        if name in session.checks:
+            session.to_review.join(name, session.task_ranks[name])
+        else:
+            session.to_check.join(name, _place_for_checks(session, name))
+
+
+def _place_for_checks(session: Session, name: str) -> tuple[int | str, ...]:
+    """By rank where all wait for each other; else as they come: nobody overtakes one whose checks are running."""
+    return session.task_ranks[name] if session.workflow.barrier else (session.seq, name)
 
 
 def _under_review(session: Session, record: TaskRecord) -> bool:
     """A validator is at it, or validators have failed so often that a person is asked."""
-    worn_out = record.validator_failures > session.limits.validator_retries
-    return worn_out or session.live_attempt(record.task.id, VALIDATOR) is not None
+    name = record.task.id
+    return session.asks(GateKind.VALIDATOR, name) or session.live_attempt(name, VALIDATOR) is not None
 
 
 def _cycle_started(session: Session, event: CycleStarted, _at: float) -> None:
@@ -218,8 +238,9 @@ def _cycle_started(session: Session, event: CycleStarted, _at: float) -> None:
 
 def _wave_started(session: Session, event: WaveStarted, _at: float) -> None:
     session.wave, session.proceeding = event.stage, False
-    if event.stage in ("validate", "check"):
-        _hook(session, "pre_validation", f"pre_validation:{event.cycle}")
+    key = f"pre_validation:{event.cycle}"
+    if event.stage in ("validate", "check") and key not in session.hooks_ran:
+        _hook(session, "pre_validation", key)
 
 
 def _proceed_requested(session: Session, _event: ProceedRequested, _at: float) -> None:
@@ -236,6 +257,7 @@ def _config_drifted(session: Session, event: ConfigDrifted, _at: float) -> None:
 
 def _config_adopted(session: Session, event: ConfigAdopted, _at: float) -> None:
     session.limits, session.config_digest, session.drift = event.limits, event.digest, None
+    session.hooks_due = {key: due for key, due in session.hooks_due.items() if due.name in event.limits.hooks}
 
 
 def _config_kept(session: Session, event: ConfigKept, _at: float) -> None:
@@ -274,6 +296,7 @@ def _as_it_is(_session: Session, record: TaskRecord, _event: TaskMoved) -> TaskR
 def _completed(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
     assert event.result is not None, "a task is completed by a result"
     _stand_on(session, record.task.id, event.result)
+    session.losses.pop((event.task, VALIDATOR), None)
     if not session.workflow.barrier:
         _hook(session, "pre_validation", f"pre_validation:{event.task}:{record.attempts}", event.task)
     return replace(record, result=event.result, validator_failures=0, verdict=None, verdict_notes="")
@@ -285,7 +308,7 @@ def _stand_on(session: Session, task: str, result: Result) -> None:
 
 
 def _failed(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
-    _hook(session, "on_failure", f"on_failure:{event.task}:{record.attempts}", event.task)
+    _hook(session, "on_failure", _failure_key(record), event.task)
     return replace(_without_result(session, record), agent_id=None, worktree=None)
 
 
@@ -296,7 +319,13 @@ def _without_result(session: Session, record: TaskRecord) -> TaskRecord:
     return replace(record, result=None, verdict=None)
 
 
-def _retried(_session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
+def _failure_key(record: TaskRecord) -> str:
+    return f"on_failure:{record.task.id}:{record.attempts}"
+
+
+def _retried(session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
+    """The hook is for tasks that failed for good."""
+    session.hooks_due.pop(_failure_key(record), None)
     return replace(record, retries=record.retries + 1)
 
 
@@ -321,6 +350,7 @@ CHANGES: dict[Cause, Callable[[Session, TaskRecord, TaskMoved], TaskRecord]] = {
     Cause.RELEASE: _released,
     Cause.REQUEUE: _requeued,
     Cause.RENEW: _renewed_task,
+    Cause.UNBLOCK: _renewed_task,
 }
 
 FORGETS_CHECKS = frozenset({Cause.COMPLETE, Cause.FAIL, Cause.REQUEUE, Cause.DROP})
@@ -364,7 +394,9 @@ def _attempt_started(session: Session, event: AttemptStarted, at: float) -> None
 
 def _attempt_cancelled(session: Session, event: AttemptCancelled, _at: float) -> None:
     record = session.attempts[event.attempt]
-    session.attempts[event.attempt] = replace(record, cancel_reason=event.reason)
+    if session.stopping and not record.cancel_reason:
+        session.halted[event.attempt] = None
+    session.attempts[event.attempt] = replace(record, cancel_reason=record.cancel_reason or event.reason)
 
 
 def _attempt_ended(session: Session, event: AttemptEnded, at: float) -> None:
@@ -377,11 +409,15 @@ def _attempt_ended(session: Session, event: AttemptEnded, at: float) -> None:
     session.spend = session.spend + spend
     session.spend_by_role[attempt.role] = session.spend_by_role.get(attempt.role, NOTHING) + spend
     session.spend_by_subject[attempt.subject] = session.spend_by_subject.get(attempt.subject, NOTHING) + spend
-    if attempt.role == VALIDATOR and event.ended.ending is not Ending.PASSED:
-        _validator_failed(session, attempt.subject, blame=event.ended.ending not in BLAMELESS)
+    if attempt.role == VALIDATOR:
+        blame = not (event.ended.ending is Ending.PASSED or is_blameless(event.ended.ending, session.lost(attempt)))
+        _validator_ended(session, attempt.subject, blame=blame)
+    if event.ended.ending is Ending.LOST:
+        session.losses[attempt.subject, attempt.role] = session.lost(attempt) + 1
 
 
-def _validator_failed(session: Session, task: str, *, blame: bool) -> None:
+def _validator_ended(session: Session, task: str, *, blame: bool) -> None:
+    """Its verdict, if it has one, is the next event; should that be lost in a crash, the task is reviewed again."""
     record = session.tasks[task]
     session.tasks[task] = replace(record, validator_failures=record.validator_failures + blame)
     _stand_in_line(session, session.tasks[task])
@@ -393,13 +429,15 @@ def _minus(left: Spend, right: Spend) -> Spend:
 
 def _checked(session: Session, event: Checked, _at: float) -> None:
     record = session.tasks[event.task]
-    if record.result is not None and record.result.sha == event.sha:
+    if record.state is TaskState.DONE and record.result is not None and record.result.sha == event.sha:
         session.checks[event.task] = event.checks
         _stand_in_line(session, record)
 
 
 def _verdict_given(session: Session, event: VerdictGiven, _at: float) -> None:
     record = session.tasks[event.task]
+    if record.result is None or record.result.sha != event.sha:
+        return
     record = replace(record, verdict=event.verdict.status.value, verdict_notes=event.verdict.notes)
     session.tasks[event.task] = record
     _stand_in_line(session, record)
@@ -463,11 +501,15 @@ def _gate_opened(session: Session, event: GateOpened, _at: float) -> None:
     session.gates[gate.id] = session.open_gates[gate.id] = gate
     session.gate_subjects[gate.kind, gate.subject] = gate.id
     session.gate_counts[gate.kind, gate.subject] = session.gate_counts.get((gate.kind, gate.subject), 0) + 1
+    session.gate_kinds[gate.kind] = session.gate_kinds.get(gate.kind, 0) + 1
+    if gate.kind is GateKind.VALIDATOR:
+        session.to_review.leave(gate.subject)
 
 
 def _gate_answered(session: Session, event: GateAnswered, _at: float) -> None:
     gate = session.open_gates.pop(event.gate)
     session.gate_subjects.pop((gate.kind, gate.subject), None)
+    session.gate_kinds[gate.kind] -= 1
     session.answers[event.gate] = event.answer
 
 

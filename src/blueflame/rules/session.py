@@ -57,6 +57,8 @@ class Session:
     stopping: str = ""
     stop_now: bool = False
 
+    halted: dict[str, None] = field(default_factory=dict)  # attempts that end because the session was put down
+
     plan: PlanProposed | None = None
     rejected_plan: tuple[Task, ...] = ()
     plan_round: int = 0
@@ -76,11 +78,13 @@ class Session:
     unmerged: Neighbours = field(default_factory=Neighbours)  # verified work that has not landed, by its locks
     built_upon: dict[str, dict[str, None]] = field(default_factory=dict)  # task -> tasks built on its commit
     dependants: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # cohesion group -> its tasks
 
     attempts: dict[str, AttemptRecord] = field(default_factory=dict)
     live: dict[str, Attempt] = field(default_factory=dict)
     live_by_role: dict[str, int] = field(default_factory=dict)
     attempts_on: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many so far
+    losses: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many of them vanished
     reserved: Spend = NOTHING
 
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
@@ -91,6 +95,8 @@ class Session:
     merging: dict[str, None] = field(default_factory=dict)  # changesets not yet judged and landed, in order
     changeset_of: dict[str, str] = field(default_factory=dict)
     group_motion: dict[str, int] = field(default_factory=dict)  # cohesion group -> members that may still move
+    validated_in: dict[str, dict[str, None]] = field(default_factory=dict)  # cohesion group -> validated members
+    settled: dict[str, None] = field(default_factory=dict)  # groups with validated members and none that may move
     landings: tuple[str, ...] = ()
 
     gates: dict[str, Gate] = field(default_factory=dict)
@@ -98,6 +104,7 @@ class Session:
     answers: dict[str, Answer] = field(default_factory=dict)
     gate_counts: dict[tuple[GateKind, str], int] = field(default_factory=dict)
     gate_subjects: dict[tuple[GateKind, str], str] = field(default_factory=dict)  # open gates by what they ask about
+    gate_kinds: dict[GateKind, int] = field(default_factory=dict)  # how many of each are open
 
     hooks_due: dict[str, HookDue] = field(default_factory=dict)
     hooks_ran: dict[str, int] = field(default_factory=dict)
@@ -125,7 +132,7 @@ class Session:
         """Is such a gate open?"""
         if subject is not None:
             return (kind, subject) in self.gate_subjects
-        return any(gate.kind is kind for gate in self.open_gates.values())
+        return self.gate_kinds.get(kind, 0) > 0
 
     @property
     def unfinished(self) -> tuple[str, ...]:
@@ -138,6 +145,10 @@ class Session:
     @property
     def ended(self) -> bool:
         return self.phase is Phase.ENDED
+
+    def lost(self, attempt: Attempt) -> int:
+        """How many attempts like this one have vanished."""
+        return self.losses.get((attempt.subject, attempt.role), 0)
 
     def next_try(self, subject: str, role: str) -> int:
         return self.attempts_on.get((subject, role), 0) + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from blueflame.model.gate import GateKind
 from blueflame.model.task import TaskState
+from blueflame.rules.forming import landable
 from blueflame.rules.session import Session
 
 OVER = "over"
@@ -21,7 +22,7 @@ def has_work(session: Session, stage: str) -> bool:
         return bool(session.to_check)
     if stage in ("validate", "check"):
         return bool(session.states[TaskState.DONE])
-    return bool(session.states[TaskState.VALIDATED]) or bool(session.merging)
+    return bool(session.merging) or bool(landable(session, settled=True))
 
 
 def is_drained(session: Session, stage: str) -> bool:
@@ -49,9 +50,16 @@ def is_quiet(session: Session) -> bool:
     return not (session.live or claimable or session.states[TaskState.DONE])
 
 
+def ready_to_land(session: Session) -> tuple[str, ...]:
+    """The tasks of the next changesets; none while earlier ones are being landed."""
+    if not session.stage_open("merge") or session.merging or not session.states[TaskState.VALIDATED]:
+        return ()
+    return landable(session, settled=session.workflow.barrier or is_quiet(session))
+
+
 def cycle_is_over(session: Session) -> bool:
     if not session.cycle_open or session.live or session.hooks_due or session.open_gates or session.merging:
         return False
     if session.workflow.barrier:
         return next_wave(session) == OVER
-    return is_quiet(session) and not session.states[TaskState.VALIDATED]
+    return is_quiet(session) and not ready_to_land(session)
