@@ -151,7 +151,7 @@ def begin(
 ) -> Session:
     """Open a session; with `tasks` the plan is the person's own and only needs approval."""
     flow = workflow_of(ground.settings, workflow)
-    refuse_if_unfit(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty)
+    refuse_if_unfit(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path)
     now = SystemClock().now()
     name = session_id(now, {info.id for info in journal.sessions()})
     opened = SessionOpened(

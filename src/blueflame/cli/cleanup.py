@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.plain import count
 
 if TYPE_CHECKING:
     from blueflame.engine.housekeeping import Leftover
@@ -19,6 +22,7 @@ def cleanup(
     drop_unmerged: bool = typer.Option(
         False, "--drop-unmerged", help="Also drop attempts' commits that are on no branch. They are gone then."
     ),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Name each thing, not only how many there are."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
@@ -26,11 +30,12 @@ def cleanup(
     from blueflame import app
     from blueflame.engine.housekeeping import Kind, leftovers, remove
     from blueflame.tools.clock import SystemClock
+    from blueflame.tools.flock import holder
 
     ground = app.grounds(config)
     with app.reading(ground) as journal:
-        age = ground.settings.cleanup.log_max_age
-        found = leftovers(ground.repo, ground.places, journal, now=SystemClock().now(), max_age=age)
+        age, at_work = ground.settings.cleanup.log_max_age, holder(ground.places.lock) is not None
+        found = leftovers(ground.repo, ground.places, journal, now=SystemClock().now(), max_age=age, at_work=at_work)
     goes = tuple(each for each in found if drop_unmerged or each.kind is not Kind.UNMERGED)
     stays = tuple(each for each in found if each not in goes)
     if not dry_run:
@@ -39,19 +44,42 @@ def cleanup(
         told = {"removed": [_as_json(each) for each in goes], "kept": [_as_json(each) for each in stays]}
         typer.echo(json.dumps(told | {"dry_run": dry_run}, ensure_ascii=False, indent=2))
     else:
-        _tell(goes, stays, dry_run=dry_run)
+        typer.echo("\n".join(_told(goes, stays, verb="would remove" if dry_run else "removed", verbose=verbose)))
     return 0
 
 
 def _as_json(leftover: Leftover) -> dict[str, object]:
-    return {"kind": leftover.kind.value, "name": leftover.name, "bytes": leftover.bytes}
+    return {
+        "kind": leftover.kind.value,
+        "name": leftover.name,
+        "session": leftover.session,
+        "bytes": leftover.bytes,
+    }
 
 
-def _tell(goes: tuple[Leftover, ...], stays: tuple[Leftover, ...], *, dry_run: bool) -> None:
-    verb = "would remove" if dry_run else "removed"
-    for each in goes:
-        typer.echo(f"{verb}  {each.kind.value:<14}  {each.name}" + (f"  {each.bytes >> 10:,} KB" if each.bytes else ""))
-    for each in stays:
-        typer.echo(f"kept  {each.kind.value:<14}  {each.name}  (--drop-unmerged removes it)")
+def _told(goes: Sequence[Leftover], stays: Sequence[Leftover], *, verb: str, verbose: bool) -> list[str]:
+    if not goes and not stays:
+        return ["there is nothing to clean up"]
+    named = _each if verbose else _by_session
+    kept = [f"{line}: commits that are on no branch; --drop-unmerged drops them" for line in named("kept", stays)]
     size = sum(each.bytes for each in goes)
-    typer.echo(f"{verb} {len(goes)} things, {size / 2**20:,.1f} MB; kept {len(stays)} with unmerged commits")
+    return [*named(verb, goes), *kept, f"{verb} {count(len(goes), 'thing')}{_size(size)}; kept {len(stays)}"]
+
+
+def _each(verb: str, found: Sequence[Leftover]) -> list[str]:
+    return [f"{verb}  {each.kind.value:<14}  {each.name}{_size(each.bytes)}" for each in found]
+
+
+def _by_session(verb: str, found: Sequence[Leftover]) -> list[str]:
+    """One line per session: hundreds of refs are one number."""
+    lines = []
+    for session, group in groupby(sorted(found, key=lambda each: each.session), key=lambda each: each.session):
+        things = tuple(group)
+        kinds = [each.kind.value for each in things]
+        counted = ", ".join(count(kinds.count(kind), kind) for kind in dict.fromkeys(kinds))
+        lines.append(f"{verb}  {session or 'of no session'}  {counted}{_size(sum(each.bytes for each in things))}")
+    return lines
+
+
+def _size(size: int) -> str:
+    return f", {size / 2**20:,.1f} MB" if size else ""

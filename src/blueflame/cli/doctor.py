@@ -42,7 +42,9 @@ def _findings(config: Path | None) -> Iterator[Finding]:
         ground = app.grounds(config)
         yield Finding("configuration", State.OK, str(ground.loaded.path))
         yield from (Finding("configuration", State.WARNING, warning) for warning in ground.loaded.warnings)
-        yield from examine_project(ground.repo, ground.places, ground.settings, now=SystemClock().now())
+        yield from examine_project(
+            ground.repo, ground.places, ground.settings, config=ground.loaded.path, now=SystemClock().now()
+        )
     except BlueFlameError as error:
         yield Finding("project", State.BAD, str(error))
 

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 import psutil
 
-from blueflame.engine.housekeeping import leftovers
+from blueflame.engine.housekeeping import Kind, Leftover, leftovers
 from blueflame.engine.preflight import unfit_reasons
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.settings import Settings
@@ -44,10 +45,12 @@ def examine_machine() -> Iterator[Finding]:
     yield Finding("memory", State.OK, f"{memory.available >> 20:,} MB free of {memory.total >> 20:,} MB")
 
 
-def examine_project(repo: Repository, places: Places, settings: Settings, *, now: float) -> Iterator[Finding]:
+def examine_project(
+    repo: Repository, places: Places, settings: Settings, *, config: Path, now: float
+) -> Iterator[Finding]:
     yield Finding("repository", State.OK, f"{repo.root}, base {repo.base_branch} at {repo.base_sha[:10]}")
     yield from _peculiarities(repo)
-    reasons = tuple(unfit_reasons(repo, places, settings, allow_dirty=False))
+    reasons = tuple(unfit_reasons(repo, places, settings, allow_dirty=False, config=config))
     for reason in reasons:
         yield Finding("start", State.WARNING, reason)
     yield from _agents(repo, places, settings)
@@ -77,7 +80,7 @@ def _agents(repo: Repository, places: Places, settings: Settings) -> Iterator[Fi
 
 def _journal(repo: Repository, places: Places, settings: Settings, now: float) -> Iterator[Finding]:
     held = flock.holder(places.lock) if places.lock.exists() else None
-    yield Finding("orchestrator", State.OK, f"at work: {held}" if held else "none at work")
+    yield Finding("orchestrator", State.OK, _at_work(held))
     if not places.journal.exists():
         yield Finding("journal", State.OK, "none yet")
         return
@@ -85,19 +88,39 @@ def _journal(repo: Repository, places: Places, settings: Settings, now: float) -
         with Journal.read_only(places.journal) as journal:
             damage = journal.damage()
             sessions = journal.sessions()
-            found = leftovers(repo, places, journal, now=now, max_age=settings.cleanup.log_max_age)
+            age, at_work = settings.cleanup.log_max_age, held is not None
+            found = leftovers(repo, places, journal, now=now, max_age=age, at_work=at_work)
     except BlueFlameError as error:
         yield Finding("journal", State.BAD, str(error))
         return
-    words = "; ".join(damage) or f"sound, {len(sessions)} sessions"
+    words = "; ".join(damage) or f"sound, {len(sessions)} session{'' if len(sessions) == 1 else 's'}"
     yield Finding("journal", State.BAD if damage else State.OK, words)
     open_ones = [info.id for info in sessions if info.ended is None]
-    if open_ones and not held:
+    if open_ones and held is None:
         yield Finding("unfinished", State.WARNING, f"{', '.join(open_ones)}: 'blueflame resume' goes on")
-    if found:
-        size = sum(each.bytes for each in found) / 2**20
-        words = f"{len(found)} things, {size:,.1f} MB: 'blueflame cleanup' takes them away"
+    yield from _left_behind(found)
+
+
+def _at_work(held: str | None) -> str:
+    if held is None:
+        return "none at work"
+    pid, _start, since, *_ = [*held.split(), "unknown", "", "unknown"]
+    return f"at work: pid {pid} since {since}"
+
+
+def _left_behind(found: tuple[Leftover, ...]) -> Iterator[Finding]:
+    """Refs of landed work cost nothing and are no cause to nag; commits that never landed are worth knowing of."""
+    litter = [each for each in found if each.kind in (Kind.CHECKOUT, Kind.FOLDER, Kind.LOGS)]
+    unmerged = sum(each.kind is Kind.UNMERGED for each in found)
+    if litter:
+        size = sum(each.bytes for each in litter) / 2**20
+        words = f"{len(litter)} old checkouts and folders, {size:,.1f} MB: 'blueflame cleanup' takes them away"
         yield Finding("left behind", State.WARNING, words)
+    if unmerged:
+        words = (
+            f"{unmerged} attempts' commits are on no branch and kept: 'blueflame cleanup --drop-unmerged' drops them"
+        )
+        yield Finding("never landed", State.OK, words)
 
 
 def examine_editor(names: tuple[str, ...]) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,48 +12,58 @@ from blueflame.rules.replay import replay
 from blueflame.rules.session import Session
 from blueflame.tools.files import trouble
 from blueflame.tools.git.checkouts import made_checkouts, remove_checkout
-from blueflame.tools.git.repository import Repository, head_of, is_ancestor
+from blueflame.tools.git.commands import git
+from blueflame.tools.git.repository import Repository
 from blueflame.tools.git.results import delete_refs, refs
 from blueflame.tools.places import Places
 from blueflame.tools.store.journal import Journal
 
-ATTEMPTS, BASES, CHANGESETS = (f"refs/blueflame/{kind}/" for kind in ("attempts", "bases", "changesets"))
+ATTEMPTS = "refs/blueflame/attempts/"
 
 
 class Kind(StrEnum):
     CHECKOUT = "checkout"  # of an attempt that has ended
     FOLDER = "attempt folder"  # what a warden and its agent wrote
-    LOGS = "logs"
-    REF = "ref"  # holds commits that the base branch has too, or that nobody needs any more
-    UNMERGED = "unmerged ref"  # holds commits that are nowhere else
+    LOGS = "log folder"
+    REF = "ref"  # holds commits that a branch has too, or that nobody needs any more
+    UNMERGED = "unmerged ref"  # holds commits that are on no branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
     kind: Kind
     name: str
+    session: str = ""
     path: Path | None = None
     bytes: int = 0
 
 
 def leftovers(
-    repo: Repository, places: Places, journal: Journal, *, now: float, max_age: float
+    repo: Repository, places: Places, journal: Journal, *, now: float, max_age: float, at_work: bool
 ) -> tuple[Leftover, ...]:
     """In a stable order. Sessions that go on keep everything but the checkouts of ended attempts."""
     checkouts = made_checkouts(places.worktrees)  # looked at before the journal: one made meanwhile is not among them
     sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
-    busy = {attempt.agent_id for session in sessions for attempt in session.live.values()}
     old = [session for session in sessions if session.ended and max_age and now - session.last_at > max_age]
     return (
-        *(_leftover(Kind.CHECKOUT, path) for path in checkouts if path.name not in busy),
-        *(_leftover(Kind.FOLDER, path) for session in old for path in _folders(places, session)),
-        *(_leftover(Kind.LOGS, path) for session in old for path in _logs(places, session)),
+        *_idle_checkouts(checkouts, sessions, at_work=at_work),
+        *(_leftover(Kind.FOLDER, path, session.id) for session in old for path in _folders(places, session)),
+        *(_leftover(Kind.LOGS, path, session.id) for session in old for path in _logs(places, session)),
         *_stale_refs(repo, {session.id for session in sessions if not session.ended}),
     )
 
 
-def _leftover(kind: Kind, path: Path) -> Leftover:
-    return Leftover(kind=kind, name=path.name, path=path, bytes=size_of(path))
+def _idle_checkouts(checkouts: Sequence[Path], sessions: Sequence[Session], *, at_work: bool) -> Iterator[Leftover]:
+    """An orchestrator at work also has checkouts that belong to no agent: it runs the checks in them."""
+    busy = {attempt.agent_id for session in sessions for attempt in session.live.values()}
+    owners = {record.attempt.agent_id: session.id for session in sessions for record in session.attempts.values()}
+    for path in checkouts:
+        if path.name not in busy and (path.name in owners or not at_work):
+            yield _leftover(Kind.CHECKOUT, path, owners.get(path.name, ""))
+
+
+def _leftover(kind: Kind, path: Path, session: str) -> Leftover:
+    return Leftover(kind=kind, name=path.name, session=session, path=path, bytes=size_of(path))
 
 
 def size_of(path: Path) -> int:
@@ -71,14 +81,23 @@ def _logs(places: Places, session: Session) -> Iterator[Path]:
     return (path for path in (places.logs / session.id, places.session_config(session.id).parent) if path.exists())
 
 
-def _stale_refs(repo: Repository, going_on: set[str]) -> Iterator[Leftover]:
-    base = head_of(repo, repo.base_branch)
-    for name, sha in sorted(refs(repo, "refs/blueflame/").items()):
+def _stale_refs(repo: Repository, going_on: Collection[str]) -> Iterator[Leftover]:
+    found = refs(repo, "refs/blueflame/")
+    lonely = _on_no_branch(repo, {sha for name, sha in found.items() if name.startswith(ATTEMPTS)})
+    for name, sha in sorted(found.items()):
         session = name.split("/")[3] if name.count("/") > 3 else ""
-        if session in going_on:
-            continue
-        loses = name.startswith(ATTEMPTS) and not is_ancestor(repo, sha, base)
-        yield Leftover(kind=Kind.UNMERGED if loses else Kind.REF, name=name)
+        if session not in going_on:
+            loses = name.startswith(ATTEMPTS) and sha in lonely
+            yield Leftover(kind=Kind.UNMERGED if loses else Kind.REF, name=name, session=session)
+
+
+def _on_no_branch(repo: Repository, commits: Collection[str]) -> frozenset[str]:
+    """Of these commits, the ones that no branch of the person's reaches: one walk, however many there are."""
+    if not commits:
+        return frozenset()
+    args = ("rev-list", "--stdin", "--not", "--branches", "--remotes", "--tags")
+    listed = git(repo.root, *args, stdin="".join(f"{sha}\n" for sha in sorted(commits)), timeout=300)
+    return frozenset(listed.split()) & frozenset(commits)
 
 
 def remove(repo: Repository, found: tuple[Leftover, ...]) -> None:

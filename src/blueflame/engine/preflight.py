@@ -2,39 +2,56 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 from blueflame.model.errors import Refused
 from blueflame.model.settings import Settings
 from blueflame.tools.capacity import room_at
+from blueflame.tools.git.commands import ask
 from blueflame.tools.git.repository import Repository, dirty_paths, tracked_size
-from blueflame.tools.places import Places
+from blueflame.tools.places import STATE_FOLDER, Places
 
 HEADROOM = 2  # a checkout grows: build output, dependencies
 SHOWN = 10
 
 
-def refuse_if_unfit(repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool) -> None:
-    reasons = tuple(unfit_reasons(repo, places, settings, allow_dirty=allow_dirty))
+def refuse_if_unfit(
+    repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool, config: Path | None = None
+) -> None:
+    reasons = tuple(unfit_reasons(repo, places, settings, allow_dirty=allow_dirty, config=config))
     if reasons:
         raise Refused("\n".join([f"a session cannot start in {repo.root}:", *(f"  - {reason}" for reason in reasons)]))
 
 
-def unfit_reasons(repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool) -> Iterator[str]:
-    yield from _dirt(repo, places, allow_dirty)
+def unfit_reasons(
+    repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool, config: Path | None = None
+) -> Iterator[str]:
+    """`config` is the file in use: one that is not tracked yet, as `blueflame init` leaves it, is in nobody's way."""
+    yield from () if allow_dirty else _dirt(repo, places, config)
     yield from _room(repo, places, settings)
     yield from _not_writable(places)
 
 
-def _dirt(repo: Repository, places: Places, allow_dirty: bool) -> Iterator[str]:
-    ours = (".blueflame", str(places.worktrees.name))
-    dirty = () if allow_dirty else dirty_paths(repo, ignore=ours)
+def _dirt(repo: Repository, places: Places, config: Path | None) -> Iterator[str]:
+    ours = (STATE_FOLDER, *_inside(repo, places.worktrees))
+    dirty = dirty_paths(repo, ignore=(*ours, *_untracked(repo, config)))
     if dirty:
         more = f" and {len(dirty) - SHOWN} more" if len(dirty) > SHOWN else ""
         yield (
             f"the checkout is not clean: {', '.join(dirty[:SHOWN])}{more}; agents start from what is committed. "
             "Commit or stash it, or use --allow-dirty to leave it as it is"
         )
+
+
+def _untracked(repo: Repository, config: Path | None) -> tuple[str, ...]:
+    names = _inside(repo, config.parent.resolve() / config.name) if config else ()
+    return tuple(name for name in names if ask(repo.root, "ls-files", "--error-unmatch", "--", name).code)
+
+
+def _inside(repo: Repository, path: Path) -> tuple[str, ...]:
+    return (path.relative_to(repo.root).as_posix(),) if path.is_relative_to(repo.root) else ()
 
 
 def _room(repo: Repository, places: Places, settings: Settings) -> Iterator[str]:
@@ -48,10 +65,10 @@ def _room(repo: Repository, places: Places, settings: Settings) -> Iterator[str]
 
 
 def _not_writable(places: Places) -> Iterator[str]:
+    """Tried where the folder is or would be made, and nothing is left there: a look must change nothing."""
     try:
-        places.worktrees.mkdir(parents=True, exist_ok=True)
-        probe = places.worktrees / ".writable"
-        probe.touch()
-        probe.unlink()
+        nearest = next(folder for folder in (places.worktrees, *places.worktrees.parents) if folder.exists())
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
     except OSError as error:
         yield f"the worktree folder {places.worktrees} cannot be written: {error.strerror}"
