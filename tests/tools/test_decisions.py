@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
 from blueflame.model.event import GateAnswered, Recorded, SessionEnded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
-from blueflame.rules.answers import tasks_in
+from blueflame.rules.edits import tasks_in
 from blueflame.tools.decisions import Decision, Decisions, load_decisions, used_in
 
 

@@ -22,7 +22,7 @@ from blueflame.cli.prompting import GateContext, TerminalAnswerer, choices_line,
 from blueflame.model.errors import NoAnswer
 from blueflame.model.event import GateAnswered
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
-from blueflame.rules.answers import tasks_in
+from blueflame.rules.edits import tasks_in
 from blueflame.tools.decisions import load_decisions
 from blueflame.tools.terminal import Keyboard, TerminalGone
 
