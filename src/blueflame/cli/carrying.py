@@ -17,6 +17,7 @@ from blueflame.cli.live import LiveView, live_view
 from blueflame.cli.paint import make_console, show
 from blueflame.cli.show_session import session_json, show_summary
 from blueflame.model.changeset import Build
+from blueflame.model.errors import BlueFlameError
 from blueflame.model.exits import Exit, exit_for
 from blueflame.model.gate import Gate, GateKind
 from blueflame.rules.estimate import cost_range
@@ -40,6 +41,7 @@ class Manner:
     decisions: Decisions | None = None
     as_json: bool = False
     quiet: bool = False
+    kept: bool = True  # the repository is still there afterwards, so that the session can be resumed
 
 
 def carry(
@@ -57,13 +59,17 @@ def carry(
     view = live_view(console, LastWords(flame, session), quiet=manner.quiet or manner.as_json)
     try:
         asyncio.run(_carry(flame, journal, session, _answerer(flame, view, manner), view, until))
+    except BlueFlameError as error:
+        if manner.as_json:  # a machine gets its one object even so: it says how far the session came
+            _print_json(session, flame, {**(also or {}), "error": lambda: str(error)})
+        raise
     finally:
         view.close()
     if manner.as_json:
         _print_json(session, flame, also or {})
     else:
-        _sum_up(session, flame, done=until(session))
-    return Exit.OK if until(session) else exit_for(session.outcome or None, all_landed=session.all_finished)
+        _sum_up(session, flame, manner, done=until(session))
+    return Exit.OK if until(session) else exit_code(session)
 
 
 async def _carry(
@@ -134,14 +140,28 @@ class LastWords:
 
 
 def _print_json(session: Session, flame: Flame, also: Mapping[str, Callable[[], object]]) -> None:
-    told = session_json(session, now=flame.clock.now()) | {name: read() for name, read in also.items()}
+    told = {"error": None, **session_json(session, now=flame.clock.now())}
+    told |= {name: read() for name, read in also.items()}
     typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
 
 
-def _sum_up(session: Session, flame: Flame, *, done: bool) -> None:
+def _sum_up(session: Session, flame: Flame, manner: Manner, *, done: bool) -> None:
     now = flame.clock.now()
     tasks = [record.task for record in session.tasks.values()]
+    if not manner.quiet:
+        typer.echo()
     show(make_console(), show_summary(session, now=now, estimate=cost_range(tasks, session.limits, session.workflow)))
     if not session.ended:
-        words = "The plan is approved" if done else "Stopped; nothing is lost"
-        typer.echo(f"\n{words}. Go on with: blueflame resume")
+        typer.echo(f"\n{_what_now(done=done, kept=manner.kept)}")
+
+
+def _what_now(*, done: bool, kept: bool) -> str:
+    if not kept:
+        return "Stopped, and the throw-away repository is gone. To keep one: blueflame demo --in FOLDER"
+    words = "The plan is approved" if done else "Stopped; nothing is lost"
+    return f"{words}. Go on with: blueflame resume"
+
+
+def exit_code(session: Session) -> Exit:
+    """A session without a plan has landed nothing, though nothing is left to do in it."""
+    return exit_for(session.outcome or None, all_landed=bool(session.tasks) and session.all_finished)

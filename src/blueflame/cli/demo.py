@@ -42,7 +42,7 @@ def _play(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool,
     laid = lay_out(folder.resolve())
     ground = app.grounds(laid.repo / "blueflame.yaml")
     decisions = None if ask else load_decisions(laid.decisions)
-    manner = Manner(script=laid.script, decisions=decisions, as_json=as_json, quiet=quiet)
+    manner = Manner(script=laid.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
     if not as_json:
         typer.echo(f"A sample repository in {laid.repo}; the request: {REQUEST}\n")
     with app.orchestrating(ground) as journal:

@@ -95,7 +95,7 @@ def show_summary(session: Session, *, now: float, estimate: CostRange | None = N
 def _totals(session: Session, now: float, estimate: CostRange | None) -> dict[str, RenderableType]:
     ended = [r.ended for r in session.attempts.values() if r.ended is not None]
     at_work = sum(end.seconds for end in ended)
-    outcome = WORDS.get(session.outcome, session.outcome) if session.outcome else "not ended; it can be resumed"
+    outcome = WORDS.get(session.outcome, session.outcome) if session.outcome else "not ended"
     reason = f" ({one_line(session.outcome_reason)})" if session.outcome_reason else ""
     merged = session.count(TaskState.MERGED)
     cost = budget_line(session.limits.session_budget, session.spend)
@@ -294,13 +294,20 @@ def session_json(session: Session, *, now: float) -> dict[str, Any]:
         "seconds": round(max((session.last_at if session.ended else now) - session.opened_at, 0.0), 3),
         "cost_usd": session.spend.usd,
         "tokens": session.spend.tokens,
-        "budget": {"unit": budget.unit.value, "limit": budget.limit or None},
+        "budget": {"unit": budget.unit.value, "limit": _limit(budget)},
         "tasks": [_task_json(session, record) for record in _by_id(session.tasks.values())],
         "locks": locks_json(session),
         "attempts": [_attempt_json(record, now) for record in session.attempts.values()],
         "changesets": [changeset_json(record) for record in session.changesets.values()],
         "gates": gates_json(list(session.open_gates.values())),
     }
+
+
+def _limit(budget: Budget) -> float | int | None:
+    """In the unit it is written in: dollars or tokens; None where there is no limit."""
+    if budget.unlimited:
+        return None
+    return budget.limit / 1e6 if budget.unit is Unit.USD else budget.limit
 
 
 def _task_json(session: Session, record: TaskRecord) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def _left_behind(found: tuple[Leftover, ...]) -> Iterator[Finding]:
     unmerged = sum(each.kind is Kind.UNMERGED for each in found)
     if litter:
         size = sum(each.bytes for each in litter) / 2**20
-        words = f"{len(litter)} old checkouts and folders, {size:,.1f} MB: 'blueflame cleanup' takes them away"
+        words = f"old checkouts and folders: {len(litter)}, {size:,.1f} MB; 'blueflame cleanup' takes them away"
         yield Finding("left behind", State.WARNING, words)
     if unmerged:
         words = (
