@@ -61,7 +61,7 @@ def carry(
         asyncio.run(_carry(flame, journal, session, _answerer(flame, view, manner), view, until))
     except BlueFlameError as error:
         if manner.as_json:  # a machine gets its one object even so: it says how far the session came
-            _print_json(session, flame, {**(also or {}), "error": lambda: str(error)})
+            _print_json(session, flame, also or {}, error=str(error))
         raise
     finally:
         view.close()
@@ -139,8 +139,10 @@ class LastWords:
         return self._words
 
 
-def _print_json(session: Session, flame: Flame, also: Mapping[str, Callable[[], object]]) -> None:
-    told = {"error": None, **session_json(session, now=flame.clock.now())}
+def _print_json(
+    session: Session, flame: Flame, also: Mapping[str, Callable[[], object]], *, error: str | None = None
+) -> None:
+    told = session_json(session, now=flame.clock.now()) | {"error": error}
     told |= {name: read() for name, read in also.items()}
     typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
 
