@@ -22,6 +22,7 @@ from blueflame.model.event import (
     TaskMoved,
     VerdictGiven,
 )
+from blueflame.model.gate import GateKind
 from blueflame.model.task import Cause, HistoryEntry, Outcome, Result, TaskRecord, TaskState
 from blueflame.model.verdict import Check, Status, Verdict
 from blueflame.rules.answers import after_answer
@@ -246,7 +247,8 @@ def _cycle_ended(session: Session, event: CycleEnded, _now: float) -> Iterator[E
 
 
 def _config_drifted(session: Session, event: ConfigDrifted, _now: float) -> Iterator[Event]:
-    yield drift_gate(session, event)
+    if not session.asks(GateKind.DRIFT):  # two boundaries may have been looked at together
+        yield drift_gate(session, event)
 
 
 def _gate_answered(session: Session, event: GateAnswered, now: float) -> Iterator[Event]:
