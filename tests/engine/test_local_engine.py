@@ -201,6 +201,7 @@ def test_a_lost_attempt_is_told_and_submitting_it_again_only_clears_up(state: Pa
         again = order(state, "echo run >> ledger; sleep 600", grace=0.2)
         await engine.submit(again)
         warden = await running(engine)
+        await until((state.parent / "work" / "ledger").exists, "the agent runs")
         os.kill(warden.pid, signal.SIGKILL)
         await until(lambda: identity(warden.pid) is None, "the warden is gone")
 
