@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from blueflame import app
 from blueflame.cli.answerers import Answerer, AtTerminal, Elsewhere, FromDecisions
 from blueflame.cli.live import LiveView, live_view
 from blueflame.cli.paint import make_console, show
+from blueflame.cli.plain import clean
 from blueflame.cli.show_session import session_json, show_summary
 from blueflame.model.changeset import Build
 from blueflame.model.errors import BlueFlameError
@@ -41,6 +45,7 @@ class Manner:
     decisions: Decisions | None = None
     as_json: bool = False
     quiet: bool = False
+    config: Path | None = None  # as the person gave it, to be given again
     kept: bool = True  # the repository is still there afterwards, so that the session can be resumed
 
 
@@ -58,7 +63,7 @@ def carry(
     console = make_console()
     view = live_view(console, LastWords(flame, session), quiet=manner.quiet or manner.as_json)
     try:
-        asyncio.run(_carry(flame, journal, session, _answerer(flame, view, manner), view, until))
+        asyncio.run(_carry(flame, journal, session, _answerer(flame, view, manner), view, _warner(console), until))
     except BlueFlameError as error:
         if manner.as_json:  # a machine gets its one object even so: it says how far the session came
             _print_json(session, flame, also or {}, error=str(error))
@@ -78,11 +83,12 @@ async def _carry(
     session: Session,
     answerer: Answerer,
     view: LiveView,
+    warn: Callable[[str], None],
     until: Callable[[Session], bool],
 ) -> None:
     ticking = asyncio.create_task(_tick(flame, view))
     try:
-        await app.conduct(flame, journal, session, answerer=answerer, onlookers=[view], warn=_warn, until=until)
+        await app.conduct(flame, journal, session, answerer=answerer, onlookers=[view], warn=warn, until=until)
     finally:
         ticking.cancel()
         with suppress(asyncio.CancelledError):
@@ -95,8 +101,16 @@ async def _tick(flame: Flame, view: LiveView) -> None:
         view.tick(flame.clock.now())
 
 
-def _warn(text: str) -> None:
-    typer.echo(f"blueflame: {text}", err=True)
+def _warner(console: Console) -> Callable[[str], None]:
+    """On a terminal through the console that draws the frame, else the frame would be drawn over what is said."""
+
+    def warn(text: str) -> None:
+        if console.is_terminal:
+            console.print(Text(f"blueflame: {clean(text)}", "warn"), soft_wrap=True)
+        else:
+            typer.echo(f"blueflame: {clean(text)}", err=True)
+
+    return warn
 
 
 def _answerer(flame: Flame, view: LiveView, manner: Manner) -> Answerer:
@@ -154,14 +168,18 @@ def _sum_up(session: Session, flame: Flame, manner: Manner, *, done: bool) -> No
         typer.echo()
     show(make_console(), show_summary(session, now=now, estimate=cost_range(tasks, session.limits, session.workflow)))
     if not session.ended:
-        typer.echo(f"\n{_what_now(done=done, kept=manner.kept)}")
+        typer.echo(f"\n{_what_now(manner, done=done)}")
 
 
-def _what_now(*, done: bool, kept: bool) -> str:
-    if not kept:
+def _what_now(manner: Manner, *, done: bool) -> str:
+    """Flags are not remembered: a resume without them would play other agents or ask at the terminal."""
+    if not manner.kept:
         return "Stopped, and the throw-away repository is gone. To keep one: blueflame demo --in FOLDER"
+    decisions = manner.decisions.path if manner.decisions else None
+    given = {"--config": manner.config, "--script": manner.script, "--decisions-file": decisions}
+    flags = [word for flag, path in given.items() if path is not None for word in (flag, str(path))]
     words = "The plan is approved" if done else "Stopped; nothing is lost"
-    return f"{words}. Go on with: blueflame resume"
+    return f"{words}. Go on with: {shlex.join(['blueflame', 'resume', *flags])}"
 
 
 def exit_code(session: Session) -> Exit:

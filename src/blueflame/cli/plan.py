@@ -25,7 +25,7 @@ def plan(
 
     ground = app.grounds(config)
     request, tasks = read_request(task, plan)
-    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet)
+    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet, config=config)
     say_warnings(ground)
     app.check_runtimes(ground, script=script)
     with app.orchestrating(ground) as journal:

@@ -24,7 +24,7 @@ def resume(
     from blueflame.cli.run import read_decisions
 
     ground = app.grounds(config)
-    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet)
+    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet, config=config)
     with app.orchestrating(ground) as journal:
         left = app.unfinished(journal)
         if session is not None:

@@ -44,7 +44,7 @@ def run(
 
     ground = app.grounds(config)
     request, tasks = read_request(task, plan)
-    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet)
+    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet, config=config)
     say_warnings(ground)
     if dry_run:
         from blueflame.cli.rehearsal import rehearse
