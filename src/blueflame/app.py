@@ -70,7 +70,7 @@ def grounds(config: Path | None = None, *, start: Path | None = None) -> Grounds
     repo = open_repository(loaded.repo, base_branch=project.base_branch)
     places = Places(
         root=repo.root,
-        worktrees=repo.root / project.worktree_dir,
+        worktrees=Path(os.path.normpath(repo.root / Path(project.worktree_dir).expanduser())),
         tasks_file=repo.root / project.tasks_file,
     )
     return Grounds(loaded=loaded, repo=repo, places=places)
@@ -78,11 +78,14 @@ def grounds(config: Path | None = None, *, start: Path | None = None) -> Grounds
 
 def prepare(ground: Grounds) -> None:
     """Idempotent: the folders, and their names kept out of `git status` through .git/info/exclude."""
-    ground.places.make()
-    inside = [STATE_FOLDER]
-    if ground.places.worktrees.is_relative_to(ground.repo.root):
-        inside.append(str(ground.places.worktrees.relative_to(ground.repo.root)))
-    exclude(ground.repo, [f"/{name}/" for name in inside])
+    places = ground.places
+    places.make()
+    inside = [f"/{STATE_FOLDER}/"]
+    if places.worktrees.is_relative_to(places.root):
+        inside.append(f"/{places.worktrees.relative_to(places.root)}/")
+    if not places.tasks_file.is_relative_to(places.state):
+        inside.append(f"/{places.tasks_file.relative_to(places.root)}")
+    exclude(ground.repo, inside)
     write_whole(ground.places.resolved_config, resolved_json(ground.settings))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from blueflame.tools.files import trouble
+
 STATE_FOLDER = ".blueflame"
 
 
@@ -59,4 +61,12 @@ class Places:
 
     def make(self) -> None:
         for folder in (self.state, self.signals, self.attempts, self.logs):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
+
+
+def make_folder(path: Path) -> None:
+    """With its parents; one that is there is fine."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise trouble("make the folder", path, error) from error

@@ -10,7 +10,7 @@ from pathlib import Path
 from blueflame.engine.verbs import Outcome, Queued, Running
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt, AttemptRecord, Ended, Ending
 from blueflame.model.errors import WorldError
-from blueflame.model.event import AttemptEnded, AttemptStarted, Event
+from blueflame.model.event import AttemptEnded, AttemptStarted, Event, PlanFailed
 from blueflame.model.ids import base_ref, branch_name
 from blueflame.rules.next_steps import Attend, CancelAttempt
 from blueflame.rules.session import Session
@@ -34,9 +34,11 @@ async def attend(flame: Flame, session: Session, effect: Attend, emit: Emit) -> 
     attempt = record.attempt
     try:
         base = record.base or await _start(flame, session, attempt, emit)
+        if await _has_vanished(flame, attempt):
+            return [_gone(flame, record)]
         outcome = await flame.engine.wait(attempt.id)
     except WorldError as error:
-        return [_could_not_start(attempt, record, error)]
+        return _could_not_start(record, error)
     return await _collect(flame, session, attempt, base, outcome)
 
 
@@ -104,8 +106,28 @@ def _find_base(flame: Flame, session: Session, attempt: Attempt) -> str:
     return found.sha
 
 
-def _could_not_start(attempt: Attempt, record: AttemptRecord, error: WorldError) -> Event:
-    return AttemptEnded(attempt=attempt.id, ended=Ended(ending=Ending.SETUP, notes=str(error), base=record.base))
+def _could_not_start(record: AttemptRecord, error: WorldError) -> Sequence[Event]:
+    ended = AttemptEnded(attempt=record.attempt.id, ended=_ended(record, Ending.SETUP, str(error)))
+    if record.attempt.role != PLANNER:
+        return [ended]
+    # a planner that cannot be started is told of, not sent for ever
+    return [ended, PlanFailed(round=record.attempt.n, reason=f"the planner could not be started: {error}")]
+
+
+async def _has_vanished(flame: Flame, attempt: Attempt) -> bool:
+    """It was submitted, and nothing of it is left: somebody removed its folder. Never start it a second time."""
+    if not isinstance(await flame.engine.inspect(attempt.id), Queued):
+        return False
+    return not (flame.engine.directory(attempt.id) / "launch.json").exists()
+
+
+def _gone(flame: Flame, record: AttemptRecord) -> Event:
+    folder = flame.engine.directory(record.attempt.id)
+    return AttemptEnded(attempt=record.attempt.id, ended=_ended(record, Ending.LOST, f"{folder} was removed"))
+
+
+def _ended(record: AttemptRecord, ending: Ending, notes: str) -> Ended:
+    return Ended(ending=ending, notes=notes, base=record.base)
 
 
 async def _collect(flame: Flame, session: Session, attempt: Attempt, base: str, outcome: Outcome) -> Sequence[Event]:

@@ -12,9 +12,9 @@ from blueflame.rules.next_steps import CrossBoundary
 from blueflame.rules.session import Session
 from blueflame.rules.settings import differences, limits_of
 from blueflame.tools.config import digest_of, resolved_json
-from blueflame.tools.files import trouble, write_whole
+from blueflame.tools.files import write_whole
 from blueflame.tools.git.repository import head_of
-from blueflame.tools.places import Places
+from blueflame.tools.places import Places, make_folder
 from blueflame.waves.flame import Emit, Flame
 
 
@@ -31,10 +31,7 @@ async def cross_boundary(flame: Flame, session: Session, effect: CrossBoundary, 
 def keep_settings(places: Places, session: str, settings: Settings) -> None:
     """By their digest, so that what a person agreed to can be found again, whatever the file says by then."""
     path = places.session_config(session, digest_of(settings))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise trouble("make the folder of", path, error) from error
+    make_folder(path.parent)
     write_whole(path, resolved_json(settings))
 
 

@@ -12,6 +12,7 @@ from blueflame.model.verdict import Check
 from blueflame.rules.session import Session
 from blueflame.tools.environment import clean_environment, environment
 from blueflame.tools.git.checkouts import scratch_checkout
+from blueflame.tools.places import make_folder
 from blueflame.tools.seeding import seed
 from blueflame.waves.flame import Flame
 
@@ -48,7 +49,7 @@ async def _set_up(flame: Flame, checkout: Path, logs: Path, env: dict[str, str])
 async def _run(
     commands: Sequence[str], checkout: Path, timeout: float, logs: Path, env: dict[str, str]
 ) -> tuple[Check, ...]:
-    await asyncio.to_thread(logs.mkdir, parents=True, exist_ok=True)
+    await asyncio.to_thread(make_folder, logs)
     return await run_checks(commands, checkout=checkout, timeout=timeout, log_dir=logs, env=env)
 
 

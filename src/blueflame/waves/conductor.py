@@ -119,7 +119,9 @@ class Conductor:
                     task.cancel()
         except BaseExceptionGroup as group_error:
             raise _first(group_error) from group_error
-        if not self.session.ended:
+        if self.session.ended:
+            self._take_letters()  # whoever wrote in the last moment is told that it was too late
+        else:
             self._record([OrchestratorStopped(reason=self.session.stopping or "the part that was asked for is done")])
 
     def stop(self, reason: str, *, now: bool = False, leave_agents: bool = False) -> None:

@@ -13,6 +13,7 @@ from blueflame.rules import hooks
 from blueflame.rules.next_steps import RunHook
 from blueflame.rules.session import HookDue, Session
 from blueflame.tools.hooks import hook_environment, run_hook
+from blueflame.tools.places import make_folder
 from blueflame.waves.flame import Emit, Flame
 
 
@@ -20,7 +21,7 @@ async def call_hook(flame: Flame, session: Session, effect: RunHook, _emit: Emit
     due = effect.hook
     payload = PAYLOADS[due.name](session, due)
     log = flame.places.logs / session.id / "hooks" / f"{due.key.replace(':', '-')}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(log.parent)
     done = await run_hook(
         getattr(flame.settings.hooks, due.name),
         payload,

@@ -34,6 +34,9 @@ class Letters:
 
     def judge(self, session: Session, letter: Letter) -> Judged:
         rule = KINDS.get(letter.kind)
+        if session.ended:
+            words = f"{session.id} has ended ({session.outcome}): nothing more can be asked of it"
+            return Judged(words=words, refused=True)
         if rule is None:
             return Judged(words=f"{letter.kind!r} is nothing that this version understands", refused=True)
         return rule(session, letter.body)

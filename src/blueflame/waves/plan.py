@@ -49,7 +49,7 @@ async def read_planner(_flame: Flame, session: Session, handed: Handed) -> tuple
     ended = Ended(ending=ending, notes=what_happened(outcome, gathered), base=handed.base, output=gathered.output)
     if ending is Ending.PASSED:
         return _proposed(session, attempt, ended)
-    if ending in (Ending.CANCELLED, Ending.LOST):
+    if ending is Ending.CANCELLED:
         return ended, []
     return ended, [PlanFailed(round=attempt.n, reason=f"{ending.value.replace('_', ' ')}: {ended.notes}".strip(": "))]
 
