@@ -77,3 +77,10 @@ def test_a_vetoed_result_is_redone_and_asked_about_again(stage: Stage) -> None:
     told = stage.run({"validation": [allow], "session": ["continue"]})
     assert told.session.outcome == "completed"
     assert [ran.exit_code for ran in told.of(HookRan)] == [1, 0]
+
+
+def test_on_failure_is_called_when_a_task_is_not_tried_again_and_not_before(stage: Stage) -> None:
+    stage.reconfigure(hooks=telling(stage), limits={"max_retries": 1})
+    stage.play(task(1), task(2), workers={1: {"1": "crasher"}, 2: "crasher"})
+    stage.run({"session": ["stop"]})
+    assert [payload["task"]["id"] for payload in said(stage, "on_failure")] == ["task-002"]
