@@ -9,6 +9,8 @@ import typer
 
 from blueflame.cli.options import CONFIG, JSON
 
+NOTHING_TO = {"stop": "stop", "proceed": "go on with", "kill": "kill"}
+
 
 def stop(
     now: bool = typer.Option(False, "--now", help="End the agents at once instead of asking them to end."),
@@ -45,8 +47,10 @@ def _tell(kind: str, body: dict[str, object], config: Path | None, *, as_json: b
     from blueflame.model.errors import Refused
 
     ground = app.grounds(config)
-    if app.running_pid(ground) is None:
-        raise Refused(f"nobody is at work on {ground.repo.root}: there is nothing to {kind}")
     with app.reading(ground) as journal:
         session = app.find_session(journal, None)
+        left = app.unfinished(journal)
+    if app.running_pid(ground) is None:
+        advice = f"; 'blueflame resume' goes on with {left.id}" if left else ""
+        raise Refused(f"nobody is at work on {ground.repo.root}, so there is nothing to {NOTHING_TO[kind]}{advice}")
     return deliver(ground, session, kind, body | {"by": getpass.getuser()}, as_json=as_json)
