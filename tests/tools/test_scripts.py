@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.model.errors import ScriptError, WorldError
+from blueflame.model.errors import ScriptError
 from blueflame.model.task import Task
 from blueflame.tools.agents.blanks import NAMES, fill, literally
 from blueflame.tools.agents.characters import CHARACTERS
@@ -266,7 +266,7 @@ def test_an_empty_script_is_the_built_in_one(tmp_path: Path) -> None:
 
 
 def test_a_missing_script_is_told(tmp_path: Path) -> None:
-    with pytest.raises(WorldError, match="does not exist"):
+    with pytest.raises(ScriptError, match="does not exist"):
         load_script(tmp_path / "none.yaml")
 
 

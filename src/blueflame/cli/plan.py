@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, SCRIPT
-from blueflame.cli.run import PLAN, TASK, WORKFLOW, read_decisions, read_request, refuse_unfinished, say_warnings
+from blueflame.cli.run import (
+    PLAN,
+    TASK,
+    WORKFLOW,
+    read_decisions,
+    read_request,
+    refuse_early,
+    refuse_unfinished,
+    say_warnings,
+)
 
 
 def plan(
@@ -27,7 +36,7 @@ def plan(
     request, tasks = read_request(task, plan)
     manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet, config=config)
     say_warnings(ground)
-    app.check_runtimes(ground, script=script)
+    refuse_early(ground, plan, tasks, workflow=workflow, script=script, allow_dirty=True)
     with app.orchestrating(ground) as journal:
         refuse_unfinished(app.unfinished(journal))
         session = app.begin(ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, SCRIPT
-from blueflame.model.errors import Refused, UsageError
+from blueflame.model.errors import PlanError, Refused, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,11 +50,11 @@ def run(
         from blueflame.cli.rehearsal import rehearse
 
         return rehearse(ground, request, tasks, workflow=workflow, script=script, as_json=as_json)
+    refuse_early(ground, plan, tasks, workflow=workflow, script=script, allow_dirty=allow_dirty)
     with app.orchestrating(ground) as journal:
         left = app.unfinished(journal)
         if left is not None and _takes_up(ground, journal, left, manner, fresh=fresh):
             return carry(ground, journal, app.look(journal, left.id), manner)
-        app.check_runtimes(ground, script=script)
         session = app.begin(ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=allow_dirty)
         return carry(ground, journal, session, manner)
 
@@ -72,6 +72,40 @@ def read_request(task: str | None, plan: Path | None) -> tuple[str, Sequence[Tas
             'say what you want done with --task "..." (or --task - to read it, or --plan FILE for a plan of your own)'
         )
     return task, None
+
+
+def refuse_early(
+    ground: app.Grounds,
+    plan: Path | None,
+    tasks: Sequence[Task] | None,
+    *,
+    workflow: str | None,
+    script: Path | None,
+    allow_dirty: bool,
+) -> None:
+    """What is wrong is told before anything is made: no folder, no journal, no session."""
+    from blueflame import app as wiring
+    from blueflame.engine.preflight import refuse_if_unfit
+    from blueflame.rules.settings import workflow_of
+
+    flow = workflow_of(ground.settings, workflow)
+    wiring.check_runtimes(ground, script=script)
+    if plan is not None and tasks is not None:
+        _refuse_plan(ground, plan, tasks, flow.name)
+    if not ground.places.journal.exists():  # else an unfinished session may be taken up, which is fit to go on
+        config = ground.loaded.path
+        refuse_if_unfit(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=config)
+
+
+def _refuse_plan(ground: app.Grounds, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
+    """A planner is asked again at the gate; a person mends their own file."""
+    from blueflame.rules.planning import problems
+    from blueflame.rules.settings import limits_of
+
+    limits = limits_of(ground.settings, workflow)
+    wrong = problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
+    if wrong:
+        raise PlanError(f"the plan {plan} cannot be carried out:", wrong)
 
 
 def read_decisions(path: Path | None) -> Decisions | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from blueflame.model.attempt import PLANNER
-from blueflame.model.errors import ScriptError
+from blueflame.model.errors import ScriptError, WorldError
 from blueflame.model.ids import ROLE_NAME, is_task_id
 from blueflame.tools.agents.blanks import fill
 from blueflame.tools.agents.characters import CHARACTERS, SUMMARY, Step, perform
@@ -38,7 +38,11 @@ BUILT_IN = Script()
 
 def load_script(path: Path) -> Script:
     """Raises ScriptError with every problem, each with its line."""
-    return parse_script(read_text(path, "the script"), source=str(path))
+    try:
+        text = read_text(path, "the script")
+    except WorldError as error:  # a file that the person named: theirs to mend
+        raise ScriptError("the script cannot be played", [str(error)]) from error
+    return parse_script(text, source=str(path))
 
 
 def parse_script(text: str, *, source: str) -> Script:
