@@ -14,7 +14,6 @@ from blueflame.rules.answers import skip
 from blueflame.rules.consequences import red_verdict
 from blueflame.rules.next_steps import BuildChangeset, LandChangeset
 from blueflame.rules.session import Session
-from blueflame.rules.undoing import defer_built_on
 from blueflame.tools.git.commands import git
 from blueflame.tools.git.landing import Advanced, Dirty, advance
 from blueflame.tools.git.merging import Conflict, combine, commit_tree
@@ -101,6 +100,5 @@ async def land_changeset(flame: Flame, session: Session, effect: LandChangeset, 
     if isinstance(done, Dirty):
         paths = ", ".join(done.paths[:10])
         note = f"your checkout of {session.base_branch} is not clean ({done.reason}: {paths}); it was not touched"
-        waits = f"depends on [{record.changeset.group}], which could not land: {note}"
-        return [*skip(session, effect.changeset, note), *defer_built_on(session, record.changeset.tasks, waits)]
+        return list(skip(session, effect.changeset, note))
     return [BaseMoved(changeset=effect.changeset, expected=build.base, found=done.found)]
