@@ -192,7 +192,9 @@ def _matches_something(glob: str) -> bool:
     from pathspec import GitIgnoreSpec  # late: it takes 50 ms, which `blueflame --help` need not pay
 
     try:
-        return all(pattern.include is not None for pattern in GitIgnoreSpec.from_lines([glob]).patterns)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # "[[]" is a fine glob, whatever re may think of it one day
+            return all(pattern.include is not None for pattern in GitIgnoreSpec.from_lines([glob]).patterns)
     except ValueError:
         return False
 

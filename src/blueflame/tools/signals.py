@@ -60,4 +60,4 @@ async def _changes(folder: Path, pulse: float, polling: bool) -> AsyncGenerator[
         poll_delay_ms=200,
     )
     async for changes in hints:
-        yield {Path(path).name for _, path in changes}
+        yield {Path(path).name for _, path in changes if Path(path) != folder}
