@@ -195,7 +195,7 @@ def _matches_something(glob: str) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # "[[]" is a fine glob, whatever re may think of it one day
             return all(pattern.include is not None for pattern in GitIgnoreSpec.from_lines([glob]).patterns)
-    except ValueError:
+    except (ValueError, re.error):
         return False
 
 

@@ -6,6 +6,7 @@ comment, an unfinished bracket) and what would undo a rule (`!`) is refused.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def _compiled(patterns: tuple[str, ...]) -> GitIgnoreSpec:
             # "[[]" is a fine glob; that re may one day read nested sets otherwise is pathspec's to see to
             warnings.simplefilter("ignore", FutureWarning)
             spec = GitIgnoreSpec.from_lines(patterns)
-    except ValueError as error:
+    except (ValueError, re.error) as error:
         raise BadPattern(f"{error}; write the pattern as in .gitignore") from None
     for pattern, compiled in zip(patterns, spec.patterns, strict=True):
         if compiled.include is None:
