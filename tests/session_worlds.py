@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
@@ -19,9 +19,10 @@ from blueflame.rules.foundations import holds
 from blueflame.rules.locks import overlap
 from blueflame.rules.next_steps import CrossBoundary, Diagnose, Effect
 from blueflame.rules.session import ACTIVE, HookDue, Session
-from blueflame.simulation import Fate, chance
+from blueflame.simulation import Fate, World, chance, opened
 
 PATHS = ("src/", "src/a.py", "src/b.py", "src/ядро/", "src/ядро/c d.py", "docs/e.md", "tests/f.py", "lib/g.py")
+GROUPS = ("main", "api", "ui")
 STAGES = (
     ("plan", "work", "validate", "merge"),
     ("plan", "work", "check", "merge"),
@@ -40,7 +41,7 @@ def plans(draw: st.DrawFn, most: int = 9) -> tuple[Task, ...]:
             title=f"the {n}th thing",
             description="",
             priority=draw(st.integers(1, 3)),
-            cohesion_group=draw(st.sampled_from(("main", "api", "ui"))),
+            cohesion_group=draw(st.sampled_from(GROUPS)),
             dependencies=tuple(sorted(draw(st.sets(st.sampled_from(names[:n]), max_size=2)))) if n else (),
             file_locks=tuple(sorted(draw(st.sets(st.sampled_from(PATHS), min_size=1, max_size=2)))),
         )
@@ -49,7 +50,7 @@ def plans(draw: st.DrawFn, most: int = 9) -> tuple[Task, ...]:
 
 
 @st.composite
-def settings(draw: st.DrawFn) -> Limits:
+def bounds(draw: st.DrawFn) -> Limits:
     hooks = draw(st.sets(st.sampled_from(("post_plan", "pre_validation", "post_merge", "on_failure"))))
     return Limits(
         workers=draw(st.integers(1, 4)),
@@ -102,8 +103,12 @@ class Dice(Fate):
     def pick(self, choices: Sequence[str], *about: object) -> str:
         return choices[int(self.roll("pick", *about) * len(choices))]
 
-    def plan(self, attempt: Attempt) -> tuple[Task, ...] | str:
-        return "no plan" if self.roll("plan", attempt.id) < self.odds.fail else self.tasks
+    def plan(self, attempt: Attempt, session: Session) -> tuple[Task, ...] | str:
+        if self.roll("plan", attempt.id) < self.odds.fail:
+            return "no plan"
+        landed = {name for name, record in session.tasks.items() if record.state is TaskState.MERGED}
+        left = [task for task in self.tasks if task.id not in landed]
+        return tuple(left if attempt.n == 1 else left[: 1 + int(len(left) * self.roll("shorter", attempt.id))])
 
     def minutes(self, attempt: Attempt) -> float:
         return round(0.5 + 5 * self.roll("minutes", attempt.id), 1)
@@ -145,7 +150,19 @@ class Dice(Fate):
             return None
         if self.roll("drift", effect) >= self.odds.drift:
             return None
-        return ConfigDrifted(digest=digest, changes=("limits.max_retries: 2 -> 1",), limits=session.limits)
+        return ConfigDrifted(
+            digest=digest, changes=("limits: as a person likes them",), limits=self._limits(session, digest)
+        )
+
+    def _limits(self, session: Session, digest: str) -> Limits:
+        hooks = tuple(name for name in session.limits.hooks if self.roll("keep", name, digest) < 0.5)
+        return replace(
+            session.limits,
+            workers=1 + int(4 * self.roll("workers", digest)),
+            validator_retries=int(2 * self.roll("validators", digest)),
+            max_retries=int(3 * self.roll("retries", digest)),
+            hooks=hooks,
+        )
 
     def answer(self, gate: Gate, session: Session) -> Answer | None:
         choices = [option.name for option in gate.options]
@@ -161,7 +178,9 @@ class Dice(Fate):
 
     def _edits(self, gate: Gate, session: Session) -> dict[str, object]:
         if gate.kind is GateKind.VALIDATION:
-            return edited([session.tasks[gate.subject].task])
+            task = session.tasks[gate.subject].task
+            locks = (self.pick(PATHS, "edited", gate.id),)
+            return edited([replace(task, file_locks=locks, cohesion_group=self.pick(GROUPS, gate.id))])
         landed = {name for name, record in session.tasks.items() if record.state is TaskState.MERGED}
         return edited([task for task in self.tasks if task.id not in landed])
 
@@ -170,6 +189,19 @@ class Dice(Fate):
 def odds(draw: st.DrawFn) -> Odds:
     rate = st.sampled_from((0.0, 0.1, 0.3, 0.6))
     return Odds(**{name: draw(rate) for name in Odds.__dataclass_fields__})
+
+
+@st.composite
+def worlds(draw: st.DrawFn, *, most: int = 9, hasty: bool = False) -> World:
+    """A world at its beginning. In a hasty one nothing but attempts takes time."""
+    dice = Hasty if hasty else Dice
+    fate = dice(draw(plans(most)), draw(st.integers(0, 2**32)), draw(odds()))
+    return World(fate, [opened(workflow=draw(workflows), limits=draw(bounds()))])
+
+
+class Hasty(Dice):
+    def pause(self, _effect: Effect) -> float:
+        return 0.0
 
 
 def faults(session: Session) -> Iterator[str]:

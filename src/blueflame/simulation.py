@@ -83,7 +83,7 @@ class Fate:
     def __init__(self, tasks: Sequence[Task] = ()) -> None:
         self.tasks = tuple(tasks)
 
-    def plan(self, _attempt: Attempt) -> tuple[Task, ...] | str:
+    def plan(self, _attempt: Attempt, _session: Session) -> tuple[Task, ...] | str:
         """A plan, or why there is none."""
         return self.tasks
 
@@ -275,7 +275,7 @@ class World:
         over = AttemptEnded(attempt=attempt.id, ended=ended)
         if ended.ending in (Ending.CANCELLED, Ending.LOST):
             return [over]
-        plan = self.fate.plan(attempt) if ended.ending is Ending.PASSED else ended.ending.value
+        plan = self.fate.plan(attempt, self.session) if ended.ending is Ending.PASSED else ended.ending.value
         if isinstance(plan, str):
             return [over, PlanFailed(round=attempt.n, reason=plan)]
         return [over, proposal(self.session, plan, "planner", attempt.n)]

@@ -2,40 +2,227 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from blueflame.model.limits import Limits, Workflow
-from blueflame.model.task import Task
+from blueflame.model.attempt import WORKER, Ending
+from blueflame.model.event import (
+    AttemptEnded,
+    AttemptIntended,
+    ChangesetJudged,
+    CycleStarted,
+    Event,
+    GateOpened,
+    Landed,
+    OrchestratorStarted,
+    Recorded,
+    TaskMoved,
+    VerdictGiven,
+)
+from blueflame.model.gate import GateKind
+from blueflame.model.limits import Capacity, Limits, Workflow
+from blueflame.model.task import Cause, Task, TaskState
+from blueflame.rules.next_steps import decide, wanted
 from blueflame.rules.replay import apply, open_session
-from blueflame.simulation import World, opened
-from session_worlds import Dice, Odds, ended_well, faults, odds, plans, settings, workflows
+from blueflame.rules.retry import MAX_LOSSES
+from blueflame.rules.session import Session
+from blueflame.rules.stages import may_claim
+from blueflame.simulation import Fate, Letter, World, opened, proceed, stop
+from session_worlds import bounds, dependencies_verified, ended_well, faults, plans, workflows, worlds
 
 MOST_STEPS = 5_000
+CAPACITY = Capacity(agents=1_000)
 
-seeds = st.integers(0, 2**32)
-
-
-def world(plan: tuple[Task, ...], workflow: Workflow, limits: Limits, seed: int, chances: Odds) -> World:
-    return World(Dice(plan, seed, chances), [opened(workflow=workflow, limits=limits)])
+laws = settings(deadline=None, max_examples=60)
 
 
-def run(played: World) -> World:
+def run(world: World) -> World:
     for _ in range(MOST_STEPS):
-        if not played.step():
-            return played
+        if not world.step():
+            return world
     raise AssertionError("the session never ends")
 
 
-@given(plans(), workflows, settings(), seeds, odds())
-def test_a_session_keeps_its_order_and_comes_to_an_end(
-    plan: tuple[Task, ...], workflow: Workflow, limits: Limits, seed: int, chances: Odds
-) -> None:
-    played = run(world(plan, workflow, limits, seed, chances))
-    session = open_session(played.journal[0])
-    ends = set(played.transactions)
-    for recorded in played.journal[1:]:
+def walk(world: World) -> Iterator[tuple[Session, Event]]:
+    """Each event with the session as it stood before it."""
+    session = open_session(world.journal[0])
+    for recorded in world.journal[1:]:
+        yield session, recorded.event
+        apply(session, recorded)
+
+
+def assert_in_order(world: World) -> None:
+    session = open_session(world.journal[0])
+    ends = set(world.transactions)
+    for recorded in world.journal[1:]:
         apply(session, recorded)
         if recorded.seq in ends:
             assert not list(faults(session)), recorded
-    assert ended_well(played.session)
+
+
+@laws
+@given(worlds())
+def test_a_session_keeps_its_order_and_comes_to_an_end(world: World) -> None:
+    assert_in_order(run(world))
+    assert ended_well(world.session)
+
+
+@laws
+@given(worlds())
+def test_a_session_that_has_nothing_to_do_has_ended(world: World) -> None:
+    going = True
+    while going:
+        going = world.step()
+        if not decide(world.session, CAPACITY) and not wanted(world.session):
+            assert world.session.ended
+
+
+@laws
+@given(worlds())
+def test_no_slot_is_idle_while_a_task_can_be_claimed(world: World) -> None:
+    while world.step():
+        session = world.session
+        if decide(session, CAPACITY) or not may_claim(session) or not session.limits.session_budget.unlimited:
+            continue
+        assert not session.queue.pick(1) or session.running(WORKER) >= session.limits.workers
+
+
+@laws
+@given(worlds())
+def test_a_task_starts_only_when_its_dependencies_are_verified(world: World) -> None:
+    for session, event in walk(run(world)):
+        if isinstance(event, TaskMoved) and event.cause is Cause.CLAIM:
+            assert dependencies_verified(session, event.task)
+
+
+@laws
+@given(worlds())
+def test_what_lands_was_judged_approved_and_built_on_what_landed(world: World) -> None:
+    passed: set[tuple[str, str]] = set()
+    judged: dict[str, str] = {}
+    landed: Counter[str] = Counter()
+    for session, event in walk(run(world)):
+        if isinstance(event, VerdictGiven) and event.verdict.passed:
+            passed.add((event.task, event.sha))
+        elif isinstance(event, ChangesetJudged):
+            judged[event.changeset] = event.choice
+        elif isinstance(event, Landed):
+            assert judged[event.changeset] == "approve"
+            tasks = session.changesets[event.changeset].changeset.tasks
+            landed.update(tasks)
+            for name in tasks:
+                result = session.tasks[name].result
+                assert result is not None
+                assert (name, result.sha) in passed
+                for below in result.built_on:
+                    other = session.tasks[below.task]
+                    assert other.state is TaskState.MERGED or below.task in tasks
+                    assert other.result is not None
+                    assert other.result.sha == below.sha
+    assert set(landed.values()) <= {1}
+    assert sorted(landed) == list(world.session.in_state(TaskState.MERGED))
+
+
+@laws
+@given(worlds())
+def test_attempts_histories_and_cycles_are_bounded(world: World) -> None:
+    limits = run(world).session.limits
+    cycles = sum(isinstance(recorded.event, CycleStarted) for recorded in world.journal)
+    assert cycles <= limits.max_cycles
+    per_cycle = 3 + MAX_LOSSES  # no configuration here allows more than two retries
+    for name, record in world.session.tasks.items():
+        assert len(record.history) <= limits.max_history
+        assert world.session.attempts_on.get((name, WORKER), 0) <= per_cycle * cycles
+
+
+@laws
+@given(worlds())
+def test_no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(world: World) -> None:
+    names: set[str] = set()
+    for session, event in walk(run(world)):
+        if isinstance(event, GateOpened):
+            assert event.gate.id not in names
+            assert not session.asks(event.gate.kind, event.gate.subject)
+            names.add(event.gate.id)
+
+
+@laws
+@given(worlds())
+def test_no_attempt_is_promised_what_the_session_has_not_got(world: World) -> None:
+    for session, event in walk(run(world)):
+        budget = session.limits.session_budget
+        if isinstance(event, AttemptIntended) and event.attempt.budget.limit and not budget.unlimited:
+            promised = budget.used(session.spend) + budget.used(session.reserved) + event.attempt.budget.limit
+            assert promised <= budget.limit
+
+
+@laws
+@given(worlds())
+def test_nothing_is_started_while_a_person_is_asked_for_money(world: World) -> None:
+    for session, event in walk(run(world)):
+        if isinstance(event, AttemptIntended):
+            assert not session.asks(GateKind.BUDGET)
+
+
+@laws
+@given(plans(), workflows, bounds())
+def test_without_mishap_every_task_lands_in_the_first_cycle(
+    plan: tuple[Task, ...], workflow: Workflow, limits: Limits
+) -> None:
+    world = run(World(Fate(plan), [opened(workflow=workflow, limits=limits)]))
+    assert world.session.outcome == "completed"
+    assert world.session.cycle == 1
+    assert set(world.session.in_state(TaskState.MERGED)) == {task.id for task in plan}
+
+
+LETTERS: st.SearchStrategy[Letter] = st.sampled_from(
+    (stop, partial(stop, now=True), proceed, partial(proceed, kill=True))
+)
+
+
+@laws
+@given(worlds(), st.lists(st.tuples(LETTERS, st.floats(0, 60)), max_size=3))
+def test_stops_resumes_and_haste_break_nothing(world: World, letters: list[tuple[Letter, float]]) -> None:
+    for letter, at in letters:
+        world.send(letter, at=at)
+    run(world)
+    while world.session.stopping:
+        world = run(world.resume())
+    assert_in_order(world)
+    assert ended_well(world.session)
+
+
+@laws
+@given(worlds(), st.data())
+def test_a_crash_at_any_moment_breaks_nothing(world: World, data: st.DataObject) -> None:
+    run(world)
+    cut = data.draw(st.sampled_from(world.transactions))
+    again = run(World(world.fate, world.journal[:cut]))
+    assert_in_order(again)
+    assert ended_well(again.session)
+
+
+def story(journal: list[Recorded]) -> list[tuple[float, Event]]:
+    return [(each.at, each.event) for each in journal if not isinstance(each.event, OrchestratorStarted)]
+
+
+@laws
+@given(worlds(hasty=True), st.data())
+def test_after_a_crash_the_story_goes_on_as_it_would_have(world: World, data: st.DataObject) -> None:
+    run(world)
+    cut = data.draw(st.sampled_from(world.transactions))
+    assume(not isinstance(world.journal[cut - 1].event, AttemptEnded))  # its verdict would be lost, and given again
+    again = run(World(world.fate, world.journal[:cut]))
+    assert story(again.journal) == story(world.journal)
+
+
+@laws
+@given(worlds())
+def test_what_was_spent_is_the_sum_of_all_endings(world: World) -> None:
+    endings = [recorded.event.ended for recorded in run(world).journal if isinstance(recorded.event, AttemptEnded)]
+    assert world.session.spend.tokens == sum(ended.spend.tokens for ended in endings)
+    assert all(ended.ending in Ending for ended in endings)

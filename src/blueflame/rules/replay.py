@@ -96,7 +96,10 @@ def replay(events: Iterable[Recorded]) -> Session:
 def apply(session: Session, recorded: Recorded) -> None:
     if recorded.seq != session.seq + 1:
         raise IllegalMove(f"event {recorded.seq} of {session.id} does not follow event {session.seq}")
-    APPLY[type(recorded.event)](session, recorded.event, recorded.at)
+    rule = APPLY.get(type(recorded.event))
+    if rule is None:
+        raise IllegalMove(f"event {recorded.seq} of {session.id} is {type(recorded.event).__name__} in mid-session")
+    rule(session, recorded.event, recorded.at)
     session.seq, session.last_at = recorded.seq, recorded.at
 
 
