@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import WorldError
@@ -27,6 +27,8 @@ class Exporter:
         self._lines: list[str] = []
         self._session: Session | None = None
         self._changed = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._writing = asyncio.Lock()
         self._warned = False
 
     def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
@@ -35,6 +37,11 @@ class Exporter:
         self._changed.set()
 
     async def flush(self) -> None:
+        """One at a time: an earlier state must never be written over a later one."""
+        async with self._writing:
+            await self._flush()
+
+    async def _flush(self) -> None:
         session, lines = self._session, self._lines
         self._lines = []
         self._changed.clear()
@@ -63,9 +70,19 @@ class Exporter:
         append_activity(self._places.activity_log, lines)
 
     async def keep_up(self) -> None:
-        while True:
+        """Rests as long as it wrote: the files of a huge plan may take half of the time, never all of it."""
+        loop = asyncio.get_running_loop()
+        while not self._closing.is_set():
             await self._changed.wait()
+            began = loop.time()
             await self.flush()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), loop.time() - began)
+
+    def close(self) -> None:
+        """What is being written is written to its end; nothing is begun after it."""
+        self._closing.set()
+        self._changed.set()
 
 
 def _row(record: AttemptRecord) -> AgentRow:
@@ -82,6 +99,6 @@ async def exporting(places: Places, warn: Callable[[str], None]) -> AsyncIterato
     try:
         yield exporter
     finally:
-        keeping_up.cancel()
-        await asyncio.gather(keeping_up, return_exceptions=True)
+        exporter.close()
+        await keeping_up
         await exporter.flush()
