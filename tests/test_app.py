@@ -1,0 +1,145 @@
+"""The wiring: what is refused before anything starts, which session is meant, and what a fresh start ends."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from blueflame import app
+from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError, WorldError
+from blueflame.model.event import OrchestratorStarted, SessionOpened
+from blueflame.rules.settings import workflow_of
+from blueflame.tools.config import digest_of
+from sessions import Stage, make_stage, plan_of, start_orchestrator, task
+
+
+@pytest.fixture
+def stage(repo: Path) -> Stage:
+    return make_stage(repo)
+
+
+def test_the_configuration_is_found_from_any_folder_of_the_repository(stage: Stage) -> None:
+    ground = app.grounds(start=stage.root / "src")
+    assert ground.repo.root == stage.root
+    assert ground.places.journal == stage.root / ".blueflame/journal.db"
+
+
+def test_without_a_configuration_the_way_to_one_is_told(repo: Path) -> None:
+    with pytest.raises(ConfigError, match="blueflame init"):
+        app.grounds(start=repo)
+
+
+def test_preparing_twice_changes_nothing(stage: Stage) -> None:
+    ground = stage.ground()
+    app.prepare(ground)
+    before = {path: path.read_bytes() for path in stage.root.rglob("*") if path.is_file()}
+    app.prepare(ground)
+    assert {path: path.read_bytes() for path in stage.root.rglob("*") if path.is_file()} == before
+    assert stage.git("status", "--porcelain") == ""
+
+
+def test_a_state_folder_that_cannot_be_made_is_a_clear_error(stage: Stage) -> None:
+    (stage.root / ".blueflame").write_text("a file\n")
+    with pytest.raises(WorldError, match=r"\.blueflame"), app.orchestrating(stage.ground()):
+        pass
+
+
+def test_there_is_nothing_to_read_before_the_first_session(stage: Stage) -> None:
+    with pytest.raises(UsageError, match="nothing has been run"), app.reading(stage.ground()):
+        pass
+
+
+def test_only_one_orchestrator_at_a_time(stage: Stage) -> None:
+    ground = stage.ground()
+    with app.orchestrating(ground):
+        assert app.running_pid(ground) == os.getpid()
+        with pytest.raises(Refused, match=f"pid {os.getpid()}"), app.orchestrating(ground):
+            pass
+    assert app.running_pid(ground) is None
+
+
+def test_a_session_is_found_by_its_id_its_beginning_or_as_the_newest(stage: Stage) -> None:
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        with pytest.raises(UsageError, match="no session yet"):
+            app.find_session(journal, None)
+        first = app.begin(ground, journal, request="one").id
+        second = app.begin(ground, journal, request="two").id
+        assert second != first
+        assert app.find_session(journal, None) == second
+        assert app.find_session(journal, first) == first
+        with pytest.raises(UsageError, match="more than one"):
+            app.find_session(journal, "ses-")
+        with pytest.raises(UsageError, match="no session is called"):
+            app.find_session(journal, "ses-1999")
+        assert app.unfinished(journal) is not None
+
+
+def test_beginning_pins_the_base_and_the_configuration(stage: Stage) -> None:
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        session = app.begin(ground, journal, request="Сделай", workflow="flow")
+        opened = journal.events(session.id)[0].event
+    assert isinstance(opened, SessionOpened)
+    assert (opened.request, opened.base_sha, opened.workflow.name) == ("Сделай", stage.head(), "flow")
+    assert opened.config_digest == digest_of(ground.settings)
+
+
+@pytest.mark.parametrize("wrong", ["workflow", "dirty"])
+def test_a_refused_beginning_leaves_no_session(stage: Stage, wrong: str) -> None:
+    if wrong == "dirty":
+        (stage.root / "README.md").write_text("changed\n")
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        with pytest.raises(Refused if wrong == "dirty" else UsageError):
+            app.begin(ground, journal, request="x", workflow="wavs" if wrong == "workflow" else None)
+        assert journal.sessions() == ()
+
+
+def test_a_script_that_cannot_be_played_is_refused_before_there_is_a_session(stage: Stage) -> None:
+    stage.script.write_text("defaults: {worker: [dance]}\n")
+    with pytest.raises(ScriptError, match="dance"):
+        app.check_runtimes(stage.ground(), script=stage.script)
+
+
+def test_a_runtime_that_this_version_lacks_is_refused(repo: Path) -> None:
+    stage = make_stage(repo, roles={"worker": {"runtime": "claude"}})
+    with pytest.raises(Refused, match="claude"):
+        app.check_runtimes(stage.ground())
+
+
+def test_what_a_scripted_planner_would_say_is_known_beforehand(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(3), task(4, after=[3])))
+    ground = stage.ground()
+    flow = workflow_of(ground.settings, "waves")
+    plan = app.foreseen_plan(ground, "x", flow, script=stage.script)
+    assert plan is not None
+    assert [each.id for each in plan] == ["task-003", "task-004"]
+    direct = app.foreseen_plan(ground, "Do it", workflow_of(ground.settings, "direct"), script=stage.script)
+    assert direct is not None
+    assert [each.title for each in direct] == ["Do it"]
+
+
+def test_a_fresh_start_ends_the_agents_of_the_session_it_closes(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1)), workers={1: "stuck"})
+    running = start_orchestrator(stage)
+    running.until("AttemptStarted", 2)
+    running.kill()
+    session, _events = stage.look()
+    pids = [record.warden_pid for record in session.attempts.values() if record.live]
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        app.abandon(ground, journal, session.id)
+        assert app.unfinished(journal) is None
+        assert app.look(journal, session.id).outcome == "abandoned"
+    assert pids
+    assert not [pid for pid in pids if pid and psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
+
+
+def test_every_start_of_an_orchestrator_is_recorded(stage: Stage) -> None:
+    stage.play(task(1))
+    told = stage.run({"plan": ["quit"]})
+    assert [event.pid for event in told.of(OrchestratorStarted)] == [os.getpid()]
