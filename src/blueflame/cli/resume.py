@@ -25,8 +25,8 @@ def resume(
 
     ground = app.grounds(config)
     manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet, config=config)
-    with app.reading(ground):  # nothing is made where nothing has been run
-        app.check_runtimes(ground, script=script)
+    with app.reading(ground):
+        pass  # where nothing has been run, nothing is made
     with app.orchestrating(ground) as journal:
         left = app.unfinished(journal)
         if session is not None:

@@ -1,0 +1,142 @@
+"""What `make demo` promises, on one run of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from blueflame.demo import lay_out
+from blueflame.rules.locks import overlap
+from command_line import MAIN, at_terminal, here
+from conftest import git
+
+pytestmark = pytest.mark.slow
+
+
+class Played:
+    """The demo, played in a temporary folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        env = {**os.environ, "TMPDIR": str(folder)}
+        words = [sys.executable, "-c", MAIN, "demo", "--json"]
+        self.done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+        self.told: dict[str, Any] = json.loads(self.done.stdout)
+
+    def attempts(self, **wanted: object) -> list[dict[str, Any]]:
+        return [each for each in self.told["attempts"] if all(each[key] == value for key, value in wanted.items())]
+
+
+def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
+    """One run for all of them: it takes its time, and workers share no fixtures."""
+    folder = tmp_path / "временно"
+    folder.mkdir()
+    played = Played(folder)
+    it_ends_well_with_one_json_object(played)
+    at_least_five_tasks_land(played)
+    one_attempt_fails_and_is_tried_again(played)
+    one_changeset_is_rejected_and_lands_in_the_second_cycle(played)
+    cost_time_and_history_are_told(played)
+    nothing_is_left_behind(played)
+
+
+def it_ends_well_with_one_json_object(played: Played) -> None:
+    assert played.done.returncode == 0, played.done.stderr
+    assert played.told["outcome"] == "completed"
+    assert played.told["error"] is None
+
+
+def at_least_five_tasks_land(played: Played) -> None:
+    states = [task["state"] for task in played.told["tasks"]]
+    assert len(states) >= 5
+    assert set(states) == {"merged"}
+
+
+def one_attempt_fails_and_is_tried_again(played: Played) -> None:
+    (failed,) = played.attempts(role="worker", ending="failed")
+    assert played.attempts(subject=failed["subject"], role="worker", ending="passed")
+
+
+def one_changeset_is_rejected_and_lands_in_the_second_cycle(played: Played) -> None:
+    changesets = played.told["changesets"]
+    (rejected,) = [each for each in changesets if each["state"] == "rejected"]
+    again = [each for each in changesets if each["tasks"] == rejected["tasks"] and each["state"] == "landed"]
+    assert [each["cycle"] for each in (rejected, *again)] == [1, 2]
+    assert played.told["cycle"] == 2
+
+
+def cost_time_and_history_are_told(played: Played) -> None:
+    assert 0 < played.told["cost_usd"] < 10
+    assert played.told["tokens"] > 0
+    assert played.told["seconds"] > 0
+    log = "\n".join(played.told["log"])
+    for task in played.told["tasks"]:
+        assert f"({task['id']}" in log or f",{task['id']}" in log
+
+
+def nothing_is_left_behind(played: Played) -> None:
+    assert list(played.folder.iterdir()) == []
+    names = [word for process in psutil.process_iter(["cmdline"]) for word in process.info["cmdline"] or ()]
+    assert [word for word in names if str(played.folder) in word] == []
+
+
+def test_its_plan_has_dependencies_and_overlapping_locks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laid = lay_out(tmp_path)
+    monkeypatch.chdir(laid.repo)
+    plan = here(capsys, "run", "--task", "x", "--script", laid.script, "--dry-run", "--json").json
+    tasks = plan["tasks"]
+    assert any(task["dependencies"] for task in tasks)
+    pairs = combinations(tasks, 2)
+    assert any(overlap(a, b) for one, two in pairs for a in one["file_locks"] for b in two["file_locks"])
+    assert git(laid.repo, "status", "--porcelain") == ""
+
+
+def test_a_stop_in_a_throw_away_folder_advises_no_resume(tmp_path: Path) -> None:
+    with at_terminal("demo", "--ask", cwd=tmp_path, env={"TMPDIR": str(tmp_path)}) as screen:
+        screen.expect("(q)uit?")
+        screen.type("\x03")
+        told = screen.expect("--in FOLDER")
+        assert screen.end() == 6
+    assert "throw-away repository is gone" in told
+    assert "blueflame resume" not in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_asks_a_person_who_may_reject_the_plan(tmp_path: Path) -> None:
+    folder = tmp_path / "моя демо"
+    with at_terminal("demo", "--ask", "--in", folder, cwd=tmp_path, columns=120) as screen:
+        shown = screen.expect("(q)uit?")
+        assert "Schedule, by batch" in shown
+        screen.type("q\n")
+        screen.expect("nothing has been touched")
+        assert screen.end() == 5
+    assert git(folder / "tally", "log", "--format=%s") == "Begin tally\n"
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.txt").write_text("x")
+    said = here(capsys, "demo", "--in", tmp_path)
+    assert said.code == 2
+    assert "not an empty folder" in said.err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_the_temporary_folder_is_gone_even_if_the_demo_cannot_begin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    said = here(capsys, "demo", "--workflow", "wavse")
+    assert said.code == 2
+    assert "did you mean waves?" in said.err
+    assert list(tmp_path.iterdir()) == []
