@@ -143,6 +143,12 @@ def look(journal: Journal, session: str) -> Session:
     return replay(journal.events(session))
 
 
+def kept_checkouts(session: Session) -> tuple[Path, ...]:
+    """Of attempts that failed or were stopped: they are left as they are for whoever wants to look (WT-03)."""
+    ended = (record for record in session.attempts.values() if not record.live and record.worktree)
+    return tuple(path for record in ended if (path := Path(str(record.worktree))).exists())
+
+
 def begin(
     ground: Grounds,
     journal: Journal,
