@@ -2,24 +2,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
+from blueflame.engine.commands import Command
 from blueflame.engine.diagnostics import OUTPUT_BYTES, run_checks
-from blueflame.model.errors import ProcessFailed
+from blueflame.engine.local import LocalEngine
 from blueflame.model.verdict import Check
 
 
 def run(
-    repo: Path, *commands: str, timeout: float = 20, env: Mapping[str, str] | None = None, fail_fast: bool = False
+    repo: Path, *lines: str, timeout: float = 20, env: Mapping[str, str] | None = None, name: str = "ses.a.check"
 ) -> tuple[Check, ...]:
-    return asyncio.run(
-        run_checks(
-            commands, checkout=repo, timeout=timeout, log_dir=repo.parent / "logs ж", env=env, fail_fast=fail_fast
-        )
-    )
+    like = Command(name=name, text="", cwd=repo, env={**os.environ, **(env or {})}, timeout=timeout)
+    found = asyncio.run(run_checks(LocalEngine(repo.parent / "state ж"), lines, like))
+    assert found is not None
+    return found
 
 
 def test_each_command_becomes_a_check_with_its_own_exit_code(repo: Path) -> None:
@@ -41,11 +40,6 @@ def test_all_are_run_although_the_first_fails(repo: Path) -> None:
     assert [check.exit_code for check in run(repo, "exit 1", "exit 0", "exit 2")] == [1, 0, 2]
 
 
-def test_fail_fast_stops_at_the_first_failure(repo: Path) -> None:
-    assert [check.exit_code for check in run(repo, "exit 0", "exit 1", "touch ran", fail_fast=True)] == [0, 1]
-    assert not (repo / "ran").exists()
-
-
 def test_they_run_in_order_in_the_checkout(repo: Path) -> None:
     first, second = run(repo, "echo one > made", "cat made")
     assert (first.passed, second.output) == (True, "one\n")
@@ -63,6 +57,11 @@ def test_a_check_that_exits_well_when_told_to_stop_has_not_passed(repo: Path) ->
     assert (slow.timed_out, slow.passed) == (True, False)
 
 
+def test_both_outputs_come_in_the_order_in_which_they_were_said(repo: Path) -> None:
+    (check,) = run(repo, "echo one; echo two >&2; echo three")
+    assert check.output == "one\ntwo\nthree\n"
+
+
 def test_the_digest_is_of_everything_and_the_output_only_the_end(repo: Path) -> None:
     (check,) = run(repo, "yes x | head -c 100000; echo end")
     whole = b"x\n" * 50000 + b"end\n"
@@ -71,26 +70,30 @@ def test_the_digest_is_of_everything_and_the_output_only_the_end(repo: Path) -> 
     assert check.output.endswith("x\nend\n")
 
 
-def test_a_second_run_is_digested_by_itself(repo: Path) -> None:
-    before, after = run(repo, "echo same"), run(repo, "echo same")
-    assert before[0].output_sha256 == after[0].output_sha256
+def test_a_check_that_has_run_is_not_run_again_under_the_same_name(repo: Path) -> None:
+    line = "echo ran >> ../count; echo same"
+
+    before, after = run(repo, line), run(repo, line)
+
+    assert before == after
+    assert (repo.parent / "count").read_text() == "ran\n"
 
 
 def test_output_that_is_not_text_is_shown_as_well_as_it_can_be(repo: Path) -> None:
     (check,) = run(repo, r"printf 'a\377b'")
-    assert check.output == "a�b"
+    assert check.output == "a\ufffdb"
 
 
-def test_the_environment_is_the_one_given(repo: Path) -> None:
-    (check,) = run(repo, "echo $PORT $HOME", env={"PATH": "/usr/bin:/bin", "PORT": "23000"})
-    assert check.output == "23000\n"
+def test_the_environment_is_the_given_one(repo: Path) -> None:
+    (check,) = run(repo, 'echo "$GREETING"', env={"GREETING": "привет"})
+    assert check.output == "привет\n"
 
 
-def test_an_input_that_is_waited_for_is_empty(repo: Path) -> None:
-    (check,) = run(repo, "cat; echo done")
-    assert check.output == "done\n"
+def test_a_command_that_does_not_exist_is_a_red_check(repo: Path) -> None:
+    (check,) = run(repo, "no-such-program")
+    assert (check.exit_code, check.passed) == (127, False)
 
 
-def test_a_missing_checkout_is_an_error_and_not_a_pass(tmp_path: Path) -> None:
-    with pytest.raises(ProcessFailed, match="does not exist"):
-        run(tmp_path / "gone", "true")
+def test_a_checkout_that_is_gone_is_a_red_check_and_no_crash(repo: Path) -> None:
+    (check,) = run(repo / "gone", "true")
+    assert not check.passed

@@ -12,7 +12,7 @@ import pytest
 
 from blueflame.model.errors import GitFailed, WorldError
 from blueflame.tools.git import checkouts
-from blueflame.tools.git.checkouts import card_path, made_checkouts, make_checkout, remove_checkout, scratch_checkout
+from blueflame.tools.git.checkouts import card_path, made_checkouts, make_checkout, make_scratch, remove_checkout
 from blueflame.tools.git.repository import Repository, head_of, open_repository
 
 Git = Callable[..., str]
@@ -141,8 +141,8 @@ def test_a_folder_that_is_not_ours_is_never_touched(ours: Repository, place: Pat
         remove_checkout(place)
     with pytest.raises(WorldError, match="Blue Flame did not make it"):
         remove_checkout(ours.root)
-    with pytest.raises(WorldError, match="Blue Flame did not make it"), scratch_checkout(ours, place, ours.base_sha):
-        pass
+    with pytest.raises(WorldError, match="something else is there"):
+        make_scratch(ours, place, ours.base_sha)
     assert (place / "mine").read_text() == "keep"
 
 
@@ -261,22 +261,19 @@ def test_destroying_a_checkout_does_not_harm_our_repository(ours: Repository, pl
     assert "Mallory" not in (ours.common_dir / "config").read_text()
 
 
-def test_a_scratch_checkout_is_gone_afterwards_even_after_an_error(ours: Repository, place: Path, git: Git) -> None:
-    with pytest.raises(ZeroDivisionError), scratch_checkout(ours, place, ours.base_sha) as folder:
-        assert folder == place
-        assert git(folder, "rev-parse", "HEAD").strip() == ours.base_sha
-        (folder / "litter").write_text("")
-        raise ZeroDivisionError
+def test_a_scratch_checkout_has_the_files_of_a_commit_and_no_branch(ours: Repository, place: Path, git: Git) -> None:
+    make_scratch(ours, place, ours.base_sha)
+    assert git(place, "rev-parse", "HEAD").strip() == ours.base_sha
+    assert git(place, "branch", "--show-current") == ""
+    remove_checkout(place)
     assert list(place.parent.iterdir()) == []
 
 
-def test_a_scratch_checkout_left_by_a_crash_is_made_anew(ours: Repository, place: Path) -> None:
-    abandoned = scratch_checkout(ours, place, ours.base_sha)
-    abandoned.__enter__()
-    (place / "litter").write_text("")
-    with scratch_checkout(ours, place, ours.base_sha) as folder:
-        assert not (folder / "litter").exists()
-    abandoned.__exit__(None, None, None)
+def test_a_scratch_checkout_that_is_there_is_kept_with_what_was_made_in_it(ours: Repository, place: Path) -> None:
+    make_scratch(ours, place, ours.base_sha)
+    (place / "build").write_text("half way")
+    make_scratch(ours, place, ours.base_sha)
+    assert (place / "build").read_text() == "half way"
 
 
 def test_executables_and_links_are_checked_out_as_such(ours: Repository, place: Path, git: Git) -> None:
@@ -285,6 +282,6 @@ def test_executables_and_links_are_checked_out_as_such(ours: Repository, place: 
     (ours.root / "link").symlink_to("README.md")
     git(ours.root, "add", "-A")
     git(ours.root, "commit", "-q", "-m", "more")
-    with scratch_checkout(ours, place, head_of(ours, "main")) as folder:
-        assert (folder / "run.sh").stat().st_mode & stat.S_IXUSR
-        assert (folder / "link").readlink() == Path("README.md")
+    make_scratch(ours, place, head_of(ours, "main"))
+    assert (place / "run.sh").stat().st_mode & stat.S_IXUSR
+    assert (place / "link").readlink() == Path("README.md")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.tools.git.checkouts import make_checkout, remove_checkout, scratch_checkout
+from blueflame.tools.git.checkouts import make_checkout, make_scratch, remove_checkout
 from blueflame.tools.git.landing import Advanced, advance
 from blueflame.tools.git.merging import Merged, merge
 from blueflame.tools.git.repository import Repository, dirty_paths, exclude, head_of, open_repository
@@ -100,8 +100,9 @@ def journey(ours: Repository, place: Path, git: Git) -> str:
     remove_checkout(place)
     built = merge(ours, old, outcome.tip, "feat(task-001): land")
     assert isinstance(built, Merged)
-    with scratch_checkout(ours, place, built.sha) as folder:
-        assert (folder / "новый файл.txt").read_text() == "text\n"
+    make_scratch(ours, place, built.sha)
+    assert (place / "новый файл.txt").read_text() == "text\n"
+    remove_checkout(place)
     assert isinstance(advance(ours, "main", old=old, new=built.sha), Advanced)
     assert head_of(ours, "main") == built.sha
     return built.sha

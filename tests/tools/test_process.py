@@ -16,16 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.errors import ProcessFailed
-from blueflame.tools import liveness, process
+from blueflame.tools import liveness
 from blueflame.tools.process import (
     ProcessIdentity,
     Standing,
-    hand_over,
     identity,
     run,
     run_bytes,
     run_capped,
-    run_logged,
     standing,
     start_detached,
     tail,
@@ -144,83 +142,6 @@ def test_silence_beyond_the_timeout_is_an_error(tmp_path: Path) -> None:
         run_capped("sleep", "1000", cwd=tmp_path, max_bytes=10, timeout=0.3)
 
 
-# --- run_logged
-
-
-def logged(command: str | list[str], folder: Path, *, timeout: float | None = 20, **more: object) -> process.Finished:
-    return asyncio.run(run_logged(command, cwd=folder, log=folder / "журнал.log", timeout=timeout, **more))  # type: ignore[arg-type]  # a test passes its keywords on
-
-
-def test_both_streams_land_in_the_log_in_order(tmp_path: Path) -> None:
-    done = logged("echo one; echo two >&2; echo three; exit 7", tmp_path)
-    assert (done.code, done.timed_out) == (7, False)
-    assert (tmp_path / "журнал.log").read_text() == "one\ntwo\nthree\n"
-
-
-def test_a_second_command_appends(tmp_path: Path) -> None:
-    logged(["echo", "a b"], tmp_path)
-    logged(["echo", "$HOME"], tmp_path)
-    assert (tmp_path / "журнал.log").read_text() == "a b\n$HOME\n"
-
-
-def test_the_command_reads_its_input_and_its_environment(tmp_path: Path) -> None:
-    logged('cat; echo "$WHO"', tmp_path, stdin='{"é": 1}\n'.encode(), env={**os.environ, "WHO": "Ада"})
-    assert (tmp_path / "журнал.log").read_text() == '{"é": 1}\nАда\n'
-
-
-def test_at_the_timeout_the_whole_family_is_ended(tmp_path: Path) -> None:
-    done = logged("sleep 1000 & echo $! > a; setsid sleep 1000 & echo $! > b; wait", tmp_path, timeout=1.0, grace=5.0)
-    assert done.timed_out
-    assert done.code == -signal.SIGTERM
-    eventually(lambda: all(is_dead(int((tmp_path / name).read_text())) for name in "ab"))
-
-
-def test_one_that_is_deaf_to_term_is_killed_after_the_grace(tmp_path: Path) -> None:
-    done = logged("trap '' TERM; echo ready; while :; do sleep 0.1; done", tmp_path, timeout=1.0, grace=0.2)
-    assert done.timed_out
-    assert done.code == -signal.SIGKILL
-    assert (tmp_path / "журнал.log").read_text() == "ready\n"
-
-
-def test_one_that_tidies_up_on_term_is_given_the_time(tmp_path: Path) -> None:
-    done = logged("trap 'echo tidied; exit 5' TERM; sleep 1000 & wait", tmp_path, timeout=1.0, grace=20.0)
-    assert done == (5, done.seconds, True)
-    assert (tmp_path / "журнал.log").read_text() == "tidied\n"
-
-
-def test_survivors_that_hold_the_output_neither_block_nor_survive(tmp_path: Path) -> None:
-    done = logged("sleep 1000 & echo $! > child; exit 0", tmp_path)
-    assert (done.code, done.timed_out) == (0, False)
-    eventually(lambda: is_dead(int((tmp_path / "child").read_text())))
-
-
-def test_cancelling_ends_the_command(tmp_path: Path) -> None:
-    async def story() -> None:
-        task = asyncio.create_task(
-            run_logged("echo $$ > leader; sleep 1000", cwd=tmp_path, log=tmp_path / "log", timeout=None)
-        )
-        while not (tmp_path / "leader").exists() or not (tmp_path / "leader").read_text():
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(story())
-    assert is_dead(int((tmp_path / "leader").read_text()))
-
-
-def test_a_log_that_cannot_be_written_starts_nothing(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ProcessFailed, match="cannot write the log"):
-        asyncio.run(run_logged("touch ran", cwd=tmp_path, log=tmp_path / "file" / "log", timeout=5))
-    assert not (tmp_path / "ran").exists()
-
-
-def test_waiting_works_without_pidfd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "pidfd_open", raising=False)
-    assert logged("exit 4", tmp_path).code == 4
-
-
 # --- tail
 
 
@@ -333,33 +254,3 @@ def test_waiting_ends_when_the_process_does(pidfd: bool, monkeypatch: pytest.Mon
 
 def test_waiting_for_one_whose_pid_is_anothers_ends_at_once() -> None:
     asyncio.run(asyncio.wait_for(until_gone(os.getpid(), 1.0), 20))
-
-
-# --- hand_over
-
-
-def test_an_editor_edits_and_its_code_comes_back(tmp_path: Path) -> None:
-    (tmp_path / "note").write_text("old")
-    assert hand_over(["sh", "-c", "echo new > note; exit 3"], tmp_path) == 3
-    assert (tmp_path / "note").read_text() == "new\n"
-
-
-def test_an_editor_hears_an_interrupt_and_we_do_not(tmp_path: Path) -> None:
-    """In a process of its own: the interrupt goes to the whole group, as a terminal sends it."""
-    script = (
-        "import os, sys; from pathlib import Path; from blueflame.tools.process import hand_over;"
-        "code = hand_over(['sh', '-c', 'trap \"exit 9\" INT; kill -INT 0; sleep 5'], Path('.'));"
-        "print('still here', code)"
-    )
-    assert run(sys.executable, "-c", script, cwd=tmp_path).out == "still here 9\n"
-
-
-def test_the_interrupt_handler_is_put_back(tmp_path: Path) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    hand_over(["true"], tmp_path)
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_missing_editor_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ProcessFailed, match="no-such-editor"):
-        hand_over(["no-such-editor"], tmp_path)

@@ -3,49 +3,52 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from blueflame.engine.commands import Command, Ran, run_command
+from blueflame.engine.verbs import Engine
 from blueflame.model.verdict import Check
-from blueflame.tools.process import run_logged, tail
+from blueflame.tools.process import tail
 
 OUTPUT_BYTES = 8000
 
 
-async def run_checks(
-    commands: Sequence[str],
-    *,
-    checkout: Path,
-    timeout: float,
-    log_dir: Path,
-    env: Mapping[str, str] | None = None,
-    fail_fast: bool = False,
-) -> tuple[Check, ...]:
-    """In the given order, one after the other (they share a checkout, and often a port or a cache).
+async def run_checks(engine: Engine, lines: Sequence[str], like: Command) -> tuple[Check, ...] | None:
+    """In the given order, one after the other (they share a checkout, and often a port or a cache), all of them:
+    whoever mends a result wants to see everything at once. None when they were stopped on the way.
 
-    The timeout is for each. All are run unless `fail_fast`: whoever mends a result wants to see everything at once.
+    `like` says where, how long and under which name; a number is added to the name for each.
     """
     checks: list[Check] = []
-    for n, command in enumerate(commands, start=1):
-        log = log_dir / f"check-{n:02d}.log"
-        checks.append(await _run_check(command, checkout=checkout, timeout=timeout, log=log, env=env))
-        if fail_fast and not checks[-1].passed:
-            break
+    for n, line in enumerate(lines, start=1):
+        check = await run_check(engine, replace(like, name=f"{like.name}-{n:02d}", text=line))
+        if check is None:
+            return None
+        checks.append(check)
     return tuple(checks)
 
 
-async def _run_check(
-    command: str, *, checkout: Path, timeout: float, log: Path, env: Mapping[str, str] | None
-) -> Check:
-    log.unlink(missing_ok=True)  # logs are appended to, and the digest is of this run only
-    finished = await run_logged(command, cwd=checkout, env=env, log=log, timeout=timeout)
-    with log.open("rb") as said:
-        digest = hashlib.file_digest(said, "sha256").hexdigest()
+async def run_check(engine: Engine, command: Command) -> Check | None:
+    ran = await run_command(engine, command)
+    return None if ran is None else _check(command.text, ran)
+
+
+def _check(name: str, ran: Ran) -> Check:
     return Check(
-        name=command,
-        exit_code=finished.code,
-        seconds=finished.seconds,
-        output=tail(log, OUTPUT_BYTES),
-        output_sha256=digest,
-        timed_out=finished.timed_out,
+        name=name,
+        exit_code=ran.exit_code,
+        seconds=ran.seconds,
+        output=tail(ran.log, OUTPUT_BYTES),
+        output_sha256=_digest(ran.log),
+        timed_out=ran.timed_out,
     )
+
+
+def _digest(log: Path) -> str:
+    try:
+        with log.open("rb") as said:
+            return hashlib.file_digest(said, "sha256").hexdigest()
+    except FileNotFoundError:  # it could not even be started
+        return hashlib.sha256(b"").hexdigest()

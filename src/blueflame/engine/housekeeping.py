@@ -74,7 +74,8 @@ def size_of(path: Path) -> int:
 
 
 def _folders(places: Places, session: Session) -> Iterator[Path]:
-    return (path for name in session.attempts if (path := places.attempts / name).exists())
+    """Of its attempts, and of the checks and hooks that ran for it."""
+    return iter(sorted(places.attempts.glob(f"{session.id}.*")))
 
 
 def _logs(places: Places, session: Session) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Ctrl-C at the two moments where Python's own handling would do harm."""
+"""Ctrl-C at the moment where Python's own handling would do harm."""
 
 from __future__ import annotations
 
@@ -30,30 +30,6 @@ def put_off() -> Iterator[Callable[[], None]]:
         yield let_in
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def left_to_the_child() -> Iterator[Callable[[], None]]:
-    """First a handler that does nothing, which a child does not inherit: it must hear the interrupt.
-
-    Once the child is there, `turn_away`: ignored for good, since even a handler that does nothing wakes an asyncio
-    loop, which then runs its own.
-    """
-    if not _ours_to_set():
-        yield lambda: None
-        return
-    numbers = (signal.SIGINT, signal.SIGQUIT)
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-
-    def turn_away() -> None:
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)
-
-    try:
-        yield turn_away
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _ours_to_set() -> bool:

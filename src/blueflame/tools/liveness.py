@@ -67,16 +67,6 @@ async def until_gone(pid: int, start_time: float) -> None:
     await (_poll_until_gone(known) if handle is None else _watch_until_gone(known, handle))
 
 
-def descendants(pid: int) -> tuple[ProcessIdentity, ...]:
-    """Children and their children; those who left by a double fork are not among them."""
-    import psutil
-
-    with suppress(psutil.Error):
-        found = [identity(child.pid) for child in psutil.Process(pid).children(recursive=True)]
-        return tuple(member for member in found if member is not None)
-    return ()
-
-
 def boot_id() -> str:
     """Differs from boot to boot. Empty where the start time is wall-clock time and needs no boot to be told apart."""
     if sys.platform == "linux":

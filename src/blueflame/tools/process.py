@@ -7,14 +7,12 @@ who might do that, run under a warden that is their subreaper.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 import signal
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,26 +20,21 @@ from typing import IO, NamedTuple
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.tools import interrupts
-from blueflame.tools.liveness import ProcessIdentity, Standing, descendants, identity, standing, until_gone
+from blueflame.tools.liveness import ProcessIdentity, Standing, identity, standing, until_gone
 
 __all__ = [
     "Done",
-    "Finished",
     "ProcessIdentity",
     "Standing",
-    "hand_over",
     "identity",
     "run",
     "run_bytes",
     "run_capped",
-    "run_logged",
     "standing",
     "start_detached",
     "tail",
     "until_gone",
 ]
-
-GRACE = 5.0  # seconds between asking a group to end and making it
 
 
 class Done(NamedTuple):
@@ -63,12 +56,6 @@ class Capped(NamedTuple):
     out: bytes
     err: bytes
     truncated: bool
-
-
-class Finished(NamedTuple):
-    code: int
-    seconds: float
-    timed_out: bool
 
 
 def run(
@@ -120,31 +107,6 @@ def run_capped(
         return Capped(child.returncode, out[:max_bytes], err.read(), truncated)
 
 
-async def run_logged(
-    command: str | Sequence[str],
-    *,
-    cwd: Path,
-    env: Mapping[str, str] | None = None,
-    log: Path,
-    timeout: float | None,
-    stdin: bytes = b"",
-    grace: float = GRACE,
-) -> Finished:
-    """A long command of the person (a string is theirs, for the shell); its output is appended to `log` as it comes.
-
-    Output and input go through files, so neither a survivor that keeps a pipe open nor a reader that never reads
-    can block us. When the command ends, in whatever way, what is left of its process group is killed.
-    """
-    argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-    began = time.monotonic()
-    with tempfile.TemporaryFile() as source, _opened_log(log) as sink:
-        source.write(stdin)
-        source.seek(0)
-        child = _start(argv, cwd=cwd, env=env, stdin=source, stdout=sink, stderr=subprocess.STDOUT)
-        timed_out = await _until_ended(child, timeout=timeout, grace=grace)
-    return Finished(child.returncode, time.monotonic() - began, timed_out)
-
-
 def tail(path: Path, max_bytes: int) -> str:
     """The end of a log that may be huge, missing, or still being written."""
     try:
@@ -167,13 +129,6 @@ def start_detached(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | N
     child.returncode = 0  # no longer for Popen to wait for, or to warn about when we end before it does
     _DETACHED.add(child.pid)
     return child.pid
-
-
-def hand_over(argv: Sequence[str], cwd: Path) -> int:
-    """Give our terminal to an editor or a pager until it ends; Ctrl-C meanwhile is for it and not for us."""
-    with interrupts.left_to_the_child() as turn_away, _start(argv, cwd=cwd, env=None, new_session=False) as child:
-        turn_away()
-        return child.wait()
 
 
 _DETACHED: set[int] = set()
@@ -253,51 +208,6 @@ def _alarm(child: subprocess.Popen[bytes], seconds: float) -> Iterator[threading
     finally:
         timer.cancel()
         timer.join()
-
-
-async def _until_ended(child: subprocess.Popen[bytes], *, timeout: float | None, grace: float) -> bool:
-    """Wait for the end, bring it about at the timeout or when cancelled; tells whether the time was up."""
-    timed_out = False
-    try:
-        try:
-            async with asyncio.timeout(timeout):
-                await _until_zombie(child)
-        except TimeoutError:
-            timed_out = True
-            await _ask_to_end(child, grace)
-        except asyncio.CancelledError:
-            await _ask_to_end(child, grace)
-            raise
-    finally:
-        # The leader is not reaped yet, so its id still names this group and no other.
-        _kill_group(child.pid, signal.SIGKILL)
-        child.wait()
-    return timed_out
-
-
-async def _until_zombie(child: subprocess.Popen[bytes]) -> None:
-    started = identity(child.pid)
-    if started is not None:
-        await until_gone(started.pid, started.start_time)
-
-
-async def _ask_to_end(child: subprocess.Popen[bytes], grace: float) -> None:
-    # Taken while the chain of parents is whole: those who left the group by setsid are found only through it.
-    family = descendants(child.pid)
-    _kill_group(child.pid, signal.SIGTERM)
-    try:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(grace):
-                await _until_zombie(child)
-    finally:
-        for member in family:
-            _kill(member)
-
-
-def _kill(known: ProcessIdentity) -> None:
-    if standing(known) is Standing.ALIVE:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(known.pid, signal.SIGKILL)
 
 
 def _kill_group(pgid: int, how: signal.Signals) -> None:

@@ -3,64 +3,81 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from blueflame.engine.diagnostics import run_checks
+from blueflame.engine.commands import Command
+from blueflame.engine.diagnostics import run_check, run_checks
+from blueflame.engine.verbs import Queued
 from blueflame.model.verdict import Check
 from blueflame.rules.session import Session
 from blueflame.tools.environment import clean_environment, environment
-from blueflame.tools.git.checkouts import scratch_checkout
-from blueflame.tools.places import make_folder
+from blueflame.tools.git.checkouts import make_scratch, remove_checkout
 from blueflame.tools.seeding import seed
 from blueflame.waves.flame import Flame
 
 MOMENT = 0.1  # seconds; 0 would mean no limit at all
 
 
-async def check_commit(flame: Flame, session: Session, sha: str, subject: str) -> tuple[Check, ...]:
-    """The worktree's own setup, then every diagnostic command; a setup that fails is a red check."""
-    commands = session.limits.checks
-    if not commands:
+async def check_commit(flame: Flame, session: Session, sha: str, subject: str) -> tuple[Check, ...] | None:
+    """The worktree's own setup, then every diagnostic command; a setup that fails is a red check.
+
+    None when a stop ended it. Commands that an earlier orchestrator started are found again by their names.
+    """
+    lines = session.limits.checks
+    if not lines:
         return ()
-    name = f"check-{subject}-{sha[:12]}"
-    logs = flame.places.logs / session.id / name
-    async with _scratch(flame, flame.places.checkout(name), sha) as checkout:
-        env = _environment(flame, session, checkout, subject)
-        failed = await _set_up(flame, checkout, logs / "setup", env)
-        if failed is not None:
-            return (failed,)
-        limit = flame.settings.validation.validator_diagnostics.timeout
-        return await _run(commands, checkout, limit, logs, env)
+    name = f"{subject}-{sha[:12]}"
+    async with _scratch(flame, f"{session.id}.{name}", flame.places.checkout(f"check-{name}"), sha) as checkout:
+        command = Command(
+            name=f"{session.id}.{name}.check",
+            text="",
+            cwd=checkout,
+            env=_environment(flame, session, checkout, subject),
+            timeout=flame.settings.validation.validator_diagnostics.timeout,
+        )
+        setup = await _set_up(flame, replace(command, name=f"{session.id}.{name}.setup"))
+        if setup is None or not all(check.passed for check in setup):
+            return setup
+        return await run_checks(flame.engine, lines, command)
 
 
-async def _set_up(flame: Flame, checkout: Path, logs: Path, env: dict[str, str]) -> Check | None:
-    """The command that failed, if one did; the time limit is for all of them together."""
+async def _set_up(flame: Flame, like: Command) -> tuple[Check, ...] | None:
+    """Up to the first that fails; the time limit is for all of them together."""
     left = flame.settings.worktree.setup_timeout
-    for n, command in enumerate(flame.settings.worktree.setup, start=1):
-        (check,) = await _run([command], checkout, max(left, MOMENT), logs / f"{n:02d}", env)
+    done: list[Check] = []
+    for n, line in enumerate(flame.settings.worktree.setup, start=1):
+        command = replace(like, name=f"{like.name}-{n:02d}", text=line, timeout=max(left, MOMENT))
+        check = await run_check(flame.engine, command)
+        if check is None:
+            return None
+        done.append(check)
         if not check.passed:
-            return check
+            break
         left -= check.seconds
-    return None
-
-
-async def _run(
-    commands: Sequence[str], checkout: Path, timeout: float, logs: Path, env: dict[str, str]
-) -> tuple[Check, ...]:
-    await asyncio.to_thread(make_folder, logs)
-    return await run_checks(commands, checkout=checkout, timeout=timeout, log_dir=logs, env=env)
+    return tuple(done)
 
 
 @asynccontextmanager
-async def _scratch(flame: Flame, path: Path, sha: str) -> AsyncIterator[Path]:
-    """Made and removed in a thread: a large tree must not hold the loop up."""
-    with ExitStack() as undo:
-        checkout = await asyncio.to_thread(undo.enter_context, scratch_checkout(flame.repo, path, sha))
-        await asyncio.to_thread(seed, flame.repo.root, checkout, flame.settings.worktree.include)
-        yield checkout
-        await asyncio.to_thread(undo.close)
+async def _scratch(flame: Flame, stem: str, path: Path, sha: str) -> AsyncIterator[Path]:
+    """Made and removed in a thread: a large tree must not hold the loop up.
+
+    One in which commands were started before a crash is used as it is. One that a stop interrupts stays: its commands
+    may still be in it, and `blueflame resume` or `cleanup` take care of it.
+    """
+    if not await _is_in_use(flame, stem):
+        await asyncio.to_thread(remove_checkout, path)
+    await asyncio.to_thread(make_scratch, flame.repo, path, sha)
+    await asyncio.to_thread(seed, flame.repo.root, path, flame.settings.worktree.include)
+    yield path
+    await asyncio.to_thread(remove_checkout, path)
+
+
+async def _is_in_use(flame: Flame, stem: str) -> bool:
+    first = [f"{stem}.{kind}-01.1" for kind in ("setup", "check")]
+    return any([not isinstance(await flame.engine.inspect(name), Queued) for name in first])
 
 
 def _environment(flame: Flame, session: Session, checkout: Path, subject: str) -> dict[str, str]:

@@ -119,10 +119,21 @@ class Conductor:
                     task.cancel()
         except BaseExceptionGroup as group_error:
             raise _first(group_error) from group_error
+        if self.session.stopping and not self._leave_agents:
+            await self._end_commands()
         if self.session.ended:
             self._take_letters()  # whoever wrote in the last moment is told that it was too late
         else:
             self._record([OrchestratorStopped(reason=self.session.stopping or "the part that was asked for is done")])
+
+    async def _end_commands(self) -> None:
+        """Checks and hooks that a stop caught under way; the agents have ended before."""
+        engine, grace = self.flame.engine, 0.0 if self.session.stop_now else None
+        names = await engine.live(self.session.id)
+        for name in names:
+            await engine.cancel(name, self.session.stopping, grace=grace)
+        for name in names:
+            await engine.wait(name)
 
     def stop(self, reason: str, *, now: bool = False, leave_agents: bool = False) -> None:
         """Stop new work; ask the agents to end unless they are to be left alone. A second call hurries."""

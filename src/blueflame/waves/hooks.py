@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from blueflame.engine.commands import Command, run_command
 from blueflame.model.attempt import WORKER
 from blueflame.model.event import Event, HookRan
 from blueflame.model.ids import attempt_id
@@ -12,25 +13,27 @@ from blueflame.model.task import TaskState
 from blueflame.rules import hooks
 from blueflame.rules.next_steps import RunHook
 from blueflame.rules.session import HookDue, Session
-from blueflame.tools.hooks import hook_environment, run_hook
-from blueflame.tools.places import make_folder
+from blueflame.tools.hooks import OUTPUT_BYTES, as_stdin, hook_environment
+from blueflame.tools.process import tail
 from blueflame.waves.flame import Emit, Flame
 
 
 async def call_hook(flame: Flame, session: Session, effect: RunHook, _emit: Emit) -> Sequence[Event]:
     due = effect.hook
     payload = PAYLOADS[due.name](session, due)
-    log = flame.places.logs / session.id / "hooks" / f"{due.key.replace(':', '-')}.log"
-    make_folder(log.parent)
-    done = await run_hook(
-        getattr(flame.settings.hooks, due.name),
-        payload,
+    command = Command(
+        name=f"{session.id}.{due.key.replace(':', '-')}.hook",
+        text=getattr(flame.settings.hooks, due.name),
         cwd=flame.repo.root,
-        timeout=flame.settings.hooks.timeout,
-        log=log,
         env=hook_environment(flame.environ, payload, root=flame.repo.root),
+        timeout=flame.settings.hooks.timeout,
+        stdin=as_stdin(payload),
     )
-    return [HookRan(hook=due.name, key=due.key, exit_code=done.exit_code, output=done.output, timed_out=done.timed_out)]
+    ran = await run_command(flame.engine, command)
+    if ran is None:
+        return []
+    output = tail(ran.log, OUTPUT_BYTES)
+    return [HookRan(hook=due.name, key=due.key, exit_code=ran.exit_code, output=output, timed_out=ran.timed_out)]
 
 
 def _occasion(session: Session) -> hooks.Occasion:

@@ -18,7 +18,7 @@ from blueflame.tools.git.commands import git
 from blueflame.tools.git.landing import Advanced, Dirty, advance
 from blueflame.tools.git.merging import Conflict, combine, commit_tree
 from blueflame.tools.git.repository import Repository, head_of
-from blueflame.tools.git.results import commits, set_ref
+from blueflame.tools.git.results import commits, refs, set_ref
 from blueflame.waves.checking import check_commit
 from blueflame.waves.flame import Emit, Flame
 from blueflame.waves.validate import file_changes
@@ -34,6 +34,8 @@ async def build_changeset(flame: Flame, session: Session, effect: BuildChangeset
         reason = f"conflict in {', '.join(merged.paths)} with what has landed meanwhile"
         return [ChangesetEvicted(changeset=changeset.id, reason=reason, paths=merged.paths)]
     checks = await _checks(flame, session, changeset, merged)
+    if checks is None:
+        return []
     red = [check for check in checks if not check.passed]
     if red:
         verdict = red_verdict(red)
@@ -50,12 +52,26 @@ def _merge(flame: Flame, session: Session, changeset: Changeset, base: str) -> s
     combined = combine(flame.repo, base, tips, f"Rehearsal of {changeset.id}")
     if isinstance(combined, Conflict):
         return combined
-    tree = tree_of(flame.repo, combined.sha)
-    heads = git(flame.repo.root, "merge-base", "--independent", *tips).split()
-    message = _message(flame.repo, session, changeset, base, heads)
-    commit = commit_tree(flame.repo, tree, (base, *(tip for tip in tips if tip in heads)), message)
-    set_ref(flame.repo, changeset_ref(session.id, changeset.id), commit)
+    parents = (base, *_independent(flame.repo, tips))
+    ref = changeset_ref(session.id, changeset.id)
+    found = refs(flame.repo, ref).get(ref)
+    if found is not None and _is_merge_of(flame.repo, found, combined.sha, parents):
+        return found  # built before a crash: what was checked then is found again by its name
+    message = _message(flame.repo, session, changeset, base, parents[1:])
+    commit = commit_tree(flame.repo, tree_of(flame.repo, combined.sha), parents, message)
+    set_ref(flame.repo, ref, commit)
     return commit
+
+
+def _independent(repo: Repository, tips: Sequence[str]) -> tuple[str, ...]:
+    heads = git(repo.root, "merge-base", "--independent", *tips).split()
+    return tuple(tip for tip in tips if tip in heads)
+
+
+def _is_merge_of(repo: Repository, commit: str, combined: str, parents: tuple[str, ...]) -> bool:
+    names = (f"{commit}^{{tree}}", f"{combined}^{{tree}}", f"{commit}^@")
+    tree, wanted, *found = git(repo.root, "rev-parse", *names).split()
+    return tree == wanted and tuple(found) == parents
 
 
 def _tips(session: Session, changeset: Changeset) -> list[str]:
@@ -78,7 +94,7 @@ def _message(repo: Repository, session: Session, changeset: Changeset, base: str
     return "\n".join([subject, "", *titles, "", *trailers, ""])
 
 
-async def _checks(flame: Flame, session: Session, changeset: Changeset, commit: str) -> tuple[Check, ...]:
+async def _checks(flame: Flame, session: Session, changeset: Changeset, commit: str) -> tuple[Check, ...] | None:
     """What a task's own checks have shown of this very tree need not be shown again."""
     tree = await asyncio.to_thread(tree_of, flame.repo, commit)
     for name in changeset.tasks:

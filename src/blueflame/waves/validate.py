@@ -23,7 +23,7 @@ from blueflame.waves.words import what_happened
 
 async def diagnose(flame: Flame, session: Session, effect: Diagnose, _emit: Emit) -> Sequence[Event]:
     checks = await check_commit(flame, session, effect.sha, effect.task)
-    return [Checked(task=effect.task, sha=effect.sha, checks=checks)]
+    return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]
 
 
 def validator_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) -> str:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -53,15 +52,9 @@ def remove_checkout(path: Path) -> None:
     card_path(path).unlink(missing_ok=True)
 
 
-@contextmanager
-def scratch_checkout(repo: Repository, path: Path, sha: str) -> Iterator[Path]:
-    """The files of a commit for the length of the block: a place to run diagnostics in."""
-    remove_checkout(path)
-    try:
-        _make(repo, path, Card(base=sha, branch=None))
-        yield path
-    finally:
-        remove_checkout(path)
+def make_scratch(repo: Repository, path: Path, sha: str) -> None:
+    """The files of a commit, on no branch: a place to run diagnostics in. One that is there and finished is kept."""
+    _make(repo, path, Card(base=sha, branch=None))
 
 
 def made_checkouts(folder: Path) -> tuple[Path, ...]:
