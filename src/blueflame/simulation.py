@@ -71,6 +71,7 @@ APPROVALS = {
     GateKind.VALIDATOR: Answer(choice="accept"),
     GateKind.BUDGET: Answer(choice="raise", note="0"),
     GateKind.DRIFT: Answer(choice="use"),
+    GateKind.STALL: Answer(choice="wait"),
 }
 
 
@@ -157,7 +158,7 @@ class World:
 
     @property
     def makespan(self) -> float:
-        return self.now - self.session.opened_at
+        return self.session.last_at - self.session.opened_at
 
     @property
     def schedule(self) -> tuple[Turn, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from blueflame.model.event import (
+    AttemptCancelled,
     BudgetRaised,
     ChangesetJudged,
     ConfigAdopted,
@@ -51,8 +52,8 @@ def proposal(session: Session, tasks: tuple[Task, ...], origin: str, round_: int
     landed = tuple(session.tasks[name].task for name in session.in_state(TaskState.MERGED))
     limits = session.limits
     wrong = problems((*landed, *tasks), allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
-    if not tasks:
-        wrong = ("the plan has no tasks", *wrong)
+    if landed and not tasks:
+        wrong = ("the plan has no tasks left to do; to leave it at what has landed, quit", *wrong)
     return PlanProposed(round=round_, tasks=tasks, origin=origin, problems=wrong, warnings=warnings(tasks))
 
 
@@ -142,6 +143,18 @@ def _stop_orchestrator(_session: Session, gate: Gate, answer: Answer, _now: floa
     yield StopRequested(reason=f"{gate.kind.value} gate answered stop by {answer.by}")
 
 
+def _wait_for_agent(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    return iter(())
+
+
+def _kill_agent(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    """A failure of the agent's own, unlike an end that a person wished for: its task is tried again."""
+    attempt = str(gate.evidence["attempt"])
+    if attempt in session.live:
+        reason = answer.note or f"it was silent and was ended by {answer.by}"
+        yield AttemptCancelled(attempt=attempt, reason=reason, stalled=True)
+
+
 def _use_config(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
     assert session.drift is not None, "a drift gate is opened by a drift"
     yield ConfigAdopted(digest=session.drift.digest, limits=session.drift.limits)
@@ -174,4 +187,6 @@ AFTER: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], Itera
     (GateKind.DRIFT, "use"): _use_config,
     (GateKind.DRIFT, "keep"): _keep_config,
     (GateKind.DRIFT, "stop"): _stop_orchestrator,
+    (GateKind.STALL, "wait"): _wait_for_agent,
+    (GateKind.STALL, "kill"): _kill_agent,
 }

@@ -9,6 +9,19 @@ from typing import Any
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.task import Task
 
+KINDS: Mapping[str, tuple[type, ...]] = {
+    "id": (str,),
+    "title": (str,),
+    "description": (str,),
+    "priority": (int,),
+    "cohesion_group": (str,),
+    "dependencies": (tuple,),
+    "file_locks": (tuple,),
+    "validator_model": (str, type(None)),
+    "estimate_minutes": (int, float, type(None)),
+}
+"""An answer may come from anywhere, so it is not believed to hold what its face should have checked."""
+
 
 def edited(tasks: Sequence[Task]) -> dict[str, Any]:
     """The payload of an `edit`: plain values only, since it travels as JSON."""
@@ -27,7 +40,13 @@ def tasks_in(payload: Mapping[str, Any]) -> tuple[Task, ...]:
 
 def _task(values: Mapping[str, Any]) -> Task:
     plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    return Task(**plain)
+    task = Task(**plain)
+    for name, kinds in KINDS.items():
+        if type(getattr(task, name)) not in kinds:
+            raise TypeError(f"{name} of {task.id!r} cannot be {getattr(task, name)!r}")
+    if not all(isinstance(name, str) for name in (*task.dependencies, *task.file_locks)):
+        raise TypeError(f"dependencies and file_locks of {task.id!r} must be lists of names")
+    return task
 
 
 def edit_problems(gate: Gate, tasks: Sequence[Task]) -> tuple[str, ...]:

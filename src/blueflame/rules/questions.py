@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from blueflame.model.attempt import Attempt
 from blueflame.model.changeset import ChangesetRecord
 from blueflame.model.event import ConfigDrifted, GateOpened
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.model.spend import Unit, micro_usd
-from blueflame.model.task import TaskRecord, TaskState
+from blueflame.model.task import Task, TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
 from blueflame.rules.budget import meter
 from blueflame.rules.edits import edit_problems, tasks_in
+from blueflame.rules.planning import problems
 from blueflame.rules.session import Session
 
 SAFE: Mapping[GateKind, str] = {
@@ -23,6 +25,7 @@ SAFE: Mapping[GateKind, str] = {
     GateKind.VALIDATOR: "skip",
     GateKind.BUDGET: "stop",
     GateKind.DRIFT: "stop",
+    GateKind.STALL: "wait",
     GateKind.RESUME: "quit",
 }
 
@@ -55,15 +58,15 @@ def _gate(
 
 def plan_gate(session: Session) -> GateOpened:
     plan = session.plan
-    problems = plan.problems if plan else session.plan_failures
-    without = {"approve"} if problems or plan is None else set()
-    title = f"Approve the plan of {_tasks(len(plan.tasks))}?" if plan and not problems else "The plan cannot be used."
+    wrong = plan.problems if plan else session.plan_failures
+    without = {"approve"} if wrong or plan is None else set()
+    title = f"Approve the plan of {_tasks(len(plan.tasks))}?" if plan and not wrong else "The plan cannot be used."
     if len(session.replan_notes) >= session.limits.max_replans:
         without.add("replan")
         title += f" The planner was asked {session.limits.max_replans} times: write the plan by hand (edit) or quit."
     evidence = {
         "round": session.plan_round,
-        "problems": list(problems),
+        "problems": list(wrong),
         "warnings": list(plan.warnings) if plan else [],
         "tasks": len(plan.tasks) if plan else 0,
     }
@@ -128,6 +131,14 @@ def drift_gate(session: Session, drift: ConfigDrifted) -> GateOpened:
     return _gate(session, GateKind.DRIFT, GateKind.DRIFT.value, title, without=without, evidence=evidence)
 
 
+def stall_gate(session: Session, attempt: Attempt, seconds: float) -> GateOpened:
+    title = f"{attempt.agent_id} ({attempt.role} of {attempt.subject}) has said nothing for {seconds:.0f} s."
+    record = session.tasks.get(attempt.subject)
+    group = record.task.cohesion_group if record else ""
+    evidence = {"attempt": attempt.id, "agent": attempt.agent_id, "seconds": seconds}
+    return _gate(session, GateKind.STALL, attempt.subject, title, group=group, evidence=evidence)
+
+
 def resume_gate(session: Session) -> Gate:
     """Asked before a new session begins, so it is not part of the old one's journal."""
     lines = session.request.strip().splitlines() or ["the request"]
@@ -149,24 +160,38 @@ def objection(session: Session, gate_id: str, answer: Answer) -> str:
     if gate.kind is GateKind.BUDGET and answer.choice == "raise":
         return _poor_raise(session, answer)
     if answer.choice == "edit":
-        return _poor_edit(gate, answer)
+        return _poor_edit(session, gate, answer)
     return ""
 
 
-def _poor_edit(gate: Gate, answer: Answer) -> str:
+def _poor_edit(session: Session, gate: Gate, answer: Answer) -> str:
     if not answer.payload.get("tasks"):
         return f"edit at gate {gate.id} needs the edited tasks; use a terminal, or give a file with --file"
     try:
-        wrong = edit_problems(gate, tasks_in(answer.payload))
+        tasks = tasks_in(answer.payload)
     except (TypeError, ValueError, AttributeError) as error:
         return f"the edited tasks at gate {gate.id} cannot be read: {error}"
+    wrong = edit_problems(gate, tasks)
+    if not wrong and gate.kind is GateKind.VALIDATION:  # an edited plan is judged when it is proposed
+        wrong = _new_problems(session, tasks[0])
     return "; ".join(wrong)
+
+
+def _new_problems(session: Session, task: Task) -> tuple[str, ...]:
+    """What an edited task would bring into the plan that was not wrong before."""
+    paths = {"allowed_paths": session.limits.allowed_paths, "blocked_paths": session.limits.blocked_paths}
+    plan = {name: record.task for name, record in session.tasks.items()}
+    before = problems(tuple(plan.values()), **paths)
+    after = problems(tuple({**plan, task.id: task}.values()), **paths)
+    return tuple(problem for problem in after if problem not in before)
 
 
 def _not_open(session: Session, gate_id: str) -> str:
     if gate_id in session.answers:
         answer = session.answers[gate_id]
         return f"gate {gate_id} was already answered: {answer.choice} (by {answer.by})"
+    if gate_id in session.withdrawn:
+        return f"gate {gate_id} needs no answer any more: {session.withdrawn[gate_id]}"
     waiting = ", ".join(session.open_gates) or "none"
     return f"there is no open gate {gate_id}; open gates: {waiting}"
 
