@@ -20,7 +20,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
+from blueflame import app
 from blueflame.cli.main import run
+from blueflame.cli.show_session import session_json
+from blueflame.model.errors import UsageError
 
 MAIN = "from blueflame.cli.main import main; main()"
 ON_ITS_TERMINAL = f"import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); {MAIN}"
@@ -123,9 +126,20 @@ def here(capsys: pytest.CaptureFixture[str], *argv: object) -> Said:
 
 
 def look(cwd: Path) -> dict[str, Any] | None:
-    """What `blueflame status --json` says; None while there is no session."""
-    said = call("status", "--json", cwd=cwd)
-    return said.json if said.code == 0 else None
+    """What `blueflame status --json` would say; None while there is no session."""
+    ground = app.grounds(start=cwd)
+    try:
+        with app.reading(ground) as journal:
+            session = app.look(journal, app.find_session(journal, None))
+    except UsageError:
+        return None
+    return session_json(session, now=time.time()) | {"orchestrator_pid": app.running_pid(ground)}
+
+
+def found_in(cwd: Path) -> dict[str, Any]:
+    session = look(cwd)
+    assert session is not None
+    return session
 
 
 @dataclass

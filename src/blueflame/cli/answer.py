@@ -37,7 +37,7 @@ def answer(
     payload = _payload(file)
     wrong = objection(found, name, Answer(choice=chosen, note=note, payload=payload))
     if wrong:
-        raise UsageError(wrong)
+        raise UsageError(wrong + _how_to_note(found, name, chosen, note))
     body = {"gate": name, "choice": chosen, "note": note, "payload": payload, "by": getpass.getuser()}
     return deliver(ground, found.id, "answer", body, as_json=as_json)
 
@@ -52,6 +52,13 @@ def _full_names(session: Session, gate: str, choice: str) -> tuple[str, str]:
     options = session.open_gates[near[0]].options
     meant = [option.name for option in options if choice.lower() in (option.name, option.key)]
     return near[0], meant[0] if len(meant) == 1 else choice
+
+
+def _how_to_note(session: Session, gate: str, choice: str, note: str) -> str:
+    """A gate says that a note is needed; only the command line knows how it is given."""
+    asked = session.open_gates.get(gate)
+    option = asked.option(choice) if asked else None
+    return "; give it with --note" if option and option.needs_note and not note.strip() else ""
 
 
 def _payload(file: Path | None) -> dict[str, object]:
