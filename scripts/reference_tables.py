@@ -20,6 +20,7 @@ ASKED: Mapping[GateKind, str] = {
     GateKind.VALIDATOR: "The reviewer itself failed, and its retries are used up.",
     GateKind.BUDGET: "The session's limit is reached and more would have to be spent.",
     GateKind.DRIFT: "The configuration on disk is no longer the one that the session runs with.",
+    GateKind.STALL: "An agent has been silent for `limits.stall_timeout`, and `limits.on_stall` is `ask`.",
     GateKind.RESUME: "A session that has not ended was found when a new one was asked for.",
 }
 

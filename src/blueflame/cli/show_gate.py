@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from blueflame.cli.paint import BAD, DOT, Heading, columns, facts, stack
-from blueflame.cli.plain import clean
+from blueflame.cli.plain import clean, duration
 from blueflame.cli.prompting import GateContext
 from blueflame.cli.show_changeset import show_changeset
 from blueflame.cli.show_plan import show_plan
@@ -137,6 +137,20 @@ def _drift(session: Session, gate: Gate) -> RenderableType:
     return _listing("Configuration changed", [str(change) for change in gate.evidence.get("changes", ())], session)
 
 
+def _stall(session: Session, gate: Gate) -> RenderableType:
+    about: Mapping[str, RenderableType] = {
+        "Agent:": clean(str(gate.evidence.get("agent", ""))),
+        "Silent for:": duration(float(gate.evidence.get("seconds", 0))),
+        "Time limit:": _time_limit(session, gate),
+    }
+    return stack(Group(Heading("Silent agent", gate.subject), facts(about)), _earlier(session, gate.subject))
+
+
+def _time_limit(session: Session, gate: Gate) -> str:
+    record = session.attempts.get(str(gate.evidence.get("attempt", "")))
+    return f"{duration(record.attempt.timeout)}: it is ended then in any case" if record else ""
+
+
 def _resume(session: Session, _gate: Gate) -> RenderableType:
     left = f"{len(session.unfinished)} of {len(session.tasks)} tasks left, cycle {session.cycle}"
     return _listing("Unfinished session", [session.request, left], session)
@@ -150,5 +164,6 @@ VIEWS: Mapping[GateKind, Callable[[Session, Gate], RenderableType]] = {
     GateKind.VALIDATOR: _validator,
     GateKind.BUDGET: _budget,
     GateKind.DRIFT: _drift,
+    GateKind.STALL: _stall,
     GateKind.RESUME: _resume,
 }

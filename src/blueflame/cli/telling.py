@@ -115,6 +115,7 @@ TELL: Mapping[type, Callable[[Any], Told | None]] = {
     _H.TaskMoved: _moved,
     _H.AttemptIntended: _nothing,
     _H.AttemptStarted: lambda e: Told(DOT, f"{named(e.attempt)} started"),
+    _H.AttemptStalled: lambda e: Told(NOTE, f"{named(e.attempt)} has said nothing for {duration(e.seconds)}"),
     _H.AttemptEnded: lambda e: _ended(e.attempt, e.ended),
     _H.Checked: _nothing,
     _H.VerdictGiven: lambda e: Told(

@@ -79,7 +79,9 @@ class AttemptRecord:
     started_at: float | None = None
     ended_at: float | None = None
     ended: Ended | None = None
+    stalled_at: float | None = None  # when its present silence was told of, or a person said to wait
     cancel_reason: str = ""
+    cancelled_for_silence: bool = False
     base: str | None = None
     worktree: str | None = None
     warden_pid: int | None = None

@@ -166,11 +166,20 @@ class AttemptStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStalled:
+    """It has been silent for longer than limits.stall_timeout; told once for each silence."""
+
+    attempt: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptCancelled:
     """The wish that it end; AttemptEnded says that it did."""
 
     attempt: str
     reason: str
+    stalled: bool = False  # it is ended because it was silent: a failure of its own, which may be tried again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +260,14 @@ class GateAnswered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GateWithdrawn:
+    """What it asked about has settled itself: an answer would come too late."""
+
+    gate: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HookRan:
     hook: str
     key: str
@@ -292,6 +309,7 @@ Event: TypeAlias = (
     | TaskEdited
     | AttemptIntended
     | AttemptStarted
+    | AttemptStalled
     | AttemptCancelled
     | AttemptEnded
     | Checked
@@ -304,6 +322,7 @@ Event: TypeAlias = (
     | Landed
     | GateOpened
     | GateAnswered
+    | GateWithdrawn
     | HookRan
     | CycleEnded
     | SessionEnded

@@ -16,6 +16,7 @@ class GateKind(StrEnum):
     VALIDATOR = "validator"  # the validator itself failed: accept after own review, retry, skip
     BUDGET = "budget"  # the session's limit is reached: raise or stop
     DRIFT = "drift"  # the configuration changed under way: use the new one, keep the old one, stop
+    STALL = "stall"  # an agent is silent: wait or kill
     RESUME = "resume"  # an unfinished session was found: resume or fresh
 
 
@@ -88,6 +89,10 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
         Option("use", "go on with the changed configuration"),
         Option("keep", "go on with the configuration the session began with"),
         Option("stop", "stop here; the session can be resumed"),
+    ),
+    GateKind.STALL: (
+        Option("wait", "leave it at work; asked again after another limits.stall_timeout of silence"),
+        Option("kill", "end it; its task is tried again"),
     ),
     GateKind.RESUME: (
         Option("resume", "go on with the unfinished session"),

@@ -36,6 +36,7 @@ class Limits:
     role_models: Mapping[str, str] = field(default_factory=dict)
     role_runtimes: Mapping[str, str] = field(default_factory=dict)
     group_validator_models: Mapping[str, str] = field(default_factory=dict)
+    on_stall: str = "warn"  # warn | ask | kill
     on_validation_failed: str = "ask"  # ask | requeue | drop
     hooks: tuple[str, ...] = ()  # the user hooks that are configured
     checks: tuple[str, ...] = ()  # the diagnostic commands

@@ -100,6 +100,8 @@ class LimitSettings(Section):
     """How often running agents are looked at."""
     stall_timeout: DurationOrOff = 120.0
     """An agent that shows no sign of life for so long counts as stalled; 0 = never."""
+    on_stall: Literal["warn", "ask", "kill"] = "warn"
+    """What happens to a stalled agent: say so and wait, ask a person, or end it and try its task again."""
     kill_grace: DurationOrOff = 10.0
     """Time between asking an agent to end (TERM) and ending it (KILL)."""
     max_retries: int = Field(default=2, ge=0, le=100)

@@ -148,6 +148,11 @@ SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
         "ATTEMPT_STARTED",
         f"attempt {e.attempt} runs under warden {e.warden_pid}",
     ),
+    _H.AttemptStalled: lambda e: (
+        _agent(e.attempt),
+        "ATTEMPT_STALLED",
+        f"attempt {e.attempt} has said nothing for {e.seconds:.0f} s",
+    ),
     _H.AttemptCancelled: lambda e: (_agent(e.attempt), "ATTEMPT_CANCELLED", f"asked to end{_because(e.reason)}"),
     _H.AttemptEnded: lambda e: _ended(e.attempt, e.ended),
     _H.Checked: lambda e: _ours("CHECKED", f"{e.task} at {e.sha[:12]}", _checks(e.checks)),
@@ -179,6 +184,7 @@ SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
         "GATE_ANSWERED",
         f"{e.gate}: {e.answer.choice}{_because(e.answer.note)}",
     ),
+    _H.GateWithdrawn: lambda e: _ours("GATE_WITHDRAWN", f"{e.gate} needs no answer any more", e.reason),
     _H.HookRan: lambda e: _ours(
         "HOOK_RAN", f"{e.hook} for {e.key} " + ("ran out of time" if e.timed_out else f"exited with {e.exit_code}")
     ),

@@ -7,7 +7,9 @@ from typing import Any
 
 from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Ended, Ending
 from blueflame.model.event import (
+    AttemptCancelled,
     AttemptEnded,
+    AttemptStalled,
     ChangesetEvicted,
     ChangesetJudged,
     Checked,
@@ -15,6 +17,7 @@ from blueflame.model.event import (
     CycleEnded,
     Event,
     GateAnswered,
+    GateWithdrawn,
     HookRan,
     Landed,
     PlanFailed,
@@ -30,7 +33,7 @@ from blueflame.rules.foundations import holds
 from blueflame.rules.history import cut, remembered
 from blueflame.rules.hooks import Hook, vetoes
 from blueflame.rules.lifecycle import MOVES, move
-from blueflame.rules.questions import drift_gate, session_gate, validation_gate, validator_gate
+from blueflame.rules.questions import drift_gate, session_gate, stall_gate, validation_gate, validator_gate
 from blueflame.rules.retry import is_blameless, may_retry
 from blueflame.rules.session import Session
 from blueflame.rules.undoing import block_dependants, defer_built_on, obstacle
@@ -62,7 +65,29 @@ def _chain(session: Session, event: Event, now: float) -> Iterator[Event]:
             yield from _chain(session, consequence, now)
 
 
+def _attempt_stalled(session: Session, event: AttemptStalled, _now: float) -> Iterator[Event]:
+    attempt = session.live.get(event.attempt)
+    asked = attempt is None or session.asks(GateKind.STALL, attempt.subject)
+    if attempt is None or asked or session.stopping or session.attempts[event.attempt].cancel_reason:
+        return
+    if session.limits.on_stall == "ask":
+        yield stall_gate(session, attempt, event.seconds)
+
+
+def _attempt_cancelled(session: Session, event: AttemptCancelled, _now: float) -> Iterator[Event]:
+    if not event.stalled:  # else the gate was answered just now
+        yield from _withdraw(session, event.attempt, f"the agent is being ended: {event.reason}")
+
+
+def _withdraw(session: Session, attempt: str, why: str) -> Iterator[Event]:
+    subject = session.attempts[attempt].attempt.subject
+    name = session.gate_subjects.get((GateKind.STALL, subject))
+    if name is not None and session.open_gates[name].evidence.get("attempt") == attempt:
+        yield GateWithdrawn(gate=name, reason=why)
+
+
 def _attempt_ended(session: Session, event: AttemptEnded, now: float) -> Iterator[Event]:
+    yield from _withdraw(session, event.attempt, "the agent has ended")
     attempt = session.attempts[event.attempt].attempt
     if attempt.role == WORKER:
         yield from _worker_ended(session, attempt, event.ended, now)
@@ -256,6 +281,8 @@ def _gate_answered(session: Session, event: GateAnswered, now: float) -> Iterato
 
 
 FOLLOWS: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
+    AttemptStalled: _attempt_stalled,
+    AttemptCancelled: _attempt_cancelled,
     AttemptEnded: _attempt_ended,
     Checked: _checked,
     VerdictGiven: _verdict_given,

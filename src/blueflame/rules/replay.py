@@ -13,6 +13,7 @@ from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
     AttemptIntended,
+    AttemptStalled,
     AttemptStarted,
     BaseMoved,
     BudgetRaised,
@@ -30,6 +31,7 @@ from blueflame.model.event import (
     Event,
     GateAnswered,
     GateOpened,
+    GateWithdrawn,
     HookRan,
     Landed,
     OrchestratorStarted,
@@ -49,7 +51,7 @@ from blueflame.model.event import (
     VerdictGiven,
     WaveStarted,
 )
-from blueflame.model.gate import GateKind
+from blueflame.model.gate import Gate, GateKind
 from blueflame.model.ids import attempt_id
 from blueflame.model.spend import NOTHING, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, STANDING, Cause, Result, Task, TaskRecord, TaskState
@@ -395,11 +397,18 @@ def _attempt_started(session: Session, event: AttemptStarted, at: float) -> None
         session.tasks[record.attempt.subject] = replace(task, worktree=event.worktree)
 
 
+def _attempt_stalled(session: Session, event: AttemptStalled, at: float) -> None:
+    session.attempts[event.attempt] = replace(session.attempts[event.attempt], stalled_at=at)
+
+
 def _attempt_cancelled(session: Session, event: AttemptCancelled, _at: float) -> None:
+    """The first reason stands."""
     record = session.attempts[event.attempt]
-    if session.stopping and not record.cancel_reason:
+    if record.cancel_reason:
+        return
+    if session.stopping:
         session.halted[event.attempt] = None
-    session.attempts[event.attempt] = replace(record, cancel_reason=record.cancel_reason or event.reason)
+    session.attempts[event.attempt] = replace(record, cancel_reason=event.reason, cancelled_for_silence=event.stalled)
 
 
 def _attempt_ended(session: Session, event: AttemptEnded, at: float) -> None:
@@ -509,11 +518,24 @@ def _gate_opened(session: Session, event: GateOpened, _at: float) -> None:
         session.to_review.leave(gate.subject)
 
 
-def _gate_answered(session: Session, event: GateAnswered, _at: float) -> None:
-    gate = session.open_gates.pop(event.gate)
+def _gate_answered(session: Session, event: GateAnswered, at: float) -> None:
+    gate = _close(session, event.gate)
+    session.answers[event.gate] = event.answer
+    stalled = session.attempts.get(str(gate.evidence.get("attempt", ""))) if gate.kind is GateKind.STALL else None
+    if stalled is not None:
+        session.attempts[stalled.attempt.id] = replace(stalled, stalled_at=at)
+
+
+def _gate_withdrawn(session: Session, event: GateWithdrawn, _at: float) -> None:
+    _close(session, event.gate)
+    session.withdrawn[event.gate] = event.reason
+
+
+def _close(session: Session, name: str) -> Gate:
+    gate = session.open_gates.pop(name)
     session.gate_subjects.pop((gate.kind, gate.subject), None)
     session.gate_kinds[gate.kind] -= 1
-    session.answers[event.gate] = event.answer
+    return gate
 
 
 def _hook(session: Session, name: str, key: str, subject: str = "") -> None:
@@ -552,6 +574,7 @@ APPLY: dict[type, Callable[[Session, Any, float], None]] = {
     TaskEdited: _task_edited,
     AttemptIntended: _attempt_intended,
     AttemptStarted: _attempt_started,
+    AttemptStalled: _attempt_stalled,
     AttemptCancelled: _attempt_cancelled,
     AttemptEnded: _attempt_ended,
     Checked: _checked,
@@ -564,6 +587,7 @@ APPLY: dict[type, Callable[[Session, Any, float], None]] = {
     Landed: _landed,
     GateOpened: _gate_opened,
     GateAnswered: _gate_answered,
+    GateWithdrawn: _gate_withdrawn,
     HookRan: _hook_ran,
     CycleEnded: _cycle_ended,
     SessionEnded: _session_ended,

@@ -102,6 +102,7 @@ class Session:
     gates: dict[str, Gate] = field(default_factory=dict)
     open_gates: dict[str, Gate] = field(default_factory=dict)
     answers: dict[str, Answer] = field(default_factory=dict)
+    withdrawn: dict[str, str] = field(default_factory=dict)  # gate -> why nobody needs to answer it any more
     gate_counts: dict[tuple[GateKind, str], int] = field(default_factory=dict)
     gate_subjects: dict[tuple[GateKind, str], str] = field(default_factory=dict)  # open gates by what they ask about
     gate_kinds: dict[GateKind, int] = field(default_factory=dict)  # how many of each are open

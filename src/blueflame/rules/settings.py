@@ -39,6 +39,7 @@ def limits_of(settings: Settings, workflow: str | None = None) -> Limits:
         role_models={name: role.model for name, role in roles.items()},
         role_runtimes={name: role.runtime for name, role in roles.items()},
         group_validator_models=dict(settings.validation.validator_models),
+        on_stall=settings.limits.on_stall,
         on_validation_failed=settings.gates.on_validation_failed,
         hooks=tuple(name for name in HOOKS if getattr(settings.hooks, name)),
         checks=diagnostics.commands if diagnostics.enabled else (),
