@@ -88,7 +88,7 @@ def test_an_edited_plan_with_a_ring_is_shown_with_its_problems() -> None:
 def test_a_plan_that_a_person_brought_is_shown_even_where_nobody_plans() -> None:
     brought = Recorded(2, 0.0, PlanProposed(round=1, tasks=(task(1), task(2)), origin="file"))
     world = World(Fate(), [opened(workflow=SINGLE), brought]).run()
-    assert list(world.session.gates)[0] == "plan"
+    assert next(iter(world.session.gates)) == "plan"
     assert set(states(world)) == {"task-001", "task-002"}
 
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from blueflame.model.attempt import VALIDATOR, WORKER
+from blueflame.model.attempt import VALIDATOR, WORKER, Attempt
 from blueflame.model.event import AttemptEnded, AttemptIntended, Recorded, SessionEnded, StopRequested, TaskMoved
 from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import Cause, TaskState
@@ -39,11 +39,18 @@ def test_the_first_thing_is_a_plan() -> None:
 
 
 def test_what_should_be_under_way_follows_the_session_through_a_cycle() -> None:
-    world = begun(Told(task(1)), limits=Limits(hooks=("post_merge",)))
     seen: list[Effect] = []
-    while world.step():
-        seen += [effect for effect in wanted(world.session) if effect not in seen]
-    prefix = world.session.id
+
+    class Watching(Told):
+        def pause(self, effect: Effect) -> float:
+            seen.append(effect)
+            return 0.0
+
+        def minutes(self, attempt: Attempt) -> float:
+            seen.append(Attend(attempt.id))
+            return 1.0
+
+    prefix = told(Watching(task(1)), limits=Limits(hooks=("post_merge",))).session.id
     assert seen == [
         Attend(f"{prefix}.plan.planner.1"),
         AskGate("plan"),
@@ -115,9 +122,8 @@ def test_a_task_or_its_group_can_have_a_validator_model_of_its_own() -> None:
     own = replace(task(1, group="payments"), validator_model="strongest")
     limits = Limits(group_validator_models={"payments": "strong"}, role_models={VALIDATOR: "plain"})
     world = told(Told(own, task(2, group="payments"), task(3)), limits=limits)
-    models = {
-        r.attempt.subject: r.attempt.model for r in world.session.attempts.values() if r.attempt.role == VALIDATOR
-    }
+    reviews = [event.attempt for event in events(world, AttemptIntended) if event.attempt.role == VALIDATOR]
+    models = {attempt.subject: attempt.model for attempt in reviews}
     assert models == {"task-001": "strongest", "task-002": "strong", "task-003": "plain"}
 
 
