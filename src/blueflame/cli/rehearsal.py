@@ -38,15 +38,18 @@ def rehearse(
     flow = workflow_of(ground.settings, workflow)
     limits = limits_of(ground.settings, flow.name)
     known = tasks if tasks is not None else app.foreseen_plan(ground, request, flow, script=script)
+    planned = known if tasks is not None or flow.has("plan") else None  # the one task we make ourselves is no plan
+    wrong = _problems(planned, limits)
     if as_json:
-        typer.echo(json.dumps(_as_json(request, known, flow, limits), ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(_as_json(request, known, wrong, flow, limits), ensure_ascii=False, indent=2))
     else:
-        _show(request, known, flow, limits)
-    wrong = problems(known, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths) if known else ()
+        _show(request, known, wrong, flow, limits)
     return Exit.USAGE if wrong else Exit.OK
 
 
-def _as_json(request: str, tasks: Sequence[Task] | None, flow: Workflow, limits: Limits) -> dict[str, Any]:
+def _as_json(
+    request: str, tasks: Sequence[Task] | None, wrong: Sequence[str], flow: Workflow, limits: Limits
+) -> dict[str, Any]:
     shown = tuple(tasks or ())
     return {
         **plan_json(
@@ -54,7 +57,7 @@ def _as_json(request: str, tasks: Sequence[Task] | None, flow: Workflow, limits:
             session="dry run",
             batches=batches(shown, limits.workers),
             cost=cost_range(shown, limits, flow),
-            problems=_problems(tasks, limits),
+            problems=wrong,
             warnings=warnings(shown) if shown else (),
         ),
         "request": request,
@@ -86,7 +89,7 @@ def _agents(tasks: Sequence[Task], flow: Workflow, limits: Limits) -> list[dict[
     ]
 
 
-def _show(request: str, tasks: Sequence[Task] | None, flow: Workflow, limits: Limits) -> None:
+def _show(request: str, tasks: Sequence[Task] | None, wrong: Sequence[str], flow: Workflow, limits: Limits) -> None:
     shown = tuple(tasks or ())
     view = show_plan(
         shown,
@@ -94,7 +97,7 @@ def _show(request: str, tasks: Sequence[Task] | None, flow: Workflow, limits: Li
         request=request,
         batches=batches(shown, limits.workers),
         cost=cost_range(shown, limits, flow),
-        problems=_problems(tasks, limits),
+        problems=wrong,
         warnings=warnings(shown) if shown else (),
     )
     unknown = Text("The plan is not known yet: the planner would make it. Give one with --plan.", "warn")

@@ -85,7 +85,15 @@ def _plan(session: Session, _capacity: Capacity) -> Iterator[Event]:
 def the_one_task(request: str, allowed_paths: tuple[str, ...]) -> Task:
     """A workflow without a planner takes the request as its only task."""
     lines = request.strip().splitlines() or ["the request"]
-    return Task(id="task-001", title=lines[0][:72], description=request, priority=1, file_locks=allowed_paths)
+    locks = tuple(dict.fromkeys(_lock_around(glob) for glob in allowed_paths))
+    return Task(id="task-001", title=lines[0][:72], description=request, priority=1, file_locks=locks)
+
+
+def _lock_around(glob: str) -> str:
+    """A lock that holds whatever the glob may match: one without a slash in it matches at any depth."""
+    inner = glob.removeprefix("/")
+    anchored = glob.startswith("/") or "/" in inner.rstrip("/")
+    return inner if anchored and not {"\\", "!"} & set(glob) else "."
 
 
 def _spawn(session: Session, role: str, subject: str, *, model: str | None = None) -> Iterator[Event]:
