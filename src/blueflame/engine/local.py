@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -217,9 +218,20 @@ def _running(folder: Path, card: str) -> Running | Unknown:
         agent_pid=status.get("agent_pid"),
         state=status.get("state", "starting"),
         since=status.get("since"),
-        last_output=status.get("last_output_at"),
+        state_since=status.get("state_at"),
+        last_output=_last_output(folder),
         output_bytes=status.get("output_bytes", 0),
     )
+
+
+def _last_output(folder: Path) -> float | None:
+    """From the spool itself: its warden tells once a second, and not at all when it hangs."""
+    times = []
+    for name in ("stdout.log", "stderr.log"):
+        with suppress(OSError):
+            seen = (folder / name).stat()
+            times += [seen.st_mtime] if seen.st_size else []
+    return max(times, default=None)
 
 
 def _status(folder: Path) -> Mapping[str, Any]:

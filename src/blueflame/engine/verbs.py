@@ -84,6 +84,7 @@ class Running:
     agent_pid: int | None = None
     state: str = "starting"  # starting | setup | working | stopping | ended
     since: float | None = None
+    state_since: float | None = None
     last_output: float | None = None
     output_bytes: int = 0
 

@@ -36,6 +36,7 @@ from blueflame.rules.lifecycle import MOVES, move
 from blueflame.rules.questions import drift_gate, session_gate, stall_gate, validation_gate, validator_gate
 from blueflame.rules.retry import is_blameless, may_retry
 from blueflame.rules.session import Session
+from blueflame.rules.stalls import KILL
 from blueflame.rules.undoing import block_dependants, defer_built_on, obstacle
 
 GIVE_WAY = frozenset({Cause.DEFER, Cause.BLOCK})
@@ -66,16 +67,18 @@ def _chain(session: Session, event: Event, now: float) -> Iterator[Event]:
 
 
 def _attempt_stalled(session: Session, event: AttemptStalled, _now: float) -> Iterator[Event]:
-    attempt = session.live.get(event.attempt)
-    asked = attempt is None or session.asks(GateKind.STALL, attempt.subject)
-    if attempt is None or asked or session.stopping or session.attempts[event.attempt].cancel_reason:
+    attempt, policy = session.live.get(event.attempt), session.limits.on_stall
+    if attempt is None or session.stopping or session.attempts[event.attempt].cancel_reason:
         return
-    if session.limits.on_stall == "ask":
+    if policy == KILL:
+        reason = f"it said nothing for {event.seconds:.0f} s"
+        yield AttemptCancelled(attempt=event.attempt, reason=reason, stalled=True)
+    elif policy == "ask" and not session.asks(GateKind.STALL, attempt.subject):
         yield stall_gate(session, attempt, event.seconds)
 
 
 def _attempt_cancelled(session: Session, event: AttemptCancelled, _now: float) -> Iterator[Event]:
-    if not event.stalled:  # else the gate was answered just now
+    if not event.stalled:  # a gate that brought this about has been answered just now
         yield from _withdraw(session, event.attempt, f"the agent is being ended: {event.reason}")
 
 

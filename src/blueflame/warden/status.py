@@ -17,7 +17,7 @@ EVERY = 1.0
 
 
 class Status:
-    __slots__ = ("_told", "_told_at", "agent", "boot", "path", "start_time", "started_at", "state")
+    __slots__ = ("_told", "_told_at", "agent", "boot", "path", "start_time", "started_at", "state", "state_at")
 
     def __init__(self, folder: str) -> None:
         me = look(os.getpid())
@@ -26,6 +26,7 @@ class Status:
         self.start_time = me.start_time if me else 0
         self.started_at = time.time()
         self.state = "starting"  # starting | setup | working | stopping | ended
+        self.state_at = self.started_at
         self.agent: int | None = None
         self._told: tuple[object, ...] = ()
         self._told_at = 0.0
@@ -37,7 +38,8 @@ class Status:
 
     def tell(self, spool: Spool, state: str = "") -> None:
         changed_state = bool(state) and state != self.state
-        self.state = state or self.state
+        if changed_state:
+            self.state, self.state_at = state, time.time()
         news = (self.state, self.agent, spool.heard_at, spool.size)
         now = time.monotonic()
         if news == self._told or (now - self._told_at < EVERY and not changed_state):
@@ -53,6 +55,7 @@ class Status:
             "boot_id": self.boot,
             "agent_pid": self.agent,
             "state": self.state,
+            "state_at": self.state_at,
             "since": self.started_at,
             "at": time.time(),
             "last_output_at": spool.heard_at,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from blueflame.engine.verbs import Outcome, Queued, Running
+from blueflame.engine.verbs import Outcome, Queued, Reason, Running
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt, AttemptRecord, Ended, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event, PlanFailed
@@ -22,6 +23,7 @@ from blueflame.tools.seeding import seed
 from blueflame.waves.flame import Emit, Flame, Handed
 from blueflame.waves.ordering import order_for
 from blueflame.waves.plan import read_planner
+from blueflame.waves.silence import watch_over
 from blueflame.waves.validate import read_validator
 from blueflame.waves.work import read_worker
 
@@ -36,10 +38,23 @@ async def attend(flame: Flame, session: Session, effect: Attend, emit: Emit) -> 
         base = record.base or await _start(flame, session, attempt, emit)
         if await _has_vanished(flame, attempt):
             return [_gone(flame, record)]
-        outcome = await flame.engine.wait(attempt.id)
+        outcome = await _until_ended(flame, session, attempt, emit)
     except WorldError as error:
         return _could_not_start(record, error)
     return await _collect(flame, session, attempt, base, outcome)
+
+
+async def _until_ended(flame: Flame, session: Session, attempt: Attempt, emit: Emit) -> Outcome:
+    watching = asyncio.create_task(watch_over(flame, session, attempt.id, emit))
+    try:
+        outcome = await flame.engine.wait(attempt.id)
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+    if outcome.reason is Reason.CANCELLED and session.attempts[attempt.id].cancelled_for_silence:
+        return replace(outcome, reason=Reason.SILENT)
+    return outcome
 
 
 async def cancel(flame: Flame, session: Session, effect: CancelAttempt, _emit: Emit) -> Sequence[Event]:

@@ -10,6 +10,7 @@ from blueflame.engine.verbs import Order, SetupStep
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
 from blueflame.rules.session import Session
+from blueflame.rules.stalls import KILL
 from blueflame.tools.agents.runtime import Brief
 from blueflame.tools.environment import clean_environment, environment
 from blueflame.tools.ports import BASE, CEILING, port_block
@@ -40,9 +41,15 @@ def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, 
         prompt=launch.stdin,
         setup=_setup(flame) if attempt.role == WORKER else (),
         timeout=attempt.timeout,
-        silence=flame.settings.limits.stall_timeout,
+        silence=_silence(flame),
         grace=flame.settings.limits.kill_grace,
     )
+
+
+def _silence(flame: Flame) -> float:
+    """Only where silence is ended without asking does the warden see to it; else we watch and tell."""
+    limits = flame.settings.limits
+    return limits.stall_timeout if limits.on_stall == KILL else 0.0
 
 
 def _setup(flame: Flame) -> tuple[SetupStep, ...]:
