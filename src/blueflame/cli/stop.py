@@ -33,11 +33,11 @@ def proceed(
 
 def kill(
     agent: str = typer.Argument(..., help="An agent or a task: see 'blueflame status'."),
-    reason: str = typer.Option("", "--reason", "-m", help="Told to the next attempt."),
+    reason: str = typer.Option("", "--reason", "-m", help="Why; the next attempt is told."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
-    """End one agent; its task goes back to the queue."""
+    """End one agent; its task goes back to the queue and starts again with the next cycle."""
     return _tell("kill", {"agent": agent, "reason": reason}, config, as_json=as_json)
 
 
