@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from blueflame.model.spend import NOTHING, Spend
 from blueflame.model.task import Task
-from blueflame.tools.files import trouble
+from blueflame.tools.agents.lines import BLOCK, MAX_LINE, Gap, read_at, spool_lines, text_lines
 
 MAX_PARSED = 32 * 1024 * 1024  # bytes of a spool that are read; a flood is on disk, not in our memory
-MAX_LINE = 4 * 1024 * 1024
 KEPT_COMPLAINTS = 20
 
 
@@ -130,10 +129,10 @@ def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED) -> 
     """All that an ended agent said. Of a huge spool the beginning and the end, and the gap is a complaint."""
     gathering = _Gathering()
     unread = 0
-    for part in _parts(path, max_bytes):
-        if isinstance(part, int):
-            unread = part
-            gathering.take(Complained(f"{part} bytes in the middle of {path.name} were not read: it is too large"))
+    for part in spool_lines(path, max_bytes):
+        if isinstance(part, Gap):
+            unread += part.size
+            gathering.take(Complained(_left_out(part, path.name)))
             continue
         for signal in runtime.read(part):
             gathering.take(signal)
@@ -149,55 +148,26 @@ def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED) -> 
     )
 
 
-def follow(runtime: Runtime, path: Path, offset: int, *, max_bytes: int = MAX_LINE) -> tuple[tuple[Signal, ...], int]:
-    """What was said since `offset`, whole lines only, and where to go on. For live views: call again and again."""
-    data = _read(path, offset, max_bytes)
+def _left_out(gap: Gap, name: str) -> str:
+    if gap.in_one_line:
+        return f"a line of {gap.size} bytes in {name} was not read: it is too long"
+    return f"{gap.size} bytes in the middle of {name} were not read: it is too large"
+
+
+def follow(
+    runtime: Runtime, path: Path, offset: int, *, step: int = BLOCK, max_bytes: int = MAX_LINE
+) -> tuple[tuple[Signal, ...], int]:
+    """What was said since `offset`, whole lines only, and where to go on. For live views: call again and again.
+
+    At most about `step` bytes at a time, so that a flood holds nobody up; a longer line is read whole.
+    """
+    data = read_at(path, offset, min(step, max_bytes))
+    if b"\n" not in data and len(data) == step < max_bytes:
+        data = read_at(path, offset, max_bytes)
     end = data.rfind(b"\n") + 1
     if not end:
         if len(data) < max_bytes:
             return (), offset
         return (Complained(f"a line longer than {max_bytes} bytes was left out"),), offset + len(data)
-    signals = tuple(signal for line in _lines(data[:end]) for signal in runtime.read(line))
+    signals = tuple(signal for line in text_lines(data[:end]) for signal in runtime.read(line))
     return signals, offset + end
-
-
-def _parts(path: Path, max_bytes: int) -> Iterator[str | int]:
-    """The lines; for a spool over the limit a number between head and tail: the bytes that were left out."""
-    size = _size(path)
-    if size <= max_bytes:
-        yield from _lines(_read(path, 0, max_bytes))
-        return
-    half = max_bytes // 2
-    head = _read(path, 0, half)
-    head = head[: head.rfind(b"\n") + 1]
-    tail = _read(path, size - half, half)
-    tail = tail[tail.find(b"\n") + 1 :] if b"\n" in tail else b""
-    yield from _lines(head)
-    yield size - len(head) - len(tail)
-    yield from _lines(tail)
-
-
-def _lines(data: bytes) -> Iterator[str]:
-    for line in data.split(b"\n"):
-        if line.strip():
-            yield line.decode("utf-8", "replace")
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
-    except OSError as e:
-        raise trouble("read the agent's output", path, e) from e
-
-
-def _read(path: Path, offset: int, max_bytes: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(max_bytes)
-    except FileNotFoundError:
-        return b""
-    except OSError as e:
-        raise trouble("read the agent's output", path, e) from e
