@@ -20,7 +20,7 @@ from blueflame.tools import flock
 from blueflame.tools.agents.all_runtimes import RUNTIMES
 from blueflame.tools.capacity import measure, room_at
 from blueflame.tools.git.commands import git_version
-from blueflame.tools.git.repository import Repository, tracked_size
+from blueflame.tools.git.repository import OLDEST_GIT, Repository, tracked_size
 from blueflame.tools.places import Places
 from blueflame.tools.store.journal import Journal
 
@@ -40,9 +40,20 @@ class Finding:
 
 def examine_machine() -> Iterator[Finding]:
     yield Finding("python", State.OK, f"{platform.python_version()} at {sys.executable}")
-    yield Finding("git", State.OK, ".".join(map(str, git_version())))
+    yield _git()
     memory = psutil.virtual_memory()
     yield Finding("memory", State.OK, f"{memory.available >> 20:,} MB free of {memory.total >> 20:,} MB")
+
+
+def _git() -> Finding:
+    try:
+        found = git_version()
+    except BlueFlameError as error:
+        return Finding("git", State.BAD, str(error))
+    shown, needed = (".".join(map(str, version)) for version in (found, OLDEST_GIT))
+    if found < OLDEST_GIT:
+        return Finding("git", State.BAD, f"{shown} is too old: {needed} or newer is needed")
+    return Finding("git", State.OK, shown)
 
 
 def examine_project(
