@@ -102,3 +102,13 @@ def test_flags_of_a_verb_are_completed() -> None:
     }
     done = subprocess.run([sys.executable, "-c", MAIN], env=env, capture_output=True, text=True, check=False)
     assert set(done.stdout.split()) == {"--dry-run", "--drop-unmerged"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+def test_an_output_that_is_full_is_no_bug_of_ours() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        words = [sys.executable, "-c", MAIN, "config", "show"]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 4
+    assert "cannot write the output: No space left on device" in done.stderr
+    assert "bug" not in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,9 @@ from blueflame.model.exits import Exit
 
 # typer carried click beside it in older releases and inside it in newer ones; the name is the same in both
 BadCommandLine: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Our own files are named in their errors; without a name it is standard output that could not be written."""
 
 app = typer.Typer(
     cls=LazyVerbs,
@@ -61,6 +65,9 @@ def run(argv: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one boundary: whatever is left is a bug of ours
+        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+            _say(f"cannot write the output: {error.strerror}; make room, or write it elsewhere")
+            return Exit.WORLD
         return _our_bug(error, argv)
     return result if isinstance(result, int) else Exit.OK
 
