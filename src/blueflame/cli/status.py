@@ -28,6 +28,8 @@ def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json:
     show(make_console(), show_status(found, now=now))
     if pid is not None:
         typer.echo(f"\nBlue Flame is at work on it (pid {pid}).")
+    elif found.live:
+        typer.echo("\nIts agents work on by themselves; 'blueflame resume' takes them up and goes on.")
     elif not found.ended:
         typer.echo("\nNobody is at work on it: go on with 'blueflame resume'.")
     return 0
