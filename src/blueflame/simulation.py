@@ -152,7 +152,7 @@ class World:
         self.transactions: list[int] = []  # how long the journal was after each append: a crash leaves one of these
         self._capacity = Capacity(agents=agents)
         self._running: dict[Effect, None] = {}
-        self._due: list[tuple[float, int, Effect | Letter]] = []
+        self._due: list[tuple[float, str, int, Effect | Letter]] = []  # of what ends together, the first by name
         self._order = count()
         self._take_in([OrchestratorStarted(pid=1)])
 
@@ -169,7 +169,7 @@ class World:
         )
 
     def send(self, letter: Letter, *, at: float) -> None:
-        heappush(self._due, (max(at, self.now), next(self._order), letter))
+        heappush(self._due, (max(at, self.now), "", next(self._order), letter))
 
     def run(self) -> World:
         """Until the session has ended, is stopped, or waits for somebody who does not answer."""
@@ -186,7 +186,7 @@ class World:
             self._start(effect)
         if not self._due:
             return False
-        self.now, _, ready = heappop(self._due)
+        self.now, _, _, ready = heappop(self._due)
         if isinstance(ready, Effect):
             self._take_in(self._outcome(ready))
             self._running.pop(ready, None)
@@ -235,7 +235,7 @@ class World:
             return
         if isinstance(effect, Attend):
             self._begin(effect)
-        heappush(self._due, (self._end_of(effect), next(self._order), effect))
+        heappush(self._due, (self._end_of(effect), repr(effect), next(self._order), effect))
 
     def _begin(self, effect: Attend) -> None:
         record = self.session.attempts[effect.attempt]

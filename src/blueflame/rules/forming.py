@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from blueflame.model.changeset import Changeset
 from blueflame.model.task import FINISHED, TaskState
@@ -26,19 +26,23 @@ def landable(session: Session, *, settled: bool) -> tuple[str, ...]:
     While others still move (not `settled`), a group waits until none of its own tasks does, nor of those it builds on.
     """
     if settled:
-        return _founded(session, session.states[TaskState.VALIDATED], lambda name: name)
-    tasks = [name for group in session.settled for name in session.validated_in[group]]
-    return _founded(session, tasks, lambda name: session.tasks[name].task.cohesion_group)
+        return _founded(session, session.states[TaskState.VALIDATED])
+    groups = session.resting.groups(lambda group: session.group_motion[group] > 0, lambda group: _needs(session, group))
+    return tuple(name for group in groups for name in session.validated_in[group])
 
 
-def _founded(session: Session, tasks: Collection[str], unit: Callable[[str], str]) -> tuple[str, ...]:
-    """Without those that stand on what neither has landed nor lands with them. A unit stays or goes as a whole."""
-    needs: dict[str, set[str]] = {unit(name): set() for name in tasks}
-    for name in tasks:
-        needs[unit(name)].update(unit(below) for below in _unlanded(session, name))
-    loose = [part for part, wanted in needs.items() if not wanted <= needs.keys()]
-    fallen = {*loose, *reach(loose, reversed_edges(needs).__getitem__)} if loose else set()
-    return tuple(name for name in tasks if unit(name) not in fallen)
+def _needs(session: Session, group: str) -> Iterator[str]:
+    for name in session.validated_in[group]:
+        for below in _unlanded(session, name):
+            yield session.tasks[below].task.cohesion_group
+
+
+def _founded(session: Session, tasks: Collection[str]) -> tuple[str, ...]:
+    """Without those that stand on what neither has landed nor lands with them."""
+    needs = {name: set(_unlanded(session, name)) for name in tasks}
+    loose = [name for name, wanted in needs.items() if not wanted <= needs.keys()]
+    fallen = {*loose, *reach(loose, reversed_edges(needs).__getitem__)}
+    return tuple(name for name in tasks if name not in fallen)
 
 
 def _unlanded(session: Session, name: str) -> Iterator[str]:

@@ -59,8 +59,9 @@ from blueflame.rules.grouping import order_groups
 from blueflame.rules.history import bounded
 from blueflame.rules.lifecycle import move
 from blueflame.rules.readiness import ReadyQueue
+from blueflame.rules.resting import Resting
 from blueflame.rules.retry import is_blameless
-from blueflame.rules.session import ACTIVE, HookDue, Phase, Session, group_ranks
+from blueflame.rules.session import ACTIVE, HookDue, Phase, Session, group_ranks, stages_ahead
 
 IN_MOTION = frozenset({TaskState.PENDING, TaskState.CLAIMED, TaskState.DONE})
 
@@ -160,7 +161,7 @@ def _install(session: Session, records: dict[str, TaskRecord]) -> None:
     tasks = [record.task for record in records.values()]
     session.tasks, session.queue = {}, ReadyQueue(tasks)
     session.states = {state: {} for state in TaskState}
-    session.group_motion, session.validated_in, session.settled = {}, {}, {}
+    session.group_motion, session.validated_in, session.resting = {}, {}, Resting()
     order = [name for group in order_groups(tasks, ()) for name in group.names]
     session.task_ranks = group_ranks(tasks, order)
     session.dependants = _listed((need, task.id) for task in tasks for need in task.dependencies)
@@ -201,17 +202,13 @@ def _offer_as_foundation(session: Session, record: TaskRecord, before: TaskState
 
 def _count_in_group(session: Session, record: TaskRecord, old: TaskState | None) -> None:
     group, new = record.task.cohesion_group, record.state
-    moving = session.group_motion.get(group, 0) + (new in IN_MOTION) - (old in IN_MOTION)
-    session.group_motion[group] = moving
+    session.group_motion[group] = session.group_motion.get(group, 0) + (new in IN_MOTION) - (old in IN_MOTION)
     validated = session.validated_in.setdefault(group, {})
     if new is TaskState.VALIDATED:
         validated[record.task.id] = None
     else:
         validated.pop(record.task.id, None)
-    if validated and not moving:
-        session.settled[group] = None
-    else:
-        session.settled.pop(group, None)
+    session.resting.stir(group)
 
 
 def _stand_in_line(session: Session, record: TaskRecord) -> None:
@@ -237,11 +234,15 @@ def _under_review(session: Session, record: TaskRecord) -> bool:
 
 
 def _cycle_started(session: Session, event: CycleStarted, _at: float) -> None:
+    if session.cycle_open or event.cycle != session.cycle + 1:
+        return  # old news: the boundary was crossed meanwhile
     session.cycle, session.cycle_open = event.cycle, True
     session.base_sha, session.wave, session.proceeding = event.base_sha, "", False
 
 
 def _wave_started(session: Session, event: WaveStarted, _at: float) -> None:
+    if not session.cycle_open or event.cycle != session.cycle or event.stage not in stages_ahead(session):
+        return
     session.wave, session.proceeding = event.stage, False
     key = f"pre_validation:{event.cycle}"
     if event.stage in ("validate", "check") and key not in session.hooks_ran:

@@ -20,6 +20,7 @@ from blueflame.model.verdict import Check
 from blueflame.rules.line import Line
 from blueflame.rules.neighbours import Neighbours
 from blueflame.rules.readiness import ReadyQueue
+from blueflame.rules.resting import Resting
 
 
 class Phase(StrEnum):
@@ -96,7 +97,7 @@ class Session:
     changeset_of: dict[str, str] = field(default_factory=dict)
     group_motion: dict[str, int] = field(default_factory=dict)  # cohesion group -> members that may still move
     validated_in: dict[str, dict[str, None]] = field(default_factory=dict)  # cohesion group -> validated members
-    settled: dict[str, None] = field(default_factory=dict)  # groups with validated members and none that may move
+    resting: Resting = field(default_factory=Resting)
     landings: tuple[str, ...] = ()
 
     gates: dict[str, Gate] = field(default_factory=dict)
@@ -162,6 +163,14 @@ class Session:
 
     def live_attempt(self, subject: str, role: str = WORKER) -> Attempt | None:
         return next((a for a in self.live.values() if a.subject == subject and a.role == role), None)
+
+
+def stages_ahead(session: Session) -> tuple[str, ...]:
+    """The stages of the workflow that come after the present wave; all of them before the first."""
+    stages = tuple(stage for stage in session.workflow.stages if stage != "plan")
+    if session.wave in stages:
+        return stages[stages.index(session.wave) + 1 :]
+    return stages
 
 
 def group_ranks(tasks: Iterable[Task], order: Iterable[str]) -> dict[str, tuple[int, int, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from blueflame.model.gate import GateKind
 from blueflame.model.task import TaskState
 from blueflame.rules.forming import landable
-from blueflame.rules.session import Session
+from blueflame.rules.session import Session, stages_ahead
 
 OVER = "over"
 """What `next_wave` says when no stage of the cycle has anything left to do."""
@@ -28,13 +28,6 @@ def has_work(session: Session, stage: str) -> bool:
 def is_drained(session: Session, stage: str) -> bool:
     """Nothing more can happen in this stage, or a person said: go on with what is done."""
     return session.proceeding or not has_work(session, stage)
-
-
-def stages_ahead(session: Session) -> tuple[str, ...]:
-    stages = tuple(stage for stage in session.workflow.stages if stage != "plan")
-    if session.wave in stages:
-        return stages[stages.index(session.wave) + 1 :]
-    return stages
 
 
 def next_wave(session: Session) -> str | None:
