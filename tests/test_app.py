@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -10,9 +11,11 @@ import pytest
 
 from blueflame import app
 from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError, WorldError
-from blueflame.model.event import OrchestratorStarted, SessionOpened
+from blueflame.model.event import Event, OrchestratorStarted, PlanProposed, Recorded, SessionOpened
 from blueflame.rules.settings import workflow_of
 from blueflame.tools.config import digest_of
+from blueflame.tools.plans import tasks_from
+from blueflame.tools.store.journal import Journal
 from sessions import Stage, make_stage, plan_of, start_orchestrator, task
 
 
@@ -56,8 +59,10 @@ def test_only_one_orchestrator_at_a_time(stage: Stage) -> None:
     ground = stage.ground()
     with app.orchestrating(ground):
         assert app.running_pid(ground) == os.getpid()
+        ground.places.resolved_config.write_text("the first one's")
         with pytest.raises(Refused, match=f"pid {os.getpid()}"), app.orchestrating(ground):
             pass
+        assert ground.places.resolved_config.read_text() == "the first one's"
     assert app.running_pid(ground) is None
 
 
@@ -86,6 +91,24 @@ def test_beginning_pins_the_base_and_the_configuration(stage: Stage) -> None:
     assert isinstance(opened, SessionOpened)
     assert (opened.request, opened.base_sha, opened.workflow.name) == ("Сделай", stage.head(), "flow")
     assert opened.config_digest == digest_of(ground.settings)
+
+
+def test_a_person_s_own_plan_is_written_together_with_the_session(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that a crash parts from its plan would ask a planner for another one."""
+    batches, real = list[tuple[Event, ...]](), Journal.append
+
+    def append(self: Journal, session: str, after: int, events: Sequence[Event], at: float) -> tuple[Recorded, ...]:
+        batches.append(tuple(events))
+        return real(self, session, after, events, at)
+
+    monkeypatch.setattr(Journal, "append", append)
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        session = app.begin(ground, journal, request="x", tasks=tasks_from({"tasks": [task(1)]}))
+    assert [[type(event) for event in batch] for batch in batches] == [[SessionOpened, PlanProposed]]
+    assert session.plan is not None
 
 
 @pytest.mark.parametrize("wrong", ["workflow", "dirty"])

@@ -20,6 +20,7 @@ from blueflame.model.errors import Refused, UsageError
 from blueflame.model.event import (
     Event,
     OrchestratorStarted,
+    Recorded,
     SessionEnded,
     SessionOpened,
 )
@@ -174,10 +175,10 @@ def begin(
         config_digest=ground.loaded.digest,
     )
     keep_settings(ground.places, name, ground.settings)
-    session = replay(journal.append(name, 0, [opened], now))
-    if tasks is not None:
-        _append(journal, session, [proposal(session, tuple(tasks), "file", 1)], now)
-    return session
+    session = replay([Recorded(1, now, opened)])
+    own = [proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
+    # in one piece: a session that lost its plan to a crash would ask a planner for another one
+    return replay(journal.append(name, 0, [opened, *own], now))
 
 
 def abandon(ground: Grounds, journal: Journal, session: str) -> None:

@@ -7,7 +7,7 @@ under way is a function of the session (`wanted`), so after a crash the same fun
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -183,16 +183,27 @@ class Conductor:
                 self._record(reply.events, settles=[settlement])
 
     def _record(self, events: Iterable[Event], settles: Sequence[Settlement] = ()) -> None:
-        """Each fact with all that follows from it, durably, before anything is done about it."""
-        for event in events:
-            now = self.flame.clock.now()
-            chain = tuple(follow(self.session, event, now))
-            recorded = self._journal.append(self.session.id, self.session.seq, chain, now, settles=settles)
-            settles = ()
-            for each in recorded:
-                apply(self.session, each)
-                self._notice(each)
-            self._show(recorded)
+        """All of an outcome and what follows from it in one piece: after a crash, half of it would be lost for ever.
+
+        A planner that has ended is not asked again for the plan that it gave, nor a reviewer for its verdict.
+        """
+        now, before = self.flame.clock.now(), self.session.seq
+        self._keep(before, [each for event in events for each in self._work_out(event, now)], now, settles)
+
+    def _work_out(self, cause: Event, now: float) -> Iterator[Recorded]:
+        for event in tuple(follow(self.session, cause, now)):
+            recorded = Recorded(self.session.seq + 1, now, event)
+            apply(self.session, recorded)
+            yield recorded
+
+    def _keep(self, before: int, batch: Sequence[Recorded], now: float, settles: Sequence[Settlement] = ()) -> None:
+        """Durably, before anything is done about it."""
+        if not batch:
+            return
+        self._journal.append(self.session.id, before, [each.event for each in batch], now, settles=settles)
+        for each in batch:
+            self._notice(each)
+        self._show(batch)
 
     def _notice(self, recorded: Recorded) -> None:
         if isinstance(recorded.event, ConfigAdopted):
@@ -208,13 +219,8 @@ class Conductor:
         room = room_at(self.flame.places.worktrees)
         self._capacity = measure(self.flame.settings, len(self.session.live), room, self._checkout_bytes)
         while events := decide(self.session, self._capacity):
-            for cause in events:
-                for event in tuple(follow(self.session, cause, now)):
-                    batch.append(Recorded(before + len(batch) + 1, now, event))
-                    apply(self.session, batch[-1])
-        if batch:
-            self._journal.append(self.session.id, before, [each.event for each in batch], now)
-            self._show(batch)
+            batch += [each for cause in events for each in self._work_out(cause, now)]
+        self._keep(before, batch, now)
 
     def _show(self, recorded: Sequence[Recorded]) -> None:
         for onlooker in self._onlookers:
