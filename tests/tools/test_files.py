@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.errors import WorldError
-from blueflame.tools.files import append_line, read_text, write_whole
+from blueflame.tools.files import append_line, read_text, sweep_drafts, write_whole
 from blueflame.tools.process import run
 
 
@@ -109,6 +109,16 @@ def test_a_folder_in_the_way_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(WorldError, match="folder"):
         write_whole(tmp_path / "folder", "text")
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+def test_only_the_drafts_of_a_file_are_swept_away(path: Path) -> None:
+    write_whole(path, "whole")
+    others = [path.with_name(name) for name in (f".{path.name}.draft", f".{path.name}.deadbeef.draft", ".mine.draft")]
+    for other in others:
+        other.write_text("somebody's")
+    path.with_name(f".{path.name}.0123456789abcdef.draft").write_text("half")
+    sweep_drafts(path)
+    assert sorted(path.parent.iterdir()) == sorted([path, *others])
 
 
 def test_lines_are_appended_one_each(path: Path) -> None:

@@ -285,3 +285,14 @@ def test_executables_and_links_are_checked_out_as_such(ours: Repository, place: 
     make_scratch(ours, place, head_of(ours, "main"))
     assert (place / "run.sh").stat().st_mode & stat.S_IXUSR
     assert (place / "link").readlink() == Path("README.md")
+
+
+def test_a_draft_of_a_card_that_a_crash_left_goes_with_the_checkout(ours: Repository, place: Path) -> None:
+    place.parent.mkdir()
+    draft = card_path(place).with_name(f"{card_path(place).name}.draft")
+    draft.write_text("half of a ca")
+    make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
+    assert made_checkouts(place.parent) == (place,)
+    draft.write_text("half of a ca")
+    remove_checkout(place)
+    assert list(place.parent.iterdir()) == []

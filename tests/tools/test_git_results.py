@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from blueflame.model.change import Change
 from blueflame.model.errors import GitFailed
-from blueflame.tools.git.checkouts import make_checkout, remove_checkout
+from blueflame.tools.git.checkouts import card_path, fetch_path, make_checkout, remove_checkout
 from blueflame.tools.git.repository import Repository, has_commit, open_repository
 from blueflame.tools.git.results import (
     Collected,
@@ -80,12 +80,32 @@ def test_collecting_again_is_the_same_as_once(ours: Repository, theirs: Path, gi
     assert collected(ours, theirs) == collected(ours, theirs)
 
 
-def test_a_later_commit_moves_the_ref(ours: Repository, theirs: Path, git: Git) -> None:
-    commit(git, theirs)
-    collected(ours, theirs)
-    git(theirs, "commit", "-q", "--amend", "--allow-empty", "-m", "feat: other")
-    tip = collected(ours, theirs).tip
+@pytest.mark.parametrize("then", ["amended", "half removed", "removed"])
+def test_what_was_brought_in_once_stays_whatever_becomes_of_the_checkout(
+    ours: Repository, theirs: Path, git: Git, then: str
+) -> None:
+    """An orchestrator that dies after clearing away, and before it wrote the result down, collects a second time."""
+    tip = commit(git, theirs)
+    before = collected(ours, theirs)
+    if then == "amended":
+        git(theirs, "commit", "-q", "--amend", "--allow-empty", "-m", "feat: other")
+    elif then == "half removed":
+        (theirs / ".git" / "refs" / "heads" / BRANCH).unlink()
+    else:
+        remove_checkout(theirs)
+    assert collected(ours, theirs) == before
     assert refs(ours, "refs/blueflame/attempts") == {REF: tip}
+
+
+def test_a_fetch_that_was_killed_leaves_nothing_beside_the_checkout(ours: Repository, theirs: Path, git: Git) -> None:
+    commit(git, theirs)
+    (fetch_path(theirs) / "refs" / "heads").mkdir(parents=True)
+    (fetch_path(theirs) / "refs" / "heads" / "tip").write_text("half of a commit")
+    collected(ours, theirs)
+    assert sorted(path.name for path in theirs.parent.iterdir()) == [card_path(theirs).name, theirs.name]
+    fetch_path(theirs).mkdir()
+    remove_checkout(theirs)
+    assert list(theirs.parent.iterdir()) == []
 
 
 def test_no_commit_is_nothing(ours: Repository, theirs: Path) -> None:

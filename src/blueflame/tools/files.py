@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from contextlib import suppress
@@ -22,6 +23,7 @@ ADVICE = {
     errno.EEXIST: "a file stands where a folder should be: move it elsewhere",
     errno.EMFILE: "too many open files: raise `ulimit -n`",
 }
+DRAFT = re.compile(r"[0-9a-f]{16}\.draft")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -45,6 +47,16 @@ def write_whole(path: Path, content: str | bytes) -> None:
         if draft is not None:
             with suppress(OSError):
                 draft.unlink()
+
+
+def sweep_drafts(*paths: Path) -> None:
+    """What writers of these files left of them when they were killed. Only for somebody who knows that none writes."""
+    for path in paths:
+        beginning = f".{path.name[:50]}."
+        for found in path.parent.glob(".*.draft"):
+            if found.name.startswith(beginning) and DRAFT.fullmatch(found.name.removeprefix(beginning)):
+                with suppress(OSError):
+                    found.unlink()
 
 
 def append_line(path: Path, line: str) -> None:

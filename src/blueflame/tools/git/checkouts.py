@@ -11,13 +11,14 @@ and a folder without a card is never touched.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from blueflame.model.errors import WorldError
-from blueflame.tools.files import trouble, write_whole
+from blueflame.tools.files import trouble
 from blueflame.tools.git.commands import git, identity
 from blueflame.tools.git.repository import Repository
 from blueflame.tools.process import run
@@ -49,6 +50,8 @@ def remove_checkout(path: Path) -> None:
         return
     _write_card(path, Card(base=card.base, branch=card.branch, ready=False))
     _remove_tree(path)
+    _remove_tree(fetch_path(path))
+    _draft_of(card_path(path)).unlink(missing_ok=True)
     card_path(path).unlink(missing_ok=True)
 
 
@@ -65,6 +68,11 @@ def made_checkouts(folder: Path) -> tuple[Path, ...]:
 
 def card_path(path: Path) -> Path:
     return path.with_name(f"{PREFIX}{path.name}{SUFFIX}")
+
+
+def fetch_path(path: Path) -> Path:
+    """Where its commits are fetched from: out of the agent's reach, and found again after a crash."""
+    return path.with_name(f"{PREFIX}{path.name}.fetch")
 
 
 def _make(repo: Repository, path: Path, wanted: Card) -> None:
@@ -127,7 +135,22 @@ def _read_card(path: Path) -> Card | None:
 
 
 def _write_card(path: Path, card: Card) -> None:
-    write_whole(card_path(path), json.dumps(asdict(card)) + "\n")
+    """Its draft always has the same name: what a crash leaves of it is written over by the next one."""
+    place = card_path(path)
+    draft = _draft_of(place)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(card)) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(place)
+    except OSError as e:
+        raise trouble("write", place, e) from e
+
+
+def _draft_of(card: Path) -> Path:
+    return card.with_name(f"{card.name}.draft")
 
 
 def _remove_tree(path: Path) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 from blueflame.model.change import Change, Commit
 from blueflame.model.errors import GitFailed
+from blueflame.tools.files import trouble
+from blueflame.tools.git.checkouts import fetch_path
 from blueflame.tools.git.commands import fields, git, git_capped
 from blueflame.tools.git.repository import SUBMODULE_MODE, Repository, is_ancestor
 
@@ -59,13 +61,18 @@ class Nothing:
 
 
 def collect(repo: Repository, checkout: Path, *, branch: str, base: str, ref: str) -> Collected | Nothing:
-    """Bring the branch of an agent's checkout into our repository as `ref`; again is the same as once."""
-    tip = _tip_of(checkout, branch)
+    """Bring the branch of an agent's checkout into our repository as `ref`; again is the same as once.
+
+    What was brought in before a crash is taken as it is: its checkout may have been removed since.
+    """
+    tip = refs(repo, ref).get(ref)
     if tip is None:
-        return Nothing(reason=f"the branch {branch} is gone from {checkout}")
-    if tip == base:
-        return Nothing(reason=f"no commit was made on {branch}")
-    _fetch(repo, checkout, tip=tip, base=base, ref=ref)
+        tip = _tip_of(checkout, branch)
+        if tip is None:
+            return Nothing(reason=f"the branch {branch} is gone from {checkout}")
+        if tip == base:
+            return Nothing(reason=f"no commit was made on {branch}")
+        _fetch(repo, checkout, tip=tip, base=base, ref=ref)
     if not is_ancestor(repo, base, tip):
         raise GitFailed(
             f"{branch} in {checkout} no longer contains {base}, the commit it started from: history was rewritten"
@@ -149,21 +156,30 @@ def _fetch(repo: Repository, checkout: Path, *, tip: str, base: str, ref: str) -
 
 @contextmanager
 def _skeleton(repo: Repository, checkout: Path, tip: str) -> Iterator[Path]:
-    """A repository without objects of its own, whose one branch is the agent's."""
-    sha256 = len(tip) == 64
-    with tempfile.TemporaryDirectory(prefix="blueflame-fetch-") as name:
-        home = Path(name)
-        (home / "refs" / "heads").mkdir(parents=True)
-        (home / "objects" / "info").mkdir(parents=True)
-        (home / "HEAD").write_text("ref: refs/heads/tip\n")
-        (home / "refs" / "heads" / "tip").write_text(f"{tip}\n")
-        extensions = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
-        (home / "config").write_text(SKELETON_CONFIG.format(version=int(sha256), extensions=extensions))
-        stores = f"{repo.objects}\n{checkout.absolute() / '.git' / 'objects'}\n"
-        (home / "objects" / "info" / "alternates").write_text(stores, "utf-8", "surrogateescape")
-        if repo.shallow:
-            (home / "shallow").write_bytes((repo.common_dir / "shallow").read_bytes())
+    """A repository without objects of its own, whose one branch is the agent's. It goes with the checkout."""
+    home = fetch_path(checkout)
+    shutil.rmtree(home, ignore_errors=True)
+    try:
+        _build_skeleton(repo, checkout, tip, home)
         yield home
+    except OSError as e:
+        raise trouble("prepare to fetch from", checkout, e) from e
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _build_skeleton(repo: Repository, checkout: Path, tip: str, home: Path) -> None:
+    sha256 = len(tip) == 64
+    (home / "refs" / "heads").mkdir(parents=True)
+    (home / "objects" / "info").mkdir(parents=True)
+    (home / "HEAD").write_text("ref: refs/heads/tip\n")
+    (home / "refs" / "heads" / "tip").write_text(f"{tip}\n")
+    extensions = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
+    (home / "config").write_text(SKELETON_CONFIG.format(version=int(sha256), extensions=extensions))
+    stores = f"{repo.objects}\n{checkout.absolute() / '.git' / 'objects'}\n"
+    (home / "objects" / "info" / "alternates").write_text(stores, "utf-8", "surrogateescape")
+    if repo.shallow:
+        (home / "shallow").write_bytes((repo.common_dir / "shallow").read_bytes())
 
 
 def _tip_of(checkout: Path, branch: str) -> str | None:
