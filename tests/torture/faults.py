@@ -1,0 +1,153 @@
+"""What goes wrong inside an orchestrator, ordered from outside: it is killed at an exact point, or the world fails it."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import os
+import random
+import resource
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from blueflame.tools import flock, process
+from blueflame.tools.clock import SystemClock
+from blueflame.tools.store.journal import Journal
+
+POINTS: Mapping[str, tuple[str, str]] = {
+    "the base is held": ("blueflame.waves.attend", "set_ref"),
+    "a checkout is borrowed": ("blueflame.tools.git.checkouts", "_borrow"),
+    "a checkout is made": ("blueflame.waves.attend", "make_checkout"),
+    "an order is written": ("blueflame.engine.local", "_write_order"),
+    "a warden is sent": ("blueflame.engine.local", "start_detached"),
+    "a result is fetched": ("blueflame.waves.work", "collect"),
+    "a checkout is removed": ("blueflame.waves.attend", "remove_checkout"),
+    "all of an attempt is cleared away": ("blueflame.waves.attend", "_clear_away"),
+    "a changeset has its ref": ("blueflame.waves.merge", "set_ref"),
+    "the checkout is brought along": ("blueflame.tools.git.landing", "_bring"),
+    "the base is swapped": ("blueflame.tools.git.landing", "_swap"),
+    "the base is advanced": ("blueflame.waves.merge", "advance"),
+}
+"""Acts between which and the journal there is a gap. A kill comes right before or right after one of them."""
+
+CHANGES = frozenset({"init", "checkout", "update-ref", "fetch", "read-tree", "commit-tree", "merge-tree"})
+
+
+def inject(fault: Mapping[str, Any]) -> None:
+    for name, value in sorted(fault.items()):
+        FAULTS[name](value)
+
+
+def die(*_anything: object) -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("unreachable: nobody survives that")
+
+
+def _after_append(order: Mapping[str, int]) -> None:
+    """Die right after the journal has been written to that often, or as soon as it holds that many events."""
+    times, seq = order.get("times", 0), order.get("seq", 0)
+    count = 0
+    real = Journal.append
+
+    def append(self: Journal, *args: Any, **more: Any) -> Any:
+        nonlocal count
+        recorded = real(self, *args, **more)
+        count += 1
+        if count == times or (seq and recorded and recorded[-1].seq >= seq):
+            die()
+        return recorded
+
+    setattr(Journal, "append", append)  # noqa: B010 (a fault is put in on purpose)
+
+
+def _at(order: Mapping[str, Any]) -> None:
+    """Die `before` or `after` the nth time that something of POINTS is done."""
+    module, name = POINTS[order["point"]]
+    _wrap(importlib.import_module(module), name, order["nth"], before=order["when"] == "before")
+
+
+def _wrap(owner: Any, name: str, nth: int, *, before: bool) -> None:
+    real: Callable[..., Any] = getattr(owner, name)
+    count = 0
+
+    def wrapped(*args: Any, **more: Any) -> Any:
+        nonlocal count
+        count += 1
+        mine = count == nth
+        if mine and before:
+            die()
+        outcome = real(*args, **more)
+        if mine:
+            die()
+        return outcome
+
+    setattr(owner, name, wrapped)
+
+
+def _after_command(nth: int) -> None:
+    """Die after the nth git command that changes something, whichever it is."""
+    real, count = process.run_bytes, 0
+
+    def run_bytes(*argv: str, **more: Any) -> Any:
+        nonlocal count
+        done = real(*argv, **more)
+        if argv[0] == "git" and CHANGES.intersection(argv):
+            count += 1
+            if count == nth:
+                die()
+        return done
+
+    process.run_bytes = run_bytes
+
+
+def _largest_file(size: int) -> None:
+    """As if the disk were full: no file of ours, git's included, may grow beyond this."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+class JumpyClock(SystemClock):
+    """Somebody sets the machine's clock, again and again: hours, days and years to and fro."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = random.Random(seed)
+
+    def now(self) -> float:
+        return super().now() + self._dice.choice((0.0, 0.0, -3600.0, 7200.0, -86400.0 * 400, 86400.0 * 4000))
+
+
+def _clock(seed: int) -> None:
+    from blueflame import app
+
+    jumpy = JumpyClock(seed)
+    setattr(app, "SystemClock", lambda: jumpy)  # noqa: B010 (a fault is put in on purpose)
+
+
+def _no_lock(_order: bool) -> None:
+    """A file system whose locks do nothing: only the journal's fence is left."""
+
+    @contextmanager
+    def hold(_path: Path, _content: str) -> Iterator[None]:
+        yield
+
+    flock.hold = hold
+
+
+def _together(path: str) -> None:
+    """Wait at the starting line, which somebody holds until all are there."""
+    handle = os.open(path, os.O_RDWR)
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    os.close(handle)
+
+
+FAULTS: Mapping[str, Callable[[Any], None]] = {
+    "after_append": _after_append,
+    "at": _at,
+    "after_command": _after_command,
+    "largest_file": _largest_file,
+    "clock": _clock,
+    "no_lock": _no_lock,
+    "together": _together,
+}
