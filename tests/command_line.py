@@ -170,8 +170,9 @@ class Terminal:
 
     def end(self) -> int:
         """Wait for its end, reading on so that it cannot block."""
+        end = time.monotonic() + PATIENCE
         while self.master >= 0 and self._read():
-            pass
+            assert time.monotonic() < end, f"it does not end:\n{self.seen}"
         return self.process.wait(PATIENCE)
 
     def _read(self) -> bool:
