@@ -119,3 +119,15 @@ def test_agents_that_are_left_at_work_are_adopted(project: Path, capsys: pytest.
     said = here(capsys, "resume", "--script", files[0], "--decisions-file", files[1], "--json")
     assert said.code == 0, said.err
     assert [each["n"] for each in said.json["attempts"] if each["role"] == "worker"] == [1]
+
+
+def test_without_a_terminal_a_gate_waits_and_says_how_it_is_answered(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with launched("run", "--task", "Добавь", "--workflow", "direct", cwd=project) as process:
+        until(lambda: (found := look(project)) and found["gates"], what="a gate")
+        assert here(capsys, "answer", "changeset-cs-001", "a").out == "changeset-cs-001: approve\n"
+        done = finish(process)
+    assert done.code == 0, done.err
+    assert "Waiting for an answer" in done.err
+    assert "blueflame answer changeset-cs-001 approve|reject|skip" in done.err
