@@ -22,6 +22,7 @@ ASKED: Mapping[GateKind, str] = {
     GateKind.DRIFT: "The configuration on disk is no longer the one that the session runs with.",
     GateKind.STALL: "An agent has been silent for `limits.stall_timeout`, and `limits.on_stall` is `ask`.",
     GateKind.RESUME: "A session that has not ended was found when a new one was asked for.",
+    GateKind.STALE: "Checkouts of earlier sessions were found, and `cleanup.stale_worktrees` is `ask`.",
 }
 
 

@@ -41,6 +41,7 @@ def run(
     """Plan a request, work on it in parallel, check it, and land what you approve."""
     from blueflame import app
     from blueflame.cli.carrying import Manner, carry
+    from blueflame.cli.stale import see_to_stale
 
     ground = app.grounds(config)
     request, tasks = read_request(task, plan)
@@ -55,6 +56,7 @@ def run(
         left = app.unfinished(journal)
         if left is not None and _takes_up(ground, journal, left, manner, fresh=fresh):
             return carry(ground, journal, app.look(journal, left.id), manner)
+        see_to_stale(ground, journal, manner)
         session = app.begin(ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=allow_dirty)
         return carry(ground, journal, session, manner)
 

@@ -156,6 +156,10 @@ def _resume(session: Session, _gate: Gate) -> RenderableType:
     return _listing("Unfinished session", [session.request, left], session)
 
 
+def _nothing_more(_session: Session, _gate: Gate) -> RenderableType:
+    return ""
+
+
 VIEWS: Mapping[GateKind, Callable[[Session, Gate], RenderableType]] = {
     GateKind.PLAN: _plan,
     GateKind.CHANGESET: _changeset,
@@ -166,4 +170,5 @@ VIEWS: Mapping[GateKind, Callable[[Session, Gate], RenderableType]] = {
     GateKind.DRIFT: _drift,
     GateKind.STALL: _stall,
     GateKind.RESUME: _resume,
+    GateKind.STALE: _nothing_more,
 }

@@ -53,6 +53,16 @@ def leftovers(
     )
 
 
+def stale_checkouts(places: Places, journal: Journal) -> tuple[Leftover, ...]:
+    """Those of sessions that have ended, or of nobody: an unfinished session's are kept for whoever looks into it."""
+    checkouts = made_checkouts(places.worktrees)
+    if not checkouts:
+        return ()
+    sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
+    going_on = {session.id for session in sessions if not session.ended}
+    return tuple(each for each in _idle_checkouts(checkouts, sessions, at_work=False) if each.session not in going_on)
+
+
 def _idle_checkouts(checkouts: Sequence[Path], sessions: Sequence[Session], *, at_work: bool) -> Iterator[Leftover]:
     """An orchestrator at work also has checkouts that belong to no agent: it runs the checks in them."""
     busy = {attempt.agent_id for session in sessions for attempt in session.live.values()}

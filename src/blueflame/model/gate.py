@@ -18,6 +18,7 @@ class GateKind(StrEnum):
     DRIFT = "drift"  # the configuration changed under way: use the new one, keep the old one, stop
     STALL = "stall"  # an agent is silent: wait or kill
     RESUME = "resume"  # an unfinished session was found: resume or fresh
+    STALE = "stale"  # checkouts of earlier sessions were found: clean or keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,10 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
         Option("resume", "go on with the unfinished session"),
         Option("fresh", "end it and start a new session"),
         Option("quit", "do nothing"),
+    ),
+    GateKind.STALE: (
+        Option("clean", "remove them; commits are kept in any case"),
+        Option("keep", "leave them where they are"),
     ),
 }
 """Every question there is. Keys are the first letters, so they must differ within a gate."""

@@ -27,6 +27,7 @@ SAFE: Mapping[GateKind, str] = {
     GateKind.DRIFT: "stop",
     GateKind.STALL: "wait",
     GateKind.RESUME: "quit",
+    GateKind.STALE: "keep",
 }
 
 
@@ -144,6 +145,12 @@ def resume_gate(session: Session) -> Gate:
     lines = session.request.strip().splitlines() or ["the request"]
     title = f"{session.id} is unfinished: {lines[0][:80]}"
     return _gate(session, GateKind.RESUME, session.id, title).gate
+
+
+def stale_gate(words: str) -> Gate:
+    """Asked before a session begins; it belongs to none."""
+    kind = GateKind.STALE
+    return Gate(id=kind.value, kind=kind, subject=kind.value, title=words, options=OPTIONS[kind], default=SAFE[kind])
 
 
 def objection(session: Session, gate_id: str, answer: Answer) -> str:
