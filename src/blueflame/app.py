@@ -13,6 +13,7 @@ from pathlib import Path
 
 from blueflame import __version__
 from blueflame.engine.exporting import exporting
+from blueflame.engine.health import Checkup, Rounds
 from blueflame.engine.local import LocalEngine
 from blueflame.engine.preflight import refuse_if_unfit
 from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
@@ -40,7 +41,7 @@ from blueflame.tools.agents.scripted import Scripted
 from blueflame.tools.agents.scripts import steps_for
 from blueflame.tools.clock import SystemClock
 from blueflame.tools.config import Loaded, digest_of, find, load, resolved_json
-from blueflame.tools.files import write_whole
+from blueflame.tools.files import modified_at, sweep_drafts, write_whole
 from blueflame.tools.git.repository import Repository, exclude, open_repository
 from blueflame.tools.places import STATE_FOLDER, Places
 from blueflame.tools.plans import tasks_from
@@ -87,15 +88,17 @@ def prepare(ground: Grounds) -> None:
     if not places.tasks_file.is_relative_to(places.state):
         inside.append(f"/{places.tasks_file.relative_to(places.root)}")
     exclude(ground.repo, inside)
-    write_whole(ground.places.resolved_config, resolved_json(ground.settings))
 
 
 @contextmanager
 def orchestrating(ground: Grounds) -> Iterator[Journal]:
-    """Hold the repository's one lock and the journal; a second orchestrator is told who has it."""
+    """Hold the repository's one lock and the journal; a second orchestrator is told who has it, and changes nothing."""
+    places = ground.places
     prepare(ground)
     try:
-        with flock.hold(ground.places.lock, flock.card("orchestrator")), Journal.open(ground.places.journal) as journal:
+        with flock.hold(places.lock, flock.card("orchestrator")), Journal.open(places.journal) as journal:
+            sweep_drafts(places.tasks_file, places.agents_file, places.resolved_config)
+            write_whole(places.resolved_config, resolved_json(ground.settings))
             yield journal
     except flock.Held as held:
         pid = held.holder.split(" ")[0] or "unknown"
@@ -109,6 +112,47 @@ def running_pid(ground: Grounds) -> int | None:
     """The orchestrator at work on this repository, if there is one."""
     held = flock.holder(ground.places.lock)
     return int(held.split(" ")[0]) if held and held.split(" ")[0].isdigit() else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orchestrator:
+    """Who holds the repository's lock, since when, and when it last gave a sign of life."""
+
+    pid: int | None  # none: it has not said who it is
+    since: float | None
+    last_sign: float
+    heartbeat: float
+
+    def is_late(self, now: float) -> bool:
+        """It should have been heard of by now, even if nothing happened."""
+        return now - self.last_sign > MISSED_BEATS * self.heartbeat + PATIENCE
+
+
+MISSED_BEATS, PATIENCE = 2, 5.0
+
+
+def orchestrator_of(ground: Grounds, session: Session) -> Orchestrator | None:
+    """None when nobody is at work. Each event and each heartbeat (it renews agents.json) is a sign of life."""
+    held = flock.holder(ground.places.lock)
+    if held is None:
+        return None
+    card = flock.read_card(held)
+    signs = [session.last_at, modified_at(ground.places.agents_file), card.since if card else 0.0]
+    return Orchestrator(
+        pid=card.pid if card else None,
+        since=card.since if card else None,
+        last_sign=max(signs),
+        heartbeat=_settings_of(ground, session).limits.heartbeat_interval,
+    )
+
+
+def examine(ground: Grounds, session: Session) -> Mapping[str, Checkup]:
+    """How the agents of a session are, seen from any terminal: nobody's word is taken for it."""
+    records = [session.attempts[name] for name in session.live]
+    wanted = sorted({record.attempt.runtime for record in records} & set(RUNTIMES))
+    readers = {name: RUNTIMES[name]({}, ground.loaded.path.parent) for name in wanted}
+    rounds = Rounds(LocalEngine(ground.places.state), readers, _settings_of(ground, session).limits)
+    return asyncio.run(rounds.visit(records, SystemClock().now()))
 
 
 @contextmanager
@@ -286,7 +330,8 @@ async def conduct(
 ) -> Session:
     """Carry the session on until it ends or is stopped in good order."""
     started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__)
-    async with exporting(flame.places, warn) as exporter:
+    rounds = Rounds(flame.engine, flame.runtimes, flame.settings.limits)
+    async with exporting(flame.places, warn, rounds) as exporter:
         conductor = Conductor(flame, journal, session, answerer=answerer, onlookers=(exporter, *onlookers), until=until)
         with _signals(conductor, warn):
             await conductor.conduct(started)

@@ -15,6 +15,7 @@ from blueflame.cli.show_session import (
     show_status,
     show_summary,
 )
+from blueflame.engine.health import Checkup, Health
 from blueflame.model.attempt import Ending
 from blueflame.model.event import CycleEnded, Event, GateAnswered, SessionEnded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
@@ -100,21 +101,31 @@ def test_a_summary_without_landings_says_so() -> None:
 
 def test_status_shows_who_is_at_work() -> None:
     story = Story().working()
-    (agent, _) = (attempt.agent_id for attempt in story.session.live.values())
-    words = {agent: "editing \x1b[31mjwt.go\nnow"}
-    assert as_text(show_status(story.session, now=story.now + 10, words=words), width=90) == (
+    now = story.now + 10
+    (first, second) = story.session.live
+    checkups = {
+        first: Checkup(
+            state=Health.WORKING,
+            agent_pid=4711,
+            last_output=now - 3,
+            said="editing \x1b[31mjwt.go\nnow",
+            spend=Spend(micro_usd=420_000),
+        ),
+        second: Checkup(state=Health.LOST, why="its warden is gone"),
+    }
+    assert as_text(show_status(story.session, now=now, checkups=checkups), width=92) == (
         """\
-Session status                                                         ses-20260206-143022
-──────────────────────────────────────────────────────────────────────────────────────────
+Session status                                                           ses-20260206-143022
+────────────────────────────────────────────────────────────────────────────────────────────
   Request:  Add authentication to the API, with tests and documentation
   State:    cycle 1, work
   Started:  16 s ago
   Budget:   $0.00 / $10.00 USD limit
 
 Agents at work
-  agent            role    for           age   cost  state
-  worker-992ee207  worker  task-001 #1  11 s  $0.00  working  editing ␛[31mjwt.go now
-  worker-6207378b  worker  task-003 #1  10 s  $0.00  working
+  agent            for           pid   age  silent   cost  state
+  worker-992ee207  task-001 #1  4711  11 s   3.0 s  $0.42  working  editing ␛[31mjwt.go now
+  worker-6207378b  task-003 #1        10 s          $0.00  lost     its warden is gone
 
 Locks held
   task      agent             for  locks

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from blueflame.engine.exporting import Exporter, exporting
+from blueflame.engine.health import Rounds
+from blueflame.engine.local import LocalEngine
 from blueflame.model.attempt import WORKER, Attempt, Ended, Ending
 from blueflame.model.event import (
     AttemptEnded,
@@ -21,12 +23,15 @@ from blueflame.model.event import (
     TaskMoved,
 )
 from blueflame.model.limits import Limits, Workflow
+from blueflame.model.settings import LimitSettings
 from blueflame.model.spend import Spend
 from blueflame.model.task import Cause, Task
 from blueflame.rules.replay import apply, open_session
 from blueflame.rules.session import Session
+from blueflame.tools.agents.scripted import Scripted
 from blueflame.tools.places import Places
 from blueflame.tools.plans import read_plan
+from blueflame.tools.signals import touch
 
 SESSION = "ses-20260206-143022"
 OPENED = SessionOpened(
@@ -58,6 +63,10 @@ def places(tmp_path: Path) -> Places:
     return Places(root=tmp_path, worktrees=tmp_path / ".trees", tasks_file=tmp_path / ".blueflame" / "tasks.yaml")
 
 
+def rounds(places: Places, **limits: float) -> Rounds:
+    return Rounds(LocalEngine(places.state), {"scripted": Scripted()}, LimitSettings(**limits))  # type: ignore[arg-type]  # numbers
+
+
 class Teller:
     """Applies events and shows them to an exporter, as the conductor does."""
 
@@ -80,11 +89,13 @@ def agents(places: Places) -> list[dict[str, object]]:
 
 def test_each_change_reaches_the_files(places: Places) -> None:
     async def story() -> None:
-        async with exporting(places, warn=pytest.fail) as exporter:
+        async with exporting(places, pytest.fail, rounds(places)) as exporter:
             teller = Teller(exporter)
             teller.tell(*STORY)
             await exporter.flush()
-            assert [(row["status"], row["pid"], row["pgid"]) for row in agents(places)] == [("running", 4711, 4711)]
+            assert [(row["status"], row["state"]) for row in agents(places)] == [("running", "lost")], (
+                "no folder is left"
+            )
             teller.tell(FAILED)
             await exporter.flush()
             (row,) = agents(places)
@@ -97,16 +108,16 @@ def test_each_change_reaches_the_files(places: Places) -> None:
 
 def test_a_pid_that_is_not_known_is_none(places: Places) -> None:
     async def story() -> None:
-        async with exporting(places, warn=pytest.fail) as exporter:
+        async with exporting(places, pytest.fail, rounds(places)) as exporter:
             Teller(exporter).tell(*STORY[:-1])
 
     asyncio.run(story())
-    assert [(row["status"], row["pid"], row["pgid"]) for row in agents(places)] == [("running", None, None)]
+    assert [(row["state"], row["pid"], row["pgid"]) for row in agents(places)] == [("starting", None, None)]
 
 
 def test_the_files_are_up_to_date_when_the_block_is_left_by_an_error(places: Places) -> None:
     async def story() -> None:
-        async with exporting(places, warn=pytest.fail) as exporter:
+        async with exporting(places, pytest.fail, rounds(places)) as exporter:
             Teller(exporter).tell(*STORY)
             raise ZeroDivisionError
 
@@ -117,7 +128,7 @@ def test_the_files_are_up_to_date_when_the_block_is_left_by_an_error(places: Pla
 
 def test_nothing_is_written_when_nothing_happened(places: Places) -> None:
     async def story() -> None:
-        async with exporting(places, warn=pytest.fail):
+        async with exporting(places, pytest.fail, rounds(places)):
             pass
 
     asyncio.run(story())
@@ -127,7 +138,7 @@ def test_nothing_is_written_when_nothing_happened(places: Places) -> None:
 @pytest.mark.parametrize("pause", [0, 0.001, 0.003, 0.01])
 def test_changes_that_come_while_it_writes_are_written_in_order(places: Places, pause: float) -> None:
     async def story() -> None:
-        async with exporting(places, warn=pytest.fail) as exporter:
+        async with exporting(places, pytest.fail, rounds(places)) as exporter:
             teller = Teller(exporter)
             for event in STORY:
                 teller.tell(event)
@@ -136,14 +147,14 @@ def test_changes_that_come_while_it_writes_are_written_in_order(places: Places, 
     asyncio.run(story())
     lines = places.activity_log.read_text().splitlines()
     assert lines == sorted(set(lines)), "each once, by its time"
-    assert agents(places)[0]["pid"] == 4711, "the last state, not an earlier one"
+    assert agents(places)[0]["worktree"] == "/w", "the last state, not an earlier one"
 
 
 def test_a_full_disk_is_told_once_and_tried_again(places: Places) -> None:
     warnings: list[str] = []
 
     async def story() -> None:
-        async with exporting(places, warnings.append) as exporter:
+        async with exporting(places, warnings.append, rounds(places)) as exporter:
             teller = Teller(exporter)
             soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
@@ -166,3 +177,32 @@ def test_a_full_disk_is_told_once_and_tried_again(places: Places) -> None:
     asyncio.run(story())
     assert "the journal is safe, the session goes on" in warnings[0]
     assert "tasks.yaml" in warnings[1]
+
+
+def test_the_list_of_agents_is_renewed_at_every_heartbeat_though_nothing_happens(places: Places) -> None:
+    async def story() -> None:
+        async with exporting(places, pytest.fail, rounds(places, heartbeat_interval=0.05)) as exporter:
+            Teller(exporter).tell(*STORY)
+            await exporter.flush()
+            for path in (places.agents_file, places.tasks_file):
+                path.unlink()
+            async with asyncio.timeout(20):
+                while not places.agents_file.exists():
+                    await asyncio.sleep(0.01)
+            assert not places.tasks_file.exists(), "the tasks are as they were"
+
+    asyncio.run(story())
+
+
+def test_a_hint_from_a_warden_renews_the_list_of_agents(places: Places) -> None:
+    async def story() -> None:
+        async with exporting(places, pytest.fail, rounds(places, heartbeat_interval=600.0)) as exporter:
+            Teller(exporter).tell(*STORY)
+            await exporter.flush()
+            places.agents_file.unlink()
+            async with asyncio.timeout(20):
+                while not places.agents_file.exists():
+                    touch(places.signals / "attempts", ATTEMPT.id)
+                    await asyncio.sleep(0.05)
+
+    asyncio.run(story())

@@ -17,7 +17,7 @@ from blueflame.model.event import CycleEnded, Recorded, SessionEnded
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import Task, TaskRecord
 from blueflame.rules.activity import log_lines
-from blueflame.tools.exports import agent_row, append_activity, export_agents, export_tasks
+from blueflame.tools.exports import Sighting, agent_row, append_activity, export_agents, export_tasks
 from blueflame.tools.plans import read_plan
 
 SES = "ses-20260206-143022"
@@ -59,20 +59,31 @@ def test_tasks_are_exported_and_can_be_read(tmp_path: Path) -> None:
 
 def test_agents_are_exported_with_every_field(tmp_path: Path) -> None:
     path = tmp_path / "agents.json"
-    export_agents(path, [agent_row(attempt(worktree="/w t"), pid=12, pgid=12)])
+    seen = Sighting(
+        state="silent", why="no word", pid=12, warden_pid=11, last_output=1_770_388_300.0, spend=Spend(micro_usd=20_000)
+    )
+    export_agents(path, [agent_row(attempt(worktree="/w t"), seen)], session=SES, now=1_770_388_400.0)
     assert json.loads(path.read_text()) == {
-        "schema_version": 1,
+        "schema_version": 2,
+        "session": SES,
+        "updated_at": "2026-02-06T14:33:20Z",
+        "orchestrator_pid": os.getpid(),
         "agents": [
             {
                 "id": "worker-0a1b2c3d",
+                "attempt": f"{SES}.task-001.worker.1",
+                "state": "silent",
+                "why": "no word",
+                "last_output": "2026-02-06T14:31:40Z",
                 "pid": 12,
                 "pgid": 12,
+                "warden_pid": 11,
                 "role": "worker",
                 "worktree": "/w t",
                 "task_id": "task-001",
                 "start_time": "2026-02-06T14:30:22Z",
                 "status": "running",
-                "cost_usd": 0.0,
+                "cost_usd": 0.02,
                 "tokens_used": 0,
                 "budget": {"unit": "tokens", "limit": 5000},
             }
@@ -119,7 +130,7 @@ def test_a_full_disk_is_told_and_the_old_files_stay(tmp_path: Path) -> None:
         with pytest.raises(WorldError, match="cannot write"):
             export_tasks(tasks, SES, 1, many)
         with pytest.raises(WorldError, match="cannot write"):
-            export_agents(agents, [agent_row(attempt())] * 200)
+            export_agents(agents, [agent_row(attempt())] * 200, session=SES, now=0.0)
         with pytest.raises(WorldError, match="cannot append to"):
             append_activity(log, ["x" * 100] * 200)
     assert tasks.read_text() == agents.read_text() == "old\n"

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from blueflame.model.errors import Refused, WorldError
-from blueflame.tools.flock import Held, card, hold, holder
+from blueflame.tools.flock import Held, card, hold, holder, read_card
 from blueflame.tools.process import identity
 
 HOLDER = """
@@ -138,3 +139,16 @@ def test_a_lock_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WorldError, match="cannot open the lock"), hold(tmp_path / "file" / "lock", "x"):
         pass
+
+
+def test_a_card_can_be_read_back() -> None:
+    before = int(time.time())
+    found = read_card(card("orchestrator of мой repo"))
+    assert found is not None
+    assert (found.pid, found.note) == (os.getpid(), "orchestrator of мой repo")
+    assert before <= found.since <= time.time()
+
+
+@pytest.mark.parametrize("text", ["", "4711", "x y z", "12 34 not-a-time note", "12 34 2026-13-45T00:00:00Z n"])
+def test_what_is_no_card_is_not_read_as_one(text: str) -> None:
+    assert read_card(text) is None

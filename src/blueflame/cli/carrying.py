@@ -20,13 +20,14 @@ from blueflame.cli.live import LiveView, live_view
 from blueflame.cli.paint import make_console, show
 from blueflame.cli.plain import clean
 from blueflame.cli.show_session import session_json, show_summary
+from blueflame.model.attempt import Attempt
 from blueflame.model.changeset import Build
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.exits import Exit, exit_for
 from blueflame.model.gate import Gate, GateKind
 from blueflame.rules.estimate import cost_range
 from blueflame.rules.session import Session
-from blueflame.tools.agents.runtime import Said, follow
+from blueflame.tools.agents.listening import Listener
 from blueflame.tools.decisions import Decisions
 from blueflame.tools.git.results import diff_text
 from blueflame.tools.store.journal import Journal
@@ -135,22 +136,25 @@ def _reader(flame: Flame, build: Build) -> Callable[[], str]:
 
 
 class LastWords:
-    """What each running agent said last, read from the end of what it has written so far."""
+    """What each running agent said last; one that has stalled and said nothing since is told as silent."""
 
     def __init__(self, flame: Flame, session: Session) -> None:
         self._flame, self._session = flame, session
-        self._offsets: dict[str, int] = {}
-        self._words: dict[str, str] = {}
+        self._listener = Listener(flame.runtimes)
+        self._heard: dict[str, tuple[int, float]] = {}  # how far it has spoken, and when that was noticed
 
     def __call__(self) -> Mapping[str, str]:
-        for attempt in self._session.live.values():
-            path = self._flame.engine.directory(attempt.id) / "stdout.log"
-            runtime = self._flame.runtimes[attempt.runtime]
-            signals, self._offsets[attempt.id] = follow(runtime, path, self._offsets.get(attempt.id, 0))
-            for signal in signals:
-                if isinstance(signal, Said):
-                    self._words[attempt.agent_id] = signal.text
-        return self._words
+        self._listener.forget(self._session.live)
+        return {attempt.agent_id: self._words(attempt) for attempt in self._session.live.values()}
+
+    def _words(self, attempt: Attempt) -> str:
+        heard = self._listener.hear(attempt, self._flame.engine.directory(attempt.id))
+        offset, at = self._heard.get(attempt.id, (0, 0.0))
+        if heard.offset != offset:
+            at = self._flame.clock.now()
+            self._heard[attempt.id] = (heard.offset, at)
+        stalled_at = self._session.attempts[attempt.id].stalled_at
+        return f"silent; last: {heard.said}" if stalled_at is not None and at < stalled_at else heard.said
 
 
 def _print_json(

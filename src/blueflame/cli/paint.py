@@ -64,12 +64,14 @@ class Heading:
         yield Text("─" * options.max_width, "quiet")
 
 
-def columns(rows: Sequence[Sequence[RenderableType]], *, indent: int = 2, right: Sequence[int] = ()) -> Table:
-    """Aligned columns without lines; the widest text column folds, the others keep their width."""
+def columns(
+    rows: Sequence[Sequence[RenderableType]], *, indent: int = 2, right: Sequence[int] = (), whole: Sequence[int] = ()
+) -> Table:
+    """Aligned columns without lines; where there is no room they fold, but for those that are to stay whole."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=max(indent - 2, 0), no_wrap=True)
     for n in range(max((len(row) for row in rows), default=0)):
-        grid.add_column(justify="right" if n in right else "left", overflow="fold")
+        grid.add_column(justify="right" if n in right else "left", overflow="fold", no_wrap=n in whole)
     for row in rows:
         grid.add_row("", *row)
     return grid

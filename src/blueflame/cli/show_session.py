@@ -12,6 +12,7 @@ from blueflame.cli.paint import BAD, DOT, OK, Heading, columns, facts, stack
 from blueflame.cli.plain import clean, count, duration, one_line, shorten
 from blueflame.cli.show_changeset import changeset_json, judged_line, tally
 from blueflame.cli.show_locks import locks_json, show_locks, waits_for
+from blueflame.engine.health import Checkup, Health
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.gate import Gate
@@ -41,6 +42,8 @@ WORDS: Mapping[str, str] = {
     "abandoned": "abandoned",
 }
 SHOWN_AGENTS = 15
+HEALTH: Mapping[Health, str] = {Health.STARTING: "", Health.WORKING: "good", Health.ENDED: "", Health.LOST: "bad"}
+NOT_LOOKED_AT = Checkup(state=Health.UNKNOWN)
 
 
 def budget_line(budget: Budget, spend: Spend) -> str:
@@ -200,9 +203,8 @@ def _agent_cost(record: AttemptRecord) -> tuple[Text, ...]:
     )
 
 
-def show_status(session: Session, *, now: float, words: Mapping[str, str] | None = None) -> RenderableType:
-    """How things stand: the session, its open questions, who is at work, every task."""
-    said = words or {}
+def show_status(session: Session, *, now: float, checkups: Mapping[str, Checkup] | None = None) -> RenderableType:
+    """How things stand: the session, its open questions, who is at work and how they are, every task."""
     stage = f"cycle {session.cycle}, {session.wave}" if session.wave else session.phase.value
     about: dict[str, RenderableType] = {
         "Request:": one_line(session.request),
@@ -214,28 +216,30 @@ def show_status(session: Session, *, now: float, words: Mapping[str, str] | None
     return stack(
         Group(Heading("Session status", session.id), facts(about)),
         show_gates(list(session.open_gates.values())) if session.open_gates else None,
-        show_agents(live, now=now, words=said) if live else None,
+        show_agents(live, now=now, checkups=checkups or {}) if live else None,
         show_locks(session, now=now),
         _all_tasks(session) if session.tasks else None,
     )
 
 
-def show_agents(records: Sequence[AttemptRecord], *, now: float, words: Mapping[str, str]) -> RenderableType:
-    rows: list[tuple[RenderableType, ...]] = [(*map(_quiet, ("agent", "role", "for", "age", "cost", "state")), Text())]
+def show_agents(records: Sequence[AttemptRecord], *, now: float, checkups: Mapping[str, Checkup]) -> RenderableType:
+    head = ("agent", "for", "pid", "age", "silent", "cost", "state")
+    rows: list[tuple[RenderableType, ...]] = [(*map(_quiet, head), Text())]
     for record in sorted(records, key=lambda r: (r.intended_at, r.attempt.id)):
-        state = "ending" if record.cancel_reason else "working" if record.started_at else "starting"
+        attempt, found = record.attempt, checkups.get(record.attempt.id, NOT_LOOKED_AT)
         rows.append(
             (
-                Text(record.attempt.agent_id, "id"),
-                clean(record.attempt.role),
-                f"{record.attempt.subject} #{record.attempt.n}",
+                Text(attempt.agent_id, "id"),
+                f"{attempt.subject} #{attempt.n}",
+                str(found.agent_pid or ""),
                 duration(now - (record.started_at or record.intended_at)),
-                f"${_spent(record).usd:.2f}",
-                state,
-                _quiet(shorten(words.get(record.attempt.agent_id, ""), 60)),
+                duration(now - found.last_output) if found.last_output else "",
+                f"${found.spend.usd:.2f}",
+                Text(found.state.value, HEALTH.get(found.state, "warn")),
+                _quiet(shorten(found.why or found.said, 60)),
             )
         )
-    return Group(Text("Agents at work", "head"), columns(rows, right=(3, 4)))
+    return Group(Text("Agents at work", "head"), columns(rows, right=(2, 3, 4, 5), whole=range(7)))
 
 
 def _all_tasks(session: Session) -> RenderableType:
@@ -280,7 +284,7 @@ def gates_json(gates: Sequence[Gate]) -> list[dict[str, Any]]:
     ]
 
 
-def session_json(session: Session, *, now: float) -> dict[str, Any]:
+def session_json(session: Session, *, now: float, checkups: Mapping[str, Checkup] | None = None) -> dict[str, Any]:
     """Everything a machine may want to know about a session, in one object: for status and for the summary."""
     budget = session.limits.session_budget
     return {
@@ -297,7 +301,7 @@ def session_json(session: Session, *, now: float) -> dict[str, Any]:
         "budget": {"unit": budget.unit.value, "limit": _limit(budget)},
         "tasks": [_task_json(session, record) for record in _by_id(session.tasks.values())],
         "locks": locks_json(session),
-        "attempts": [_attempt_json(record, now) for record in session.attempts.values()],
+        "attempts": [_attempt_json(record, now, checkups or {}) for record in session.attempts.values()],
         "changesets": [changeset_json(record) for record in session.changesets.values()],
         "gates": gates_json(list(session.open_gates.values())),
     }
@@ -323,8 +327,10 @@ def _task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
     }
 
 
-def _attempt_json(record: AttemptRecord, now: float) -> dict[str, Any]:
+def _attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str, Checkup]) -> dict[str, Any]:
     attempt, end = record.attempt, record.ended
+    found = checkups.get(attempt.id, Checkup(state=Health.ENDED) if end else NOT_LOOKED_AT)
+    spend = end.spend if end else found.spend
     seconds = end.seconds if end else now - (record.started_at or record.intended_at)
     return {
         "id": attempt.id,
@@ -332,8 +338,13 @@ def _attempt_json(record: AttemptRecord, now: float) -> dict[str, Any]:
         "role": attempt.role,
         "subject": attempt.subject,
         "n": attempt.n,
+        "state": found.state.value,
+        "why": found.why,
+        "pid": found.agent_pid,
+        "warden_pid": found.warden_pid,
+        "last_output": found.last_output,
         "ending": end.ending.value if end else None,
         "seconds": round(seconds, 3),
-        "cost_usd": _spent(record).usd,
-        "tokens": _spent(record).tokens,
+        "cost_usd": spend.usd,
+        "tokens": spend.tokens,
     }

@@ -14,22 +14,20 @@ def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json:
     """How a session stands: open gates, agents at work, every task."""
     from blueflame import app
     from blueflame.cli.paint import make_console, show
+    from blueflame.cli.show_orchestrator import orchestrator_json, orchestrator_line
     from blueflame.cli.show_session import session_json, show_status
     from blueflame.tools.clock import SystemClock
 
     ground = app.grounds(config)
-    pid, now = app.running_pid(ground), SystemClock().now()
     with app.reading(ground) as journal:
         found = app.look(journal, app.find_session(journal, session))
+    holder, checkups, now = app.orchestrator_of(ground, found), app.examine(ground, found), SystemClock().now()
     if as_json:
-        told = session_json(found, now=now) | {"orchestrator_pid": pid}
+        told = session_json(found, now=now, checkups=checkups) | orchestrator_json(holder, now=now)
         typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
         return 0
-    show(make_console(), show_status(found, now=now))
-    if pid is not None:
-        typer.echo(f"\nBlue Flame is at work on it (pid {pid}).")
-    elif found.live:
-        typer.echo("\nIts agents work on by themselves; 'blueflame resume' takes them up and goes on.")
-    elif not found.ended:
-        typer.echo("\nNobody is at work on it: go on with 'blueflame resume'.")
+    show(make_console(), show_status(found, now=now, checkups=checkups))
+    words = orchestrator_line(holder, found, checkups, now=now)
+    if words:
+        typer.echo(f"\n{words}")
     return 0

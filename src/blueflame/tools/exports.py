@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from blueflame.model.attempt import AttemptRecord, Ending
-from blueflame.model.spend import Budget
+from blueflame.model.spend import NOTHING, Budget, Spend
 from blueflame.model.task import TaskRecord
 from blueflame.tools.files import trouble, write_whole
 from blueflame.tools.plans import dump_tasks
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 KILLED = frozenset({Ending.TIMEOUT, Ending.STALLED, Ending.BUDGET, Ending.CANCELLED, Ending.LOST})
 
@@ -30,31 +30,61 @@ class AgentRow:
     id: str
     role: str
     task_id: str
+    attempt: str
     status: str  # running | completed | failed | killed
+    state: str  # starting | working | silent | stopping | ended | lost | unknown
+    why: str = ""  # what there is to say about the state
     start_time: str  # UTC
-    pid: int | None = None
+    last_output: str | None = None  # UTC
+    pid: int | None = None  # of the agent; none once it has ended: its pid may be another's by then
     pgid: int | None = None
+    warden_pid: int | None = None
     worktree: str | None = None
     cost_usd: float = 0.0
     tokens_used: int = 0
     budget: Budget
 
 
-def agent_row(record: AttemptRecord, *, pid: int | None = None, pgid: int | None = None) -> AgentRow:
-    began = record.intended_at if record.started_at is None else record.started_at
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """How a running agent was found when it was last looked at."""
+
+    state: str
+    why: str = ""
+    pid: int | None = None
+    warden_pid: int | None = None
+    last_output: float | None = None
+    spend: Spend = NOTHING
+
+
+ENDED = Sighting(state="ended")
+
+
+def agent_row(record: AttemptRecord, seen: Sighting = ENDED) -> AgentRow:
+    """An agent leads a session of its own, so that its pid names its process group, too."""
+    spend = record.ended.spend if record.ended else seen.spend
     return AgentRow(
         id=record.attempt.agent_id,
         role=record.attempt.role,
         task_id=record.attempt.subject,
+        attempt=record.attempt.id,
         status=_status(record),
-        start_time=f"{datetime.fromtimestamp(began, UTC):%Y-%m-%dT%H:%M:%SZ}",
-        pid=pid,
-        pgid=pgid,
+        state=seen.state,
+        why=seen.why,
+        start_time=timestamp(record.intended_at if record.started_at is None else record.started_at),
+        last_output=None if seen.last_output is None else timestamp(seen.last_output),
+        pid=seen.pid,
+        pgid=seen.pid,
+        warden_pid=seen.warden_pid,
         worktree=record.worktree,
-        cost_usd=record.ended.spend.usd if record.ended else 0.0,
-        tokens_used=record.ended.spend.tokens if record.ended else 0,
+        cost_usd=spend.usd,
+        tokens_used=spend.tokens,
         budget=record.attempt.budget,
     )
+
+
+def timestamp(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _status(record: AttemptRecord) -> str:
@@ -69,8 +99,15 @@ def export_tasks(path: Path, session_id: str, cycle: int, records: Iterable[Task
     write_whole(path, dump_tasks(session_id, cycle, records))
 
 
-def export_agents(path: Path, rows: Iterable[AgentRow]) -> None:
-    listed = {"schema_version": SCHEMA_VERSION, "agents": [asdict(row) for row in rows]}
+def export_agents(path: Path, rows: Iterable[AgentRow], *, session: str, now: float) -> None:
+    """`updated_at` and `orchestrator_pid` tell an old file from a new one: nobody refreshes it when nobody runs."""
+    listed = {
+        "schema_version": SCHEMA_VERSION,
+        "session": session,
+        "updated_at": timestamp(now),
+        "orchestrator_pid": os.getpid(),
+        "agents": [asdict(row) for row in rows],
+    }
     write_whole(path, json.dumps(listed, indent=2) + "\n")
 
 

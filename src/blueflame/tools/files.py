@@ -86,6 +86,14 @@ def read_text(path: Path, what: str) -> str:
         raise WorldError(f"{what} {path} is not UTF-8 text (byte {e.start}); save it as UTF-8") from e
 
 
+def modified_at(path: Path) -> float:
+    """0 for a file that is not there or cannot be looked at."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def trouble(doing: str, path: Path, error: OSError) -> WorldError:
     advice = ADVICE.get(error.errno or 0, "see that the place can be used, then try again")
     return WorldError(f"cannot {doing} {path}: {error.strerror or error}; {advice}")

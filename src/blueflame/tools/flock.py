@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from blueflame.model.errors import Refused
 from blueflame.tools.files import trouble
@@ -65,6 +66,22 @@ def card(note: str = "") -> str:
     me = identity(os.getpid())
     start = f"{me.start_time:.0f}" if me else "0"
     return f"{os.getpid()} {start} {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {note}".strip()
+
+
+class Card(NamedTuple):
+    pid: int
+    since: float
+    note: str
+
+
+def read_card(text: str) -> Card | None:
+    """What `card` wrote; None when it is something else."""
+    words = text.split(" ", 3)
+    try:
+        since = datetime.strptime(words[2], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        return Card(int(words[0]), since.timestamp(), words[3] if len(words) > 3 else "")
+    except (IndexError, ValueError):
+        return None
 
 
 def _open(path: Path) -> int:
