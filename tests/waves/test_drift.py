@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept
 from blueflame.model.gate import Gate
+from blueflame.model.settings import Settings
 from blueflame.rules.session import Session
+from blueflame.tools.config import digest_of_resolved
+from blueflame.tools.places import Places
+from blueflame.waves.boundary import kept_settings
 from sessions import Reply, Stage, make_stage, task
 
 
@@ -111,3 +116,19 @@ def test_a_comment_is_no_change(outside: Stage) -> None:
 
     outside.play(task(1))
     assert outside.run({"plan": [comment]}).session.outcome == "completed"
+
+
+def test_a_configuration_that_an_older_version_kept_is_still_the_sessions_own(tmp_path: Path) -> None:
+    """A newer version fills in keys that the older one did not know; the file is as it was written all the same."""
+    older = Settings.model_validate({"project": {"name": "x"}}).model_dump(mode="json")
+    del older["cleanup"]
+    text = json.dumps(older)
+    places = Places(root=tmp_path, worktrees=tmp_path / ".trees", tasks_file=tmp_path / "tasks.yaml")
+    path = places.session_config("ses-1", digest_of_resolved(text))
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+    found = kept_settings(places, "ses-1", digest_of_resolved(text))
+
+    assert found is not None
+    assert found.project.name == "x"

@@ -11,7 +11,7 @@ from blueflame.model.settings import Settings
 from blueflame.rules.next_steps import CrossBoundary
 from blueflame.rules.session import Session
 from blueflame.rules.settings import differences, limits_of
-from blueflame.tools.config import digest_of, resolved_json
+from blueflame.tools.config import digest_of, digest_of_resolved, resolved_json
 from blueflame.tools.files import write_whole
 from blueflame.tools.git.repository import head_of
 from blueflame.tools.places import Places, make_folder
@@ -39,14 +39,14 @@ def kept_settings(places: Places, session: str, digest: str) -> Settings | None:
     """None when they are not there; damaged ones are an error, not a reason to take others."""
     path = places.session_config(session, digest)
     try:
-        settings = Settings.model_validate_json(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if digest_of_resolved(text) != digest:
+            raise WorldError(f"{path} is not the session's configuration any more: it was changed; remove it to go on")
+        return Settings.model_validate_json(text)
     except FileNotFoundError:
         return None
     except ValueError as error:
         raise WorldError(f"{path} no longer holds the session's configuration ({error}); remove it to go on") from error
-    if digest_of(settings) != digest:
-        raise WorldError(f"{path} is not the session's configuration any more: it was changed; remove it to go on")
-    return settings
 
 
 def _drift(flame: Flame, session: Session) -> ConfigDrifted | None:

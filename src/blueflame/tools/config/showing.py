@@ -33,7 +33,16 @@ def schema_json() -> str:
 
 
 def digest_of(settings: Settings) -> str:
-    canonical = json.dumps(settings.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+    return _digest(settings.model_dump(mode="json"))
+
+
+def digest_of_resolved(text: str) -> str:
+    """Of what `resolved_json` wrote, by whatever version: a newer one may have keys that it did not know."""
+    return _digest(json.loads(text))
+
+
+def _digest(data: Any) -> str:  # noqa: ANN401 (JSON has any type)
+    canonical = json.dumps(data, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
