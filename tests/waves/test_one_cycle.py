@@ -194,7 +194,8 @@ def test_the_exports_tell_what_became_of_everything(stage: Stage) -> None:
         ("worker", "failed", "task-001"),
         ("worker", "completed", "task-001"),
     ]
-    assert all(row["pid"] and row["pid"] == row["pgid"] for row in agents)
+    assert {(row["state"], row["pid"], row["pgid"]) for row in agents} == {("ended", None, None)}
+    assert all(row["warden_pid"] for row in agents)
     log = (stage.root / ".blueflame/logs/activity.log").read_text()
     assert told.session.id in log
     assert "task-001" in log
