@@ -1,27 +1,53 @@
-"""What one event costs to take in and answer, as the plan grows."""
+"""What one event costs to take in and answer, as the plan grows: for the ready queue alone, and for whole sessions."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from random import Random
-from time import perf_counter
+from time import process_time  # another process must not count
 
 from benchmarks import Figure, Report
-from benchmarks.plans import sample
+from benchmarks.plans import Sample, sample
+from blueflame.model.attempt import WORKER, Attempt, Ending
+from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task, TaskState
 from blueflame.rules.readiness import ReadyQueue
+from blueflame.simulation import Fate, World, chance, opened
 
 SIZES = (100, 1_000, 10_000)
 SLOTS = 8
 EVENTS = 20_000  # small plans are played over and over, so that all are measured equally long
+TASKS_PER_GROUP = 5
+FAILS, REFUSED, REVIEW = 0.05, 0.05, 0.15  # of the attempts, of the reviews, of the time that the work took
 
 
 def run() -> Report:
-    costs = {size: _cost(size) for size in SIZES}
-    figures = [Figure(name=f"one event, {size:,} tasks", value=cost * 1e6, unit="us") for size, cost in costs.items()]
-    growth = Figure(name="10,000 tasks over 100 tasks", value=costs[10_000] / costs[100], unit="x", aim=3.0)
-    about = "an event is applied to the ready queue and the queue is asked what to claim"
-    return Report(name="deciding", about=about, figures=(*figures, growth))
+    figures = [
+        *_figures("ready queue", {size: _cost(size) for size in SIZES}),
+        *_figures("session with a barrier", {size: _session_cost(size, barrier=True) for size in SIZES}),
+        *_figures("session in flow", {size: _session_cost(size, barrier=False) for size in SIZES}),
+    ]
+    about = "processor time to apply an event and to decide and follow up what comes next"
+    return Report(name="deciding", about=about, figures=tuple(figures))
+
+
+def _figures(what: str, costs: dict[int, float]) -> Iterator[Figure]:
+    for size, cost in costs.items():
+        yield Figure(name=f"{what}: one event, {size:,} tasks", value=cost * 1e6, unit="us")
+    yield Figure(name=f"{what}: 10,000 tasks over 100", value=costs[10_000] / costs[100], unit="x", aim=3.0)
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _cost(size: int) -> float:
@@ -34,13 +60,10 @@ def _round(size: int) -> float:
     queues = [
         (plan, ReadyQueue(plan)) for plan in (sample(Random(n), size, estimated=True).tasks for n in range(rounds))
     ]
-    gc.collect()
-    gc.disable()
-    begun = perf_counter()
-    events = sum(_play(plan, queue) for plan, queue in queues)
-    spent = perf_counter() - begun
-    gc.enable()
-    return spent / events
+    with _without_collecting():
+        begun = process_time()
+        events = sum(_play(plan, queue) for plan, queue in queues)
+        return (process_time() - begun) / events
 
 
 def _play(plan: tuple[Task, ...], queue: ReadyQueue) -> int:
@@ -57,3 +80,38 @@ def _play(plan: tuple[Task, ...], queue: ReadyQueue) -> int:
         events += 1
     assert events == 2 * len(plan)
     return events
+
+
+class Mishaps(Fate):
+    """Work takes as long as it takes; now and then it fails or is refused."""
+
+    def __init__(self, plan: Sample, seed: int) -> None:
+        groups = max(1, len(plan.tasks) // TASKS_PER_GROUP)
+        super().__init__([replace(task, cohesion_group=f"g{n % groups}") for n, task in enumerate(plan.tasks)])
+        self.lengths = plan.minutes
+        self.seed = seed
+
+    def minutes(self, attempt: Attempt) -> float:
+        return self.lengths.get(attempt.subject, 1.0) * (1.0 if attempt.role == WORKER else REVIEW)
+
+    def ending(self, attempt: Attempt) -> Ending:
+        return Ending.FAILED if chance(self.seed, "fails", attempt.id) < FAILS else Ending.PASSED
+
+    def approves(self, attempt: Attempt) -> bool:
+        return chance(self.seed, "refused", attempt.id) >= REFUSED
+
+
+def _session_cost(size: int, *, barrier: bool) -> float:
+    """Seconds per event of sessions from the request to the last landing. The world around them is counted too."""
+    limits = Limits(workers=SLOTS, validators=SLOTS // 2, max_cycles=20)
+    spent, events = 0.0, 0
+    for seed in range(max(1, EVENTS // (20 * size))):
+        fate = Mishaps(sample(Random(seed), size, estimated=True), seed)
+        world = World(fate, [opened(workflow=Workflow(barrier=barrier), limits=limits)])
+        with _without_collecting():
+            begun = process_time()
+            world.run()
+            spent += process_time() - begun
+        events += len(world.journal)
+        assert world.session.outcome == "completed", world.session.outcome_reason
+    return spent / events
