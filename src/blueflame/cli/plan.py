@@ -8,6 +8,7 @@ from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, SCRIPT
 from blueflame.cli.run import (
     PLAN,
     TASK,
+    TEXT,
     WORKFLOW,
     read_decisions,
     read_request,
@@ -18,6 +19,7 @@ from blueflame.cli.run import (
 
 
 def plan(
+    text: str | None = TEXT,
     task: str | None = TASK,
     config: Path | None = CONFIG,
     plan: Path | None = PLAN,
@@ -33,7 +35,7 @@ def plan(
     from blueflame.rules.session import Phase
 
     ground = app.grounds(config)
-    request, tasks = read_request(task, plan)
+    request, tasks = read_request(text, task, plan)
     manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet, config=config)
     say_warnings(ground)
     refuse_early(ground, plan, tasks, workflow=workflow, script=script, allow_dirty=True)

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from blueflame.tools.decisions import Decisions
     from blueflame.tools.store.journal import Journal, SessionInfo
 
+TEXT = typer.Argument(None, help="What you want done: the same as --task.", show_default=False)
 TASK = typer.Option(None, "--task", "-t", help="What you want done; - reads it from standard input.")
 PLAN = typer.Option(None, "--plan", help="A plan of your own (YAML or JSON): no planner is asked.")
 WORKFLOW = typer.Option(None, "--workflow", "-w", help="waves, flow, single, direct, or one of your own.")
 
 
 def run(
+    text: str | None = TEXT,
     task: str | None = TASK,
     config: Path | None = CONFIG,
     plan: Path | None = PLAN,
@@ -44,7 +46,7 @@ def run(
     from blueflame.cli.stale import see_to_stale
 
     ground = app.grounds(config)
-    request, tasks = read_request(task, plan)
+    request, tasks = read_request(text, task, plan)
     manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet, config=config)
     say_warnings(ground)
     if dry_run:
@@ -61,8 +63,11 @@ def run(
         return carry(ground, journal, session, manner)
 
 
-def read_request(task: str | None, plan: Path | None) -> tuple[str, Sequence[Task] | None]:
-    """What is asked for, from the flag or standard input; a plan of one's own may stand for it."""
+def read_request(text: str | None, task: str | None, plan: Path | None) -> tuple[str, Sequence[Task] | None]:
+    """What is asked for, from the command line or standard input; a plan of one's own may stand for it."""
+    if text is not None and task is not None:
+        raise UsageError("say what you want done once: as an argument or with --task, not both")
+    task = text if task is None else task
     if task == "-":
         task = sys.stdin.read()
     if plan is not None:

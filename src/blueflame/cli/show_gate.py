@@ -156,8 +156,8 @@ def _resume(session: Session, _gate: Gate) -> RenderableType:
     return _listing("Unfinished session", [session.request, left], session)
 
 
-def _nothing_more(_session: Session, _gate: Gate) -> RenderableType:
-    return ""
+def _stale(session: Session, gate: Gate) -> RenderableType:
+    return _listing("Left behind", [gate.title], session)
 
 
 VIEWS: Mapping[GateKind, Callable[[Session, Gate], RenderableType]] = {
@@ -170,5 +170,5 @@ VIEWS: Mapping[GateKind, Callable[[Session, Gate], RenderableType]] = {
     GateKind.DRIFT: _drift,
     GateKind.STALL: _stall,
     GateKind.RESUME: _resume,
-    GateKind.STALE: _nothing_more,
+    GateKind.STALE: _stale,
 }
