@@ -171,6 +171,9 @@ def _sum_up(session: Session, flame: Flame, manner: Manner, *, done: bool) -> No
     if not manner.quiet:
         typer.echo()
     show(make_console(), show_summary(session, now=now, estimate=cost_range(tasks, session.limits, session.workflow)))
+    if session.live:
+        names = ", ".join(attempt.agent_id for attempt in session.live.values())
+        typer.echo(f"\nStill at work: {names} ('blueflame status' shows how they are).")
     if not session.ended:
         typer.echo(f"\n{_what_now(manner, done=done)}")
 

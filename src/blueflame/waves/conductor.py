@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -66,6 +67,7 @@ STORY: Mapping[type, Perform] = {
 }
 
 SETTLED = 0.3  # seconds
+LEEWAY = 5.0  # seconds: for a warden to hear of a stop, to kill after the grace and to write it down
 
 
 class Answerer(Protocol):
@@ -104,6 +106,7 @@ class Conductor:
         self._wake = asyncio.Event()
         self._letters = Letters(journal, session)
         self._leave_agents = False
+        self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether it is in a hurry
         self._capacity = Capacity(agents=1)
         self._checkout_bytes = tracked_size(flame.repo, session.base_sha)
 
@@ -120,20 +123,40 @@ class Conductor:
         except BaseExceptionGroup as group_error:
             raise _first(group_error) from group_error
         if self.session.stopping and not self._leave_agents:
-            await self._end_commands()
+            await self._end_commands(now=self.session.stop_now)  # what was started at the last moment
         if self.session.ended:
             self._take_letters()  # whoever wrote in the last moment is told that it was too late
         else:
-            self._record([OrchestratorStopped(reason=self.session.stopping or "the part that was asked for is done")])
+            self._record([OrchestratorStopped(reason=self._why_stopped())])
 
-    async def _end_commands(self) -> None:
-        """Checks and hooks that a stop caught under way; the agents have ended before."""
-        engine, grace = self.flame.engine, 0.0 if self.session.stop_now else None
-        names = await engine.live(self.session.id)
+    async def _end_commands(self, *, now: bool) -> None:
+        """Checks and hooks that a stop caught under way."""
+        engine, session = self.flame.engine, self.session
+        names = [name for name in await engine.live(session.id) if name not in session.attempts]
         for name in names:
-            await engine.cancel(name, self.session.stopping, grace=grace)
-        for name in names:
-            await engine.wait(name)
+            await engine.cancel(name, session.stopping, grace=0.0 if now else None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._patience(now=now)):
+                for name in names:
+                    await engine.wait(name)
+
+    def _patience(self, *, now: bool) -> float:
+        """How long a stop waits for those it has asked to end; a warden that hangs must not hold it up for ever."""
+        return LEEWAY if now else self.flame.settings.limits.kill_grace + LEEWAY
+
+    def _wait_no_longer(self) -> None:
+        """For those that were asked to end; whoever was not may finish what it does."""
+        if all(self.session.attempts[name].cancel_reason for name in self.session.live):
+            self._leave_agents = True
+            self._wake.set()
+
+    def _why_stopped(self) -> str:
+        session = self.session
+        if not session.stopping:
+            return "the part that was asked for is done"
+        left = [session.attempts[name] for name in session.live]
+        late = ", ".join(record.attempt.agent_id for record in left if record.cancel_reason)
+        return session.stopping + (f"; {late} did not end in time" if late else "")
 
     def stop(self, reason: str, *, now: bool = False, leave_agents: bool = False) -> None:
         """Stop new work; ask the agents to end unless they are to be left alone. A second call hurries."""
@@ -149,6 +172,7 @@ class Conductor:
             self._take_outcomes()
             self._take_letters()
             self._decide()
+            self._stop_commands(group)
             if self._is_over():
                 return
             self._start_effects(group)
@@ -161,7 +185,15 @@ class Conductor:
             return not session.hooks_due
         if self._until(session) and not session.live:
             return True
-        return bool(session.stopping) and (self._leave_agents or not session.live)
+        ending = bool(session.live) or not all(task.done() for task in self._ending.values())
+        return bool(session.stopping) and (self._leave_agents or not ending)
+
+    def _stop_commands(self, group: asyncio.TaskGroup) -> None:
+        """Together with the agents: nobody who stops a session should wait for one after the other."""
+        now = self.session.stop_now
+        if self.session.stopping and not self._leave_agents and now not in self._ending:
+            self._ending[now] = group.create_task(self._end_commands(now=now))
+            self._ending[now].add_done_callback(lambda _task: self._wake.set())
 
     def _take_outcomes(self) -> None:
         """An effect is forgotten only after its outcome is recorded, else it would be started again."""
@@ -206,6 +238,9 @@ class Conductor:
         self._show(batch)
 
     def _notice(self, recorded: Recorded) -> None:
+        if isinstance(recorded.event, StopRequested):
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._patience(now=recorded.event.now), self._wait_no_longer)
         if isinstance(recorded.event, ConfigAdopted):
             settings = kept_settings(self.flame.places, self.session.id, recorded.event.digest)
             assert settings is not None, "a configuration is kept before anybody is asked about it"
