@@ -62,6 +62,7 @@ def bounds(draw: st.DrawFn) -> Limits:
         session_budget=Budget(Unit.TOKENS, draw(st.sampled_from((0, 0, 30, 100)))),
         role_budgets={role: Budget(Unit.TOKENS, 10) for role in (WORKER, VALIDATOR)},
         on_validation_failed=draw(st.sampled_from(("ask", "requeue", "drop"))),
+        on_stall=draw(st.sampled_from(("warn", "ask", "kill"))),
         hooks=tuple(sorted(hooks)),
         allowed_paths=("**",),
     )

@@ -18,6 +18,7 @@ from blueflame.model.changeset import Build
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
+    AttemptStalled,
     AttemptStarted,
     BaseMoved,
     ChangesetBuilt,
@@ -71,6 +72,7 @@ APPROVALS = {
     GateKind.VALIDATOR: Answer(choice="accept"),
     GateKind.BUDGET: Answer(choice="raise", note="0"),
     GateKind.DRIFT: Answer(choice="use"),
+    GateKind.STALL: Answer(choice="wait"),
     GateKind.STALL: Answer(choice="wait"),
 }
 
@@ -219,7 +221,7 @@ class World:
     def _take_in(self, events: Sequence[Event]) -> None:
         for event in events:
             self._record(event)
-            self.transactions.append(len(self.journal))
+        self.transactions.append(len(self.journal))
 
     def _record(self, event: Event) -> None:
         for each in tuple(follow(self.session, event, self.now)):
@@ -260,7 +262,8 @@ class World:
 
     def _cancelled(self, effect: CancelAttempt) -> Sequence[Event]:
         record = self.session.attempts[effect.attempt]
-        return () if record.ended else self._ended(record.attempt, Ending.CANCELLED)
+        ending = Ending.STALLED if record.cancelled_for_silence else Ending.CANCELLED
+        return () if record.ended else self._ended(record.attempt, ending)
 
     def _ended(self, attempt: Attempt, ending: Ending) -> Sequence[Event]:
         base = self.session.attempts[attempt.id].base
@@ -377,6 +380,11 @@ def proceed(session: Session, *, kill: bool = False) -> Sequence[Event]:
         return ()
     cancels = [AttemptCancelled(attempt=name, reason="left behind") for name in session.live if kill]
     return [ProceedRequested(by="a person", kill=kill), *cancels]
+
+
+def fall_silent(session: Session) -> Sequence[Event]:
+    """A letter: no live agent has said anything for a while."""
+    return [AttemptStalled(attempt=name, seconds=300.0) for name in session.live]
 
 
 def chance(*about: object) -> float:

@@ -33,6 +33,9 @@ def test_every_safe_default_is_an_option_and_keys_differ(kind: GateKind) -> None
     assert len(set(keys)) == len(keys)
 
 
+BEFORE = (GateKind.RESUME, GateKind.STALE)  # asked before there is a session
+
+
 def test_every_option_that_can_be_chosen_leads_somewhere() -> None:
     before_a_session = {GateKind.RESUME, GateKind.STALE}
     options = {(kind, option.name) for kind in GateKind for option in OPTIONS[kind] if kind not in before_a_session}
