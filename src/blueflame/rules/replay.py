@@ -54,16 +54,12 @@ from blueflame.model.event import (
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.ids import attempt_id
 from blueflame.model.spend import NOTHING, Budget, Spend, Unit
-from blueflame.model.task import FINISHED, STANDING, Cause, Result, Task, TaskRecord, TaskState
-from blueflame.rules.grouping import order_groups
+from blueflame.model.task import FINISHED, Cause, Result, Task, TaskRecord, TaskState
 from blueflame.rules.history import bounded
 from blueflame.rules.lifecycle import move
-from blueflame.rules.readiness import ReadyQueue
-from blueflame.rules.resting import Resting
+from blueflame.rules.placing import install, place, stand_in_line
 from blueflame.rules.retry import is_blameless
-from blueflame.rules.session import ACTIVE, HookDue, Phase, Session, group_ranks, stages_ahead
-
-IN_MOTION = frozenset({TaskState.PENDING, TaskState.CLAIMED, TaskState.DONE})
+from blueflame.rules.session import ACTIVE, HookDue, Phase, Session, stages_ahead
 
 
 def open_session(recorded: Recorded) -> Session:
@@ -146,7 +142,7 @@ def _plan_approved(session: Session, event: PlanApproved, at: float) -> None:
     session.phase, session.plan, session.plan_approved_at = Phase.WORKING, None, at
     session.plan_failures, session.replan_notes, session.rejected_plan = (), (), ()
     session.built_upon = {}
-    _install(session, {**dropped, **kept, **fresh})
+    install(session, {**dropped, **kept, **fresh})
     _hook(session, "post_plan", f"post_plan:{session.plan_round}")
 
 
@@ -154,83 +150,6 @@ def _renewed(old: TaskRecord | None, task: Task) -> TaskRecord:
     if old is None:
         return TaskRecord(task=task)
     return TaskRecord(task=task, attempts=old.attempts, history=old.history)
-
-
-def _install(session: Session, records: dict[str, TaskRecord]) -> None:
-    """Take a whole new set of tasks and build every index over it."""
-    tasks = [record.task for record in records.values()]
-    session.tasks, session.queue = {}, ReadyQueue(tasks)
-    session.states = {state: {} for state in TaskState}
-    session.group_motion, session.validated_in, session.resting = {}, {}, Resting()
-    order = [name for group in order_groups(tasks, ()) for name in group.names]
-    session.task_ranks = group_ranks(tasks, order)
-    session.dependants = _listed((need, task.id) for task in tasks for need in task.dependencies)
-    session.groups = _listed((task.cohesion_group, task.id) for task in tasks)
-    for record in records.values():
-        _place(session, record)
-
-
-def _listed(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for key, name in pairs:
-        found.setdefault(key, []).append(name)
-    return {key: tuple(sorted(names)) for key, names in found.items()}
-
-
-def _place(session: Session, record: TaskRecord) -> None:
-    """Put a record in, and bring every index along."""
-    name, state = record.task.id, record.state
-    old = session.tasks.get(name)
-    if old is not None:
-        session.states[old.state].pop(name, None)
-    session.tasks[name] = record
-    session.states[state][name] = None
-    session.queue.set_state(name, state)
-    _count_in_group(session, record, old.state if old else None)
-    _stand_in_line(session, record)
-    _offer_as_foundation(session, record, old.state if old else None)
-
-
-def _offer_as_foundation(session: Session, record: TaskRecord, before: TaskState | None) -> None:
-    if record.state in STANDING and before not in STANDING:
-        assert record.result is not None, f"{record.task.id} is {record.state} without a result"
-        built_on = (foundation.task for foundation in record.result.built_on)
-        session.unmerged.settle(record.task.id, record.task.file_locks, built_on)
-    elif record.state not in STANDING:
-        session.unmerged.leave(record.task.id)
-
-
-def _count_in_group(session: Session, record: TaskRecord, old: TaskState | None) -> None:
-    group, new = record.task.cohesion_group, record.state
-    session.group_motion[group] = session.group_motion.get(group, 0) + (new in IN_MOTION) - (old in IN_MOTION)
-    validated = session.validated_in.setdefault(group, {})
-    if new is TaskState.VALIDATED:
-        validated[record.task.id] = None
-    else:
-        validated.pop(record.task.id, None)
-    session.resting.stir(group)
-
-
-def _stand_in_line(session: Session, record: TaskRecord) -> None:
-    name = record.task.id
-    session.to_check.leave(name)
-    session.to_review.leave(name)
-    if record.state is TaskState.DONE and record.verdict is None and not _under_review(session, record):
-        if name in session.checks:
-            session.to_review.join(name, session.task_ranks[name])
-        else:
-            session.to_check.join(name, _place_for_checks(session, name))
-
-
-def _place_for_checks(session: Session, name: str) -> tuple[int | str, ...]:
-    """By rank where all wait for each other; else as they come: nobody overtakes one whose checks are running."""
-    return session.task_ranks[name] if session.workflow.barrier else (session.seq, name)
-
-
-def _under_review(session: Session, record: TaskRecord) -> bool:
-    """A validator is at it, or validators have failed so often that a person is asked."""
-    name = record.task.id
-    return session.asks(GateKind.VALIDATOR, name) or session.live_attempt(name, VALIDATOR) is not None
 
 
 def _cycle_started(session: Session, event: CycleStarted, _at: float) -> None:
@@ -292,7 +211,7 @@ def _task_moved(session: Session, event: TaskMoved, _at: float) -> None:
     record = CHANGES.get(event.cause, _as_it_is)(session, record, event)
     if event.cause in FORGETS_CHECKS:
         session.checks.pop(event.task, None)
-    _place(session, record)
+    place(session, record)
 
 
 def _as_it_is(_session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRecord:
@@ -365,7 +284,7 @@ FORGETS_CHECKS = frozenset({Cause.COMPLETE, Cause.FAIL, Cause.REQUEUE, Cause.DRO
 def _task_edited(session: Session, event: TaskEdited, _at: float) -> None:
     records = dict(session.tasks)
     records[event.task.id] = replace(records[event.task.id], task=event.task)
-    _install(session, records)
+    install(session, records)
 
 
 def _attempt_intended(session: Session, event: AttemptIntended, at: float) -> None:
@@ -433,7 +352,7 @@ def _validator_ended(session: Session, task: str, *, blame: bool) -> None:
     """Its verdict, if it has one, is the next event; should that be lost in a crash, the task is reviewed again."""
     record = session.tasks[task]
     session.tasks[task] = replace(record, validator_failures=record.validator_failures + blame)
-    _stand_in_line(session, session.tasks[task])
+    stand_in_line(session, session.tasks[task])
 
 
 def _minus(left: Spend, right: Spend) -> Spend:
@@ -444,7 +363,7 @@ def _checked(session: Session, event: Checked, _at: float) -> None:
     record = session.tasks[event.task]
     if record.state is TaskState.DONE and record.result is not None and record.result.sha == event.sha:
         session.checks[event.task] = event.checks
-        _stand_in_line(session, record)
+        stand_in_line(session, record)
 
 
 def _verdict_given(session: Session, event: VerdictGiven, _at: float) -> None:
@@ -453,7 +372,7 @@ def _verdict_given(session: Session, event: VerdictGiven, _at: float) -> None:
         return
     record = replace(record, verdict=event.verdict.status.value, verdict_notes=event.verdict.notes)
     session.tasks[event.task] = record
-    _stand_in_line(session, record)
+    stand_in_line(session, record)
 
 
 def _changesets_formed(session: Session, event: ChangesetsFormed, _at: float) -> None:
