@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blueflame.model.attempt import Attempt
+from blueflame.model.attempt import WORKER, Attempt
 from blueflame.model.event import AttemptCancelled, Event, GateAnswered, ProceedRequested, StopRequested
 from blueflame.model.gate import Answer
 from blueflame.rules.questions import objection
@@ -68,7 +68,8 @@ def _proceed(session: Session, body: Mapping[str, Any]) -> Judged:
     if not session.cycle_open:
         return Judged(words="no wave is under way, so there is nothing to go on from", refused=True)
     by, kill = str(body.get("by", "another terminal")), bool(body.get("kill"))
-    cancels = tuple(AttemptCancelled(attempt=name, reason=f"left behind by {by}") for name in session.live if kill)
+    left = [attempt.id for attempt in session.live.values() if kill and attempt.role == WORKER]
+    cancels = tuple(AttemptCancelled(attempt=name, reason=f"left behind by {by}") for name in left)
     events: tuple[Event, ...] = (ProceedRequested(by=by, kill=kill), *cancels)
     return Judged(words="going on with what is done", events=events)
 
