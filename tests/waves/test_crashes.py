@@ -13,9 +13,18 @@ import psutil
 import pytest
 
 from blueflame import app
+from blueflame.engine import local
+from blueflame.engine.verbs import InDoubt
 from blueflame.model.attempt import Ending
 from blueflame.model.errors import JournalError
-from blueflame.model.event import AttemptEnded, OrchestratorStarted, OrchestratorStopped, Recorded, StopRequested
+from blueflame.model.event import (
+    AttemptEnded,
+    OrchestratorStarted,
+    OrchestratorStopped,
+    PlanFailed,
+    Recorded,
+    StopRequested,
+)
 from blueflame.rules.session import Session
 from sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
 
@@ -108,6 +117,42 @@ def test_an_agent_whose_warden_was_killed_as_well_is_lost_without_blame(stage: S
     assert told.session.tasks["task-001"].retries == 0
     assert not [orphan for orphan in orphans if orphan.is_running() and orphan.status() != psutil.STATUS_ZOMBIE]
     assert set(starts(ledger).values()) == {1}
+
+
+def test_a_planner_whose_warden_was_killed_is_asked_again_without_blame(stage: Stage, ledger: Path) -> None:
+    stage.play(planner={"1": "stuck", "2": "stuck", "*": plan_of(task(1))})
+    for n in (1, 2):
+        running = start_orchestrator(stage, resume=n > 1)
+        running.until("AttemptStarted")
+        running.kill()
+        session, _events = stage.look()
+        (record,) = (record for record in session.attempts.values() if record.live)
+        assert record.warden_pid
+        os.kill(record.warden_pid, signal.SIGKILL)
+    told = stage.resume()
+    assert told.session.outcome == "completed"
+    assert told.of(PlanFailed) == []
+    assert starts(ledger)[f"{told.session.id}.plan.planner.3"] == 1
+
+
+def test_an_agent_that_nobody_can_tell_of_keeps_its_slot(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be at work. The session is put down for a person to look, and goes on when that has been done."""
+    monkeypatch.setattr(local, "DOUBT", 0.0)
+    stage.play(planner=plan_of(task(1)), workers={1: {"1": "stuck"}})
+    running = start_orchestrator(stage)
+    running.until("AttemptStarted", 2)
+    running.kill()
+    (attempt,) = stage.look()[0].live
+    outcome = stage.root / ".blueflame" / "attempts" / attempt / "outcome.json"
+    outcome.write_text("half of an ou")
+    with pytest.raises(InDoubt, match=r"cannot tell how attempt .* stands.*blueflame resume"):
+        stage.resume()
+    assert list(stage.look()[0].live) == [attempt]
+    outcome.unlink()
+    os.kill(int((outcome.parent / "lock").read_text().split()[0]), signal.SIGKILL)
+    told = stage.resume()
+    assert told.session.outcome == "completed"
+    assert told.session.tasks["task-001"].retries == 0
 
 
 def test_a_second_orchestrator_is_refused_and_told_the_pid_of_the_first(stage: Stage) -> None:

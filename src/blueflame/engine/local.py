@@ -21,6 +21,7 @@ from blueflame.engine.verbs import (
     Capabilities,
     EndedAt,
     Hint,
+    InDoubt,
     Lost,
     Order,
     Outcome,
@@ -106,7 +107,8 @@ class LocalEngine:
                     starts += await self._attend(attempt, starts)
                 case Unknown():
                     if doubted > DOUBT:
-                        raise WorldError(f"cannot tell how attempt {attempt} stands: {now.why}")
+                        way_on = "Nothing was ended or started; when that is mended, 'blueflame resume' goes on"
+                        raise InDoubt(f"cannot tell how attempt {attempt} stands: {now.why}. {way_on}")
                     await asyncio.sleep(pause)
                     doubted += pause
                     pause = min(pause * 2, LONGEST_PAUSE)

@@ -12,6 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from blueflame.model.errors import WorldError
+
 MAX_OUTPUT = 200 * 1024 * 1024
 
 
@@ -104,6 +106,10 @@ class Unknown:
     """We cannot tell. Never kills and never frees a slot."""
 
     why: str
+
+
+class InDoubt(WorldError):
+    """Unknown for too long: a person has to look. It may be running, so its record may not be ended."""
 
 
 Standing: TypeAlias = Queued | Running | EndedAt | Lost | Unknown

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from blueflame.engine.verbs import Outcome, Queued, Reason, Running
+from blueflame.engine.verbs import InDoubt, Outcome, Queued, Reason, Running
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt, AttemptRecord, Ended, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event, PlanFailed
@@ -39,6 +39,8 @@ async def attend(flame: Flame, session: Session, effect: Attend, emit: Emit) -> 
         if await _has_vanished(flame, attempt):
             return [_gone(flame, record)]
         outcome = await _until_ended(flame, session, attempt, emit)
+    except InDoubt:
+        raise  # it may be at work: its slot is not free, and nobody else may do its task
     except WorldError as error:
         return _could_not_start(record, error)
     return await _collect(flame, session, attempt, base, outcome)

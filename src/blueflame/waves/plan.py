@@ -49,7 +49,7 @@ async def read_planner(_flame: Flame, session: Session, handed: Handed) -> tuple
     ended = Ended(ending=ending, notes=what_happened(outcome, gathered), base=handed.base, output=gathered.output)
     if ending is Ending.PASSED:
         return _proposed(session, attempt, ended)
-    if ending is Ending.CANCELLED:
+    if ending in (Ending.CANCELLED, Ending.LOST):  # no word about the plan: the rules say when that is too much
         return ended, []
     return ended, [PlanFailed(round=attempt.n, reason=f"{ending.value.replace('_', ' ')}: {ended.notes}".strip(": "))]
 
