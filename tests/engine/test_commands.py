@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from blueflame.engine.commands import Command, Ran, run_command
+from blueflame.engine.commands import TRIES, Command, Ran, run_command
 from blueflame.engine.local import LocalEngine
 from blueflame.engine.verbs import Running
 from blueflame.tools.process import tail
@@ -56,6 +56,23 @@ def test_a_cancelled_command_has_no_result_and_runs_again_when_it_is_asked_for_a
     ended, again = asyncio.run(story())
 
     assert ended is None
+    assert again is not None
+    assert again.exit_code == 0
+
+
+def test_a_command_that_was_stopped_any_number_of_times_is_run_again(tmp_path: Path) -> None:
+    async def stop(n: int) -> Ran | None:
+        engine = LocalEngine(tmp_path / "state")
+        task = asyncio.create_task(run_command(engine, command(tmp_path, "test -e go || sleep 60")))
+        await running(engine, f"ses-1.post_plan-1.hook.{n}")
+        await engine.cancel(f"ses-1.post_plan-1.hook.{n}", "stopping", grace=0)
+        return await task
+
+    for n in range(1, TRIES + 2):
+        assert asyncio.run(stop(n)) is None
+    (tmp_path / "go").touch()
+    again = run(tmp_path, "test -e go || sleep 60")
+
     assert again is not None
     assert again.exit_code == 0
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from blueflame.engine.verbs import EndedAt, Engine, Order, Outcome, Reason
 from blueflame.model.errors import ProcessFailed
 
-TRIES = 5  # under new names, when a warden was killed or a stop had ended it
+TRIES = 5  # under new names, when its warden was killed again and again
 CUT_OFF = 1
 SIGNALLED = 128
 NOT_STARTED = 127
@@ -41,10 +41,11 @@ class Ran(NamedTuple):
 
 async def run_command(engine: Engine, command: Command) -> Ran | None:
     """See it through to its end, or find the end that it had; None when somebody ended it on the way."""
-    for n in range(1, TRIES + 1):
+    n = 1
+    for _try in range(TRIES):
+        while _was_undone(await engine.inspect(f"{command.name}.{n}")):  # however often: a stop is no failure
+            n += 1
         name = f"{command.name}.{n}"
-        if _was_undone(await engine.inspect(name)):
-            continue
         await engine.submit(_order(command, name))
         outcome = await engine.wait(name)
         if outcome.reason is Reason.CANCELLED:
