@@ -1,4 +1,4 @@
-"""What goes wrong inside an orchestrator, ordered from outside: it is killed at an exact point, or the world fails it."""
+"""What goes wrong inside an orchestrator, ordered from outside: killed at an exact point, or failed by the world."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import os
 import random
 import resource
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from blueflame.model.event import Recorded
 from blueflame.tools import flock, process
 from blueflame.tools.clock import SystemClock
 from blueflame.tools.store.journal import Journal
@@ -49,49 +50,47 @@ def die(*_anything: object) -> NoReturn:
 def _after_append(order: Mapping[str, int]) -> None:
     """Die right after the journal has been written to that often, or as soon as it holds that many events."""
     times, seq = order.get("times", 0), order.get("seq", 0)
+    real: Callable[..., Sequence[Recorded]] = Journal.append
     count = 0
-    real = Journal.append
 
-    def append(self: Journal, *args: Any, **more: Any) -> Any:
+    def append(*args: object, **more: object) -> Sequence[Recorded]:
         nonlocal count
-        recorded = real(self, *args, **more)
+        recorded = real(*args, **more)
         count += 1
         if count == times or (seq and recorded and recorded[-1].seq >= seq):
             die()
         return recorded
 
-    setattr(Journal, "append", append)  # noqa: B010 (a fault is put in on purpose)
+    put_in(Journal, "append", append)
 
 
 def _at(order: Mapping[str, Any]) -> None:
     """Die `before` or `after` the nth time that something of POINTS is done."""
-    module, name = POINTS[order["point"]]
-    _wrap(importlib.import_module(module), name, order["nth"], before=order["when"] == "before")
-
-
-def _wrap(owner: Any, name: str, nth: int, *, before: bool) -> None:
-    real: Callable[..., Any] = getattr(owner, name)
+    place, name = POINTS[order["point"]]
+    module = importlib.import_module(place)
+    real: Callable[..., object] = getattr(module, name)
     count = 0
 
-    def wrapped(*args: Any, **more: Any) -> Any:
+    def wrapped(*args: object, **more: object) -> object:
         nonlocal count
         count += 1
-        mine = count == nth
-        if mine and before:
+        mine = count == order["nth"]
+        if mine and order["when"] == "before":
             die()
         outcome = real(*args, **more)
         if mine:
             die()
         return outcome
 
-    setattr(owner, name, wrapped)
+    put_in(module, name, wrapped)
 
 
 def _after_command(nth: int) -> None:
     """Die after the nth git command that changes something, whichever it is."""
-    real, count = process.run_bytes, 0
+    real: Callable[..., object] = process.run_bytes
+    count = 0
 
-    def run_bytes(*argv: str, **more: Any) -> Any:
+    def run_bytes(*argv: str, **more: object) -> object:
         nonlocal count
         done = real(*argv, **more)
         if argv[0] == "git" and CHANGES.intersection(argv):
@@ -100,7 +99,12 @@ def _after_command(nth: int) -> None:
                 die()
         return done
 
-    process.run_bytes = run_bytes
+    put_in(process, "run_bytes", run_bytes)
+
+
+def put_in(owner: object, name: str, value: object) -> None:
+    assert hasattr(owner, name), f"{name} is not there any more: the fault would never be met"
+    setattr(owner, name, value)
 
 
 def _largest_file(size: int) -> None:
@@ -122,7 +126,7 @@ def _clock(seed: int) -> None:
     from blueflame import app
 
     jumpy = JumpyClock(seed)
-    setattr(app, "SystemClock", lambda: jumpy)  # noqa: B010 (a fault is put in on purpose)
+    put_in(app, "SystemClock", lambda: jumpy)
 
 
 def _no_lock(_order: bool) -> None:
@@ -132,7 +136,7 @@ def _no_lock(_order: bool) -> None:
     def hold(_path: Path, _content: str) -> Iterator[None]:
         yield
 
-    flock.hold = hold
+    put_in(flock, "hold", hold)
 
 
 def _together(path: str) -> None:

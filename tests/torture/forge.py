@@ -9,6 +9,7 @@ Run as a program it is the forge; `Forge` is its other end.
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import json
 import os
 import select
@@ -16,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,7 +91,7 @@ class Forge:
         self.process.stdin.write(json.dumps(order).encode() + b"\n")
         self.process.stdin.flush()
 
-    def listen(self, *, until: Any, seconds: float) -> None:
+    def listen(self, *, until: Callable[[], bool], seconds: float) -> None:
         assert self.process.stdout is not None
         give_up = time.monotonic() + seconds
         handle = self.process.stdout.fileno()
@@ -199,20 +200,18 @@ def _become(order: Mapping[str, Any]) -> NoReturn:
 
 
 def _command_line(argv: list[str], fault: Mapping[str, Any]) -> int:
-    from torture.faults import inject
-
     from blueflame.cli.main import run
+    from torture.faults import inject
 
     inject(fault)
     return int(run(argv))
 
 
 def _import_everything() -> None:
-    import blueflame.cli.carrying
-    import blueflame.cli.resume
-    import blueflame.cli.run
-    import torture.faults  # noqa: F401
-    from blueflame.tools import decisions, survey  # noqa: F401
+    """Once, here, and not in every orchestrator."""
+    for name in ("cli.carrying", "cli.resume", "cli.run", "tools.decisions", "waves.conductor"):
+        importlib.import_module(f"blueflame.{name}")
+    importlib.import_module("torture.faults")
 
 
 if __name__ == "__main__":

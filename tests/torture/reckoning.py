@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torture.theatre import Theatre
-
 from blueflame import app
 from blueflame.engine.housekeeping import Kind, leftovers
 from blueflame.model.attempt import Ending
@@ -21,6 +19,7 @@ from blueflame.rules.session import Session
 from blueflame.tools import flock
 from blueflame.tools.git.checkouts import card_path
 from blueflame.tools.git.results import refs
+from torture.theatre import Theatre
 
 PATIENCE = 30.0
 
@@ -31,6 +30,7 @@ class Expected:
 
     tree: str
     starts: frozenset[str]
+    events: int
 
 
 @dataclass(slots=True)
@@ -48,18 +48,19 @@ class Tally:
     duplicated: int = 0  # attempt ids started twice, tasks landed twice
     violations: list[str] = field(default_factory=list)
 
-    def add(self, theatre: Theatre, expected: Expected, *, wardens: int = 0) -> None:
-        """Reckon up one round that has come to its end."""
+    def add(self, theatre: Theatre, expected: Expected, *, wardens: int = 0, world: bool = False) -> None:
+        """Reckon up one round that has come to its end. With `world`, attempts may also have failed for its sake."""
         found = look(theatre)
         self.rounds += 1
         self.wardens += wardens
         self.resumed += sum(isinstance(each.event, OrchestratorStarted) for each in found.events) - 1
         self.attempts += sum(found.starts.values())
         self.redone += len(found.lost_attempts)
-        lost, twice = list(_lost(theatre, found, expected)), list(_twice(found))
+        lost, twice = list(_lost(theatre, found)), list(_twice(theatre, found, wardens))
         self.lost += len(lost)
         self.duplicated += len(twice)
-        wrong = [*lost, *twice, *_different(theatre, found, expected, wardens), *_left_behind(theatre, found)]
+        odd = [] if world else list(_other_attempts(found, expected, wardens))
+        wrong = [*lost, *twice, *odd, *_different(theatre, found, expected), *_left_behind(theatre, found)]
         self.violations += [f"{theatre.home.name}: {each}" for each in wrong]
 
     def as_json(self) -> dict[str, Any]:
@@ -78,6 +79,10 @@ class Found:
         ends = [each.event for each in self.events if isinstance(each.event, AttemptEnded)]
         return [event.attempt.partition(".")[2] for event in ends if event.ended.ending is Ending.LOST]
 
+    @property
+    def landed(self) -> list[str]:
+        return [each.event.changeset for each in self.events if isinstance(each.event, Landed)]
+
 
 def look(theatre: Theatre) -> Found:
     with app.reading(theatre.ground()) as journal:
@@ -87,10 +92,10 @@ def look(theatre: Theatre) -> Found:
 
 
 def expected_of(theatre: Theatre) -> Expected:
-    return Expected(theatre.tree(), frozenset(theatre.starts()))
+    return Expected(theatre.tree(), frozenset(theatre.starts()), len(look(theatre).events))
 
 
-def _lost(theatre: Theatre, found: Found, expected: Expected) -> Iterator[str]:
+def _lost(theatre: Theatre, found: Found) -> Iterator[str]:
     """Work that is nowhere: tasks that did not land, commits that agents made and nothing of ours reaches."""
     for name, record in sorted(found.session.tasks.items()):
         if record.state.value != "merged":
@@ -99,41 +104,46 @@ def _lost(theatre: Theatre, found: Found, expected: Expected) -> Iterator[str]:
     for sha in theatre.made():
         if sha not in reachable:
             yield f"the commit {sha[:12]} of an agent is lost"
+    for name in sorted(set(found.landed) - set(theatre.hooks())):
+        yield f"the hook was not told of {name}"
     kept = refs(theatre.ground().repo, "refs/blueflame/attempts/")
     for each in found.events:
         if isinstance(each.event, AttemptEnded) and each.event.ended.tip not in (None, *kept.values()):
             yield f"the result of {each.event.attempt} is not under refs/blueflame/attempts"
 
 
-def _twice(found: Found) -> Iterator[str]:
+def _twice(theatre: Theatre, found: Found, wardens: int) -> Iterator[str]:
     for attempt, times in sorted(found.starts.items()):
         if times > 1:
             yield f"{attempt} was started {times} times"
-    landed = [each.event.changeset for each in found.events if isinstance(each.event, Landed)]
-    tasks = [task for name in landed for task in found.session.changesets[name].changeset.tasks]
+    tasks = [task for name in found.landed for task in found.session.changesets[name].changeset.tasks]
     for name in sorted(set(tasks)):
         if tasks.count(name) > 1:
             yield f"{name} landed {tasks.count(name)} times"
+    for name, times in sorted(theatre.hooks().items()):
+        if times > 1 and not wardens:  # a hook whose warden was killed is run again: it cannot be asked how far it came
+            yield f"the hook was told {times} times of {name}"
 
 
-def _different(theatre: Theatre, found: Found, expected: Expected, wardens: int) -> Iterator[str]:
-    if found.session.outcome != "completed":
-        yield f"the session is not completed but {found.session.outcome or 'unfinished'}"
-    if theatre.tree() != expected.tree:
-        yield f"another tree than without kills: {theatre.git('ls-tree', '-r', '--name-only', 'main').split()}"
-    if found.damage:
-        yield f"the journal is damaged: {found.damage}"
+def _other_attempts(found: Found, expected: Expected, wardens: int) -> Iterator[str]:
     lost = found.lost_attempts
     if len(lost) > wardens:
         yield f"{len(lost)} attempts were lost, but only {wardens} wardens killed: {lost}"
     if not lost and set(found.starts) != expected.starts:
         odd = sorted(set(found.starts) ^ expected.starts)
         yield f"other attempts than without kills: {odd}"
+
+
+def _different(theatre: Theatre, found: Found, expected: Expected) -> Iterator[str]:
+    if found.session.outcome != "completed":
+        yield f"the session is not completed but {found.session.outcome or 'unfinished'}"
+    if theatre.tree() != expected.tree:
+        yield f"another tree than without kills: {theatre.git('ls-tree', '-r', '--name-only', 'main').split()}"
+    if found.damage:
+        yield f"the journal is damaged: {found.damage}"
     merges = theatre.git("log", "--first-parent", "--format=%(trailers:key=Blue-Flame-Changeset,valueonly)", "main")
-    on_main = sorted(merges.split())
-    landed = sorted(each.event.changeset for each in found.events if isinstance(each.event, Landed))
-    if on_main != landed:
-        yield f"main has {on_main}, the journal says {landed}"
+    if sorted(merges.split()) != sorted(found.landed):
+        yield f"main has {sorted(merges.split())}, the journal says {sorted(found.landed)}"
 
 
 def _left_behind(theatre: Theatre, found: Found) -> Iterator[str]:
@@ -199,7 +209,7 @@ def processes(theatre: Theatre) -> list[str]:
 
 def _evidence(entry: Path) -> bytes:
     try:
-        folder = os.fsencode(os.readlink(entry / "cwd")) + b"/"
+        folder = os.fsencode((entry / "cwd").readlink()) + b"/"
     except OSError:  # a zombie, or gone
         return b""
     return b"\0".join((_read(entry / "environ"), _read(entry / "cmdline"), folder))
@@ -210,3 +220,18 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+COLUMNS = ("rounds", "kills", "wardens", "resumed", "attempts", "redone", "lost", "duplicated")
+
+
+def table(tallies: list[Tally]) -> Iterator[str]:
+    """In Markdown. Rows of one case are added up."""
+    yield f"| case | {' | '.join(COLUMNS)} | violations |"
+    yield "|---|" + "---:|" * (len(COLUMNS) + 1)
+    cases = dict.fromkeys(each.case for each in tallies)
+    for case in (*cases, ""):
+        rows = [each for each in tallies if case in ("", each.case)]
+        sums = [sum(getattr(row, name) for row in rows) for name in COLUMNS]
+        wrong = sum(len(row.violations) for row in rows)
+        yield f"| {case or 'all'} | {' | '.join(f'{number:,}' for number in sums)} | {wrong:,} |"

@@ -1,8 +1,8 @@
 """The piece that is played under torture: a plan with retries, a rejection and two cycles, and agents who keep books.
 
-Every worker adds one line that is its task's own, whichever attempt it is: a task that landed twice would show twice in
-the tree, one that was lost not at all. Beside that, agents write down each start (BLUEFLAME_LEDGER) and each commit they
-made: what they wrote is compared with what Blue Flame has.
+Every worker adds one line that is its task's own, whichever attempt it is: a task that landed twice would show twice
+in the tree, one that was lost not at all. Beside that, agents write down each start (BLUEFLAME_LEDGER) and each commit
+that they made, and a hook writes down each landing that it was told of.
 """
 
 from __future__ import annotations
@@ -95,6 +95,20 @@ class Theatre:
         """The commits that agents say they made."""
         return tuple(line for line in _lines(self.commits) if len(line) == 40)
 
+    def hooks(self) -> Counter[str]:
+        """How often the person's own hook was told of the landing of a changeset."""
+        return Counter(json.loads(line)["changeset"]["id"] for line in _lines(self.hooked))
+
+    def hold(self, task: str, until: Path) -> None:
+        """The worker of this task does nothing before somebody makes that file."""
+        script = json.loads(self.script.read_text())
+        wait = {"run": f"while [ ! -e {shlex.quote(str(until))} ]; do sleep 0.02; done"}
+        part = script["tasks"][task]["worker"]
+        script["tasks"][task]["worker"] = (
+            [wait, *part] if isinstance(part, list) else {n: [wait, *steps] for n, steps in part.items()}
+        )
+        self.script.write_text(json.dumps(script, ensure_ascii=False))
+
 
 def _lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
@@ -141,6 +155,7 @@ def _settings(theatre: Theatre, workflow: str) -> dict[str, Any]:
         "permissions": {"allowed_paths": ["src/**", "docs/**"]},
         "planning": {"workflow": workflow},
         "workflows": {"short": {"stages": ["plan", "work", "check", "merge"], "barrier": False}},
+        "hooks": {"post_merge": 'cat >> "$BLUEFLAME_ROOT/../hooked"'},
         "validation": {"validator_diagnostics": {"commands": ["git rev-parse --verify -q HEAD"]}},
     }
 
@@ -206,6 +221,7 @@ def _work(theatre: Theatre, n: int, path: str) -> list[dict[str, Any]]:
     note = f"git rev-parse HEAD >> {shlex.quote(str(theatre.commits))}"
     return [
         {"append": {"path": path, "text": f"the line of task {n}\n"}},
+        {"sleep": 0.05},
         {"commit": "feat({task}): add a line"},
         {"run": note},
         _used(0.02),

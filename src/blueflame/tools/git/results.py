@@ -66,6 +66,7 @@ def collect(repo: Repository, checkout: Path, *, branch: str, base: str, ref: st
     What was brought in before a crash is taken as it is: its checkout may have been removed since.
     """
     tip = refs(repo, ref).get(ref)
+    shutil.rmtree(fetch_path(checkout), ignore_errors=True)  # of a fetch that was killed
     if tip is None:
         tip = _tip_of(checkout, branch)
         if tip is None:
@@ -158,7 +159,6 @@ def _fetch(repo: Repository, checkout: Path, *, tip: str, base: str, ref: str) -
 def _skeleton(repo: Repository, checkout: Path, tip: str) -> Iterator[Path]:
     """A repository without objects of its own, whose one branch is the agent's. It goes with the checkout."""
     home = fetch_path(checkout)
-    shutil.rmtree(home, ignore_errors=True)
     try:
         _build_skeleton(repo, checkout, tip, home)
         yield home

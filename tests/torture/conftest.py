@@ -1,0 +1,54 @@
+"""One forge and one undisturbed performance of each piece for all of the torture; a table of what came of it.
+
+BLUEFLAME_TORTURE=500 makes it a long run with at least so many random kills; BLUEFLAME_TORTURE_RESULTS=FILE keeps the
+table as JSON, from which scripts/reliability.py writes docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from torture.forge import forge
+from torture.house import SHORT, House
+from torture.reckoning import Tally, table
+
+TALLIES: list[Tally] = []
+BEGAN = time.monotonic()
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with forge() as running:
+        kills = int(os.environ.get("BLUEFLAME_TORTURE", SHORT))
+        yield House(tmp_path_factory.mktemp("театр torture"), running, kills)
+
+
+@pytest.fixture
+def tally() -> Iterator[Callable[[str], Tally]]:
+    """Counts for the table; at the end of the test there must be no violation."""
+    mine: list[Tally] = []
+
+    def make(case: str) -> Tally:
+        mine.append(Tally(case))
+        return mine[-1]
+
+    yield make
+    TALLIES.extend(mine)
+    assert [violation for each in mine for violation in each.violations] == []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not TALLIES:
+        return
+    terminalreporter.section("torture")
+    for line in table(TALLIES):
+        terminalreporter.write_line(line)
+    if path := os.environ.get("BLUEFLAME_TORTURE_RESULTS"):
+        results = {"seconds": round(time.monotonic() - BEGAN), "rows": [each.as_json() for each in TALLIES]}
+        Path(path).write_text(json.dumps(results, ensure_ascii=False, indent=1), encoding="utf-8")

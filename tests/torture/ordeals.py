@@ -1,0 +1,125 @@
+"""How a performance is disturbed, and brought to its end all the same."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blueflame.tools import flock
+from blueflame.tools.store.journal import Journal, SessionInfo
+from blueflame.warden import tree
+from torture.forge import Forge
+from torture.theatre import Theatre
+
+KILLED = -signal.SIGKILL
+ENDED = 2  # what `resume` says when there is nothing left to resume
+PATIENCE = 60.0
+LOOKS = 0.3  # seconds that we look for a warden to kill
+MOST = 400  # of anything in one round: whoever needs more does not come to an end
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up, f"waited in vain until {what}"
+        time.sleep(0.01)
+
+
+@dataclass(slots=True)
+class Toll:
+    kills: int = 0
+    wardens: int = 0
+
+
+def start_or_resume(theatre: Theatre) -> str:
+    return "run" if _session(theatre) is None else "resume"
+
+
+def has_ended(theatre: Theatre) -> bool:
+    session = _session(theatre)
+    return session is not None and session.ended is not None
+
+
+def _session(theatre: Theatre) -> SessionInfo | None:
+    path = theatre.root / ".blueflame" / "journal.db"
+    if not path.exists():
+        return None
+    with Journal.read_only(path) as journal:
+        return next(iter(journal.sessions()), None)
+
+
+def finish(forge: Forge, theatre: Theatre) -> None:
+    """Undisturbed from here on."""
+    if not has_ended(theatre):
+        code = forge.run(theatre, start_or_resume(theatre))
+        assert code == 0, f"exit code {code}: {theatre.log.read_text()[-3000:]}"
+
+
+def kill_after_every_event(forge: Forge, theatre: Theatre) -> int:
+    """Each orchestrator writes to the journal that it is there, then once more, and is killed right after it."""
+    for kills in range(MOST):
+        verb = start_or_resume(theatre)
+        code = forge.run(theatre, verb, {"after_append": {"times": 1 if verb == "run" else 2}})
+        if code != KILLED:
+            assert code in (0, ENDED), f"exit code {code}: {theatre.log.read_text()[-3000:]}"
+            return kills
+    raise AssertionError(f"{theatre.home.name} does not come to an end")
+
+
+def kill_at(forge: Forge, theatre: Theatre, faults: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Each orchestrator has the next of the faults in it; tells which of them were met."""
+    met = []
+    for fault in faults:
+        if has_ended(theatre):
+            break
+        if forge.run(theatre, start_or_resume(theatre), fault) == KILLED:
+            met.append(fault)
+    finish(forge, theatre)
+    return met
+
+
+def kill_at_random(forge: Forge, theatre: Theatre, dice: random.Random, *, most: int, wardens: float) -> Toll:
+    """Every 30 to 600 ms, up to `most` times; `wardens` is how likely one of them is killed along with it."""
+    toll = Toll()
+    while toll.kills < most and not has_ended(theatre):
+        orchestrator = forge.start(theatre, start_or_resume(theatre))
+        code = orchestrator.wait(dice.uniform(0.03, 0.6))
+        if dice.random() < wardens:
+            toll.wardens += kill_a_warden(theatre, dice)
+        if code is None and orchestrator.kill():
+            toll.kills += 1
+        else:
+            assert orchestrator.end() == 0, theatre.log.read_text()[-3000:]
+    finish(forge, theatre)
+    return toll
+
+
+def kill_a_warden(theatre: Theatre, dice: random.Random) -> bool:
+    """One that is alive, if there soon is any; known by pid and start time, so nobody else can be hit."""
+    give_up = time.monotonic() + LOOKS
+    while not (living := living_wardens(theatre)) and time.monotonic() < give_up:
+        time.sleep(0.005)
+    if living:
+        tree.send(dice.choice(living), signal.SIGKILL)
+    return bool(living)
+
+
+def living_wardens(theatre: Theatre) -> list[tree.Member]:
+    return [found for lock in sorted(_locks(theatre)) if (found := _warden(lock)) is not None]
+
+
+def _locks(theatre: Theatre) -> Iterable[Path]:
+    return (theatre.root / ".blueflame" / "attempts").glob("*/lock")
+
+
+def _warden(lock: Path) -> tree.Member | None:
+    words = (flock.holder(lock) or "").split()
+    if len(words) < 2 or not all(word.isdigit() for word in words[:2]):
+        return None
+    found = tree.look(int(words[0]))
+    return found if found is not None and found.start_time == int(words[1]) else None
