@@ -10,7 +10,7 @@ from blueflame.model.task import STANDING, TaskRecord, TaskState
 from blueflame.rules.grouping import order_groups
 from blueflame.rules.readiness import ReadyQueue
 from blueflame.rules.resting import Resting
-from blueflame.rules.session import Session, group_ranks
+from blueflame.rules.session import HookDue, Session, group_ranks
 
 IN_MOTION = frozenset({TaskState.PENDING, TaskState.CLAIMED, TaskState.DONE})
 
@@ -90,3 +90,8 @@ def _under_review(session: Session, record: TaskRecord) -> bool:
     """A validator is at it, or validators have failed so often that a person is asked."""
     name = record.task.id
     return session.asks(GateKind.VALIDATOR, name) or session.live_attempt(name, VALIDATOR) is not None
+
+
+def due_hook(session: Session, name: str, key: str, subject: str = "") -> None:
+    if name in session.limits.hooks:
+        session.hooks_due[key] = HookDue(name, key, subject)
