@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -282,3 +283,16 @@ def test_asking_does_not_write_the_person_s_index(repo: Path) -> None:
     before = (repo / ".git" / "index").stat().st_mtime_ns
     assert ask(repo, "status", "--porcelain").out == ""
     assert (repo / ".git" / "index").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    "args", [("update-ref", "refs/blueflame/x", "HEAD"), ("commit-tree", "HEAD^{tree}", "-m", "x")]
+)
+def test_refs_and_commits_are_forced_to_the_disk_before_the_journal_builds_on_them(
+    repo: Path, tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    trace = tmp_path / "trace"
+    commands.git(repo, *args, env={"GIT_TRACE2_EVENT": str(trace)})
+    told = [json.loads(line) for line in trace.read_text().splitlines()]
+    flushes = [int(each["value"]) for each in told if each.get("key") == "fsync/hardware-flush"]
+    assert sum(flushes) > 0

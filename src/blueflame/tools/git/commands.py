@@ -28,6 +28,7 @@ ALWAYS = MappingProxyType(
 )
 
 SETTINGS = (
+    "core.fsync=committed,reference",  # the journal builds on what we wrote, and it survives a power cut
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.quotePath=false",
