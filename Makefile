@@ -1,8 +1,10 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix lint types layers unit docs docs-write bench clean setup
+.PHONY: help demo test check fix lint types layers unit docs docs-write torture bench clean setup
 
 BIN := .venv/bin
 ARGS ?=
+KILLS ?= 600
+TORTURED := benchmarks/results/torture.json
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
@@ -38,6 +40,11 @@ docs-write: setup  ## write the generated references anew
 
 unit: setup
 	$(BIN)/pytest -n 2 --dist worksteal
+
+torture: setup  ## kill it hundreds of times (KILLS=600 at random); a table, and docs/reliability.md
+	@mkdir -p $(dir $(TORTURED))
+	@BLUEFLAME_TORTURE=$(KILLS) BLUEFLAME_TORTURE_RESULTS=$(TORTURED) $(BIN)/pytest tests/torture -p no:xdist; \
+	code=$$?; $(BIN)/python scripts/reliability.py $(TORTURED) docs/reliability.md; exit $$code
 
 bench: setup  ## benchmarks: a table, and JSON in benchmarks/results/
 	$(BIN)/python -m benchmarks

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from torture.forge import forge
 from torture.house import SHORT, House
-from torture.reckoning import Tally, table
+from torture.reckoning import Tally
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))
+from reliability import table
 
 TALLIES: list[Tally] = []
 BEGAN = time.monotonic()
@@ -30,12 +35,12 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 @pytest.fixture
-def tally() -> Iterator[Callable[[str], Tally]]:
+def tally() -> Iterator[Callable[[str, str], Tally]]:
     """Counts for the table; at the end of the test there must be no violation."""
     mine: list[Tally] = []
 
-    def make(case: str) -> Tally:
-        mine.append(Tally(case))
+    def make(case: str, about: str) -> Tally:
+        mine.append(Tally(case, about))
         return mine[-1]
 
     yield make
@@ -46,9 +51,10 @@ def tally() -> Iterator[Callable[[str], Tally]]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not TALLIES:
         return
+    rows = [each.as_json() for each in TALLIES]
     terminalreporter.section("torture")
-    for line in table(TALLIES):
-        terminalreporter.write_line(line)
+    terminalreporter.write("\n".join([*table(rows), ""]))
     if path := os.environ.get("BLUEFLAME_TORTURE_RESULTS"):
-        results = {"seconds": round(time.monotonic() - BEGAN), "rows": [each.as_json() for each in TALLIES]}
+        date, seconds = f"{datetime.now(UTC):%Y-%m-%d}", round(time.monotonic() - BEGAN)
+        results = {"date": date, "seconds": seconds, "rows": rows}
         Path(path).write_text(json.dumps(results, ensure_ascii=False, indent=1), encoding="utf-8")

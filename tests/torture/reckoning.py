@@ -38,6 +38,7 @@ class Tally:
     """One row of the table."""
 
     case: str
+    about: str = ""
     rounds: int = 0
     kills: int = 0  # of orchestrators
     wardens: int = 0  # killed as well
@@ -220,18 +221,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
-
-
-COLUMNS = ("rounds", "kills", "wardens", "resumed", "attempts", "redone", "lost", "duplicated")
-
-
-def table(tallies: list[Tally]) -> Iterator[str]:
-    """In Markdown. Rows of one case are added up."""
-    yield f"| case | {' | '.join(COLUMNS)} | violations |"
-    yield "|---|" + "---:|" * (len(COLUMNS) + 1)
-    cases = dict.fromkeys(each.case for each in tallies)
-    for case in (*cases, ""):
-        rows = [each for each in tallies if case in ("", each.case)]
-        sums = [sum(getattr(row, name) for row in rows) for name in COLUMNS]
-        wrong = sum(len(row.violations) for row in rows)
-        yield f"| {case or 'all'} | {' | '.join(f'{number:,}' for number in sums)} | {wrong:,} |"

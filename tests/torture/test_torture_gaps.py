@@ -13,8 +13,9 @@ from torture.ordeals import kill_at
 from torture.reckoning import Tally
 
 pytestmark = pytest.mark.slow
-MakeTally = Callable[[str], Tally]
+MakeTally = Callable[[str, str], Tally]
 
+ABOUT = f"right before and right after each of these, where the journal does not know of it yet: {', '.join(POINTS)}"
 FAULTS = [{"at": {"point": point, "when": when, "nth": 1}} for point in POINTS for when in ("before", "after")]
 
 
@@ -24,7 +25,7 @@ def test_killed_in_every_gap_between_an_act_and_its_record(house: House, tally: 
     if workflow == "flow" and not house.long:
         pytest.skip("in the long run")
     theatre, expected = house.stage(workflow)
-    row = tally("between an act and its record")
+    row = tally("between an act and its record", ABOUT)
     met = kill_at(house.forge, theatre, FAULTS)
     row.kills = len(met)
     row.add(theatre, expected)
@@ -33,7 +34,7 @@ def test_killed_in_every_gap_between_an_act_and_its_record(house: House, tally: 
 
 def test_killed_after_git_has_changed_something(house: House, tally: MakeTally) -> None:
     """After the nth command of git that changes anything, whichever it is."""
-    row = tally("after any command of git")
+    row = tally("after any command of git", "after the nth command that changes something, for random n")
     for seed in range(20 if house.long else 1):
         dice = random.Random(seed)
         theatre, expected = house.stage(("flow", "waves")[seed % 2]) if house.long else house.stage("short", size=2)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 
 from torture.house import House
-from torture.ordeals import finish, kill_after_every_event, kill_at_random
+from torture.ordeals import KILLED, finish, kill_after_every_event, kill_at_random
 from torture.reckoning import Tally
 
 pytestmark = pytest.mark.slow
-MakeTally = Callable[[str], Tally]
+MakeTally = Callable[[str, str], Tally]
 
 
 @pytest.mark.parametrize("workflow", ["waves", "flow"])
@@ -23,7 +24,7 @@ def test_killed_after_every_event_a_session_ends_as_if_nothing_had_happened(
     if workflow == "flow" and not house.long:
         pytest.skip("in the long run")
     theatre, expected = house.stage(workflow)
-    row = tally("after every event, one session")
+    row = tally("after every event", "one session, killed right after each time that it wrote to its journal")
     row.kills = kill_after_every_event(house.forge, theatre)
     row.add(theatre, expected)
     assert row.kills > 50
@@ -31,21 +32,22 @@ def test_killed_after_every_event_a_session_ends_as_if_nothing_had_happened(
 
 def test_killed_after_one_event_a_session_ends_as_if_nothing_had_happened(house: House, tally: MakeTally) -> None:
     """A fresh session for each place; in a short run for one of them."""
-    row = tally("after one event, a session for each")
-    _theatre, expected = house.stage("waves")
-    last = expected.events
-    for place in range(1, last + 1) if house.long else [random.Random(3).randint(last // 3, last - 3)]:
+    row = tally("after one event", "the same places, but a session of its own for each, killed only there")
+    for times in count(1) if house.long else (30,):
         theatre, expected = house.stage("waves")
-        row.kills += house.forge.run(theatre, "run", {"after_append": {"seq": place}}) != 0
+        killed = house.forge.run(theatre, "run", {"after_append": {"times": times}}) == KILLED
         finish(house.forge, theatre)
+        row.kills += killed
         row.add(theatre, expected)
+        if not killed:
+            break
 
 
 @pytest.mark.parametrize(("what", "wardens"), [("orchestrators", 0.0), ("orchestrators and wardens", 0.4)])
 def test_killed_at_random_moments_nothing_is_lost_and_nothing_runs_twice(
     house: House, tally: MakeTally, what: str, wardens: float
 ) -> None:
-    row = tally(f"at random, {what}")
+    row = tally(f"at random: {what}", "every 30 to 600 ms, with dice that are the same in every run")
     seed = 0
     while row.kills < house.kills // 2:
         dice = random.Random(f"{what} {seed}")

@@ -16,7 +16,7 @@ from torture.reckoning import Tally, look
 from torture.theatre import Theatre
 
 pytestmark = pytest.mark.slow
-MakeTally = Callable[[str], Tally]
+MakeTally = Callable[[str, str], Tally]
 RUNNERS, REFUSED, FENCED = 4, 3, 4
 
 
@@ -36,7 +36,9 @@ def race(house: House, theatre: Theatre, verb: str, **fault: object) -> list[int
 
 
 def test_of_several_that_start_at_once_one_works(house: House, tally: MakeTally) -> None:
-    row = tally("racing to start")
+    row = tally(
+        "racing to start", f"{RUNNERS} orchestrators at once on a fresh repository: one works, the rest is refused"
+    )
     for _round in range(10 if house.long else 1):
         theatre, expected = house.stage("short", size=2)
         assert race(house, theatre, "run") == [0] + [REFUSED] * (RUNNERS - 1)
@@ -45,7 +47,7 @@ def test_of_several_that_start_at_once_one_works(house: House, tally: MakeTally)
 
 
 def test_of_several_that_resume_at_once_one_works(house: House, tally: MakeTally) -> None:
-    row = tally("racing to resume")
+    row = tally("racing to resume", f"{RUNNERS} at once on the session of one that was killed")
     for seq in range(6, 46, 4) if house.long else (12,):
         theatre, expected = house.stage("short", size=2)
         row.kills += house.forge.run(theatre, "run", {"after_append": {"seq": seq}}) != 0
@@ -56,7 +58,7 @@ def test_of_several_that_resume_at_once_one_works(house: House, tally: MakeTally
 
 def test_where_locks_do_nothing_the_journal_still_has_one_writer(house: House, tally: MakeTally) -> None:
     """A file system without working locks. What the second one does before it is fenced off may fail attempts."""
-    row = tally("racing without locks")
+    row = tally("racing without locks", "the same where file locks do nothing: the journal fences all but one off")
     for _round in range(5 if house.long else 1):
         theatre, expected = house.stage("short", size=2)
         row.kills += house.forge.run(theatre, "run", {"after_append": {"seq": 6}}) != 0

@@ -21,7 +21,7 @@ from torture.reckoning import Tally, look
 from torture.theatre import Theatre, again
 
 pytestmark = pytest.mark.slow
-MakeTally = Callable[[str], Tally]
+MakeTally = Callable[[str, str], Tally]
 OUR_OWN_BUG = 70
 
 
@@ -49,7 +49,7 @@ def test_a_disk_that_fills_up_costs_nothing_that_was_done(house: House, tally: M
     if not mount("-t", "tmpfs", "-o", "size=12m", "none", place):
         pytest.skip("no file system of its own can be made here")
     try:
-        row = tally("a full disk")
+        row = tally("a full disk", "a file system that is filled to the last byte while an agent works, then freed")
         theatre, expected = house.stage("short", size=2)
         theatre = again(theatre, place / "theatre")
         go, filler = house.home / "go-full", place / "filler"
@@ -87,7 +87,9 @@ def fill(path: Path) -> None:
 
 def test_files_that_may_not_grow_cost_nothing_that_was_done(house: House, tally: MakeTally) -> None:
     """What a quota does, for whoever may not mount anything: the journal is the first to feel it."""
-    row = tally("files that may not grow")
+    row = tally(
+        "files that may not grow", "a limit on the size of files, met by the journal and by git, then lifted bit by bit"
+    )
     theatre, expected = house.stage("short", size=2)
     refusals, size = 0, 40_000
     while (code := house.forge.run(theatre, start_or_resume(theatre), {"largest_file": size})) != 0:
@@ -121,7 +123,9 @@ def read_only(folder: Path) -> Iterator[None]:
 
 def test_a_state_folder_that_cannot_be_written_is_told_and_costs_nothing(house: House, tally: MakeTally) -> None:
     """Killed, then the folder is read-only while the agent ends: its warden waits until it can say so."""
-    row = tally("a read-only state folder")
+    row = tally(
+        "a read-only folder", "`.blueflame` cannot be written while an agent ends: its warden waits until it can"
+    )
     theatre, expected = house.stage("short", size=2)
     go = house.home / "go-read-only"
     theatre.hold("task-002", go)
@@ -142,7 +146,7 @@ def test_a_state_folder_that_cannot_be_written_is_told_and_costs_nothing(house: 
 
 
 def test_a_clock_that_jumps_to_and_fro_changes_nothing(house: House, tally: MakeTally) -> None:
-    row = tally("a clock that jumps")
+    row = tally("a clock that jumps", "hours, days and years to and fro, with kills in between")
     for seed in range(6 if house.long else 1):
         dice = random.Random(seed)
         theatre, expected = house.stage(("waves", "flow")[seed % 2]) if house.long else house.stage("short", size=2)
@@ -167,7 +171,7 @@ def bystander() -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.parametrize("trait", ["start_time", "boot_id"])
 def test_a_pid_that_became_another_s_is_not_touched(house: House, tally: MakeTally, trait: str) -> None:
     """The agent's pid, its warden's and the orchestrator's now are a bystander's, who differs by one trait."""
-    row = tally("pids of others")
+    row = tally("pids of others", "recorded pids belong to a bystander now, who must survive")
     theatre, expected = house.stage("short", size=2)
     go = house.home / f"go-{trait}"
     theatre.hold("task-002", go)
