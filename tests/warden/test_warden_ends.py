@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wardens import ENTRY, ROOT, agent_of, alive, order, outcome, pid_in, run, start, started, state_of, until
 
 from blueflame.warden.spool import Spool
+from wardens import ENTRY, ROOT, agent_of, alive, order, outcome, pid_in, run, start, started, state_of, until
 
 DEAF = "trap '' TERM; echo $$ > agent; while :; do sleep 0.1; done"
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from wardens import alive, order, outcome, pid_in, run, start, started, until
 
 SESSION = "ses-20260101-000000.task-001.worker.1"
