@@ -8,15 +8,14 @@ from pathlib import Path
 
 from blueflame.model.attempt import Attempt
 from blueflame.model.spend import NOTHING, Spend
-from blueflame.tools.agents.lines import BLOCK
 from blueflame.tools.agents.runtime import Runtime, Said, Signal, Used, follow
 
-SILENCE = ""
+STEP = 64 * 1024  # bytes: a frame is drawn several times a second, for several agents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    said: str = SILENCE
+    said: str = ""
     spend: Spend = NOTHING
     offset: int = 0
 
@@ -28,13 +27,13 @@ class Listener:
         self._runtimes = runtimes
         self._heard: dict[str, Heard] = {}
 
-    def hear(self, attempt: Attempt, directory: Path, *, most: int = BLOCK) -> Heard:
-        """All so far; of what is new about `most` bytes, so that a flood is caught up with bit by bit."""
+    def hear(self, attempt: Attempt, directory: Path, *, most: int = 1) -> Heard:
+        """All so far; of what is new a step, or about `most` bytes: a flood is caught up with bit by bit."""
         heard = self._heard.get(attempt.id, Heard())
         runtime = self._runtimes.get(attempt.runtime)
         goal = heard.offset + most
         while runtime is not None and heard.offset < goal:
-            signals, offset = follow(runtime, directory / "stdout.log", heard.offset)
+            signals, offset = follow(runtime, directory / "stdout.log", heard.offset, step=STEP)
             if offset == heard.offset:
                 break
             heard = replace(_taken(heard, signals), offset=offset)
