@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError
 from blueflame.model.event import Event, OrchestratorStarted, PlanProposed, Recorded, SessionOpened
 from blueflame.rules.settings import workflow_of
 from blueflame.tools.config import digest_of
+from blueflame.tools.git.results import refs
 from blueflame.tools.plans import tasks_from
 from blueflame.tools.store.journal import Journal
-from sessions import Stage, make_stage, plan_of, start_orchestrator, task
+from sessions import Stage, make_stage, plan_of, start_orchestrator, task, writes
 
 
 @pytest.fixture
@@ -146,20 +148,38 @@ def test_what_a_scripted_planner_would_say_is_known_beforehand(stage: Stage) -> 
     assert [each.title for each in direct] == ["Do it"]
 
 
-def test_a_fresh_start_ends_the_agents_of_the_session_it_closes(stage: Stage) -> None:
-    stage.play(planner=plan_of(task(1)), workers={1: "stuck"})
+@pytest.mark.parametrize("warden", ["lives", "was killed"])
+def test_a_fresh_start_ends_the_agents_of_the_session_it_closes_and_keeps_what_they_made(
+    stage: Stage, warden: str
+) -> None:
+    """Of an agent whose warden was killed, too, and of the processes that it left behind."""
+    background = {
+        "run": "setsid sh -c 'echo $$ > ../../pid; exec sleep 600' & until [ -s ../../pid ]; do sleep 0.01; done"
+    }
+    stage.play(planner=plan_of(task(1)), workers={1: [*writes("src/1.txt", "one"), background, {"play": "stuck"}]})
     running = start_orchestrator(stage)
     running.until("AttemptStarted", 2)
+    left = stage.root / "pid"
+    while not (left.exists() and left.read_text().endswith("\n")):
+        time.sleep(0.01)
     running.kill()
     session, _events = stage.look()
-    pids = [record.warden_pid for record in session.attempts.values() if record.live]
+    (record,) = (record for record in session.attempts.values() if record.live)
+    family = [psutil.Process(record.warden_pid), psutil.Process(int(left.read_text()))]
+    if warden == "was killed":
+        family[0].kill()
     ground = stage.ground()
     with app.orchestrating(ground) as journal:
         app.abandon(ground, journal, session.id)
         assert app.unfinished(journal) is None
-        assert app.look(journal, session.id).outcome == "abandoned"
-    assert pids
-    assert not [pid for pid in pids if pid and psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
+        session = app.look(journal, session.id)
+    assert session.outcome == "abandoned"
+    assert not session.live
+    ended = session.attempts[record.attempt.id].ended
+    assert ended is not None
+    assert list(refs(ground.repo, "refs/blueflame/attempts/").values()) == [ended.tip]
+    assert stage.read("src/1.txt", at=str(ended.tip)) == "one\n"
+    assert not [each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_every_start_of_an_orchestrator_is_recorded(stage: Stage) -> None:

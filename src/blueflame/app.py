@@ -17,7 +17,7 @@ from blueflame.engine.health import Checkup, Rounds
 from blueflame.engine.local import LocalEngine
 from blueflame.engine.preflight import refuse_if_unfit
 from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
-from blueflame.model.errors import Refused, UsageError
+from blueflame.model.errors import NoAnswer, Refused, UsageError
 from blueflame.model.event import (
     Event,
     OrchestratorStarted,
@@ -25,6 +25,7 @@ from blueflame.model.event import (
     SessionEnded,
     SessionOpened,
 )
+from blueflame.model.gate import Answer, Gate
 from blueflame.model.ids import session_id
 from blueflame.model.limits import Workflow
 from blueflame.model.settings import Settings
@@ -226,19 +227,18 @@ def begin(
 
 
 def abandon(ground: Grounds, journal: Journal, session: str) -> None:
-    """A person chose to start afresh: its agents are ended, it is closed, its commits stay where they are."""
+    """A person chose to start afresh: its agents are ended, what they committed is collected, and it is closed."""
     found = look(journal, session)
     reason = "a fresh session was started instead"
-    asyncio.run(_end_agents(LocalEngine(ground.places.state), session, reason))
+    asyncio.run(conduct(ignite(ground, found), journal, found, answerer=Nobody(), stop=reason))
     _append(journal, found, [SessionEnded(outcome="abandoned", reason=reason)], SystemClock().now())
 
 
-async def _end_agents(engine: LocalEngine, session: str, reason: str) -> None:
-    running = await engine.live(session)
-    for name in running:
-        await engine.cancel(name, reason)
-    for name in running:
-        await engine.wait(name)
+class Nobody:
+    """Has no answer; for sessions that are only put down, since those ask nothing."""
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 (nobody reads it)
+        raise NoAnswer(f"nobody is there to answer {gate.id}")
 
 
 def _append(journal: Journal, session: Session, events: Sequence[Event], now: float) -> None:
@@ -327,12 +327,15 @@ async def conduct(
     onlookers: Sequence[Onlooker] = (),
     warn: Callable[[str], None] = lambda _text: None,
     until: Callable[[Session], bool] = lambda _session: False,
+    stop: str = "",
 ) -> Session:
-    """Carry the session on until it ends or is stopped in good order."""
+    """Carry the session on until it ends or is stopped in good order; with `stop` (why) that is the first thing."""
     started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__)
     rounds = Rounds(flame.engine, flame.runtimes, flame.settings.limits)
     async with exporting(flame.places, warn, rounds) as exporter:
         conductor = Conductor(flame, journal, session, answerer=answerer, onlookers=(exporter, *onlookers), until=until)
+        if stop:
+            conductor.stop(stop)
         with _signals(conductor, warn):
             await conductor.conduct(started)
     return session

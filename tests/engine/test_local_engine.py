@@ -207,10 +207,11 @@ def test_a_lost_attempt_is_told_and_submitting_it_again_only_clears_up(state: Pa
 
         fresh = LocalEngine(state)
         assert await fresh.inspect(ATTEMPT) == Lost()
-        assert await fresh.live(SESSION) == ()
+        assert await fresh.live(SESSION) == (ATTEMPT,)
         await fresh.submit(again)
 
         assert (await fresh.wait(ATTEMPT)).reason is Reason.LOST
+        assert await fresh.live(SESSION) == ()
         assert (state.parent / "work" / "ledger").read_text() == "run\n"
 
     play(story())

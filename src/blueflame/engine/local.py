@@ -95,7 +95,7 @@ class LocalEngine:
         except OSError as e:
             raise trouble("list the attempts in", self._attempts, e) from e
         ours = [name for name in names if name.startswith(f"{session}.") and ATTEMPT.fullmatch(name)]
-        return tuple(name for name in ours if isinstance(self._look(name), Running | Unknown))
+        return tuple(name for name in ours if isinstance(self._look(name), Running | Unknown | Lost))
 
     async def wait(self, attempt: str) -> Outcome:
         starts, pause, doubted = 0, PAUSE, 0.0

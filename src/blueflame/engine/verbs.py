@@ -144,7 +144,7 @@ class Engine(Protocol):
     async def inspect(self, attempt: str) -> Standing: ...
 
     async def live(self, session: str) -> tuple[str, ...]:
-        """The attempts of the session that run, or of which it cannot be told."""
+        """Of the session: what runs, what cannot be told of, and what was lost and nobody has cleared up after."""
 
     async def wait(self, attempt: str) -> Outcome:
         """Until it has ended; at once when it has. Also for attempts that an earlier orchestrator submitted."""
