@@ -68,11 +68,9 @@ if not os.fork():
 
 
 def test_the_unruly_end_as_configured_and_the_others_go_on(stage: Stage) -> None:
-    hurried = {"runtime": "scripted", "timeout": "5s"}
     stage.reconfigure(
-        roles=dict.fromkeys(("planner", "worker", "validator", "merger"), hurried),
-        limits={"max_retries": 0, "kill_grace": "500ms", "stall_timeout": "2s", "on_stall": "kill"},
-        concurrency={"adaptive": False, "development": 3},
+        limits={"max_retries": 0, "kill_grace": "500ms", "stall_timeout": "4s", "on_stall": "kill"},
+        concurrency={"adaptive": False, "development": 4},
     )
     workers: dict[int, object] = {
         1: "stuck",
