@@ -29,9 +29,11 @@ class Scripted:
     def launch(self, brief: Brief, *, directory: Path) -> Launch:
         program = directory / "program.json"
         content = {"attempt": brief.attempt, "steps": steps_for(self.script, brief)}
+        draft = directory / "program.json.draft"
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            program.write_text(json.dumps(content), encoding="utf-8")
+            draft.write_text(json.dumps(content), encoding="utf-8")
+            draft.replace(program)  # after a crash it is written anew while the first one's agent may just read it
         except OSError as e:
             raise trouble("write the agent's program", program, e) from e
         # Imported beside itself and not as part of the package, so that nothing heavy comes along.
