@@ -195,6 +195,8 @@ def _become(order: Mapping[str, Any]) -> NoReturn:
         code = _command_line(order["argv"], order["fault"])
         sys.stdout.flush()
         sys.stderr.flush()
+    except KeyboardInterrupt:  # before the command line had begun
+        code = 130
     finally:
         os._exit(code)
 

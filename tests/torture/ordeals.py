@@ -16,6 +16,8 @@ from blueflame.warden import tree
 from torture.forge import Forge
 from torture.theatre import Theatre
 
+WAYS_TO_ASK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, None)
+IN_GOOD_ORDER = (0, 6, 130, -signal.SIGTERM, -signal.SIGHUP)  # the last three: before it had begun to listen
 KILLED = -signal.SIGKILL
 ENDED = 2  # what `resume` says when there is nothing left to resume
 PATIENCE = 60.0
@@ -83,18 +85,27 @@ def kill_at(forge: Forge, theatre: Theatre, faults: Iterable[Mapping[str, Any]])
     return met
 
 
-def kill_at_random(forge: Forge, theatre: Theatre, dice: random.Random, *, most: int, wardens: float) -> Toll:
-    """Every 30 to 600 ms, up to `most` times; `wardens` is how likely one of them is killed along with it."""
+def kill_at_random(
+    forge: Forge, theatre: Theatre, dice: random.Random, *, most: int, wardens: float, asks: bool = False
+) -> Toll:
+    """Every 30 to 600 ms, up to `most` times; `wardens` is how likely one of them is killed along with it.
+
+    With `asks`, some are first asked to stop, and killed while they do.
+    """
     toll = Toll()
     while toll.kills < most and not has_ended(theatre):
         orchestrator = forge.start(theatre, start_or_resume(theatre))
         code = orchestrator.wait(dice.uniform(0.03, 0.6))
+        if asks and code is None and (number := dice.choice(WAYS_TO_ASK)):
+            forge.signal(orchestrator.pid, number)
+            code = orchestrator.wait(dice.choice((0.0, 0.02, 0.1, 0.5)))
         if dice.random() < wardens:
             toll.wardens += kill_a_warden(theatre, dice)
         if code is None and orchestrator.kill():
             toll.kills += 1
         else:
-            assert orchestrator.end() == 0, theatre.log.read_text()[-3000:]
+            code = orchestrator.end()
+            assert code in (IN_GOOD_ORDER if asks else (0,)), f"{code}: {theatre.log.read_text()[-3000:]}"
     finish(forge, theatre)
     return toll
 

@@ -56,3 +56,16 @@ def test_killed_at_random_moments_nothing_is_lost_and_nothing_runs_twice(
         row.kills += toll.kills
         row.add(theatre, expected, wardens=toll.wardens)
         seed += 1
+
+
+def test_killed_while_it_stops_nothing_is_lost_and_nothing_runs_twice(house: House, tally: MakeTally) -> None:
+    """Agents that are asked to end are redone; whether a stop comes to its end must make no difference."""
+    row = tally(
+        "while it stops", "Ctrl-C, SIGTERM or SIGHUP, and killed soon after; agents that were ended are done again"
+    )
+    for seed in range(12 if house.long else 1):
+        dice = random.Random(f"stop {seed}")
+        theatre, expected = house.stage(("flow", "waves")[seed % 2]) if house.long else house.stage("short", size=2)
+        toll = kill_at_random(house.forge, theatre, dice, most=8, wardens=0.2, asks=True)
+        row.kills += toll.kills
+        row.add(theatre, expected, wardens=toll.wardens, world=True)
