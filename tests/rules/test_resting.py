@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from blueflame.rules.resting import Resting
 
-NAMES = "abcdef"
+NAMES = "abcdefh"
 groups = st.sampled_from(NAMES)
 needs = st.sets(groups, max_size=3)
 steps = st.lists(st.tuples(groups, st.booleans(), needs, st.booleans()), max_size=30)
@@ -19,7 +19,11 @@ def really_at_rest(moving: dict[str, bool], needed: dict[str, set[str]]) -> set[
     return found
 
 
+@settings(max_examples=200, deadline=None)
 @given(steps)
+@example([("a", False, set(), False), ("c", False, {"a"}, True), ("a", False, {"b", "a"}, True)])
+@example([("c", False, {"b"}, False), ("b", False, {"a"}, True), ("b", False, {"c"}, False)])
+@example([("h", False, {"b"}, False), ("c", False, {"h"}, True), ("h", False, set(), True)])
 def test_groups_at_rest_are_found_whenever_one_asks(story: list[tuple[str, bool, set[str], bool]]) -> None:
     resting = Resting()
     moving = dict.fromkeys(NAMES, True)

@@ -28,13 +28,19 @@ class Resting:
         doubtful: dict[str, None] = {}
         for group in stirred:
             doubtful[group] = None
+            # who waits for the same may wait only because of this one, and this one because of them
+            doubtful.update(self._watchers.get(self._watched.get(group, ""), {}))
             if not moves(group):
                 self._still[group] = None
                 doubtful.update(self._watchers.pop(group, {}))
             elif group in self._still:
                 del self._still[group]
                 doubtful.update(self._free)  # it moves again: whoever needs it is no longer at rest
-        self._look_at(doubtful, moves, needs)
+        while doubtful:
+            free = [group for group in doubtful if group in self._free]
+            self._look_at(doubtful, moves, needs)
+            fallen = any(group not in self._free for group in free)
+            doubtful = dict(self._free) if fallen else {}  # whoever rested on one that no longer rests
         return tuple(self._free)
 
     def _look_at(
