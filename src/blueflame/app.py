@@ -16,6 +16,7 @@ from blueflame.engine.exporting import exporting
 from blueflame.engine.health import Checkup, Rounds
 from blueflame.engine.local import LocalEngine
 from blueflame.engine.preflight import refuse_if_unfit
+from blueflame.engine.presence import Orchestrator, UnderWay, commands_under_way, orchestrator_at
 from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
 from blueflame.model.errors import NoAnswer, Refused, UsageError
 from blueflame.model.event import (
@@ -42,7 +43,7 @@ from blueflame.tools.agents.scripted import Scripted
 from blueflame.tools.agents.scripts import steps_for
 from blueflame.tools.clock import SystemClock
 from blueflame.tools.config import Loaded, digest_of, find, load, resolved_json
-from blueflame.tools.files import modified_at, sweep_drafts, write_whole
+from blueflame.tools.files import sweep_drafts, write_whole
 from blueflame.tools.git.repository import Repository, exclude, open_repository
 from blueflame.tools.places import STATE_FOLDER, Places
 from blueflame.tools.plans import tasks_from
@@ -115,36 +116,16 @@ def running_pid(ground: Grounds) -> int | None:
     return int(held.split(" ")[0]) if held and held.split(" ")[0].isdigit() else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orchestrator:
-    """Who holds the repository's lock, since when, and when it last gave a sign of life."""
-
-    pid: int | None  # none: it has not said who it is
-    since: float | None
-    last_sign: float
-    heartbeat: float
-
-    def is_late(self, now: float) -> bool:
-        """It should have been heard of by now, even if nothing happened."""
-        return now - self.last_sign > MISSED_BEATS * self.heartbeat + PATIENCE
-
-
-MISSED_BEATS, PATIENCE = 2, 5.0
-
-
 def orchestrator_of(ground: Grounds, session: Session) -> Orchestrator | None:
-    """None when nobody is at work. Each event and each heartbeat (it renews agents.json) is a sign of life."""
-    held = flock.holder(ground.places.lock)
-    if held is None:
-        return None
-    card = flock.read_card(held)
-    signs = [session.last_at, modified_at(ground.places.agents_file), card.since if card else 0.0]
-    return Orchestrator(
-        pid=card.pid if card else None,
-        since=card.since if card else None,
-        last_sign=max(signs),
-        heartbeat=_settings_of(ground, session).limits.heartbeat_interval,
-    )
+    """None when nobody is at work on this repository."""
+    heartbeat = _settings_of(ground, session).limits.heartbeat_interval
+    return orchestrator_at(ground.places, last_event=session.last_at, heartbeat=heartbeat)
+
+
+def commands_of(ground: Grounds, session: Session) -> tuple[UnderWay, ...]:
+    """Checks and hooks that run now."""
+    engine = LocalEngine(ground.places.state)
+    return () if session.ended else asyncio.run(commands_under_way(engine, session.id, session.attempts))
 
 
 def examine(ground: Grounds, session: Session) -> Mapping[str, Checkup]:

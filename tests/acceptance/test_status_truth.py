@@ -135,3 +135,15 @@ def test_what_was_killed_is_lost_and_not_well(project: Path, verb: Verb) -> None
     assert (lost["state"], lost["pid"]) == ("lost", None)
     assert "its warden is gone" in lost["why"]
     assert "Nobody is at work on it" in verb("status").out
+
+
+def test_a_check_that_hangs_is_seen(project: Path, verb: Verb) -> None:
+    hanging = {"validator_diagnostics": {"commands": ["echo checking; exec sleep 600"]}}
+    configure(project, {"limits": LIMITS, "validation": hanging})
+    answers = write(project.parent / "решения.yaml", YES)
+    with launched("run", "--task", "x", "-w", "direct", "--decisions-file", answers, "--quiet", cwd=project) as process:
+        (check,) = until(lambda: [each for each in status(verb).get("commands", []) if each["pid"]], what="a check")
+        assert check["name"].startswith("task-001")
+        assert "Checks and hooks under way" in verb("status").out
+        stop(process)
+    assert not psutil.pid_exists(check["pid"])

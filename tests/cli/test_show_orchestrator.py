@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 from story import Story
 
-from blueflame.app import Orchestrator
-from blueflame.cli.show_orchestrator import orchestrator_json, orchestrator_line
+from blueflame.cli.paint import as_text
+from blueflame.cli.show_orchestrator import commands_json, orchestrator_json, orchestrator_line, show_commands
 from blueflame.engine.health import Checkup, Health
+from blueflame.engine.presence import Orchestrator, UnderWay
 from blueflame.model.event import SessionEnded
 
 NOW = 1_770_000_000.0
@@ -48,3 +49,15 @@ def test_machines_get_the_same() -> None:
     told = orchestrator_json(holder(300), now=NOW)
     assert told["orchestrator_pid"] == 4711
     assert told["orchestrator"] == {"pid": 4711, "since": NOW - 3600, "last_sign": NOW - 300, "late": True}
+
+
+def test_checks_and_hooks_under_way_are_shown() -> None:
+    each = UnderWay(name="check.task-001-01.1", pid=12, warden_pid=11, since=NOW - 90, last_output=NOW - 4)
+    shown = as_text(show_commands([each], now=NOW), width=80)
+    assert shown == (
+        "\n"
+        "Checks and hooks under way\n"
+        "  command              pid         age  silent\n"
+        "  check.task-001-01.1   12  1 min 30 s   4.0 s\n"
+    )
+    assert commands_json([each])["commands"][0]["warden_pid"] == 11

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from blueflame.app import Orchestrator
-from blueflame.cli.plain import duration
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from blueflame.cli.paint import columns
+from blueflame.cli.plain import clean, duration
 from blueflame.engine.health import Checkup
+from blueflame.engine.presence import Orchestrator, UnderWay
 from blueflame.rules.session import Session
 
 
@@ -41,3 +46,24 @@ def orchestrator_json(holder: Orchestrator | None, *, now: float) -> dict[str, A
         return {"orchestrator_pid": None, "orchestrator": None}
     state = {"pid": holder.pid, "since": holder.since, "last_sign": holder.last_sign, "late": holder.is_late(now)}
     return {"orchestrator_pid": holder.pid, "orchestrator": state}
+
+
+def show_commands(commands: Sequence[UnderWay], *, now: float) -> RenderableType:
+    """Checks and hooks: they may hang like an agent, and are ended at their time limit like one."""
+    rows: list[tuple[RenderableType, ...]] = [
+        tuple(Text(word, "quiet") for word in ("command", "pid", "age", "silent"))
+    ]
+    rows += [
+        (
+            clean(each.name),
+            str(each.pid or ""),
+            duration(now - each.since) if each.since else "",
+            duration(now - each.last_output) if each.last_output else "",
+        )
+        for each in commands
+    ]
+    return Group(Text("\nChecks and hooks under way", "head"), columns(rows, right=(1, 2, 3)))
+
+
+def commands_json(commands: Sequence[UnderWay]) -> dict[str, Any]:
+    return {"commands": [asdict(each) for each in commands]}

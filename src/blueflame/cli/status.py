@@ -14,19 +14,23 @@ def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json:
     """How a session stands: open gates, agents at work, every task."""
     from blueflame import app
     from blueflame.cli.paint import make_console, show
-    from blueflame.cli.show_orchestrator import orchestrator_json, orchestrator_line
+    from blueflame.cli.show_orchestrator import commands_json, orchestrator_json, orchestrator_line, show_commands
     from blueflame.cli.show_session import session_json, show_status
     from blueflame.tools.clock import SystemClock
 
     ground = app.grounds(config)
     with app.reading(ground) as journal:
         found = app.look(journal, app.find_session(journal, session))
-    holder, checkups, now = app.orchestrator_of(ground, found), app.examine(ground, found), SystemClock().now()
+    holder, now = app.orchestrator_of(ground, found), SystemClock().now()
+    checkups, commands = app.examine(ground, found), app.commands_of(ground, found)
     if as_json:
-        told = session_json(found, now=now, checkups=checkups) | orchestrator_json(holder, now=now)
+        told = session_json(found, now=now, checkups=checkups)
+        told |= commands_json(commands) | orchestrator_json(holder, now=now)
         typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
         return 0
     show(make_console(), show_status(found, now=now, checkups=checkups))
+    if commands:
+        show(make_console(), show_commands(commands, now=now))
     words = orchestrator_line(holder, found, checkups, now=now)
     if words:
         typer.echo(f"\n{words}")
