@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ KILLED = -signal.SIGKILL
 ENDED = 2  # what `resume` says when there is nothing left to resume
 PATIENCE = 60.0
 LOOKS = 0.3  # seconds that we look for a warden to kill
+LOSSES = 3  # without blame
 MOST = 400  # of anything in one round: whoever needs more does not come to an end
 
 
@@ -35,7 +37,11 @@ def until(condition: Callable[[], object], what: str) -> None:
 @dataclass(slots=True)
 class Toll:
     kills: int = 0
-    wardens: int = 0
+    struck: Counter[str] = field(default_factory=Counter)  # wardens killed, by what they were for
+
+    @property
+    def wardens(self) -> int:
+        return self.struck.total()
 
 
 def start_or_resume(theatre: Theatre) -> str:
@@ -100,7 +106,7 @@ def kill_at_random(
             forge.signal(orchestrator.pid, number)
             code = orchestrator.wait(dice.choice((0.0, 0.02, 0.1, 0.5)))
         if dice.random() < wardens:
-            toll.wardens += kill_a_warden(theatre, dice)
+            kill_a_warden(theatre, dice, toll.struck)
         if code is None and orchestrator.kill():
             toll.kills += 1
         else:
@@ -110,18 +116,25 @@ def kill_at_random(
     return toll
 
 
-def kill_a_warden(theatre: Theatre, dice: random.Random) -> bool:
-    """One that is alive, if there soon is any; known by pid and start time, so nobody else can be hit."""
+def kill_a_warden(theatre: Theatre, dice: random.Random, struck: Counter[str]) -> None:
+    """One that is alive, if there soon is any; known by pid and start time, so nobody else can be hit.
+
+    What was struck three times is spared: what always vanishes counts as failed, and that is not what is tried here.
+    """
     give_up = time.monotonic() + LOOKS
-    while not (living := living_wardens(theatre)) and time.monotonic() < give_up:
+    while not (living := _living_wardens(theatre, struck)) and time.monotonic() < give_up:
         time.sleep(0.005)
     if living:
-        tree.send(dice.choice(living), signal.SIGKILL)
-    return bool(living)
+        purpose = dice.choice(sorted(living))
+        tree.send(living[purpose], signal.SIGKILL)
+        struck[purpose] += 1
 
 
-def living_wardens(theatre: Theatre) -> list[tree.Member]:
-    return [found for lock in sorted(_locks(theatre)) if (found := _warden(lock)) is not None]
+def _living_wardens(theatre: Theatre, struck: Counter[str]) -> dict[str, tree.Member]:
+    """By what they are for: session, subject and role, without the number of the attempt."""
+    purposes = {lock.parent.name.rpartition(".")[0]: lock for lock in sorted(_locks(theatre))}
+    found = {purpose: _warden(lock) for purpose, lock in purposes.items() if struck[purpose] < LOSSES}
+    return {purpose: warden for purpose, warden in found.items() if warden is not None}
 
 
 def _locks(theatre: Theatre) -> Iterable[Path]:

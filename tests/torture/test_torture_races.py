@@ -11,8 +11,8 @@ import pytest
 
 from blueflame.model.event import OrchestratorStarted
 from torture.house import House
-from torture.ordeals import ENDED, finish
-from torture.reckoning import Tally, look
+from torture.ordeals import ENDED, KILLED, finish, until
+from torture.reckoning import Expected, Tally, look
 from torture.theatre import Theatre
 
 pytestmark = pytest.mark.slow
@@ -29,18 +29,30 @@ def starting_line(theatre: Theatre) -> Iterator[Path]:
         yield path
 
 
-def race(house: House, theatre: Theatre, verb: str, **fault: object) -> list[int]:
+def race(house: House, theatre: Theatre, verb: str) -> list[int]:
+    """The winner cannot come to its end before all the others have come to theirs: its agent waits for them."""
     with starting_line(theatre) as line:
-        runners = [house.forge.start(theatre, verb, {"together": str(line), **fault}) for _ in range(RUNNERS)]
+        runners = [house.forge.start(theatre, verb, {"together": str(line)}) for _ in range(RUNNERS)]
+    until(lambda: sum(runner.wait(0) is not None for runner in runners) >= RUNNERS - 1, "all but one have ended")
+    go(theatre).touch()
     return sorted(runner.end() for runner in runners)
 
 
+def go(theatre: Theatre) -> Path:
+    return theatre.home / "go"
+
+
+def stage(house: House) -> tuple[Theatre, Expected]:
+    theatre, expected = house.stage("short", size=2)
+    theatre.hold("task-002", go(theatre))
+    return theatre, expected
+
+
 def test_of_several_that_start_at_once_one_works(house: House, tally: MakeTally) -> None:
-    row = tally(
-        "racing to start", f"{RUNNERS} orchestrators at once on a fresh repository: one works, the rest is refused"
-    )
+    about = f"{RUNNERS} orchestrators at once on a fresh repository: one works, the rest is refused"
+    row = tally("racing to start", about)
     for _round in range(10 if house.long else 1):
-        theatre, expected = house.stage("short", size=2)
+        theatre, expected = stage(house)
         assert race(house, theatre, "run") == [0] + [REFUSED] * (RUNNERS - 1)
         assert len(look_for_starts(theatre)) == 1
         row.add(theatre, expected)
@@ -48,12 +60,13 @@ def test_of_several_that_start_at_once_one_works(house: House, tally: MakeTally)
 
 def test_of_several_that_resume_at_once_one_works(house: House, tally: MakeTally) -> None:
     row = tally("racing to resume", f"{RUNNERS} at once on the session of one that was killed")
-    for seq in range(6, 46, 4) if house.long else (12,):
-        theatre, expected = house.stage("short", size=2)
-        row.kills += house.forge.run(theatre, "run", {"after_append": {"seq": seq}}) != 0
+    for times in range(1, 11) if house.long else (6,):
+        theatre, expected = stage(house)
+        row.kills += house.forge.run(theatre, "run", {"after_append": {"times": times}}) == KILLED
         assert race(house, theatre, "resume") == [0] + [REFUSED] * (RUNNERS - 1)
-        assert len(look_for_starts(theatre)) == 2
+        assert len(look_for_starts(theatre)) == (2 if times > 1 else 1)
         row.add(theatre, expected)
+    assert row.kills == row.rounds
 
 
 def test_where_locks_do_nothing_the_journal_still_has_one_writer(house: House, tally: MakeTally) -> None:
@@ -61,9 +74,11 @@ def test_where_locks_do_nothing_the_journal_still_has_one_writer(house: House, t
     row = tally("racing without locks", "the same where file locks do nothing: the journal fences all but one off")
     for _round in range(5 if house.long else 1):
         theatre, expected = house.stage("short", size=2)
-        row.kills += house.forge.run(theatre, "run", {"after_append": {"seq": 6}}) != 0
-        codes = race(house, theatre, "resume", no_lock=True)
-        assert set(codes) <= {0, ENDED, FENCED}
+        row.kills += house.forge.run(theatre, "run", {"after_append": {"times": 3}}) == KILLED
+        with starting_line(theatre) as line:
+            fault = {"together": str(line), "no_lock": True}
+            runners = [house.forge.start(theatre, "resume", fault) for _ in range(RUNNERS)]
+        assert {runner.end() for runner in runners} <= {0, ENDED, FENCED}
         finish(house.forge, theatre)
         row.add(theatre, expected, world=True)
 

@@ -212,7 +212,7 @@ def _plan(size: int) -> tuple[list[dict[str, Any]], dict[int, str]]:
     ]
     paths = {1: "src/core/1.txt", 2: "src/core/2.txt", 3: "docs/3.md", 4: "src/4.txt"}
     for n in range(5, size + 1):
-        story.append(_task(n, f"more{n // 3}", [f"src/more/{n}.txt"], [n - 1] if n % 3 else []))
+        story.append(_task(n, f"more{(n - 5) // 3}", [f"src/more/{n}.txt"], [n - 1] if (n - 5) % 3 else []))
         paths[n] = f"src/more/{n}.txt"
     return story[:size], {n: path for n, path in paths.items() if n <= size}
 
