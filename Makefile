@@ -39,7 +39,7 @@ docs-write: setup  ## write the generated references anew
 	$(BIN)/python scripts/references.py
 
 unit: setup
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal  # one more than CI has cores: many tests wait for processes
 
 torture: setup  ## kill it hundreds of times (KILLS=600 at random); a table, and docs/reliability.md
 	@mkdir -p $(dir $(TORTURED))

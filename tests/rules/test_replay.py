@@ -43,7 +43,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401  a session holds all kinds of thi
     return value
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(worlds())
 def test_a_session_is_the_same_live_and_replayed_after_every_step(world: World) -> None:
     for _ in range(60):
@@ -55,7 +55,7 @@ def test_a_session_is_the_same_live_and_replayed_after_every_step(world: World) 
             break
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(worlds(), st.data())
 def test_one_by_one_equals_all_at_once_at_any_event(world: World, data: st.DataObject) -> None:
     journal = world.run().journal
