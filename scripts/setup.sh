@@ -44,6 +44,11 @@ check_git() {
     fi
 }
 
+check_sandbox() {
+    # agents run behind bubblewrap on Linux; a session refuses to start without it (docs/security.md)
+    [ "$(uname -s)" != Linux ] || command -v bwrap >/dev/null || need_packages bubblewrap
+}
+
 make_venv() {
     [ -x "$venv/bin/python" ] && new_enough "$venv/bin/python" && return
     rm -rf "$venv"
@@ -65,6 +70,7 @@ install() {
 }
 
 check_git
+check_sandbox
 python=$(find_python)
 make_venv
 case $kind in

@@ -141,12 +141,24 @@ def _variable(text: str) -> str:
     return text
 
 
+HOST = re.compile(
+    r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:[1-9][0-9]{0,4})?", re.IGNORECASE
+)
+
+
+def _host(value: str) -> str:
+    if not HOST.fullmatch(value):
+        raise Wrong("is no host name", "write a name such as pypi.org, *.npmjs.org or example.org:8443", got=value)
+    return value.lower()
+
+
 Text = Annotated[str, AfterValidator(_one_line)]
 Command = Annotated[str, AfterValidator(_command)]
 HookCommand = Annotated[str, AfterValidator(_hook), BeforeValidator(_off)]
 RoleName = Annotated[str, AfterValidator(_role_name)]
 Label = Annotated[str, AfterValidator(_label)]
 VariableName = Annotated[str, AfterValidator(_variable)]
+HostName = Annotated[str, AfterValidator(_host)]
 
 # --- globs and patterns ------------------------------------------------------------------------------------------
 

@@ -9,7 +9,18 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from blueflame.model.settings_fields import Command, Duration, Glob, Regex, Section, Text, Wrong, several
+from blueflame.model.settings_fields import (
+    Command,
+    Duration,
+    Glob,
+    HostName,
+    Regex,
+    Section,
+    Text,
+    VariableName,
+    Wrong,
+    several,
+)
 
 COMMIT_PATTERN = r"^(feat|fix|refactor|test|docs|chore)\(task-\d+(,\s*task-\d+)*\): .+"
 """Takes several ids, because a merge of several tasks is one commit (REQUIREMENTS B-08)."""
@@ -28,6 +39,9 @@ def _takes(pattern: object, example: str) -> bool:
 
 
 class SandboxSettings(Section):
+    level: Literal["strict", "standard", "off"] = "standard"
+    """What a session needs at least, or it does not start. strict: memory and processes held by the kernel, too;
+    off: no sandbox at all, agents run as you."""
     max_cpu_seconds: int = Field(default=600, ge=1, le=10**7)
     """CPU time of one agent."""
     max_memory_mb: int = Field(default=2048, ge=64, le=10**8)
@@ -36,8 +50,31 @@ class SandboxSettings(Section):
     """The largest file an agent may write."""
     max_open_files: int = Field(default=1024, ge=64, le=10**6)
     """File descriptors of one agent."""
+    max_processes: int = Field(default=512, ge=16, le=10**6)
+    """Processes and threads of one agent at the same time."""
+    min_free_disk_mb: int = Field(default=500, ge=0, le=10**8)
+    """An agent is ended when less than this is left on the disk it writes to; 0 = never."""
     allow_network: bool = False
-    """Whether agents may reach the network beyond their model. Leave it false."""
+    """Whether agents may reach the whole network as you can. Leave it false and name hosts instead."""
+    allowed_hosts: tuple[HostName, ...] = several()
+    """Hosts that agents and setup commands may reach through the gateway, such as pypi.org or *.npmjs.org:443."""
+    read_only: tuple[Text, ...] = several()
+    """More folders or files to show inside, read-only: toolchains and caches that are not found by themselves."""
+    writable: tuple[Text, ...] = several()
+    """Folders outside of the checkout that agents may write to. Each is a hole in the wall."""
+    environment: tuple[VariableName, ...] = several()
+    """More environment variables of yours to pass on. No secrets: the agent can read them."""
+
+    @model_validator(mode="after")
+    def _strict_has_no_open_network(self) -> SandboxSettings:
+        if self.level == "strict" and self.allow_network:
+            raise Wrong(
+                "an open network contradicts level strict",
+                "name hosts in allowed_hosts, or use level standard",
+                at=("allow_network",),
+                got="true",
+            )
+        return self
 
 
 class BashRules(Section):
@@ -156,6 +193,15 @@ class Binaries(Section):
     """Globs of binary files that a result may add or change; any other is a violation."""
 
 
+class Secrets(Section):
+    enabled: bool = True
+    """Whether added lines are searched for keys, tokens and passwords."""
+    allow_file: Text = ".blueflame-secrets"
+    """Lists findings that are no secrets, one pattern or fingerprint per line; relative to the repository."""
+    scanner: Literal["auto", "kingfisher", "builtin"] = "auto"
+    """What looks through a changeset before it lands: kingfisher where it is installed, else the built-in rules."""
+
+
 class Validation(Section):
     commit_format: CommitFormat = Field(default_factory=CommitFormat)
     """What commit messages look like."""
@@ -167,6 +213,8 @@ class Validation(Section):
     """Whether a result stays within its task's locks."""
     binaries: Binaries = Field(default_factory=Binaries)
     """Which binary files are no surprise."""
+    secrets: Secrets = Field(default_factory=Secrets)
+    """Whether secrets in a result are looked for."""
     validator_diagnostics: ValidatorDiagnostics = Field(default_factory=ValidatorDiagnostics)
     """The commands whose exit codes count."""
     validator_models: Mapping[Text, Text] = Field(default_factory=dict)

@@ -1,0 +1,95 @@
+"""What one agent may touch, run and reach: one policy for all three walls, and the words in which they decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+CANARY = "BlueflameCanary"
+"""The tool that nobody may use: that a call of it is refused proves that somebody is watching."""
+
+STRUCTURED_OUTPUT = "StructuredOutput"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patterns:
+    """Path patterns as in .gitignore, as a person wrote them, and as the regular expressions that they mean.
+
+    Compiled once, where pathspec is at hand; whoever decides needs nothing but Python's re.
+    """
+
+    written: tuple[str, ...] = ()
+    regexes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Compiled from the configuration, a task and a role. As JSON it is policy.json in the attempt's folder."""
+
+    role: str
+    worktree: str  # absolute and real; paths in rules are relative to it
+    agent_id: str = ""
+    allowed_tools: tuple[str, ...] = ()
+    blocked_tools: tuple[str, ...] = ()
+    structured_output: bool = False  # the role has a schema to answer in
+    read_only: bool = False  # validators, planners: nothing is written outside of `scratch`
+    allowed_paths: Patterns = Patterns()
+    blocked_paths: Patterns = Patterns()  # letter case does not count
+    scope: tuple[str, ...] | None = None  # the task's locks; None: not enforced
+    scratch: tuple[str, ...] = ()  # absolute; private to the sandbox, free to read and write: its /tmp and HOME
+    readable: tuple[str, ...] = ()  # absolute; outside of the worktree, and may be read: /usr, toolchains
+    allowed_commands: tuple[str, ...] = ()  # by their words; "*" alone: any command at all
+    blocked_patterns: tuple[str, ...] = ()  # Python's re, searched in each simple command that would run
+    naming_style: str = ""
+    naming_globs: Patterns = Patterns()
+    commit_pattern: str = ""
+    commit_example: str = ""
+    require_tests: bool = False
+    source_patterns: Patterns = Patterns()
+    test_patterns: Patterns = Patterns()
+    expected_binaries: Patterns = Patterns()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One use of a tool that an agent asks for."""
+
+    tool: str
+    input: Mapping[str, Any]
+    cwd: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`rule` names what decided, for machines; `details` say it to the agent: what, why, and what to do instead."""
+
+    allowed: bool
+    rule: str
+    details: str = ""
+
+
+class Paths(Protocol):
+    """How a path in a command is judged: given as the agent wrote it, relative to where the command runs."""
+
+    def read(self, path: str) -> Decision: ...
+
+    def write(self, path: str) -> Decision: ...
+
+
+class World(Protocol):
+    """What a decision needs to know of the world; everything else is pure."""
+
+    def resolve(self, path: str) -> str:
+        """The real path of an absolute one as the agent sees it: links followed, also above what is not there yet."""
+
+    def parse(self, command: str) -> Mapping[str, Any]:
+        """The syntax tree of a shell command, as shfmt's JSON. Raises Unreadable."""
+
+    def text(self, path: str) -> str | None:
+        """A small text file in the worktree (package.json, Makefile, .git/config); None when there is none."""
+
+
+class Unreadable(Exception):
+    """A command that cannot be parsed, so nobody knows what it would do."""
