@@ -261,6 +261,7 @@ def _write_order(folder: Path, order: Order, *, signals: Path) -> None:
         "grace": order.grace,
         "limits": dict(order.limits),
         "signal": str(signals / order.attempt),
+        **order.walls,
     }
     _put(folder / "launch.json", json.dumps(launch, indent=1, sort_keys=True))
 

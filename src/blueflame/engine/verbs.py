@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from blueflame.model.errors import WorldError
 
@@ -41,6 +41,8 @@ class Order:
     max_output: int = MAX_OUTPUT
     grace: float = 5.0  # between being asked to end and being killed
     limits: Mapping[str, int] = field(default_factory=dict)  # core cpu data fsize nofile nproc stack
+    walls: Mapping[str, Any] = field(default_factory=dict)
+    """For the warden as it stands: sandbox, memory_mb, processes, min_free_disk_mb, watch, gateway; {} = no walls."""
 
 
 class Reason(StrEnum):
@@ -51,6 +53,10 @@ class Reason(StrEnum):
     CANCELLED = "cancelled"
     SETUP_FAILED = "setup_failed"
     SPAWN_FAILED = "spawn_failed"  # the program could not be started at all
+    MEMORY = "memory"  # more than the sandbox allows, as the next two
+    PROCESSES = "processes"
+    DISK = "disk"
+    UNWATCHED = "unwatched"  # nobody answered its hook, or the canary was let through
     LOST = "lost"  # its warden vanished; what it left running has been ended
 
 

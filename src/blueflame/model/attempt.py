@@ -27,6 +27,8 @@ class Ending(StrEnum):
     NO_COMMITS = "no_commits"  # exit 0, but nothing to show for it
     BAD_OUTPUT = "bad_output"  # the structured output is missing or breaks its schema
     POSTCHECK = "postcheck"  # the result breaks the policy
+    UNWATCHED = "unwatched"  # the watcher was not live, or did not see every tool call
+    RESOURCES = "resources"  # more memory, processes or disk than the sandbox allows
     SETUP = "setup"  # the worktree could not be made ready
     CANCELLED = "cancelled"  # a person or a stop ended it
     LOST = "lost"  # its warden vanished without a record

@@ -18,6 +18,7 @@ class Facts:
     commits: int = 0
     violations: int = 0
     has_output: bool = False
+    unwatched: int = 0  # tool calls that the watcher did not see
 
 
 ENDINGS = {
@@ -28,6 +29,10 @@ ENDINGS = {
     "setup_failed": Ending.SETUP,
     "spawn_failed": Ending.SETUP,
     "lost": Ending.LOST,
+    "unwatched": Ending.UNWATCHED,
+    "memory": Ending.RESOURCES,
+    "processes": Ending.RESOURCES,
+    "disk": Ending.RESOURCES,
 }
 
 
@@ -35,6 +40,8 @@ def judge(facts: Facts) -> Ending:
     """Fixed order: what happened to the process, its exit code, then commits or output, then the policy."""
     if facts.reason != "exited":
         return ENDINGS[facts.reason]
+    if facts.unwatched:
+        return Ending.UNWATCHED
     if facts.signal is not None:
         return Ending.CRASHED
     if facts.exit_code != 0:
