@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
@@ -19,6 +17,7 @@ from blueflame.cli.answerers import Answerer, AtTerminal, Elsewhere, FromDecisio
 from blueflame.cli.live import LiveView, live_view
 from blueflame.cli.paint import make_console, show
 from blueflame.cli.plain import clean
+from blueflame.cli.saying import say, tell
 from blueflame.cli.show_session import session_json, show_summary
 from blueflame.model.attempt import Attempt
 from blueflame.model.changeset import Build
@@ -109,7 +108,7 @@ def _warner(console: Console) -> Callable[[str], None]:
         if console.is_terminal:
             console.print(Text(f"blueflame: {clean(text)}", "warn"), soft_wrap=True)
         else:
-            typer.echo(f"blueflame: {clean(text)}", err=True)
+            say(f"blueflame: {text}", err=True)
 
     return warn
 
@@ -162,20 +161,20 @@ def _print_json(
 ) -> None:
     told = session_json(session, now=flame.clock.now()) | {"error": error}
     told |= {name: read() for name, read in also.items()}
-    typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
+    tell(told)
 
 
 def _sum_up(session: Session, flame: Flame, manner: Manner, *, done: bool) -> None:
     now = flame.clock.now()
     tasks = [record.task for record in session.tasks.values()]
     if not manner.quiet:
-        typer.echo()
+        say()
     show(make_console(), show_summary(session, now=now, estimate=cost_range(tasks, session.limits, session.workflow)))
     if session.live:
         names = ", ".join(attempt.agent_id for attempt in session.live.values())
-        typer.echo(f"\nStill at work: {names} ('blueflame status' shows how they are).")
+        say(f"\nStill at work: {names} ('blueflame status' shows how they are).")
     if not session.ended:
-        typer.echo(f"\n{_what_now(manner, done=done)}")
+        say(f"\n{_what_now(manner, done=done)}")
 
 
 def _what_now(manner: Manner, *, done: bool) -> str:

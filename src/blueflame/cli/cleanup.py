@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from blueflame.cli.options import CONFIG, JSON
 from blueflame.cli.plain import count
+from blueflame.cli.saying import say, tell
 
 if TYPE_CHECKING:
     from blueflame.engine.housekeeping import Leftover
@@ -42,9 +42,9 @@ def cleanup(
         remove(ground.repo, goes)
     if as_json:
         told = {"removed": [_as_json(each) for each in goes], "kept": [_as_json(each) for each in stays]}
-        typer.echo(json.dumps(told | {"dry_run": dry_run}, ensure_ascii=False, indent=2))
+        tell(told | {"dry_run": dry_run})
     else:
-        typer.echo("\n".join(_told(goes, stays, verb="would remove" if dry_run else "removed", verbose=verbose)))
+        say("\n".join(_told(goes, stays, verb="would remove" if dry_run else "removed", verbose=verbose)))
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from blueflame.cli.saying import say, tell
 from blueflame.model.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -37,17 +38,15 @@ def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
     except ConfigError as error:
         if not as_json:
             raise
-        typer.echo(
-            json.dumps({"path": str(path), "ok": False, "problems": error.problems}, ensure_ascii=False, indent=2)
-        )
+        say(json.dumps({"path": str(path), "ok": False, "problems": error.problems}, ensure_ascii=False, indent=2))
         raise typer.Exit(error.exit_code) from None
     if as_json:
         found = {"path": str(path), "ok": True, "schema_version": loaded.version, "problems": []}
-        typer.echo(json.dumps({**found, "warnings": loaded.warnings}, ensure_ascii=False, indent=2))
+        tell({**found, "warnings": loaded.warnings})
         return
     for warning in loaded.warnings:
-        typer.echo(f"warning: {warning}", err=True)
-    typer.echo(f"{short(path)}: nothing wrong (schema {loaded.version})")
+        say(f"warning: {warning}", err=True)
+    say(f"{short(path)}: nothing wrong (schema {loaded.version})")
 
 
 @config_app.command()
@@ -57,7 +56,7 @@ def show(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
     from blueflame.tools.config import show as as_yaml
 
     loaded = load(find(Path.cwd(), config))
-    typer.echo((resolved_json if as_json else as_yaml)(loaded.settings), nl=False)
+    say((resolved_json if as_json else as_yaml)(loaded.settings), end=False)
 
 
 @config_app.command()
@@ -65,7 +64,7 @@ def schema(as_json: bool = typer.Option(True, "--json", help="It always is JSON.
     """Print the JSON schema of the file, for editors that complete and check YAML."""
     from blueflame.tools.config import schema_json
 
-    typer.echo(schema_json(), nl=False)
+    say(schema_json(), end=False)
 
 
 @config_app.command()
@@ -87,9 +86,9 @@ def migrate(
     if write:
         write_whole(path.resolve(), migrated.text)
     if as_json:
-        typer.echo(json.dumps({"path": str(path), "changes": migrated.changes, "written": write}, ensure_ascii=False))
+        tell({"path": str(path), "changes": migrated.changes, "written": write}, indent=None)
     else:
-        typer.echo(_told(path, before, migrated, written=write))
+        say(_told(path, before, migrated, written=write))
 
 
 def _told(path: Path, before: str, migrated: Migrated, *, written: bool) -> str:

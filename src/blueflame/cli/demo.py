@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from blueflame.cli.options import JSON, QUIET
+from blueflame.cli.saying import say
 from blueflame.model.errors import UsageError
 
 
@@ -44,7 +45,7 @@ def _play(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool,
     decisions = None if ask else load_decisions(laid.decisions)
     manner = Manner(script=laid.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
     if not as_json:
-        typer.echo(f"A sample repository in {laid.repo}; the request: {REQUEST}\n")
+        say(f"A sample repository in {laid.repo}; the request: {REQUEST}\n")
     with app.orchestrating(ground) as journal:
         session = app.begin(ground, journal, request=REQUEST, workflow=workflow)
         code = carry(ground, journal, session, manner, also={"log": lambda: _log(laid.repo)})
@@ -54,10 +55,10 @@ def _play(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool,
 
 
 def _show_history(repo: Path, *, kept: bool) -> None:
-    typer.echo("\n$ git log --graph --oneline main")
-    typer.echo("\n".join(_log(repo)))
+    say("\n$ git log --graph --oneline main")
+    say("\n".join(_log(repo)))
     if kept:
-        typer.echo(f"\nLook around in {repo}: blueflame status, blueflame log, cat .blueflame/tasks.yaml")
+        say(f"\nLook around in {repo}: blueflame status, blueflame log, cat .blueflame/tasks.yaml")
 
 
 def _log(repo: Path) -> list[str]:

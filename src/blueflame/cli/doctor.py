@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.saying import tell
 from blueflame.model.exits import Exit
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     found = list(_findings(config))
     if as_json:
         told = [{"name": each.name, "state": each.state.value, "details": each.words} for each in found]
-        typer.echo(json.dumps({"findings": told}, ensure_ascii=False, indent=2))
+        tell({"findings": told})
     else:
         _show(found)
     return Exit.REFUSED if any(each.state is State.BAD for each in found) else Exit.OK

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import typer
-
 from blueflame.cli.options import CONFIG, JSON, SESSION
+from blueflame.cli.saying import tell
 
 
 def gates(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
@@ -21,7 +19,7 @@ def gates(session: str | None = SESSION, config: Path | None = CONFIG, as_json: 
         found = app.look(journal, app.find_session(journal, session))
     waiting = list(found.open_gates.values())
     if as_json:
-        typer.echo(json.dumps({"session": found.id, "gates": gates_json(waiting)}, ensure_ascii=False, indent=2))
+        tell({"session": found.id, "gates": gates_json(waiting)})
     else:
         show(make_console(), show_gates(waiting))
     return 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from blueflame.cli.saying import say, tell
 from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def init(
     if not kept and not dry_run:
         write_whole(path.resolve(), text)
     if as_json:
-        typer.echo(json.dumps(_facts(path, found, text, written=not (kept or dry_run)), ensure_ascii=False, indent=2))
+        tell(_facts(path, found, text, written=not (kept or dry_run)))
     elif dry_run:
-        typer.echo(text, nl=False)
+        say(text, end=False)
     else:
-        typer.echo("\n".join(_told(path, found, kept=kept)))
+        say("\n".join(_told(path, found, kept=kept)))
 
 
 def _facts(path: Path, found: Survey, text: str, *, written: bool) -> dict[str, object]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, SESSION
+from blueflame.cli.saying import say, tell
 
 if TYPE_CHECKING:
     from blueflame.model.event import Recorded
@@ -55,8 +56,8 @@ def _print(events: Sequence[Recorded], *, as_json: bool) -> None:
 
     if not as_json:
         for line in log_lines(events):
-            typer.echo(line)
+            say(line)
         return
     for each in events:
         kind, body = encode(each.event)
-        typer.echo(json.dumps({"seq": each.seq, "at": each.at, "kind": kind, "event": json.loads(body)}))
+        tell({"seq": each.seq, "at": each.at, "kind": kind, "event": json.loads(body)}, indent=None)

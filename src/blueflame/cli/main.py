@@ -11,7 +11,7 @@ from typing import NoReturn
 import typer
 
 from blueflame import __version__
-from blueflame.cli.plain import clean
+from blueflame.cli.saying import say
 from blueflame.cli.verbs import CONTEXT, LazyVerbs
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.exits import Exit
@@ -36,7 +36,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"blueflame {__version__}")
+        say(f"blueflame {__version__}")
         raise typer.Exit
 
 
@@ -77,13 +77,13 @@ def main() -> NoReturn:
 
 
 def _say(message: str) -> None:
-    typer.echo(f"blueflame: {clean(message)}", err=True)
+    say(f"blueflame: {message}", err=True)
 
 
 def _bad_command_line(error: Exception) -> int:
     """Click's own errors, in our voice: what is wrong, and where to read how it is right."""
     if type(error).__name__ == "NoArgsIsHelpError":  # a verb with verbs of its own, called bare
-        typer.echo(str(error))
+        say(str(error))
         return Exit.OK
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "blueflame"
@@ -97,7 +97,5 @@ def _our_bug(error: Exception, argv: Sequence[str]) -> int:
 
     log = write_crash(error, argv, start=Path.cwd())
     _say(f"a bug in Blue Flame: {type(error).__name__}: {error}")
-    typer.echo(
-        f"  The details are in {log}; please report them." if log else "  No crash log could be written.", err=True
-    )
+    say(f"  The details are in {log}; please report them." if log else "  No crash log could be written.", err=True)
     return Exit.INTERNAL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_DANGEROUS = re.compile(
+DANGEROUS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1: escapes, titles, bells, cursor moves
     "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"  # reordering marks hide what a line really says
     "\ud800-\udfff\ufeff]"  # lone surrogates (undecodable file names) cannot be written at all
@@ -22,7 +22,7 @@ def _visible(match: re.Match[str]) -> str:
 
 def clean(text: str) -> str:
     """Text from agents and files with every control character made visible, so that none reaches the terminal."""
-    return _DANGEROUS.sub(_visible, text.replace("\r\n", "\n"))
+    return DANGEROUS.sub(_visible, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:

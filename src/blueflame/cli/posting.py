@@ -6,9 +6,8 @@ import json
 import time
 from collections.abc import Mapping
 
-import typer
-
 from blueflame import app
+from blueflame.cli.saying import say
 from blueflame.model.errors import Refused, UsageError
 from blueflame.tools.store.journal import REFUSED, WAITING, Journal, Reply
 
@@ -28,7 +27,7 @@ def deliver(
     if reply.state == REFUSED:
         raise UsageError(reply.reply)
     words = reply.reply or "kept: it is taken when the session is resumed ('blueflame resume')"
-    typer.echo(json.dumps({"state": reply.state, "reply": words}) if as_json else words)
+    say(json.dumps({"state": reply.state, "reply": words}) if as_json else words)
     return 0
 
 

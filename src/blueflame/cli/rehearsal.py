@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.console import Group
 from rich.text import Text
 
 from blueflame import app
 from blueflame.cli.paint import columns, make_console, show, stack
 from blueflame.cli.plain import count
+from blueflame.cli.saying import tell
 from blueflame.cli.show_plan import plan_json, show_plan
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.exits import Exit
@@ -41,7 +40,7 @@ def rehearse(
     planned = known if tasks is not None or flow.has("plan") else None  # the one task we make ourselves is no plan
     wrong = _problems(planned, limits)
     if as_json:
-        typer.echo(json.dumps(_as_json(request, known, wrong, flow, limits), ensure_ascii=False, indent=2))
+        tell(_as_json(request, known, wrong, flow, limits))
     else:
         _show(request, known, wrong, flow, limits)
     return Exit.USAGE if wrong else Exit.OK

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, SCRIPT, SESSION
+from blueflame.cli.saying import say
 from blueflame.model.errors import UsageError
 
 
@@ -39,5 +38,5 @@ def resume(
         if found.ended:
             raise UsageError(f"{wanted} has ended ({found.outcome}): start a new session with 'blueflame run'")
         if not as_json and not quiet:
-            typer.echo(f"resuming {wanted}: {found.request.splitlines()[0][:100]}")
+            say(f"resuming {wanted}: {found.request.splitlines()[0][:100]}")
         return carry(ground, journal, found, manner)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, SCRIPT
+from blueflame.cli.saying import say
 from blueflame.model.errors import PlanError, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -125,10 +126,10 @@ def read_decisions(path: Path | None) -> Decisions | None:
 
 def say_warnings(ground: app.Grounds) -> None:
     for warning in ground.loaded.warnings:
-        typer.echo(f"blueflame: {warning}", err=True)
+        say(f"blueflame: {warning}", err=True)
     if ground.repo.submodules:
         names = ", ".join(ground.repo.submodules)
-        typer.echo(f"blueflame: submodules are left empty in agents' checkouts: {names}", err=True)
+        say(f"blueflame: submodules are left empty in agents' checkouts: {names}", err=True)
 
 
 def refuse_unfinished(left: SessionInfo | None) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import typer
-
 from blueflame.cli.plain import count
+from blueflame.cli.saying import say
 from blueflame.model.errors import NoAnswer
 
 if TYPE_CHECKING:
@@ -28,9 +27,9 @@ def see_to_stale(ground: app.Grounds, journal: Journal, manner: Manner) -> None:
     policy = ground.settings.cleanup.stale_worktrees
     if policy == "clean" or (policy == "ask" and _ask(f"Remove {words}?", manner) == "clean"):
         remove(ground.repo, found)
-        typer.echo(f"blueflame: removed {words}", err=True)
+        say(f"blueflame: removed {words}", err=True)
     else:
-        typer.echo(f"blueflame: {words}; 'blueflame cleanup' removes them", err=True)
+        say(f"blueflame: {words}; 'blueflame cleanup' removes them", err=True)
 
 
 def _ask(title: str, manner: Manner) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import typer
-
 from blueflame.cli.options import CONFIG, JSON, SESSION
+from blueflame.cli.saying import say, tell
 
 
 def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
@@ -26,12 +24,12 @@ def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json:
     if as_json:
         told = session_json(found, now=now, checkups=checkups)
         told |= commands_json(commands) | orchestrator_json(holder, now=now)
-        typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
+        tell(told)
         return 0
     show(make_console(), show_status(found, now=now, checkups=checkups))
     if commands:
         show(make_console(), show_commands(commands, now=now))
     words = orchestrator_line(holder, found, checkups, now=now)
     if words:
-        typer.echo(f"\n{words}")
+        say(f"\n{words}")
     return 0
