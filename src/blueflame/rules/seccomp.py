@@ -1,0 +1,203 @@
+"""Which system calls a sandboxed process may make, as the program that the kernel runs for each of them.
+
+A program in classic BPF, eight bytes an instruction, made by the few lines at the end: no library is needed for it.
+It says no to what an honest build never asks for. The namespaces are the wall; this makes the kernel behind it smaller
+to touch, and closes what namespaces leave open: key rings, io_uring, AF_VSOCK, a terminal that can be typed into.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+NEWEST = 466  # removexattrat, Linux 6.13; what came later is absent inside until somebody has looked at it
+LEGACY = 512  # from here on x86_64 has the x32 ABI, whose other numbers would slip past every rule
+
+
+class Architecture(NamedTuple):
+    audit: int  # how the kernel names it
+    calls: Mapping[str, int]
+
+
+# name:number on x86_64:number on aarch64
+REFUSED_CALLS = """
+    mount:165:40 umount2:166:39 pivot_root:155:41 chroot:161:51 open_tree:428:428
+    move_mount:429:429 fsopen:430:430 fsconfig:431:431 fsmount:432:432 fspick:433:433 mount_setattr:442:442
+    unshare:272:97 setns:308:268
+    ptrace:101:117 process_vm_readv:310:270 process_vm_writev:311:271 pidfd_getfd:438:438 kcmp:312:272
+    bpf:321:280 perf_event_open:298:241 userfaultfd:323:282 io_uring_setup:425:425 io_uring_enter:426:426
+    io_uring_register:427:427 memfd_secret:447:447
+    keyctl:250:219 add_key:248:217 request_key:249:218
+    kexec_load:246:104 kexec_file_load:320:294 init_module:175:105 finit_module:313:273 delete_module:176:106
+    create_module:174:- query_module:178:- get_kernel_syms:177:-
+    swapon:167:224 swapoff:168:225 reboot:169:142 acct:163:89 quotactl:179:60 quotactl_fd:443:443 syslog:103:116
+    lookup_dcookie:212:18 nfsservctl:180:42 uselib:134:- ustat:136:- sysfs:139:- _sysctl:156:-
+    open_by_handle_at:304:265 name_to_handle_at:303:264 fanotify_init:300:262 fanotify_mark:301:263
+    iopl:172:- ioperm:173:- modify_ldt:154:- move_pages:279:239 migrate_pages:256:238
+    settimeofday:164:170 clock_settime:227:112 clock_adjtime:305:266 adjtimex:159:171 sethostname:170:161
+    setdomainname:171:162 vhangup:153:58
+"""
+ABSENT_CALLS = "clone3:435:435 openat2:437:437"
+JUDGED_CALLS = """
+    clone:56:220 ioctl:16:29 personality:135:92 socket:41:198 socketpair:53:199 chmod:90:- fchmod:91:52
+    fchmodat:268:53 fchmodat2:452:452 creat:85:- mknod:133:- mknodat:259:33 open:2:- openat:257:56
+"""
+
+
+def _numbers(*tables: str, column: int) -> Mapping[str, int]:
+    rows = [entry.split(":") for table in tables for entry in table.split()]
+    return MappingProxyType({row[0]: int(row[column]) for row in rows if row[column] != "-"})
+
+
+def _names(table: str) -> tuple[str, ...]:
+    return tuple(entry.partition(":")[0] for entry in table.split())
+
+
+ALL_CALLS = (REFUSED_CALLS, ABSENT_CALLS, JUDGED_CALLS)
+X86_64 = Architecture(0xC000003E, _numbers(*ALL_CALLS, column=1))
+AARCH64 = Architecture(0xC00000B7, _numbers(*ALL_CALLS, column=2))
+ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
+    {"x86_64": X86_64, "amd64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
+)
+
+REFUSED = _names(REFUSED_CALLS)
+"""With EPERM, whatever the arguments."""
+ABSENT = _names(ABSENT_CALLS)
+"""ENOSYS: what they are to do is behind a pointer, where a filter cannot look; libc then uses calls that show it."""
+
+NEW_NAMESPACES = 0x00000080 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+"""CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME shares its bit with the signal
+number that clone() sends at the end of a child, where no signal is that high."""
+TYPED_INTO = (0x5412, 0x541C, 0x541D, 0x5423)
+"""TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD: they put words into a terminal's input, or change whose terminal it is."""
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+STREAM, DATAGRAM, TYPE_MASK = 1, 2, 0xF
+PERSONALITIES = (0, 0x0008, 0x0040000, 0xFFFFFFFF)
+"""Linux, Linux32, without address randomisation (race detectors ask for it), and the question which one it is."""
+SETUID = 0o4000
+"""A file of ours with this bit runs as us for whoever finds it on the machine."""
+CREATES = 0o100 | 0o20000000
+"""O_CREAT and O_TMPFILE: without them open() is given no mode, and what is in its place means nothing."""
+
+
+def program(machine: str) -> bytes:
+    """For `platform.machine()`; KeyError for a machine that we have no table for."""
+    known = ARCHITECTURES[machine.lower()]
+    code = [_load(ARCH), _jump_equal(known.audit, 1, 0), _give(KILL), _load(NUMBER)]
+    if known is X86_64:
+        code += [_jump_at_least(LEGACY, 0, 1), _give(_error(EPERM))]
+    code += [_jump_at_least(NEWEST + 1, 0, 1), _give(_error(ENOSYS))]
+    for name, body in _rules():
+        if name in known.calls:
+            code += [_jump_equal(known.calls[name], 0, len(body)), *body]
+    code.append(_give(ALLOW))
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
+
+
+def _rules() -> Iterable[tuple[str, Code]]:
+    """The call, and what is done for it. Each ends with an answer: nothing falls through to the next."""
+    yield from ((name, (_give(_error(EPERM)),)) for name in REFUSED)
+    yield from ((name, (_give(_error(ENOSYS)),)) for name in ABSENT)
+    yield "clone", (_load(_low(0)), *_when_any_bit(NEW_NAMESPACES, EPERM), _give(ALLOW))
+    yield "ioctl", (_load(_low(1)), *_each(TYPED_INTO, lambda cmd: _when_equal(cmd, EPERM)), _give(ALLOW))
+    yield (
+        "personality",
+        (_load(_low(0)), *_each(PERSONALITIES, lambda p: (_jump_equal(p, 0, 1), _give(ALLOW))), _give(_error(EPERM))),
+    )
+    yield "socketpair", (_load(_low(0)), _jump_equal(AF_UNIX, 0, 1), _give(ALLOW), _give(_error(EAFNOSUPPORT)))
+    yield "socket", _sockets()
+    yield from ((name, _no_setuid(at)) for name, at in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)))
+    yield from ((name, _no_setuid(at)) for name, at in (("creat", 1), ("mknod", 1), ("mknodat", 2)))
+    yield from ((name, _no_setuid_opened(at)) for name, at in (("open", 1), ("openat", 2)))
+
+
+def _sockets() -> Code:
+    """Unix, TCP and UDP, and the netlink protocol that tells of addresses. A network namespace does not hold AF_VSOCK,
+    and raw packets are nobody's business here."""
+    kinds = (
+        _load(_low(1)),
+        _mask(TYPE_MASK),
+        _jump_equal(STREAM, 0, 1),
+        _give(ALLOW),
+        _jump_equal(DATAGRAM, 0, 1),
+        _give(ALLOW),
+        _give(_error(EPERM)),
+    )
+    route = (_load(_low(2)), _jump_equal(0, 0, 1), _give(ALLOW), _give(_error(EAFNOSUPPORT)))
+    return (
+        _load(_low(0)),
+        _jump_equal(AF_UNIX, 0, 1),
+        _give(ALLOW),
+        _jump_equal(AF_NETLINK, 0, len(route)),
+        *route,
+        _jump_equal(AF_INET, 1, 0),
+        _jump_equal(AF_INET6, 0, len(kinds)),
+        *kinds,
+        _give(_error(EAFNOSUPPORT)),
+    )
+
+
+def _no_setuid(mode_at: int) -> Code:
+    return (_load(_low(mode_at)), *_when_any_bit(SETUID, EPERM), _give(ALLOW))
+
+
+def _no_setuid_opened(flags_at: int) -> Code:
+    looked = (_load(_low(flags_at + 1)), *_when_any_bit(SETUID, EPERM))
+    return (_load(_low(flags_at)), _jump_any_bit(CREATES, 0, len(looked)), *looked, _give(ALLOW))
+
+
+# The assembler: (code, jump if true, jump if false, operand), as struct sock_filter has them.
+
+Instruction: TypeAlias = tuple[int, int, int, int]
+Code: TypeAlias = tuple[Instruction, ...]
+
+NUMBER, ARCH, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
+
+
+def _low(n: int) -> int:
+    """The lower half of an argument, all that the kernel itself looks at in an int: its upper half can be anything."""
+    return ARGUMENTS + 8 * n
+
+
+def _load(offset: int) -> Instruction:
+    return (0x20, 0, 0, offset)
+
+
+def _mask(bits: int) -> Instruction:
+    return (0x54, 0, 0, bits)
+
+
+def _jump_equal(value: int, yes: int, no: int) -> Instruction:
+    return (0x15, yes, no, value)
+
+
+def _jump_at_least(value: int, yes: int, no: int) -> Instruction:
+    return (0x35, yes, no, value)
+
+
+def _jump_any_bit(bits: int, yes: int, no: int) -> Instruction:
+    return (0x45, yes, no, bits)
+
+
+def _give(verdict: int) -> Instruction:
+    return (0x06, 0, 0, verdict)
+
+
+def _error(number: int) -> int:
+    return 0x00050000 | number
+
+
+def _when_equal(value: int, error: int) -> Code:
+    return (_jump_equal(value, 0, 1), _give(_error(error)))
+
+
+def _when_any_bit(bits: int, error: int) -> Code:
+    return (_jump_any_bit(bits, 0, 1), _give(_error(error)))
+
+
+def _each(values: Iterable[int], block: Callable[[int], Code]) -> Code:
+    return tuple(instruction for value in values for instruction in block(value))
