@@ -6,12 +6,12 @@ finds what became of them instead of running them twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from blueflame.engine.verbs import EndedAt, Engine, Order, Outcome, Reason
+from blueflame.engine.verbs import EndedAt, Engine, Order, Outcome, Reason, Walls
 from blueflame.model.errors import ProcessFailed
 
 TRIES = 5  # under new names, when its warden was killed again and again
@@ -30,6 +30,7 @@ class Command:
     env: Mapping[str, str]
     timeout: float
     stdin: str = ""
+    wall: Callable[[Path], Walls] | None = None  # puts up its walls, given the folder that is its own; None: none
 
 
 class Ran(NamedTuple):
@@ -46,7 +47,7 @@ async def run_command(engine: Engine, command: Command) -> Ran | None:
         while _was_undone(await engine.inspect(f"{command.name}.{n}")):  # however often: a stop is no failure
             n += 1
         name = f"{command.name}.{n}"
-        await engine.submit(_order(command, name))
+        await engine.submit(_order(command, name, engine.directory(name)))
         outcome = await engine.wait(name)
         if outcome.reason is Reason.CANCELLED:
             return None
@@ -60,14 +61,17 @@ def _was_undone(standing: object) -> bool:
     return isinstance(standing, EndedAt) and standing.outcome.reason in (Reason.CANCELLED, Reason.LOST)
 
 
-def _order(command: Command, name: str) -> Order:
+def _order(command: Command, name: str, folder: Path) -> Order:
+    walls = command.wall(folder) if command.wall else Walls(env=command.env)
     return Order(
         attempt=name,
         argv=("/bin/sh", "-c", f"exec 2>&1\n{command.text}"),
-        env=command.env,
+        env=walls.env,
         cwd=str(command.cwd),
         prompt=command.stdin,
         timeout=command.timeout,
+        limits=walls.limits,
+        walls=walls.keys,
     )
 
 

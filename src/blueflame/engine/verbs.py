@@ -27,6 +27,15 @@ class SetupStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Walls:
+    """What stands around a process, in the warden's own words; nothing at all by default."""
+
+    env: Mapping[str, str] = field(default_factory=dict)  # the whole environment, as it is inside
+    limits: Mapping[str, int] = field(default_factory=dict)  # core cpu data fsize nofile nproc stack
+    keys: Mapping[str, Any] = field(default_factory=dict)  # sandbox memory_mb processes min_free_disk_mb watch gateway
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """Everything that is needed to run one attempt; the id is the key under which it is started at most once."""
 
