@@ -1,0 +1,61 @@
+"""Whether everything that an agent shows it did went past the watcher: its own stream against the audit log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from blueflame.model.audit import Act, AuditLine
+
+TOLD = 20
+SHOWN = 80
+
+
+def unwatched(acts: Sequence[Act], audit: Sequence[AuditLine], *, unread_bytes: int = 0) -> tuple[str, ...]:
+    """Gaps, in words for the person; none when each call in the stream has its own line in the log.
+
+    Lines without a call are no gap: an agent that was ended had asked, and could not say any more what it did.
+    """
+    gaps = [*_unread(unread_bytes), *_reused(acts), *_unasked(acts, audit)]
+    left = len(gaps) - TOLD
+    return (*gaps[:TOLD], f"and {left} more") if left > 0 else tuple(gaps)
+
+
+def defied(acts: Sequence[Act], audit: Sequence[AuditLine]) -> tuple[AuditLine, ...]:
+    """Calls that were refused and that the agent shows as done all the same. They were watched: no gap."""
+    done = {(act.call, act.digest) for act in acts if not act.denied and act.call}
+    allowed = {(line.call, line.digest) for line in audit if line.allowed}
+    return tuple(line for line in audit if not line.allowed and (line.call, line.digest) in done - allowed)
+
+
+def _unread(size: int) -> list[str]:
+    return [f"{size} bytes of its output were not read: nobody knows what it did there"] if size > 0 else []
+
+
+def _reused(acts: Sequence[Act]) -> list[str]:
+    """A name that stands for two calls would let one of them hide behind the other's line."""
+    counts = Counter(act.call for act in acts if act.call)
+    return [f"the call {call!r:.{SHOWN}} stands {n} times in its output" for call, n in counts.items() if n > 1]
+
+
+def _unasked(acts: Sequence[Act], audit: Sequence[AuditLine]) -> list[str]:
+    lines = Counter((line.call, line.digest) for line in audit)
+    asked = {line.call: line for line in audit}
+    gaps = []
+    for act in acts:
+        if not act.call or not act.digest:
+            gaps.append(f"{_named(act)} has no name to find it by in the audit log")
+        elif lines[act.call, act.digest] > 0:
+            lines[act.call, act.digest] -= 1
+        elif act.call not in asked:
+            gaps.append(f"{_named(act)} was never asked for")
+        elif asked[act.call].digest != act.digest:
+            gaps.append(f"{_named(act)} is not what was asked for: {_named(asked[act.call])}")
+        else:
+            gaps.append(f"{_named(act)} was asked for less often than it was done")
+    return gaps
+
+
+def _named(done: Act | AuditLine) -> str:
+    tool = done.tool[:SHOWN] if done.tool.isprintable() else f"{done.tool!r:.{SHOWN}}"
+    return f"{tool or 'a nameless tool'} {done.target!r:.{SHOWN}}" if done.target else tool or "a nameless tool"

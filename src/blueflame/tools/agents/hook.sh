@@ -1,0 +1,54 @@
+#!/bin/bash -p
+# Asks the warden whether an agent may use a tool: the agent's PreToolUse hook.
+#
+#     stdin   the call, as JSON          exit 0, and JSON on stdout   only when the warden said: allow
+#                                        exit 2, and why on stderr    in every other case there is
+#
+# Agents take any other exit code, and death by a signal, for "no objection": so nothing here may end in one.
+# No program is started. -p: neither BASH_ENV nor functions from the environment are read.
+# The answer that allows is compared whole, byte for byte: nothing that an agent writes can make a refusal look like it.
+LC_ALL=C
+LIMIT=10485760
+ALLOWED=$'HTTP/1.1 200 OK\r\nX-Blueflame-Decision: allow\r\nContent-Type: application/json\r\nContent-Length: 129\r\nConnection: close\r\n\r\n{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"allowed by policy"}}'
+DENIED=$'HTTP/1.1 200 OK\r\nX-Blueflame-Decision: deny\r\n'
+END=$'\r\n\r\n'
+
+refuse() {
+    trap - EXIT
+    printf '%s\n' "$1" >&2
+    exit 2
+}
+late() { refuse 'blueflame: refused, because the watcher did not answer in time'; }
+trap 'exit 2' EXIT
+trap "refuse 'blueflame: refused, because the question was broken off'" HUP INT QUIT PIPE USR1 USR2
+trap late ALRM TERM
+
+# One deadline for everything: a write or a connect can wait as well, and only another process can end that.
+# (read -t would look after reads alone, and takes twenty times as long for a megabyte.)
+exec 4> >(
+    exec >&- 2>&-
+    read -r -t 4
+    (($? > 128)) && kill -ALRM $$ && kill -TERM $$
+) || refuse 'blueflame: refused, because no deadline could be set'
+
+port=$BLUEFLAME_HOOK_PORT
+[[ $port =~ ^[1-9][0-9]{0,4}$ ]] && ((port <= 65535)) ||
+    refuse 'blueflame: refused, because BLUEFLAME_HOOK_PORT does not name the watcher'
+
+IFS= read -r -N $((LIMIT + 1)) call
+[[ $call ]] || refuse 'blueflame: refused, because there was no call to ask about'
+((${#call} <= LIMIT)) || refuse 'blueflame: refused, because the call is larger than 10 MB'
+
+{ exec 3<> "/dev/tcp/127.0.0.1/$port"; } 2> /dev/null || refuse 'blueflame: refused, because nobody is watching'
+request=$'POST /hook HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/plain\r\nContent-Type: application/json\r\nContent-Length: '
+printf '%s\n' "$request$((${#call} + 1))$END$call" >&3 2> /dev/null ||
+    refuse 'blueflame: refused, because the watcher does not listen'
+IFS= read -r -N 65536 -u 3 answer # until the warden has closed its side
+
+if [[ $answer == "$ALLOWED" ]]; then
+    printf '%s\n' "${answer#*"$END"}" || refuse 'blueflame: refused, because the answer could not be passed on'
+    trap - EXIT
+    exit 0
+fi
+[[ $answer == "$DENIED"*"$END"?* ]] && refuse "${answer#*"$END"}"
+refuse 'blueflame: refused, because the watcher gave no answer that can be understood'

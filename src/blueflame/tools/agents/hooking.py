@@ -1,0 +1,22 @@
+"""The hook program that agents ask before each tool call (hook.sh), and the JSON that runtimes give them for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from blueflame.model.errors import WorldError
+
+HOOK = "BLUEFLAME_HOOK"
+PORT = "BLUEFLAME_HOOK_PORT"
+DEADLINE = 5  # seconds (not milliseconds) that an agent gives its hook; hook.sh itself gives up after 4
+
+
+def hook_path() -> Path:
+    """Raises WorldError when it cannot be run: agents without it would be refused everything, and not know why."""
+    path = Path(__file__).with_name("hook.sh")
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise WorldError(
+            f"the hook program {path} is missing or not executable; install blueflame again, or chmod 755 it"
+        )
+    return path

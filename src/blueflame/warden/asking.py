@@ -1,0 +1,329 @@
+"""Answers the hooks of one attempt: may this tool be used? Over HTTP, on a listener inside the agent's own namespace.
+
+One request per connection, one thread, nothing that blocks. Each decision is in the audit log before it is told;
+what cannot be written down is refused. Whatever is not a proper question gets an answer that no hook takes for "allow".
+"""
+
+# ruff: noqa: PTH123 (pathlib's imports would cost every attempt some 10 ms)
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+
+from blueflame.model.policy import Decision
+from blueflame.warden.audit_log import DETAILS, TARGET, AuditLog, Unwritable
+from blueflame.warden.judging import Judge, Malformed, described, read_call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol
+
+    from blueflame.model.policy import Call
+
+    class Bell(Protocol):
+        """As much of the warden's bell as is needed here."""
+
+        def serve(
+            self, handle: int, answer: Callable[[], None], *, reading: bool = ..., writing: bool = ...
+        ) -> None: ...
+
+        def forget(self, handle: int) -> None: ...
+
+
+MAX_BODY = 10 * 1024 * 1024 + 1  # the hook ends its question with a line end
+MAX_HEAD = 16 * 1024
+MAX_OPEN = 64
+PATIENCE = 5.0  # seconds that a connection may take; nobody waits that long for an answer
+BLOCK = 1 << 20
+REASON = 4000  # characters of a refusal that are told
+
+ALLOWED = (
+    b"HTTP/1.1 200 OK\r\nX-Blueflame-Decision: allow\r\nContent-Type: application/json\r\nContent-Length: 129\r\n"
+    b'Connection: close\r\n\r\n{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow",'
+    b'"permissionDecisionReason":"allowed by policy"}}'
+)
+"""The one answer that allows anything. hook.sh compares it byte for byte: change both or none."""
+
+
+class Asker:
+    """Serves until closed. `problem` says why this attempt cannot count as watched; empty when it can."""
+
+    __slots__ = ("_attempt", "_bell", "_judge", "_listener", "_log", "_open", "_seals", "_watch", "problem")
+
+    def __init__(
+        self,
+        watch: Mapping[str, Any],
+        listener: socket.socket,
+        attempt: str,
+        bell: Bell,
+        *,
+        decide: Callable[[Call], Decision] | None = None,
+    ) -> None:
+        self.problem = ""
+        self._watch = watch
+        self._attempt = attempt
+        self._bell = bell
+        self._listener = listener
+        self._open: list[_Connection] = []
+        self._seals = {what: _seal(watch, what) for what in ("policy", "hook")}
+        self._judge = Judge(decide or _by_policy(watch, self._seals["policy"], self._worry))
+        self._log: AuditLog | None = None
+        try:
+            self._log = AuditLog(str(watch["audit"]))
+        except Unwritable as e:
+            self._worry(str(e))
+        listener.setblocking(False)
+        bell.serve(listener.fileno(), self._accept)
+
+    @property
+    def proven(self) -> bool:
+        """Whether the canary has been refused."""
+        return self._judge.proven
+
+    def close(self) -> Mapping[str, object]:
+        """Stop serving, look whether anybody tampered, and say what there is to record."""
+        self._bell.forget(self._listener.fileno())
+        self._listener.close()
+        for connection in list(self._open):
+            connection.close()
+        for what, seal in self._seals.items():
+            if _seal(self._watch, what) != seal:
+                self._worry(f"the {what} {self._watch.get(what)} was changed while the agent ran")
+        lines, last = 0, ""
+        if self._log is not None:
+            self._worry(self._log.tampering())
+            lines, last = self._log.lines, self._log.last
+            self._log.close()
+        if not self.proven:
+            self._worry("the canary never came: nobody knows whether the agent's hook works")
+        return {"lines": lines, "last": last, "proven": self.proven, "problem": self.problem}
+
+    def answer(self, body: bytes, *, plain: bool) -> bytes:
+        """The whole answer to one question; the decision is on record by then."""
+        decision = self._decided(body)
+        return ALLOWED if decision.allowed else _refusal(decision, plain=plain)
+
+    def forget(self, connection: _Connection) -> None:
+        self._open.remove(connection)
+
+    def _decided(self, body: bytes) -> Decision:
+        call = None
+        try:
+            call = read_call(body)
+            names = described(call)
+            decision = self._judge.judge(call)
+        except Malformed as e:
+            names, decision = described(None), Decision(False, "malformed_call", str(e))
+        except RecursionError:
+            names, decision = described(None), Decision(False, "malformed_call", "the call is nested too deeply")
+        return self._recorded(names, decision)
+
+    def _recorded(self, names: Mapping[str, str], decision: Decision) -> Decision:
+        line = {
+            "agent_id": str(self._watch.get("agent", "")),
+            "attempt": self._attempt,
+            "tool": names["tool"][:TARGET],
+            "target": names["target"][:TARGET],
+            "decision": "allow" if decision.allowed else "block",
+            "rule": decision.rule,
+            "details": decision.details[:DETAILS],
+            "call": names["call"][:TARGET],
+            "digest": names["digest"],
+        }
+        try:
+            if self._log is None:
+                raise Unwritable(self.problem)
+            self._log.add(line)
+        except Unwritable as e:
+            self._worry(str(e))
+            return Decision(False, decision.rule, "refused, because the decision could not be written down")
+        return decision
+
+    def _worry(self, problem: str) -> None:
+        """The first problem is the one that is told; all of them are in the warden's log."""
+        if problem:
+            print(f"watcher of {self._attempt}: {problem}", file=sys.stderr, flush=True)
+            self.problem = self.problem or problem
+
+    def _accept(self) -> None:
+        now = time.monotonic()
+        for connection in [late for late in self._open if now - late.since > PATIENCE]:
+            connection.close()
+        try:
+            asking, _ = self._listener.accept()
+        except OSError:
+            return  # whoever it was hung up again, or we have no file left: the hook takes either for a refusal
+        if len(self._open) >= MAX_OPEN:
+            asking.close()
+            return
+        self._open.append(_Connection(self, asking, self._bell, now))
+
+
+class _Connection:
+    """One question and its answer."""
+
+    __slots__ = ("_answer", "_asker", "_bell", "_got", "_head", "_length", "_socket", "since")
+
+    def __init__(self, asker: Asker, asking: socket.socket, bell: Bell, now: float) -> None:
+        self.since = now
+        self._asker = asker
+        self._socket = asking
+        self._bell = bell
+        self._got = bytearray()
+        self._head: bytes | None = None
+        self._length = 0
+        self._answer = b""
+        asking.setblocking(False)
+        bell.serve(asking.fileno(), self._hear)
+        self._hear()  # most have spoken by the time they are let in
+
+    def close(self) -> None:
+        self._bell.forget(self._socket.fileno())
+        self._socket.close()
+        self._asker.forget(self)
+
+    def _hear(self) -> None:
+        try:
+            data = self._socket.recv(BLOCK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()  # half a question
+            return
+        self._got += data
+        self._understand()
+
+    def _understand(self) -> None:
+        try:
+            if self._head is None and not self._has_head():
+                return
+            if len(self._got) < self._length:
+                return
+            assert self._head is not None
+            plain = b"\r\naccept: text/plain\r\n" in self._head
+            self._say(self._asker.answer(bytes(self._got[: self._length]), plain=plain))
+        except _NotAsked as e:
+            self._say(e.answer)
+
+    def _has_head(self) -> bool:
+        end = self._got.find(b"\r\n\r\n", 0, MAX_HEAD)
+        if end < 0:
+            if len(self._got) >= MAX_HEAD:
+                raise _NotAsked("431 Request Header Fields Too Large")
+            return False
+        first, _, rest = bytes(self._got[: end + 2]).partition(b"\r\n")
+        self._head = b"\r\n" + rest.lower()
+        _check_request_line(first)
+        self._length = _length_of(self._head)
+        del self._got[: end + 4]
+        return True
+
+    def _say(self, answer: bytes) -> None:
+        self._answer = answer
+        self._bell.serve(self._socket.fileno(), self._speak, reading=False, writing=True)
+        self._speak()
+
+    def _speak(self) -> None:
+        try:
+            self._answer = self._answer[self._socket.send(self._answer) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._answer = b""  # nobody listens any more
+        if not self._answer:
+            self.close()
+
+
+class _NotAsked(Exception):
+    """Not a question for us: an answer that allows nothing, and no decision to record."""
+
+    def __init__(self, status: str) -> None:
+        self.answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
+
+
+def _check_request_line(line: bytes) -> None:
+    method, _, rest = line.partition(b" ")
+    path, _, version = rest.partition(b" ")
+    if version not in (b"HTTP/1.1", b"HTTP/1.0"):
+        raise _NotAsked("400 Bad Request")
+    if path != b"/hook":
+        raise _NotAsked("404 Not Found")
+    if method != b"POST":
+        raise _NotAsked("405 Method Not Allowed")
+
+
+def _length_of(head: bytes) -> int:
+    lengths = [line.partition(b":")[2].strip() for line in head.split(b"\r\n") if line.startswith(b"content-length:")]
+    if b"\r\ntransfer-encoding:" in head or len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > 12:
+        raise _NotAsked("411 Length Required")
+    if int(lengths[0]) > MAX_BODY:
+        raise _NotAsked("413 Content Too Large")
+    return int(lengths[0])
+
+
+def _refusal(decision: Decision, *, plain: bool) -> bytes:
+    reason = f"{decision.rule}: {decision.details}"[:REASON]
+    if plain:
+        body, kind = reason.encode("utf-8", "replace"), "text/plain"
+    else:
+        said = {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        }
+        body, kind = json.dumps({"hookSpecificOutput": said}).encode(), "application/json"
+    head = (
+        f"HTTP/1.1 200 OK\r\nX-Blueflame-Decision: deny\r\nContent-Type: {kind}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def _seal(watch: Mapping[str, Any], what: str) -> str:
+    """Of a file that must stay as it is while the agent runs; what cannot be read has a seal as well, its own."""
+    try:
+        with open(str(watch.get(what, "")), "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError as e:
+        return f"unreadable: {e.strerror}"
+
+
+def _by_policy(watch: Mapping[str, Any], seal: str, worry: Callable[[str], None]) -> Callable[[Call], Decision]:
+    """The policy is read with the first call that needs it. Without one nothing is allowed, and that is a problem."""
+    known: list[Callable[[Call], Decision]] = []
+
+    def decide(call: Call) -> Decision:
+        if not known:
+            try:
+                known.append(_load(watch))
+            except Exception as e:
+                worry(f"the policy {watch.get('policy')} cannot be used: {e!s:.300}")
+                raise
+            if _seal(watch, "policy") != seal:
+                worry(f"the policy {watch.get('policy')} was changed before it was read")
+                known[:] = [_nothing_allowed]
+        return known[0](call)
+
+    return decide
+
+
+def _nothing_allowed(call: Call) -> Decision:
+    return Decision(False, "tool_not_allowed", f"{call.tool} is refused, because the policy was tampered with")
+
+
+def _load(watch: Mapping[str, Any]) -> Callable[[Call], Decision]:
+    from pathlib import Path
+
+    from blueflame.rules.policy import decide
+    from blueflame.tools.policies import load_policy
+    from blueflame.tools.policy_world import LocalWorld
+
+    policy = load_policy(Path(watch["policy"]))
+    world = LocalWorld(policy.worktree, shfmt=watch["shfmt"], mounts=watch.get("mounts", {}))
+    return lambda call: decide(policy, call, world)

@@ -1,0 +1,88 @@
+"""The audit log of one attempt: one line per decision, outside of what the agent can reach.
+
+Each line repeats the beginning of the hash of the line before it, so that a line that was changed or taken away shows.
+"""
+
+# ruff: noqa: PTH103, PTH116, PTH120 (pathlib's imports would cost every attempt some 10 ms)
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from blueflame.model.audit import link
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_BYTES = 64 * 1024 * 1024  # an agent that asks without end must not fill the disk: it is refused from then on
+TARGET, DETAILS = 500, 1000  # characters of a call and of a refusal that are kept
+TAIL = 64 * 1024  # more than any line of ours has
+
+
+class Unwritable(Exception):
+    """The decision could not be written down, so it must not be an allowance; the message says why."""
+
+
+class AuditLog:
+    __slots__ = ("_handle", "_path", "_prev", "_size", "lines")
+
+    def __init__(self, path: str) -> None:
+        """Raises Unwritable."""
+        self._path = path
+        self.lines = 0
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._handle = os.open(path, flags, 0o600)
+            self._size = os.fstat(self._handle).st_size
+            self._prev = _link_of_last(self._handle, self._size)
+        except OSError as e:
+            raise Unwritable(f"the audit log {path} cannot be opened: {e.strerror}") from e
+
+    def add(self, line: Mapping[str, object]) -> None:
+        """In one write, whole or as an error. ASCII: whoever prints the file is safe from what agents put into it."""
+        data = json.dumps({"timestamp": _now(), **line, "prev": self._prev}).replace("\x7f", "\\u007f").encode()
+        if self._size + len(data) >= MAX_BYTES:
+            raise Unwritable(f"the audit log {self._path} is full ({MAX_BYTES >> 20} MB): the agent asks without end")
+        try:
+            written = os.write(self._handle, data + b"\n")
+        except OSError as e:
+            raise Unwritable(f"the audit log {self._path} cannot be written: {e.strerror}") from e
+        self._size += written
+        if written != len(data) + 1:
+            raise Unwritable(f"the audit log {self._path} was written only in part: is the disk full?")
+        self._prev = link(data)
+        self.lines += 1
+
+    @property
+    def last(self) -> str:
+        """Of the newest line: what a reader finds there, when none was taken away."""
+        return self._prev
+
+    def tampering(self) -> str:
+        """Words when the file is not what was written into it; nothing when it is."""
+        try:
+            mine, there = os.fstat(self._handle), os.stat(self._path, follow_symlinks=False)
+        except OSError as e:
+            return f"the audit log {self._path} is gone: {e.strerror}"
+        if (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino):
+            return f"the audit log {self._path} was replaced by another file"
+        if mine.st_size != self._size:
+            return f"the audit log {self._path} has {mine.st_size} bytes, but {self._size} were written"
+        return ""
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+def _link_of_last(handle: int, size: int) -> str:
+    """For a log that is there already: the chain goes on. The first line of all names nothing before it."""
+    data = os.pread(handle, TAIL, max(0, size - TAIL))
+    return link(data.rstrip(b"\n").rpartition(b"\n")[2]) if data else ""
+
+
+def _now() -> str:
+    now = time.time_ns() // 1_000_000
+    return time.strftime(f"%Y-%m-%dT%H:%M:%S.{now % 1000:03d}Z", time.gmtime(now // 1000))

@@ -1,0 +1,107 @@
+"""One question of an agent, from its JSON to a decision. Whatever goes wrong on the way is a refusal."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import traceback
+
+from blueflame.model.audit import digest_of
+from blueflame.model.policy import CANARY, Call, Decision
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import FrameType
+    from typing import Any, NoReturn
+
+PATIENCE = 3.0  # seconds for one decision; the hook gives up after 4, agents give it 5
+EVENT = "PreToolUse"
+TARGETS = ("file_path", "notebook_path", "path", "command", "pattern", "url", "query", "skill")
+"""What a call is about, by the first of these names in its input."""
+
+
+class Malformed(Exception):
+    """What was asked is not a call."""
+
+
+class _TooSlow(BaseException):
+    """Not an Exception: nothing on the way may take it for a failure of its own and go on."""
+
+
+def read_call(body: bytes) -> Call:
+    """Raises Malformed. Strict: what two readers could read in two ways is not a call."""
+    try:
+        said = json.loads(body.decode(), object_pairs_hook=_once_each, parse_constant=_no_number)
+    except (ValueError, RecursionError) as e:
+        raise Malformed(f"the call is not JSON: {e!s:.200}") from e
+    if not isinstance(said, dict) or said.get("hook_event_name") != EVENT:
+        raise Malformed(f"the call must be an object with hook_event_name {EVENT!r}")
+    tool, given = said.get("tool_name"), said.get("tool_input")
+    cwd, name = said.get("cwd"), said.get("tool_use_id", "")
+    if not (isinstance(tool, str) and tool and isinstance(given, dict)):
+        raise Malformed("the call must have a tool_name (a text) and a tool_input (an object)")
+    if not (isinstance(cwd, str) and cwd.startswith("/") and isinstance(name, str)):
+        raise Malformed("the call must have a cwd (an absolute path), and its tool_use_id must be a text")
+    return Call(tool=tool, input=given, cwd=cwd, id=name)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice in the same object")
+    return found
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+def described(call: Call | None) -> Mapping[str, str]:
+    """The call in the words of the audit log."""
+    if call is None:
+        return {"tool": "", "target": "", "call": "", "digest": ""}
+    target = next((call.input[name] for name in TARGETS if isinstance(call.input.get(name), str)), "")
+    return {"tool": call.tool, "target": target, "call": call.id, "digest": digest_of(call.input)}
+
+
+class Judge:
+    """Decides by the policy, after it has been proven that somebody decides at all."""
+
+    __slots__ = ("_decide", "_deciding", "proven")
+
+    def __init__(self, decide: Callable[[Call], Decision]) -> None:
+        self._decide = decide
+        self._deciding = False
+        self.proven = False  # the canary was refused
+
+    def judge(self, call: Call) -> Decision:
+        if call.tool == CANARY:
+            self.proven = True
+            return Decision(False, "canary", "the canary is always refused: the watcher is awake")
+        if not self.proven:
+            return Decision(False, "canary", "nothing is allowed before the watcher has been proven with a canary")
+        try:
+            return self._in_time(call)
+        except _TooSlow:
+            return Decision(False, "malformed_call", f"no decision within {PATIENCE:g} s; ask for something simpler")
+        except Exception:  # noqa: BLE001 (the boundary: a bug in a rule must refuse the call, not end the warden)
+            traceback.print_exc(file=sys.stderr)
+            return Decision(False, "malformed_call", "the call could not be judged; try it in another way")
+
+    def _in_time(self, call: Call) -> Decision:
+        before = signal.signal(signal.SIGALRM, self._ring)
+        self._deciding = True
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+        try:
+            decision = self._decide(call)
+        finally:
+            self._deciding = False  # first: from here on a late alarm is nobody's
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        return decision
+
+    def _ring(self, *_: int | FrameType | None) -> None:
+        if self._deciding:
+            raise _TooSlow
