@@ -1,0 +1,95 @@
+"""gateway.jsonl: one line for every request, written when it ends.
+
+No headers, no paths, no queries: they hold secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+LARGEST_BOOK = 32 * 1024 * 1024
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """One request, from its first byte to its end."""
+
+    began: str = field(default_factory=_now)
+    kind: str = ""
+    host: str = ""
+    port: int = 0
+    decision: str = "block"
+    rule: str = "unfinished"
+    details: str = ""
+    up: int = 0
+    down: int = 0
+
+    def note(self, decision: str, rule: str, details: str) -> None:
+        self.decision, self.rule, self.details = decision, rule, details
+
+
+class Book:
+    """`problem` is said when a line could not be written: nothing more is let through then."""
+
+    def __init__(self, path: str, attempt: str, *, largest: int = LARGEST_BOOK) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._room = largest - os.fstat(self._file).st_size
+        self._attempt = attempt
+        self.problem = ""
+        self.open: dict[int, Entry] = {}
+
+    def begin(self) -> Entry:
+        entry = Entry()
+        self.open[id(entry)] = entry
+        return entry
+
+    def end(self, entry: Entry) -> None:
+        if self.open.pop(id(entry), None) is not None:
+            self._write(entry)
+
+    def close(self) -> None:
+        """The warden is gone or wants it so: whoever is still connected gets a line, too."""
+        for entry in list(self.open.values()):
+            if entry.decision == "allow":
+                entry.details = "cut off: the attempt ended"
+            self.end(entry)
+        os.close(self._file)
+
+    def _write(self, entry: Entry) -> None:
+        data = _line(entry, self._attempt)
+        if len(data) > self._room:
+            self.problem = "the gateway's record is full"
+        if self.problem:
+            return
+        try:
+            written = os.write(self._file, data)
+        except OSError as e:
+            self.problem = f"the gateway's record cannot be written: {e.strerror}"
+            return
+        self._room -= written
+        if written < len(data):
+            self.problem = "the gateway's record cannot be written: the disk is full"
+
+
+def _line(entry: Entry, attempt: str) -> bytes:
+    content = {
+        "timestamp": entry.began,
+        "ended": _now(),
+        "attempt": attempt,
+        "kind": entry.kind,
+        "host": entry.host,
+        "port": entry.port,
+        "decision": entry.decision,
+        "rule": entry.rule,
+        "details": entry.details,
+        "bytes_up": entry.up,
+        "bytes_down": entry.down,
+    }
+    return (json.dumps(content) + "\n").encode()

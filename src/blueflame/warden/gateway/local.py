@@ -1,0 +1,25 @@
+"""The gateway's own pages, for agents that look where they are."""
+
+from __future__ import annotations
+
+from blueflame.warden.gateway.book import Entry
+from blueflame.warden.gateway.counter import Counter
+from blueflame.warden.gateway.replies import reply
+from blueflame.warden.gateway.requests import Head, Refused
+
+NO_MODEL = (
+    "no model is configured on this gateway, so there is nothing at this path;"
+    " GET / lists the hosts that can be reached with CONNECT"
+)
+
+
+def page(counter: Counter, head: Head, entry: Entry) -> bytes:
+    entry.kind = "local"
+    if head.target.partition("?")[0] != "/":
+        raise Refused(404, "no_such_page", NO_MODEL)
+    if head.method not in ("GET", "HEAD"):
+        raise Refused(405, "no_such_page", "this page can only be read: use GET")
+    entry.note("allow", "page", "")
+    hosts = [rule.text for rule in counter.orders.rules]
+    content = {"gateway": "blueflame", "attempt": counter.orders.attempt, "hosts": hosts}
+    return reply(200, content, with_body=head.method == "GET")

@@ -1,0 +1,194 @@
+"""The warden's side of the gateway: start it, give it listeners, end it.
+
+It is not below the warden, which at the end kills everything that is: forked twice, and before the warden adopts
+orphans. What binds the two is the control socket alone. Whichever way the warden ends, the kernel closes its end.
+"""
+
+# ruff: noqa: PTH208 (pathlib's imports would cost every attempt some 10 ms)
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import resource
+import signal
+import socket
+import sys
+from contextlib import suppress
+
+from blueflame.warden.bell import forget_signals
+from blueflame.warden.gateway.orders import read_orders
+from blueflame.warden.spool import open_log
+from blueflame.warden.tree import look, send
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, NoReturn
+
+    from blueflame.warden.gateway.orders import Orders
+    from blueflame.warden.gateway.roads import Resolve
+    from blueflame.warden.tree import Member
+
+CONTROL = 3  # the only file the gateway keeps, besides its input and its log
+LARGEST_FILE = 64 * 1024 * 1024  # whatever goes wrong, it does not fill the disk
+START_PATIENCE = 10.0
+END_PATIENCE = 2.0
+
+
+class Gateway:
+    """A running gateway. `pid` is told for people and tests; it is no child of ours."""
+
+    __slots__ = ("_control", "_folder", "_known", "_problem", "pid")
+
+    def __init__(self, folder: str, control: socket.socket, pid: int, known: Member | None) -> None:
+        self._folder = folder
+        self._control = control
+        self._known = known
+        self._problem = ""
+        self.pid = pid
+
+    def give(self, listener: socket.socket) -> None:
+        """Let it serve this listening socket as well. Ours is closed: it belongs to the gateway now."""
+        try:
+            socket.send_fds(self._control, [b"L"], [listener.fileno()])
+        except OSError as e:
+            raise OSError(e.errno, f"cannot give the gateway its listener: {self.problem or e.strerror}") from e
+        finally:
+            listener.close()
+
+    @property
+    def problem(self) -> str:
+        """Empty while it serves; otherwise why it does not."""
+        if not self._problem:
+            self._problem = self._heard()
+        return self._problem
+
+    def _heard(self) -> str:
+        try:
+            last_words = self._control.recv(4096, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return ""
+        except OSError:
+            last_words = b""
+        words = last_words.decode("utf-8", "replace").removeprefix("problem ").strip() or "it ended by itself"
+        return f"{words} (see {self._folder}/gateway.log)"
+
+    def close(self) -> None:
+        """Ends it. When this returns, its record is complete and nothing of it runs."""
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+            self._control.settimeout(END_PATIENCE)
+            while self._control.recv(4096):
+                pass
+        self._problem = self._problem or "it was closed"
+        self._control.close()
+        if self._known is not None:
+            send(self._known, signal.SIGKILL)  # it has ended long ago, unless it hangs
+            self._known = None
+
+
+def start(folder: str, gateway: Mapping[str, Any], *, resolve: Resolve | None = None) -> Gateway:
+    """Call it before `adopt_orphans`. Raises ValueError for orders it does not understand, OSError if none starts."""
+    orders = read_orders(folder, gateway)
+    ours, theirs = socket.socketpair()
+    try:
+        middle = os.fork()
+    except OSError:
+        ours.close()
+        theirs.close()
+        raise
+    if middle == 0:
+        _step_aside(theirs, orders, resolve)
+    theirs.close()
+    os.waitpid(middle, 0)
+    try:
+        pid = _first_words(ours)
+        known = look(pid)
+        assert known is None or known.parent != os.getpid(), "the gateway must be started before adopt_orphans"
+    except BaseException:
+        ours.close()
+        raise
+    return Gateway(orders.folder, ours, pid, known)
+
+
+def _first_words(control: socket.socket) -> int:
+    """The gateway says its pid when it has left everything of ours behind, or why it cannot."""
+    control.settimeout(START_PATIENCE)
+    try:
+        line = b""
+        while not line.endswith(b"\n") and (letter := control.recv(1)):
+            line += letter
+    except TimeoutError as e:
+        raise OSError("the gateway did not start in time") from e
+    control.settimeout(None)
+    word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
+    if word != "pid":
+        raise OSError(f"the gateway could not be started: {rest or 'no process could be made for it'}")
+    return int(rest)
+
+
+def _step_aside(control: socket.socket, orders: Orders, resolve: Resolve | None) -> NoReturn:
+    """In the first child: its own child is nobody's, once it has ended."""
+    code = 1
+    try:
+        if os.fork() == 0:
+            _be_the_gateway(control, orders, resolve)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _be_the_gateway(control: socket.socket, orders: Orders, resolve: Resolve | None) -> NoReturn:
+    gc.freeze()  # a socket of the warden that is collected here would close a file number that is ours by then
+    try:
+        control = _leave_all_behind(control, orders.folder)
+        control.sendall(b"pid %d\n" % os.getpid())
+        from blueflame.warden.gateway.serve import run
+
+        run(control, orders, *([resolve] if resolve else []))
+    except BaseException as e:  # noqa: BLE001 (a forked child must never come back into the warden's own code)
+        _complain(control, e)
+    finally:
+        os._exit(0)
+
+
+def _leave_all_behind(control: socket.socket, folder: str) -> socket.socket:
+    """No file of the warden, its lock above all; no signal setting, folder or terminal of its."""
+    os.setsid()
+    os.chdir("/")
+    forget_signals()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the call that failed tells of both
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for limit, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, LARGEST_FILE)):
+        _, hard = resource.getrlimit(limit)
+        resource.setrlimit(limit, (most, hard))
+    log = open_log(f"{folder}/gateway.log")
+    wanted = (os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), log, log, control.fileno())
+    lifted = [fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, CONTROL + 1) for handle in wanted]
+    control.detach()
+    for place, handle in enumerate(lifted):
+        os.dup2(handle, place, inheritable=False)
+    _close_from(CONTROL + 1)
+    return socket.socket(fileno=CONTROL)
+
+
+def _close_from(first: int) -> None:
+    try:
+        numbers = [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        os.closerange(first, 1 << 16)
+        return
+    for number in numbers:
+        if number >= first:
+            with suppress(OSError):  # the folder itself was open while we looked
+                os.close(number)
+
+
+def _complain(control: socket.socket, problem: BaseException) -> None:
+    with suppress(OSError):
+        sys.excepthook(type(problem), problem, problem.__traceback__)
+        sys.stderr.flush()
+    with suppress(OSError):
+        control.sendall(f"problem {type(problem).__name__}: {problem}\n".encode("utf-8", "replace")[:2000])
