@@ -16,7 +16,7 @@ from blueflame.warden.gateway.roads import authority_of
 
 HTTP = 80
 NOT_PASSED_ON = frozenset(
-    ("connection", "expect", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection")
+    ("connection", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection")
 ) | {"te", "trailer", "upgrade"}
 _SIZE = re.compile(rb"[0-9]{1,12}")
 

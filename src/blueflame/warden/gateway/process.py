@@ -1,12 +1,13 @@
 """The warden's side of the gateway: start it, give it listeners, end it.
 
-It is not below the warden, which at the end kills everything that is: forked twice, and before the warden adopts
-orphans. What binds the two is the control socket alone. Whichever way the warden ends, the kernel closes its end.
+It is not below the warden, which at the end kills everything that is: it is forked twice and adopted by nobody near.
+What binds the two is the control socket alone. Whichever way the warden ends, the kernel closes its end of it.
 """
 
 # ruff: noqa: PTH208 (pathlib's imports would cost every attempt some 10 ms)
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import gc
 import os
@@ -14,7 +15,7 @@ import resource
 import signal
 import socket
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from blueflame.warden.bell import forget_signals
 from blueflame.warden.gateway.orders import read_orders
@@ -23,7 +24,7 @@ from blueflame.warden.tree import look, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any, NoReturn
 
     from blueflame.warden.gateway.orders import Orders
@@ -34,6 +35,7 @@ CONTROL = 3  # the only file the gateway keeps, besides its input and its log
 LARGEST_FILE = 64 * 1024 * 1024  # whatever goes wrong, it does not fill the disk
 START_PATIENCE = 10.0
 END_PATIENCE = 2.0
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
 class Gateway:
@@ -89,27 +91,39 @@ class Gateway:
 
 
 def start(folder: str, gateway: Mapping[str, Any], *, resolve: Resolve | None = None) -> Gateway:
-    """Call it before `adopt_orphans`. Raises ValueError for orders it does not understand, OSError if none starts."""
+    """Before anything else is started. Raises ValueError for orders it does not understand, OSError if none starts."""
     orders = read_orders(folder, gateway)
     ours, theirs = socket.socketpair()
     try:
-        middle = os.fork()
-    except OSError:
-        ours.close()
-        theirs.close()
-        raise
-    if middle == 0:
-        _step_aside(theirs, orders, resolve)
-    theirs.close()
-    os.waitpid(middle, 0)
-    try:
+        with theirs, _orphans_left_alone():
+            _fork_twice(theirs, orders, resolve)
         pid = _first_words(ours)
-        known = look(pid)
-        assert known is None or known.parent != os.getpid(), "the gateway must be started before adopt_orphans"
     except BaseException:
         ours.close()
         raise
-    return Gateway(orders.folder, ours, pid, known)
+    return Gateway(orders.folder, ours, pid, look(pid))
+
+
+@contextmanager
+def _orphans_left_alone() -> Iterator[None]:
+    """A warden adopts its orphans, but for the moment in which the gateway becomes one."""
+    if sys.platform != "linux":
+        yield
+        return
+    libc, adopts = ctypes.CDLL(None), ctypes.c_int()
+    libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, adopts.value, 0, 0, 0)
+
+
+def _fork_twice(control: socket.socket, orders: Orders, resolve: Resolve | None) -> None:
+    middle = os.fork()
+    if middle == 0:
+        _step_aside(control, orders, resolve)
+    os.waitpid(middle, 0)
 
 
 def _first_words(control: socket.socket) -> int:

@@ -18,7 +18,7 @@ from blueflame.warden.gateway.local import page
 from blueflame.warden.gateway.orders import Orders
 from blueflame.warden.gateway.plain import forward
 from blueflame.warden.gateway.relay import Side, close, say
-from blueflame.warden.gateway.replies import refusal
+from blueflame.warden.gateway.replies import DENIED, refusal
 from blueflame.warden.gateway.requests import LARGEST_HEAD, Head, Refused, malformed, read_head
 from blueflame.warden.gateway.roads import Resolve, system_resolve
 from blueflame.warden.gateway.tunnel import Cut, tunnel
@@ -78,6 +78,7 @@ async def serve_one(counter: Counter, client: Side) -> None:
         await _answer(counter, client, entry)
     except Cut as e:
         entry.note("block", e.rule, e.words)
+        await say(client, b"" if e.rule == "not_tls" else DENIED, counter.patience)
     except Refused as e:
         entry.note("block" if e.status < 500 else "error", e.rule, e.words)
         await say(client, refusal(e), counter.patience)
@@ -88,8 +89,8 @@ async def serve_one(counter: Counter, client: Side) -> None:
         entry.details = f"cut off: {e.strerror or type(e).__name__}"
         client.writer.transport.abort()
     finally:
-        counter.book.end(entry)
         await close(client, counter.patience)
+        counter.book.end(entry)  # last: whoever does not read what we said still takes up a place
 
 
 async def _answer(counter: Counter, client: Side, entry: Entry) -> None:

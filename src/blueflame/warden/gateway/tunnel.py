@@ -9,7 +9,7 @@ from blueflame.warden.gateway.counter import Counter, reach
 from blueflame.warden.gateway.hello import HANDSHAKE, LONGEST_HELLO, hello_of, server_name
 from blueflame.warden.gateway.orders import HTTPS, is_literal, read_host
 from blueflame.warden.gateway.relay import Heard, Side, close, pump, relay
-from blueflame.warden.gateway.replies import DENIED, ESTABLISHED
+from blueflame.warden.gateway.replies import ESTABLISHED
 from blueflame.warden.gateway.requests import Head, Refused, read_authority
 
 LONGEST_OPENING = 2 * LONGEST_HELLO  # records cut into tiny pieces are mostly headers
@@ -35,7 +35,6 @@ async def tunnel(counter: Counter, head: Head, client: Side, entry: Entry) -> No
         client.writer.write(ESTABLISHED)
         await relay(client, upstream, entry, send, counter.patience.idle)
     except Refused as e:
-        client.writer.write(DENIED)
         raise Cut(e.status, e.rule, e.words) from e
     finally:
         await close(upstream, counter.patience)
