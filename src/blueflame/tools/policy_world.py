@@ -1,0 +1,235 @@
+"""What a decision asks the world: where links lead, what a small file says, how a shell would read a command.
+
+Runs in the warden under `python -I -S -E`, so it imports Python's own os, json and select and nothing heavier.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import stat
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import ExitStack
+from io import FileIO
+from typing import Any
+
+from blueflame.model.policy import Unreadable
+
+NOWHERE = "/\0"
+"""The real path of a name that cannot be followed: no folder holds it, so nobody is allowed to use it."""
+
+MOST_LINKS = 40  # as the kernel does
+NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EINVAL})  # EINVAL: there, and not a link
+UNCERTAIN = ("/proc", "/sys", "/dev")  # what a link in here leads to depends on who looks
+LARGEST_TEXT = 1_000_000
+PARSE_SECONDS = 2.0
+LARGEST_TREE = 16_000_000
+CACHED_TREES, CACHED_BYTES = 512, 4_000_000
+PIECE = 65_536
+ENVIRONMENT = {"LC_ALL": "C"}
+USUAL = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # to the parser these mean the usual
+
+
+class LocalWorld:
+    """`mounts` says where folders of the sandbox are outside of it: {"/tmp": "<attempt>/tmp"}."""
+
+    def __init__(self, worktree: str, *, shfmt: str, mounts: Mapping[str, str] | None = None) -> None:
+        self._worktree = worktree
+        self._shfmt = shfmt
+        outside = {**(mounts or {}), worktree: worktree}  # bound at its own path, also where that is below a mount
+        self._mounts = sorted(outside.items(), key=lambda mount: -len(mount[0]))
+        self._trees: OrderedDict[str, tuple[Mapping[str, Any], int]] = OrderedDict()
+        self._cached = 0
+
+    def resolve(self, path: str) -> str:
+        """Every link on the way is followed as the agent would see it; what is not there yet is taken by its name."""
+        if not path.startswith("/") or "\0" in path:
+            return NOWHERE
+        done: list[str] = []
+        ahead = path.split("/")[::-1]
+        links = 0
+        while ahead:
+            part = ahead.pop()
+            if part == "..":
+                del done[-1:]
+            elif part not in ("", "."):
+                done.append(part)
+                target = self._link(done)
+                if target is None:
+                    continue
+                links += 1
+                if links > MOST_LINKS or not target:
+                    return NOWHERE
+                done = [] if target.startswith("/") else done[:-1]
+                ahead += target.split("/")[::-1]
+        return "/" + "/".join(done)
+
+    def _link(self, parts: list[str]) -> str | None:
+        """Where this name leads if it is a link; None if it is none; "" if nobody can say."""
+        name = "/" + "/".join(parts)
+        if _is_uncertain(name):
+            return None  # and is outside of every worktree, so it is refused by its name
+        try:
+            return os.readlink(self._outside(name))  # noqa: PTH115 - pathlib is a tenth of the warden's start
+        except OSError as error:
+            return None if error.errno in NOT_THERE else ""
+        except ValueError:  # a name that cannot be encoded
+            return ""
+
+    def _outside(self, name: str) -> str:
+        for inside, outside in self._mounts:
+            if name == inside or name.startswith(f"{inside}/"):
+                return outside + name[len(inside) :]
+        return name
+
+    def text(self, path: str) -> str | None:
+        """A regular file of the worktree, whatever it holds; None for anything else, and for what is too large."""
+        real = self.resolve(path if path.startswith("/") else f"{self._worktree}/{path}")
+        if not real.startswith(f"{self._worktree}/"):
+            return None
+        try:
+            handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, ValueError):
+            return None
+        try:
+            return _read(handle)
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+
+    def parse(self, command: str) -> Mapping[str, Any]:
+        known = self._trees.get(command)
+        if known is not None:
+            self._trees.move_to_end(command)
+            return known[0]
+        said = _run_shfmt(self._shfmt, command)
+        tree = _tree(said)
+        self._remember(command, tree, len(said))
+        return tree
+
+    def _remember(self, command: str, tree: Mapping[str, Any], size: int) -> None:
+        if size > CACHED_BYTES // 4:
+            return
+        self._trees[command] = (tree, size)
+        self._cached += size
+        while len(self._trees) > CACHED_TREES or self._cached > CACHED_BYTES:
+            self._cached -= self._trees.popitem(last=False)[1][1]
+
+
+def _is_uncertain(name: str) -> bool:
+    return any(name == place or name.startswith(f"{place}/") for place in UNCERTAIN)
+
+
+def _read(handle: int) -> str | None:
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_TEXT:
+        return None
+    pieces: list[bytes] = []
+    left = LARGEST_TEXT + 1
+    while left > 0 and (piece := os.read(handle, min(left, PIECE))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces).decode("utf-8", "replace") if left > 0 else None
+
+
+def _tree(said: bytes) -> Mapping[str, Any]:
+    try:
+        tree = json.loads(said)
+    except RecursionError:
+        raise Unreadable("it is nested too deeply") from None
+    except ValueError:
+        raise Unreadable("the parser's answer is not JSON") from None
+    if not isinstance(tree, dict):
+        raise Unreadable("the parser's answer is not a tree")
+    return tree
+
+
+def _run_shfmt(program: str, command: str) -> bytes:
+    try:
+        source = command.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Unreadable("it is not valid Unicode") from None
+    with ExitStack() as ends:
+        try:
+            (their_in, to), (out, their_out), (err, their_err) = (_pipe(ends) for _ in range(3))
+            pid = _spawn(program, (their_in, their_out, their_err))
+        except (OSError, ValueError) as error:
+            raise Unreadable(f"the parser {program} cannot be started: {error}") from None
+        for end in (their_in, their_out, their_err):
+            end.close()
+        return _answer(pid, source, to, out, err)
+
+
+def _pipe(ends: ExitStack) -> tuple[FileIO, FileIO]:
+    read, write = os.pipe()
+    return ends.enter_context(FileIO(read, "r")), ends.enter_context(FileIO(write, "w"))
+
+
+def _spawn(program: str, streams: tuple[FileIO, FileIO, FileIO]) -> int:
+    actions = [(os.POSIX_SPAWN_DUP2, stream.fileno(), n) for n, stream in enumerate(streams)]
+    argv = [program, "--to-json", "-ln", "bash"]
+    return os.posix_spawn(program, argv, ENVIRONMENT, file_actions=actions, setsigmask=(), setsigdef=USUAL)
+
+
+def _answer(pid: int, source: bytes, to: FileIO, out: FileIO, err: FileIO) -> bytes:
+    said: dict[FileIO, bytearray] = {out: bytearray(), err: bytearray()}
+    whole = False
+    try:
+        _talk(memoryview(source), to, said)
+        whole = True
+    finally:
+        if not whole:
+            os.kill(pid, signal.SIGKILL)  # not waited for yet, so the number is still its own
+        code = _wait(pid)
+    if code:
+        raise Unreadable(said[err].decode("utf-8", "replace").strip().replace("<standard input>:", "") or "no reason")
+    return bytes(said[out])
+
+
+def _talk(unsaid: memoryview, to: FileIO, said: Mapping[FileIO, bytearray]) -> None:
+    """Feed it and read it at once, so that neither side can wait for the other."""
+    until = time.monotonic() + PARSE_SECONDS
+    waiting = select.poll()
+    streams = {stream.fileno(): stream for stream in (to, *said)}
+    for number, stream in streams.items():
+        os.set_blocking(number, False)
+        waiting.register(number, select.POLLOUT if stream is to else select.POLLIN)
+    while any(not stream.closed for stream in said):
+        left = until - time.monotonic()
+        if left <= 0:
+            raise Unreadable(f"it takes more than {PARSE_SECONDS:g} seconds to read")
+        for number, _ in waiting.poll(left * 1000):
+            stream = streams[number]
+            if stream is to:
+                unsaid = unsaid[_give(to, unsaid) :]
+            if not (unsaid if stream is to else _take(stream, said[stream])):
+                waiting.unregister(number)
+                stream.close()
+
+
+def _give(to: FileIO, data: memoryview) -> int:
+    try:
+        return to.write(data[:PIECE]) or 0  # None: not now
+    except BrokenPipeError:  # it saw enough: what it says about it comes on the other pipes
+        return len(data)
+
+
+def _take(stream: FileIO, into: bytearray) -> bool:
+    piece = stream.read(PIECE)
+    into += piece or b""
+    if len(into) > LARGEST_TREE:
+        raise Unreadable("its syntax tree is too large")
+    return piece != b""  # None: not now
+
+
+def _wait(pid: int) -> int:
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:  # somebody who reaps every child was faster; a tree that is not whole is no JSON
+        return 0
