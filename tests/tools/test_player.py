@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from blueflame.model.audit import digest_of
 from blueflame.tools.agents import player
 
 Git = Callable[..., str]
@@ -29,9 +30,16 @@ class Played(NamedTuple):
         return self.lines[-1]
 
 
-def play(where: Path, *steps: dict[str, Any], prompt: str = "the prompt", env: dict[str, str] | None = None) -> Played:
+def play(
+    where: Path,
+    *steps: dict[str, Any],
+    prompt: str = "the prompt",
+    env: dict[str, str] | None = None,
+    watched: bool | None = False,
+) -> Played:
     program = where.parent / "program.json"
-    program.write_text(json.dumps({"attempt": "ses-1.task-001.worker.1", "steps": steps}))
+    told = {} if watched is None else {"watched": watched}
+    program.write_text(json.dumps({"attempt": "ses-1.task-001.worker.1", "steps": steps, **told}))
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-E", player.__file__, str(program)],
         cwd=where,
@@ -64,8 +72,9 @@ def test_files_are_written_changed_and_removed(repo: Path) -> None:
         ("Write", "новая папка/файл.txt"),
         ("Edit", "новая папка/файл.txt"),
         ("Write", "run.sh"),
-        ("Delete", "src"),
-        ("Delete", "README.md"),
+        ("Bash", "mkdir -p -- empty/deep"),
+        ("Bash", "rm -r -- src"),
+        ("Bash", "rm -- README.md"),
     ]
 
 
@@ -125,9 +134,11 @@ def test_answers_usage_and_words_are_lines_of_json(repo: Path) -> None:
         {"do": "answer", "output": {"status": "pass"}},
     )
 
+    given = digest_of({"status": "pass"})
     assert played.lines == [
         {"type": "say", "text": "готово"},
         {"type": "usage", "input_tokens": 5, "cost_usd": 0.5},
+        {"type": "action", "tool": "StructuredOutput", "target": "", "call": "call-0001", "digest": given},
         {"type": "result", "is_error": False, "result": "готово", "structured_output": {"status": "pass"}},
     ]
 

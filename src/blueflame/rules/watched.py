@@ -9,14 +9,15 @@ from blueflame.model.audit import Act, AuditLine
 
 TOLD = 20
 SHOWN = 80
+UNREAD = "part of its output was too large to be read: nobody knows what it did there"
 
 
-def unwatched(acts: Sequence[Act], audit: Sequence[AuditLine], *, unread_bytes: int = 0) -> tuple[str, ...]:
+def unwatched(acts: Sequence[Act], audit: Sequence[AuditLine], *, unread: bool = False) -> tuple[str, ...]:
     """Gaps, in words for the person; none when each call in the stream has its own line in the log.
 
     Lines without a call are no gap: an agent that was ended had asked, and could not say any more what it did.
     """
-    gaps = [*_unread(unread_bytes), *_reused(acts), *_unasked(acts, audit)]
+    gaps = [*([UNREAD] if unread else []), *_reused(acts), *_unasked(acts, audit)]
     left = len(gaps) - TOLD
     return (*gaps[:TOLD], f"and {left} more") if left > 0 else tuple(gaps)
 
@@ -26,10 +27,6 @@ def defied(acts: Sequence[Act], audit: Sequence[AuditLine]) -> tuple[AuditLine, 
     done = {(act.call, act.digest) for act in acts if not act.denied and act.call}
     allowed = {(line.call, line.digest) for line in audit if line.allowed}
     return tuple(line for line in audit if not line.allowed and (line.call, line.digest) in done - allowed)
-
-
-def _unread(size: int) -> list[str]:
-    return [f"{size} bytes of its output were not read: nobody knows what it did there"] if size > 0 else []
 
 
 def _reused(acts: Sequence[Act]) -> list[str]:

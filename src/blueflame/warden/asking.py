@@ -12,7 +12,7 @@ import json
 import sys
 import time
 
-from blueflame.model.policy import Decision
+from blueflame.model.policy import CANARY, Decision
 from blueflame.warden.audit_log import DETAILS, TARGET, AuditLog, Unwritable
 from blueflame.warden.judging import Judge, Malformed, described, read_call
 
@@ -70,7 +70,7 @@ class Asker:
         self._listener = listener
         self._open: list[_Connection] = []
         self._seals = {what: _seal(watch, what) for what in ("policy", "hook")}
-        self._judge = Judge(decide or _by_policy(watch, self._seals["policy"], self._worry))
+        self._judge = Judge(decide or _ByPolicy(watch, self._seals["policy"], self._worry))
         self._log: AuditLog | None = None
         try:
             self._log = AuditLog(str(watch["audit"]))
@@ -294,36 +294,42 @@ def _seal(watch: Mapping[str, Any], what: str) -> str:
         return f"unreadable: {e.strerror}"
 
 
-def _by_policy(watch: Mapping[str, Any], seal: str, worry: Callable[[str], None]) -> Callable[[Call], Decision]:
-    """The policy is read with the first call that needs it. Without one nothing is allowed, and that is a problem."""
-    known: list[Callable[[Call], Decision]] = []
+class _ByPolicy:
+    """Decides by the policy, read with the canary. Without one nothing is allowed, and that is a problem."""
 
-    def decide(call: Call) -> Decision:
-        if not known:
-            try:
-                known.append(_load(watch))
-            except Exception as e:
-                worry(f"the policy {watch.get('policy')} cannot be used: {e!s:.300}")
-                raise
-            if _seal(watch, "policy") != seal:
-                worry(f"the policy {watch.get('policy')} was changed before it was read")
-                known[:] = [_nothing_allowed]
-        return known[0](call)
+    __slots__ = ("_decide", "_seal", "_watch", "_worry")
 
-    return decide
+    def __init__(self, watch: Mapping[str, Any], seal: str, worry: Callable[[str], None]) -> None:
+        self._watch = watch
+        self._seal = seal
+        self._worry = worry
+        self._decide: Callable[[Call], Decision] | None = None
+
+    def __call__(self, call: Call) -> Decision:
+        if self._decide is None:
+            self._decide = self._load()
+        if call.tool == CANARY:
+            return Decision(False, "canary", "the watcher is awake")
+        return self._decide(call)
+
+    def _load(self) -> Callable[[Call], Decision]:
+        try:
+            return _load(self._watch, self._seal)
+        except Exception as e:
+            self._worry(f"the policy {self._watch.get('policy')} cannot be used: {e!s:.300}")
+            raise
 
 
-def _nothing_allowed(call: Call) -> Decision:
-    return Decision(False, "tool_not_allowed", f"{call.tool} is refused, because the policy was tampered with")
-
-
-def _load(watch: Mapping[str, Any]) -> Callable[[Call], Decision]:
-    from pathlib import Path
-
+def _load(watch: Mapping[str, Any], seal: str) -> Callable[[Call], Decision]:
+    """Imported here: the rules take a while to load, and a warden that watches nobody needs none of them."""
     from blueflame.rules.policy import decide
-    from blueflame.tools.policies import load_policy
+    from blueflame.tools.policies import read_policy
     from blueflame.tools.policy_world import LocalWorld
 
-    policy = load_policy(Path(watch["policy"]))
+    with open(watch["policy"], "rb") as file:
+        data = file.read()
+    if hashlib.sha256(data).hexdigest() != seal:
+        raise ValueError("it was changed before it was read")
+    policy = read_policy(data.decode(), watch["policy"])
     world = LocalWorld(policy.worktree, shfmt=watch["shfmt"], mounts=watch.get("mounts", {}))
     return lambda call: decide(policy, call, world)

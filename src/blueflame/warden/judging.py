@@ -77,11 +77,15 @@ class Judge:
         self.proven = False  # the canary was refused
 
     def judge(self, call: Call) -> Decision:
-        if call.tool == CANARY:
-            self.proven = True
-            return Decision(False, "canary", "the canary is always refused: the watcher is awake")
-        if not self.proven:
+        if not self.proven and call.tool != CANARY:
             return Decision(False, "canary", "nothing is allowed before the watcher has been proven with a canary")
+        decision = self._decided(call)
+        if call.tool != CANARY:
+            return decision
+        self.proven = True
+        return Decision(False, "canary", decision.details)  # always: whoever decides, it is never allowed
+
+    def _decided(self, call: Call) -> Decision:
         try:
             return self._in_time(call)
         except _TooSlow:

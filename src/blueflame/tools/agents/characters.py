@@ -86,7 +86,12 @@ CHARACTERS: Mapping[str, tuple[Step, ...]] = {
     ),
     "secret-leaker": ({"do": "note", "text": f"aws_access_key_id = {_KEY}", "file": NOTE}, COMMIT, LITTLE),
     "scope-breaker": (
-        {"do": "write", "path": "out-of-scope-{task}.md", "text": "{task} wrote where it has no lock.\n"},
+        {
+            "do": "write",
+            "path": "out-of-scope-{task}.md",
+            "text": "{task} wrote where it has no lock.\n",
+            "rogue": True,
+        },
         WORK,
     ),
     "huge-output": ({"do": "flood", "megabytes": 1000}, WORK),

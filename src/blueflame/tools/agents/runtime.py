@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from blueflame.model.audit import Act
 from blueflame.model.spend import NOTHING, Spend
 from blueflame.model.task import Task
 from blueflame.tools.agents.lines import BLOCK, MAX_LINE, Gap, read_at, spool_lines, text_lines
 
 MAX_PARSED = 32 * 1024 * 1024  # bytes of a spool that are read; a flood is on disk, not in our memory
 KEPT_COMPLAINTS = 20
+KEPT_ACTS = 100_000  # more than that cannot be compared with the audit log: they count as not read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ class Brief:
     request: str = ""
     task: Task | None = None
     allowed_paths: tuple[str, ...] = ()
+    watched: bool = False  # there will be a hook to ask: an agent that finds none must do nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +71,7 @@ class Complained:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Acted:
-    tool: str
-    target: str
-
-
+Acted: TypeAlias = Act
 Signal: TypeAlias = Said | Used | Produced | Complained | Acted
 
 
@@ -96,7 +94,13 @@ class Gathered:
     complaints: tuple[str, ...] = ()
     complaint_count: int = 0
     actions: int = 0
+    acts: tuple[Act, ...] = ()
     unread_bytes: int = 0
+
+    @property
+    def unread(self) -> bool:
+        """Part of what it did is not known: of a flood not everything is read."""
+        return self.unread_bytes > 0 or self.actions > len(self.acts)
 
 
 @dataclass(slots=True)
@@ -108,6 +112,7 @@ class _Gathering:
     complaints: list[str] = field(default_factory=list)
     complaint_count: int = 0
     actions: int = 0
+    acts: list[Act] = field(default_factory=list)
 
     def take(self, signal: Signal) -> None:
         match signal:
@@ -117,8 +122,10 @@ class _Gathering:
                 self.spend, self.metered = self.spend + spend, True
             case Produced(output):
                 self.output = output
-            case Acted():
+            case Act():
                 self.actions += 1
+                if len(self.acts) < KEPT_ACTS:
+                    self.acts.append(signal)
             case Complained(text):
                 self.complaint_count += 1
                 if len(self.complaints) < KEPT_COMPLAINTS:
@@ -144,6 +151,7 @@ def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED) -> 
         complaints=tuple(gathering.complaints),
         complaint_count=gathering.complaint_count,
         actions=gathering.actions,
+        acts=tuple(gathering.acts),
         unread_bytes=unread,
     )
 

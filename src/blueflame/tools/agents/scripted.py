@@ -13,6 +13,7 @@ from typing import Any
 from blueflame.model.errors import UsageError
 from blueflame.model.spend import Spend, micro_usd
 from blueflame.tools.agents import player
+from blueflame.tools.agents.hooking import HOOK, hook_path
 from blueflame.tools.agents.runtime import Acted, Brief, Complained, Launch, Produced, Said, Signal, Used
 from blueflame.tools.agents.scripts import BUILT_IN, Script, load_script, steps_for
 from blueflame.tools.agents.steps import TOKENS
@@ -28,7 +29,7 @@ class Scripted:
 
     def launch(self, brief: Brief, *, directory: Path) -> Launch:
         program = directory / "program.json"
-        content = {"attempt": brief.attempt, "steps": steps_for(self.script, brief)}
+        content = {"attempt": brief.attempt, "watched": brief.watched, "steps": steps_for(self.script, brief)}
         draft = directory / "program.json.draft"
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -70,7 +71,7 @@ def _environment(brief: Brief) -> dict[str, str]:
         for what, value in (("NAME", brief.agent_id), ("EMAIL", mail))
     }
     ledger = os.environ.get(LEDGER)
-    return identity | ({LEDGER: ledger} if ledger else {})
+    return identity | {HOOK: str(hook_path())} | ({LEDGER: ledger} if ledger else {})
 
 
 def _signals(said: Mapping[str, Any]) -> tuple[Signal, ...]:
@@ -78,7 +79,7 @@ def _signals(said: Mapping[str, Any]) -> tuple[Signal, ...]:
         case "say":
             return (Said(str(said.get("text", ""))),)
         case "action":
-            return (Acted(str(said.get("tool", "")), str(said.get("target", ""))),)
+            return (_acted(said),)
         case "usage":
             return (_usage(said),)
         case "error":
@@ -86,6 +87,11 @@ def _signals(said: Mapping[str, Any]) -> tuple[Signal, ...]:
         case "result":
             return _result(said)
     return (Complained(f"it said something of an unknown kind: {said.get('type')!r}"),)
+
+
+def _acted(said: Mapping[str, Any]) -> Acted:
+    tool, target, call, digest = (str(said.get(name, "")) for name in ("tool", "target", "call", "digest"))
+    return Acted(tool, target, call, digest, said.get("denied") is True)
 
 
 def _usage(said: Mapping[str, Any]) -> Signal:

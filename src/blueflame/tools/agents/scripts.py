@@ -13,7 +13,7 @@ from blueflame.model.ids import ROLE_NAME, is_task_id
 from blueflame.tools.agents.blanks import fill
 from blueflame.tools.agents.characters import CHARACTERS, SUMMARY, Step, perform
 from blueflame.tools.agents.runtime import Brief
-from blueflame.tools.agents.steps import Wrong, read_step, suggestion
+from blueflame.tools.agents.steps import ROGUE, Wrong, read_step, rogue, suggestion
 from blueflame.tools.files import read_text
 from blueflame.tools.located import Located, Place, read_located
 
@@ -73,13 +73,14 @@ def _choose(script: Script, brief: Brief) -> tuple[Step, ...]:
 def _played(steps: tuple[Step, ...], brief: Brief) -> Iterator[Step]:
     for step in steps:
         if step["do"] == "play":
-            yield from perform(step["character"], brief)
+            played = perform(step["character"], brief)
+            yield from (rogue(each, step[ROGUE]) for each in played) if ROGUE in step else played
         else:
             yield step
 
 
 def _ready(step: Step, brief: Brief, values: Mapping[str, str]) -> Step:
-    filled: Step = {name: value if name == "do" else fill(value, values) for name, value in step.items()}
+    filled: Step = {name: value if name in ("do", ROGUE) else fill(value, values) for name, value in step.items()}
     if step["do"] != "note":
         return filled
     return {**filled, "locks": list(brief.task.file_locks) if brief.task else []}

@@ -10,6 +10,9 @@ from typing import Any
 
 from blueflame.tools.agents.characters import CHARACTERS, NOTE, Step
 
+ROGUE = "rogue"
+ACTS = ("write", "append", "delete", "mkdir", "note", "run", "commit", "answer")
+MARKED = (*ACTS, "plan", "verdict", "play")
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
@@ -18,15 +21,31 @@ class Wrong(Exception):
 
 
 def read_step(item: object) -> Step:
-    """`{verb: argument}`, or a bare verb that needs none. Raises Wrong."""
+    """`{verb: argument}`, perhaps with a mark beside it, or a bare verb that needs no argument. Raises Wrong."""
     if isinstance(item, str):
         item = {item: None}
-    if not isinstance(item, Mapping) or len(item) != 1:
+    verbs = [name for name in item if name != ROGUE] if isinstance(item, Mapping) else []
+    if not isinstance(item, Mapping) or len(verbs) != 1:
         raise Wrong("a step is written `verb: argument`, one verb each, like `say: hello`")
-    verb, argument = next(iter(item.items()))
+    verb = verbs[0]
     if verb not in VERBS:
         raise Wrong(f"unknown step {verb!r}{suggestion(str(verb), VERBS)}; the steps are {', '.join(VERBS)}")
-    return VERBS[verb](argument)
+    return {**VERBS[verb](item[verb]), **_mark(verb, item)}
+
+
+def rogue(step: Step, mark: object) -> Step:
+    """The step as somebody would do it who does not obey; what does not act cannot be refused either."""
+    return {**step, ROGUE: mark} if step["do"] in ACTS else step
+
+
+def _mark(verb: str, item: Mapping[str, Any]) -> Step:
+    if ROGUE not in item or item[ROGUE] is False:
+        return {}
+    if item[ROGUE] is not True and item[ROGUE] not in ("unasked", "hidden"):
+        raise Wrong(f"rogue: {item[ROGUE]!r} is neither true nor false nor unasked nor hidden")
+    if verb not in MARKED:
+        raise Wrong(f"rogue: {verb} asks nobody; only these steps can be marked: {', '.join(MARKED)}")
+    return {ROGUE: item[ROGUE]}
 
 
 def suggestion(word: str, known: Any) -> str:  # noqa: ANN401 (any iterable of names)
