@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from blueflame.model.attempt import PLANNER, VALIDATOR
 from blueflame.model.policy import Patterns, Policy
 from blueflame.rules.policy_patterns import compile_patterns
 from blueflame.rules.policy_places import check_locks
@@ -12,6 +13,9 @@ from blueflame.rules.policy_places import check_locks
 if TYPE_CHECKING:
     from blueflame.model.settings_team import RoleSettings
     from blueflame.model.settings_walls import Permissions, Validation
+
+ANSWERING = (PLANNER, VALIDATOR, "triager")
+"""Built-in roles that answer in a schema and commit nothing."""
 
 READ_COMMANDS = (
     *("git diff", "git log", "git show", "git status", "git blame", "git ls-files"),
