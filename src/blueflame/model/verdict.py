@@ -47,6 +47,8 @@ class Violation:
     rule: str
     path: str
     detail: str = ""
+    line: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.rule}: {self.path}" + (f" ({self.detail})" if self.detail else "")
+        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{self.rule}: {place}" + (f" ({self.detail})" if self.detail else "")

@@ -1,0 +1,76 @@
+"""Whether a text was made by a machine's dice or by a person's head: words, examples and blanks are no secrets."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import pairwise
+from math import log2
+from typing import Final
+
+# The pairs of letters that make up nine tenths of the words in programs; of a random text they make up three tenths.
+LETTER_PAIRS: Final = (
+    "ab ac ad ag ai ak al am an ap ar as at au av ay ba be bl bo bu ca ce ch ci ck cl co cr ct cu da de di do ds du ea "
+    "ec ed ee ef eg el em en ep eq er es et ev ex fa fe ff fi fl fo fr fu ge gi gr gs ha he hi ho ia ib ic id ie if ig "
+    "il im in io ip ir is it iv iz ke ki ks la ld le li ll lo ls lt lu ly ma me mi mm mo mp na nc nd ne nf ng ni nn no "
+    "ns nt nu ob oc od ok ol om on oo op or os ot ou ov ow pa pe pi pl po pp pr pt qu ra rc rd re rg ri rm rn ro rr rs "
+    "rt ru ry sa sc se sh si so sp ss st su ta tc te th ti tl to tr ts tt tu ty ub ue ui ul um un up ur us ut va ve vi "
+    "wa we wh wi wo wr xt yp yt ze"
+)
+PAIRS: Final = frozenset(LETTER_PAIRS.split())
+WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+STAND_IN = re.compile(
+    r"(?i)example|placeholder|change_?me|your[_-]|dummy|fake|redacted|xxxx|\*\*\*\*|\.\.\.|00000000|12345678|abcdefgh|"
+    r"deadbeef|IkpvaG4gRG9l"  # the last: John Doe, in whose name every manual signs its JSON web tokens
+)
+PLACEHOLDER = re.compile(
+    r"(?i)test|sample|mock|fixture|todo|passw|secret|token|default|insert|replace|dummy|\{\{|\$\{|%\(|%s|<|"
+    r"environ|getenv|process\.env|lorem|foobar|qwerty|hunter2|letmein|correct.?horse|^\$|^/|://|^~"
+)
+HEX = re.compile(r"[0-9a-fA-F-]+")
+MOST_WORDS = 0.6
+LEAST_ENTROPY, LEAST_HEX_ENTROPY = 3.2, 2.8
+LEAST_LETTERS = 8
+
+
+def is_stand_in(text: str) -> bool:
+    """Written for a manual: AKIAIOSFODNN7EXAMPLE, ghp_xxxx."""
+    return STAND_IN.search(text) is not None
+
+
+def is_placeholder(text: str) -> bool:
+    """Written to be replaced, or for a test, or as the name of the place where the secret really is."""
+    return is_stand_in(text) or PLACEHOLDER.search(text) is not None
+
+
+def looks_random(text: str) -> bool:
+    if len(set(text)) < LEAST_LETTERS or not any(letter.isalnum() for letter in text):
+        return False
+    least = LEAST_HEX_ENTROPY if HEX.fullmatch(text) else LEAST_ENTROPY
+    if entropy(text) < least or not _is_mixed(text):
+        return False
+    return _in_words(text) < MOST_WORDS * len(text)
+
+
+def entropy(text: str) -> float:
+    """Bits for each letter, by Shannon."""
+    counts = Counter(text).values()
+    return -sum(count / len(text) * log2(count / len(text)) for count in counts)
+
+
+def _is_mixed(text: str) -> bool:
+    """Letters with digits among them, or capitals where no word begins."""
+    digits = any(letter.isdigit() for letter in text)
+    letters = any(letter.isalpha() for letter in text)
+    turns = sum(a.islower() != b.islower() for a, b in pairwise(text) if a.isalpha() and b.isalpha())
+    return letters and (digits or turns >= 5)
+
+
+def _in_words(text: str) -> int:
+    """How many letters are part of something that could be read aloud."""
+    return sum(len(word) for word in WORD.findall(text) if _is_readable(word.lower()))
+
+
+def _is_readable(word: str) -> bool:
+    pairs = [word[i : i + 2] in PAIRS for i in range(len(word) - 1)]
+    return sum(pairs) >= 0.6 * len(pairs)
