@@ -63,8 +63,9 @@ class Box:
     network: Network = Network.NONE
     hosts: tuple[str, ...] = ()  # reached through the gateway
     bounds: Bounds = Bounds()
-    environment: tuple[str, ...] = ()  # the names; values are not for showing
-    passed_on: tuple[str, ...] = ()  # of these, what the configuration asks for
+    environment: tuple[tuple[str, str], ...] = ()  # names and values; only the names are for showing
+    links: tuple[tuple[str, str], ...] = ()  # made in the private home: a name in it, and where it leads to
+    notes: tuple[str, ...] = ()  # what was asked for or looked for, and is not inside
     uid: int = 1000
     gid: int = 1000
     user: str = USER

@@ -8,7 +8,6 @@ from blueflame.model.box import TMP, Bounds, Box, Engine, Kind, Level, Mount, Ne
 
 FILTER_FD = 10  # where whoever starts the box has opened the seccomp program
 HOSTNAME = "blueflame"
-PRIVATE = (Kind.RW, Kind.TMPFS)
 DOOR_PORTS = (61128, 61130)  # gateway and hook, on the box's own loopback
 
 
@@ -139,29 +138,40 @@ def outside(path: str, box: Box) -> str | None:
 def seatbelt(box: Box) -> str:
     """The profile for macOS's sandbox-exec. It knows no mounts: places are where they are, and HOME and TMPDIR point
     to the private folders. There are no process namespaces there, and memory is only watched (docs/sandbox.md)."""
-    writable = [mount.source for mount in box.mounts if mount.kind is Kind.RW]
-    readable = [mount.source for mount in box.mounts if mount.kind in (Kind.RO, Kind.FILE)]
-    hidden = [mount.target for mount in box.mounts if mount.kind is Kind.EMPTY]
-    frozen = [path for path in readable if any(is_below(path, folder) for folder in writable)]
     lines = [
-        "(version 1)",
-        "(deny default)",
-        "(allow process*)",
-        "(deny process-info*)",
-        "(allow process-info* (target same-sandbox))",
-        "(allow signal (target same-sandbox))",
-        "(allow sysctl-read)",
-        '(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))',
-        "(allow file-read-metadata)",
-        f"(allow file-read* {_places([*MAC_SYSTEM, *readable, *writable])})",
-        f"(allow file-write* {_places([*writable, *MAC_DEVICES])})",
-        *([f"(deny file-write* {_places(frozen)})"] if frozen else []),
-        *([f"(deny file-read* file-write* {_places(hidden)})"] if hidden else []),
+        *MAC_BEGINNING,
+        f"(allow file-read* {_places(MAC_SYSTEM)})",
+        f"(allow file-write* {_places(MAC_DEVICES)})",
+        *(rule for mount in box.mounts for rule in _mac_rules(mount)),  # the last rule that fits a path decides
         *_mac_network(box.network),
     ]
     return "\n".join(lines) + "\n"
 
 
+def _mac_rules(mount: Mount) -> tuple[str, ...]:
+    match mount.kind:
+        case Kind.RO | Kind.FILE:
+            place = _places([mount.source])
+            return (f"(allow file-read* {place})", f"(deny file-write* {place})")
+        case Kind.RW:
+            return (f"(allow file-read* file-write* {_places([mount.source])})",)
+        case Kind.EMPTY:
+            return (f"(deny file-read* file-write* {_places([mount.target])})",)
+        case _:
+            return ()
+
+
+MAC_BEGINNING = (
+    "(version 1)",
+    "(deny default)",
+    "(allow process*)",
+    "(deny process-info*)",
+    "(allow process-info* (target same-sandbox))",
+    "(allow signal (target same-sandbox))",
+    "(allow sysctl-read)",
+    '(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))',
+    "(allow file-read-metadata)",
+)
 MAC_SYSTEM = (
     *("/usr", "/bin", "/sbin", "/System", "/Library/Developer", "/Library/Apple", "/opt/homebrew", "/dev"),
     *("/private/etc/ssl", "/private/var/db/timezone", "/private/var/select"),
@@ -199,8 +209,9 @@ def plain_words(box: Box) -> tuple[tuple[str, tuple[str, ...]], ...]:
         ("Network", (network_words(box),)),
         ("Limits", bounds_words(box.bounds)),
         ("Runs as", (f"{box.user} (uid {box.uid}), no capabilities, in {box.cwd}, HOME={box.home}, TMPDIR={TMP}",)),
-        ("Environment", (", ".join(box.environment) or "nothing",)),
+        ("Environment", (", ".join(name for name, _ in box.environment) or "nothing",)),
         ("PATH", box.path),
+        ("Notes", box.notes),
     )
 
 

@@ -1,0 +1,63 @@
+"""The environment inside a box: the person's, cleaned, with every place in it one that exists inside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from blueflame.model.box import TMP
+from blueflame.rules.sandbox import is_below
+from blueflame.tools.environment import clean_environment
+from blueflame.tools.sandbox.known import WITHOUT_HOME
+from blueflame.tools.sandbox.toolchains import Toolchains
+
+PERSONAL = ("HOME", "USER", "LOGNAME", "MAIL", "HISTFILE", "SHELL", "TMPDIR", "TMP", "TEMP", "CDPATH", "LS_COLORS")
+ALWAYS = {
+    "PYTHONDONTWRITEBYTECODE": "1",  # what is compiled already is read where it is; checkouts stay clean
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "npm_config_update_notifier": "false",
+    "GOTOOLCHAIN": "local",
+}
+GO_PROXY = "https://proxy.golang.org"
+
+
+def variables_inside(
+    environ: Mapping[str, str],
+    tools: Toolchains,
+    *,
+    allow: Collection[str],
+    user: str,
+    home: str,
+    real_home: Path,
+    inside: Collection[str],
+    online: bool,
+) -> dict[str, str]:
+    """`inside` are the targets of mounts, `online` says that something of the network can be reached."""
+    kept = {
+        name: value
+        for name, value in clean_environment(environ, allow=allow).items()
+        if name in allow or not (name in PERSONAL or name.startswith("XDG_") or _leads_home(value, real_home, inside))
+    }
+    shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+    ours = {"HOME": home, "USER": user, "LOGNAME": user, "SHELL": shell, "PATH": os.pathsep.join(tools.path)}
+    places = {name: f"{home}/{place}" for name, place in WITHOUT_HOME.items()}
+    temporary = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TMP)
+    found = kept | ALWAYS | places | dict(tools.variables) | temporary | ours
+    found.setdefault("LANG", "C.UTF-8")
+    return dict(sorted((found | _reach(tools, online=online)).items()))
+
+
+def _reach(tools: Toolchains, *, online: bool) -> dict[str, str]:
+    proxy = tools.variables.get("GOPROXY")
+    if online:
+        return {"GOPROXY": f"{proxy},{GO_PROXY}"} if proxy else {}
+    return {"CARGO_NET_OFFLINE": "true", "GOPROXY": proxy or "off"}
+
+
+def _leads_home(value: str, real_home: Path, inside: Collection[str]) -> bool:
+    """A place in the person's home that is not there inside: a tool would fail to make it, and does well without."""
+    if not value.startswith("/") or os.pathsep in value:
+        return False
+    path = os.path.normpath(value)
+    return is_below(path, str(real_home)) and not any(is_below(path, target) for target in inside)
