@@ -57,7 +57,7 @@ def _judged(places: Places, glob: str, folder: str) -> Decision:
         return Decision(
             False, "malformed_call", f"search {shown(glob)}: too many alternatives; write a simpler pattern"
         )
-    for variant in variants:
+    for variant in (*variants, *(f"**/{each}" for each in variants if "/" not in each)):  # a bare name is at any depth
         answer = _judged_variant(places, join(folder, variant), glob)
         if not answer.allowed:
             return answer
@@ -119,7 +119,7 @@ def _touching(places: Places, name: str, written: str) -> Decision:
 
 def _named(places: Places, path: str, written: str) -> Decision:
     """A part that leaves no choice (`.en?`, `.e*`) is aimed at the names that it can mean."""
-    parts = plain(path).split("/")
+    parts = [part for part in plain(path).split("/") if part]
     aimed = [part for part in parts if _is_aimed(part)]
     for pattern in places.bounds.blocked.written if aimed else ():
         last = _last_word(plain(pattern))

@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from blueflame.model.policy import Patterns
 from blueflame.rules.paths import ANY_NAME, BadPattern, Globs
 
+LONG_NAME = ANY_NAME * 97
+"""As ANY_NAME, but `?` does not match it."""
+
 
 def plain(text: str) -> str:
     """The form in which blocked names are compared: `.ENV` is `.env` on the machines of half of the people."""
@@ -70,8 +73,8 @@ class Matcher:
 
     def covers(self, folder: str) -> bool:
         """Whether all that may be in a folder is meant, at any depth."""
-        inside = f"{folder}/{ANY_NAME}" if folder else ANY_NAME
-        return self.matches(inside) and self.matches(f"{inside}/{ANY_NAME}")
+        inside = f"{folder}/{LONG_NAME}" if folder else LONG_NAME
+        return self.matches(inside) and self.matches(f"{inside}/{LONG_NAME}")
 
 
 def _keyword(pattern: str) -> str:
