@@ -67,7 +67,7 @@ def read_orders(folder: str, gateway: Mapping[str, Any]) -> Orders:
 
 
 def read_rule(text: object) -> Rule:
-    found = _ENTRY.fullmatch(text.lower()) if isinstance(text, str) else None
+    found = _ENTRY.fullmatch(text) if isinstance(text, str) else None
     host = read_host(found["host"]) if found else None
     if found is None or host is None or (found["wild"] and is_literal(host)):
         raise ValueError(

@@ -33,7 +33,7 @@ async def forward(counter: Counter, head: Head, client: Side, entry: Entry) -> N
     entry.note("allow", rule, "")
 
     async def send(sent: Heard) -> None:
-        request = _request(head, authority_of(host, port), path)
+        request = _request(head, authority_of(host, port).removesuffix(f":{HTTP}"), path)
         sent(len(request))
         upstream.writer.write(request)
         await _send_body(client, upstream, size, sent)

@@ -15,6 +15,7 @@ import resource
 import signal
 import socket
 import sys
+import time
 from contextlib import contextmanager, suppress
 
 from blueflame.warden.bell import forget_signals
@@ -86,8 +87,18 @@ class Gateway:
         self._problem = self._problem or "it was closed"
         self._control.close()
         if self._known is not None:
-            send(self._known, signal.SIGKILL)  # it has ended long ago, unless it hangs
+            _see_off(self._known)
             self._known = None
+
+
+def _see_off(member: Member) -> None:
+    """It says goodbye before the kernel has quite ended it. One that hangs is killed."""
+    give_up = time.monotonic() + END_PATIENCE
+    while (now := look(member.pid)) is not None and now.start_time == member.start_time:
+        if time.monotonic() > give_up:
+            send(member, signal.SIGKILL)
+            return
+        time.sleep(0.001)
 
 
 def start(folder: str, gateway: Mapping[str, Any], *, resolve: Resolve | None = None) -> Gateway:
