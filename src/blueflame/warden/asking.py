@@ -8,45 +8,27 @@ what cannot be written down is refused. Whatever is not a proper question gets a
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 import time
+from contextlib import suppress
 
 from blueflame.model.policy import CANARY, Decision
 from blueflame.warden.audit_log import DETAILS, TARGET, AuditLog, Unwritable
 from blueflame.warden.judging import Judge, Malformed, described, read_call
+from blueflame.warden.talking import ALLOWED, Connection, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping
-    from typing import Any, Protocol
+    from typing import Any
 
     from blueflame.model.policy import Call
-
-    class Bell(Protocol):
-        """As much of the warden's bell as is needed here."""
-
-        def serve(
-            self, handle: int, answer: Callable[[], None], *, reading: bool = ..., writing: bool = ...
-        ) -> None: ...
-
-        def forget(self, handle: int) -> None: ...
+    from blueflame.warden.talking import Bell
 
 
-MAX_BODY = 10 * 1024 * 1024 + 1  # the hook ends its question with a line end
-MAX_HEAD = 16 * 1024
 MAX_OPEN = 64
 PATIENCE = 5.0  # seconds that a connection may take; nobody waits that long for an answer
-BLOCK = 1 << 20
-REASON = 4000  # characters of a refusal that are told
-
-ALLOWED = (
-    b"HTTP/1.1 200 OK\r\nX-Blueflame-Decision: allow\r\nContent-Type: application/json\r\nContent-Length: 129\r\n"
-    b'Connection: close\r\n\r\n{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow",'
-    b'"permissionDecisionReason":"allowed by policy"}}'
-)
-"""The one answer that allows anything. hook.sh compares it byte for byte: change both or none."""
 
 
 class Asker:
@@ -68,7 +50,7 @@ class Asker:
         self._attempt = attempt
         self._bell = bell
         self._listener = listener
-        self._open: list[_Connection] = []
+        self._open: list[Connection] = []
         self._seals = {what: _seal(watch, what) for what in ("policy", "hook")}
         self._judge = Judge(decide or _ByPolicy(watch, self._seals["policy"], self._worry))
         self._log: AuditLog | None = None
@@ -105,10 +87,7 @@ class Asker:
     def answer(self, body: bytes, *, plain: bool) -> bytes:
         """The whole answer to one question; the decision is on record by then."""
         decision = self._decided(body)
-        return ALLOWED if decision.allowed else _refusal(decision, plain=plain)
-
-    def forget(self, connection: _Connection) -> None:
-        self._open.remove(connection)
+        return ALLOWED if decision.allowed else refusal(decision, plain=plain)
 
     def _decided(self, body: bytes) -> Decision:
         call = None
@@ -146,8 +125,9 @@ class Asker:
     def _worry(self, problem: str) -> None:
         """The first problem is the one that is told; all of them are in the warden's log."""
         if problem:
-            print(f"watcher of {self._attempt}: {problem}", file=sys.stderr, flush=True)
             self.problem = self.problem or problem
+            with suppress(OSError):  # a full disk: the problem is recorded with the outcome, too
+                print(f"watcher of {self._attempt}: {problem}", file=sys.stderr, flush=True)
 
     def _accept(self) -> None:
         now = time.monotonic()
@@ -160,129 +140,7 @@ class Asker:
         if len(self._open) >= MAX_OPEN:
             asking.close()
             return
-        self._open.append(_Connection(self, asking, self._bell, now))
-
-
-class _Connection:
-    """One question and its answer."""
-
-    __slots__ = ("_answer", "_asker", "_bell", "_got", "_head", "_length", "_socket", "since")
-
-    def __init__(self, asker: Asker, asking: socket.socket, bell: Bell, now: float) -> None:
-        self.since = now
-        self._asker = asker
-        self._socket = asking
-        self._bell = bell
-        self._got = bytearray()
-        self._head: bytes | None = None
-        self._length = 0
-        self._answer = b""
-        asking.setblocking(False)
-        bell.serve(asking.fileno(), self._hear)
-        self._hear()  # most have spoken by the time they are let in
-
-    def close(self) -> None:
-        self._bell.forget(self._socket.fileno())
-        self._socket.close()
-        self._asker.forget(self)
-
-    def _hear(self) -> None:
-        try:
-            data = self._socket.recv(BLOCK)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self.close()  # half a question
-            return
-        self._got += data
-        self._understand()
-
-    def _understand(self) -> None:
-        try:
-            if self._head is None and not self._has_head():
-                return
-            if len(self._got) < self._length:
-                return
-            assert self._head is not None
-            plain = b"\r\naccept: text/plain\r\n" in self._head
-            self._say(self._asker.answer(bytes(self._got[: self._length]), plain=plain))
-        except _NotAsked as e:
-            self._say(e.answer)
-
-    def _has_head(self) -> bool:
-        end = self._got.find(b"\r\n\r\n", 0, MAX_HEAD)
-        if end < 0:
-            if len(self._got) >= MAX_HEAD:
-                raise _NotAsked("431 Request Header Fields Too Large")
-            return False
-        first, _, rest = bytes(self._got[: end + 2]).partition(b"\r\n")
-        self._head = b"\r\n" + rest.lower()
-        _check_request_line(first)
-        self._length = _length_of(self._head)
-        del self._got[: end + 4]
-        return True
-
-    def _say(self, answer: bytes) -> None:
-        self._answer = answer
-        self._bell.serve(self._socket.fileno(), self._speak, reading=False, writing=True)
-        self._speak()
-
-    def _speak(self) -> None:
-        try:
-            self._answer = self._answer[self._socket.send(self._answer) :]
-        except BlockingIOError:
-            return
-        except OSError:
-            self._answer = b""  # nobody listens any more
-        if not self._answer:
-            self.close()
-
-
-class _NotAsked(Exception):
-    """Not a question for us: an answer that allows nothing, and no decision to record."""
-
-    def __init__(self, status: str) -> None:
-        self.answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
-
-
-def _check_request_line(line: bytes) -> None:
-    method, _, rest = line.partition(b" ")
-    path, _, version = rest.partition(b" ")
-    if version not in (b"HTTP/1.1", b"HTTP/1.0"):
-        raise _NotAsked("400 Bad Request")
-    if path != b"/hook":
-        raise _NotAsked("404 Not Found")
-    if method != b"POST":
-        raise _NotAsked("405 Method Not Allowed")
-
-
-def _length_of(head: bytes) -> int:
-    lengths = [line.partition(b":")[2].strip() for line in head.split(b"\r\n") if line.startswith(b"content-length:")]
-    if b"\r\ntransfer-encoding:" in head or len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > 12:
-        raise _NotAsked("411 Length Required")
-    if int(lengths[0]) > MAX_BODY:
-        raise _NotAsked("413 Content Too Large")
-    return int(lengths[0])
-
-
-def _refusal(decision: Decision, *, plain: bool) -> bytes:
-    reason = f"{decision.rule}: {decision.details}"[:REASON]
-    if plain:
-        body, kind = reason.encode("utf-8", "replace"), "text/plain"
-    else:
-        said = {
-            "hookEventName": "PreToolUse",
-            "permissionDecision": "deny",
-            "permissionDecisionReason": reason,
-        }
-        body, kind = json.dumps({"hookSpecificOutput": said}).encode(), "application/json"
-    head = (
-        f"HTTP/1.1 200 OK\r\nX-Blueflame-Decision: deny\r\nContent-Type: {kind}\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+        Connection(asking, self._bell, self.answer, self._open, now)
 
 
 def _seal(watch: Mapping[str, Any], what: str) -> str:

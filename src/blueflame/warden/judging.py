@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import traceback
+from contextlib import suppress
 
 from blueflame.model.audit import digest_of
 from blueflame.model.policy import CANARY, Call, Decision
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 PATIENCE = 3.0  # seconds for one decision; the hook gives up after 4, agents give it 5
+LONGEST_NAME = 200
 EVENT = "PreToolUse"
 TARGETS = ("file_path", "notebook_path", "path", "command", "pattern", "url", "query", "skill")
 """What a call is about, by the first of these names in its input."""
@@ -42,8 +44,10 @@ def read_call(body: bytes) -> Call:
     cwd, name = said.get("cwd"), said.get("tool_use_id", "")
     if not (isinstance(tool, str) and tool and isinstance(given, dict)):
         raise Malformed("the call must have a tool_name (a text) and a tool_input (an object)")
-    if not (isinstance(cwd, str) and cwd.startswith("/") and isinstance(name, str)):
-        raise Malformed("the call must have a cwd (an absolute path), and its tool_use_id must be a text")
+    if not (isinstance(cwd, str) and cwd.startswith("/")):
+        raise Malformed("the call must have a cwd (an absolute path)")
+    if not (isinstance(name, str) and len(name) <= LONGEST_NAME):
+        raise Malformed(f"the call's tool_use_id must be a text of at most {LONGEST_NAME} characters")
     return Call(tool=tool, input=given, cwd=cwd, id=name)
 
 
@@ -91,7 +95,8 @@ class Judge:
         except _TooSlow:
             return Decision(False, "malformed_call", f"no decision within {PATIENCE:g} s; ask for something simpler")
         except Exception:  # noqa: BLE001 (the boundary: a bug in a rule must refuse the call, not end the warden)
-            traceback.print_exc(file=sys.stderr)
+            with suppress(OSError):
+                traceback.print_exc(file=sys.stderr)
             return Decision(False, "malformed_call", "the call could not be judged; try it in another way")
 
     def _in_time(self, call: Call) -> Decision:

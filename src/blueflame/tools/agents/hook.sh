@@ -12,21 +12,25 @@ LIMIT=10485760
 ALLOWED=$'HTTP/1.1 200 OK\r\nX-Blueflame-Decision: allow\r\nContent-Type: application/json\r\nContent-Length: 129\r\nConnection: close\r\n\r\n{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"allowed by policy"}}'
 DENIED=$'HTTP/1.1 200 OK\r\nX-Blueflame-Decision: deny\r\n'
 END=$'\r\n\r\n'
+writing=
 
 refuse() {
     trap - EXIT
-    printf '%s\n' "$1" >&2
+    [[ $writing ]] && kill "$writing"
+    printf '%s\n' "$1" >&5
     exit 2
 }
 late() { refuse 'blueflame: refused, because the watcher did not answer in time'; }
 trap 'exit 2' EXIT
 trap "refuse 'blueflame: refused, because the question was broken off'" HUP INT QUIT PIPE USR1 USR2
 trap late ALRM TERM
+exec 5>&2 # for our own words alone: what bash has to say about broken pipes helps nobody
+exec 2> /dev/null
 
 # One deadline for everything: a write or a connect can wait as well, and only another process can end that.
 # (read -t would look after reads alone, and takes twenty times as long for a megabyte.)
 exec 4> >(
-    exec >&- 2>&-
+    exec >&- 2>&- 5>&-
     read -r -t 4
     (($? > 128)) && kill -ALRM $$ && kill -TERM $$
 ) || refuse 'blueflame: refused, because no deadline could be set'
@@ -39,10 +43,15 @@ IFS= read -r -N $((LIMIT + 1)) call
 [[ $call ]] || refuse 'blueflame: refused, because there was no call to ask about'
 ((${#call} <= LIMIT)) || refuse 'blueflame: refused, because the call is larger than 10 MB'
 
-{ exec 3<> "/dev/tcp/127.0.0.1/$port"; } 2> /dev/null || refuse 'blueflame: refused, because nobody is watching'
-request=$'POST /hook HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/plain\r\nContent-Type: application/json\r\nContent-Length: '
-printf '%s\n' "$request$((${#call} + 1))$END$call" >&3 2> /dev/null ||
-    refuse 'blueflame: refused, because the watcher does not listen'
+exec 3<> "/dev/tcp/127.0.0.1/$port" || refuse 'blueflame: refused, because nobody is watching'
+head=$'POST /hook HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/plain\r\nContent-Type: application/json\r\nContent-Length: '
+head+="$((${#call} + 1))$END"
+if ((${#call} < 32768)); then # fits into the socket's buffers whether or not anybody reads it
+    printf '%s\n' "$head$call" >&3 || refuse 'blueflame: refused, because the watcher does not listen'
+else # a write that waits cannot be broken off from within: a shell of its own can be left behind
+    printf '%s\n' "$head$call" >&3 4>&- 5>&- &
+    writing=$!
+fi
 IFS= read -r -N 65536 -u 3 answer # until the warden has closed its side
 
 if [[ $answer == "$ALLOWED" ]]; then
