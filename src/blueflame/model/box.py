@@ -82,4 +82,3 @@ class Engine:
     program: str = "/usr/bin/bwrap"
     disable_userns: bool = True
     size: bool = True
-    prlimit: str = ""  # sets the limit on processes inside, where only the box's own are counted

@@ -68,7 +68,6 @@ def bwrap_argv(box: Box, engine: Engine) -> tuple[str, ...]:
         box.cwd,
         *(("--seccomp", str(FILTER_FD)) if box.seccomp else ()),
         "--",
-        *_process_limit(box.bounds, engine),
     )
 
 
@@ -114,15 +113,9 @@ def _sealed(box: Box) -> tuple[str, ...]:
     return tuple(word for place in places for word in ("--remount-ro", place))
 
 
-def _process_limit(bounds: Bounds, engine: Engine) -> tuple[str, ...]:
-    """Set inside, where the kernel counts the box's own processes only; outside it would count all of the person's."""
-    if not (bounds.processes and engine.prlimit):
-        return ()
-    return (engine.prlimit, f"--nproc={bounds.processes}:{bounds.processes}")
-
-
 def rlimits(bounds: Bounds) -> dict[str, int]:
-    """For launch.json. Not of address space: agents written in JavaScript map a hundred gigabytes and use little."""
+    """For launch.json. Not of address space: agents written in JavaScript map a hundred gigabytes and use little. Nor of
+    processes: set out here it would count all of the person's; the warden sets it where the box's own are counted."""
     named = {"cpu": bounds.cpu_seconds, "fsize": bounds.file_bytes, "nofile": bounds.open_files}
     return {"core": 0} | {name: value for name, value in named.items() if value}
 

@@ -66,7 +66,6 @@ def bubblewrap() -> Engine:
         program=program,
         disable_userns="--disable-userns" in said and _works(program, disable_userns=True),
         size="--size" in said,
-        prlimit=next((path for path in ("/usr/bin/prlimit", "/bin/prlimit") if os.access(path, os.X_OK)), ""),
     )
 
 
@@ -99,7 +98,7 @@ def _installed() -> Problem | None:
 
 def _namespaces() -> Problem | None:
     """A root of its own, own processes, no network, no capabilities: by building just that."""
-    tried = _try(replace(bubblewrap(), prlimit=""), _small_box())
+    tried = _try(bubblewrap(), _small_box())
     if tried.code == 0:
         return None
     return Problem("namespaces", f"bubblewrap cannot build a box here ({tried.said.strip()[:200]}); {_advice()}, {OFF}")
