@@ -9,12 +9,12 @@ import re
 
 from blueflame.model.policy import CANARY, STRUCTURED_OUTPUT, Call, Decision, Policy, Unreadable, World
 from blueflame.rules.policy_globs import judge_filter, judge_glob
-from blueflame.rules.policy_names import shown, some
+from blueflame.rules.policy_names import CONTROL, shown, some
 from blueflame.rules.policy_places import ALLOWED, Bounds, Places, bounds_of
 from blueflame.rules.policy_tools import SHAPES, TOUCHING_NOTHING, Shape, Use, misshapen
 
 SUBAGENTS = frozenset({"Task", "Agent"})
-LONGEST_COMMAND = 200_000
+LONGEST_COMMAND = 100_000
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters but tab and line break: two readers of a shell command take them for different things."""
 SIMPLE_WORDS = re.compile(r"[\w@%+=:,./ -]*")
@@ -75,7 +75,7 @@ def _tools(policy: Policy) -> str:
 
 def _fetched(call: Call) -> Decision:
     url = call.input["url"]
-    if UNSEEN.search(url) or not re.match(r"https?://[^/\s]", url, re.IGNORECASE):
+    if CONTROL.search(url) or not re.match(r"https?://[^/\s]", url, re.IGNORECASE):
         return Decision(False, "malformed_call", f"{shown(url)!r} is not an address that begins with https://")
     return ALLOWED
 
@@ -110,15 +110,13 @@ def _run(policy: Policy, call: Call, world: World, places: Places) -> Decision:
 
 
 def _read_and_judged(policy: Policy, command: str, world: World, places: Places) -> Decision:
-    try:
-        from blueflame.rules.bash import judge  # late: an agent that never runs a command need not wait for it
+    from blueflame.rules.bash import judge  # late: an agent that never runs a command need not wait for it
 
+    try:
         tree = world.parse(command)
-        return judge(command, tree, policy, places, lambda path: world.text(_placed(places.cwd, path)))
+        return judge(command, tree, policy, places, lambda path: world.text(_placed(places.cwd, path)), world.parse)
     except Unreadable as error:
         return Decision(False, "shell_unreadable", f"the command cannot be read: {shown(str(error))}; write it plainly")
-    except ModuleNotFoundError:
-        return Decision(False, "shell_unreadable", "shell commands cannot be judged here")
     except RecursionError:
         return Decision(False, "shell_unreadable", "the command is nested too deeply; run it in smaller steps")
 
