@@ -1,5 +1,8 @@
 """The warden sleeps until something happens: a child ended, somebody asks it to stop, or it is time to look around.
 
+Whoever else has something to answer meanwhile (the hook's questions) lets the bell serve its sockets: one thread for
+all. poll() and not select(): a warden may well hold a file numbered above 1024.
+
 It is deaf to a closed terminal and a closed pipe. A prototype that was not died of a BrokenPipe whenever its parent had
 been killed, and its agents went on with nobody watching.
 """
@@ -12,6 +15,7 @@ import signal
 
 TYPE_CHECKING = False  # the typing module alone would cost every attempt some 8 ms
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 DEAF_TO = (signal.SIGHUP, signal.SIGPIPE, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -19,27 +23,43 @@ RINGS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
 
 
 class Bell:
-    """Rung by signals; remembers how often it was asked to stop."""
+    """Rung by signals and by the sockets it serves; remembers how often it was asked to stop."""
 
-    __slots__ = ("_reader", "_writer", "stops")
+    __slots__ = ("_answers", "_poll", "_reader", "_writer", "stops")
 
     def __init__(self) -> None:
         self.stops = 0
+        self._answers: dict[int, Callable[[], None]] = {}
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
+        self._poll = select.poll()
+        self._poll.register(self._reader, select.POLLIN)
         for number in DEAF_TO:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         for number in RINGS:
             signal.signal(number, _heard)
 
+    def serve(self, handle: int, answer: Callable[[], None], *, reading: bool = True, writing: bool = False) -> None:
+        """`answer()` is called in `wait` whenever the file can be read (written), or has hung up. Again to change."""
+        self._answers[handle] = answer
+        self._poll.register(handle, select.POLLIN * reading | select.POLLOUT * writing)
+
+    def forget(self, handle: int) -> None:
+        """Before the file is closed; one that is not served may be forgotten, too."""
+        if self._answers.pop(handle, None) is not None:
+            self._poll.unregister(handle)
+
     def wait(self, seconds: float) -> None:
-        """Until rung or until the time is over."""
-        ready, _, _ = select.select([self._reader], [], [], max(0.0, seconds))
-        if ready:
+        """Until rung, until somebody served has been answered, or until the time is over."""
+        ready = dict(self._poll.poll(max(0.0, seconds) * 1000))
+        if ready.pop(self._reader, 0):
             rung = os.read(self._reader, 4096)
             self.stops += rung.count(signal.SIGTERM) + rung.count(signal.SIGINT)
+        for handle in sorted(ready):
+            if handle in self._answers:  # an answer before it may have forgotten it
+                self._answers[handle]()
 
 
 def _heard(number: int, frame: FrameType | None) -> None:

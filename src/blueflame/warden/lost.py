@@ -5,13 +5,12 @@ from __future__ import annotations
 import signal
 import time
 
-from blueflame.warden.record import read_json
+from blueflame.warden.cgroup import left_by, members_of, remove
+from blueflame.warden.record import read_or_nothing
 from blueflame.warden.tree import Member, orphans, send_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from blueflame.warden.bell import Bell
 
 KILL_PATIENCE = 10.0
@@ -21,9 +20,10 @@ def end_orphans(folder: str, grace: float, bell: Bell) -> tuple[int, list[int]]:
     """TERM, grace, KILL. Tells how many were found, and the pids of those that would not die."""
     agent, cookie = _agent(folder), str(read_or_nothing(f"{folder}/started").get("cookie", ""))
     spools = (f"{folder}/stdout.log", f"{folder}/stderr.log", f"{folder}/setup.log")
+    groups = left_by(folder, folder.rpartition("/")[2])
 
     def left() -> list[Member]:
-        return orphans(agent=agent, cookie=cookie, spools=spools)
+        return orphans(agent=agent, cookie=cookie, spools=spools, grouped=members_of(groups))
 
     found = left()
     send_all(found, signal.SIGTERM)
@@ -35,6 +35,7 @@ def end_orphans(folder: str, grace: float, bell: Bell) -> tuple[int, list[int]]:
         alive = left()
         if time.monotonic() >= began + grace:
             send_all(alive, signal.SIGKILL)
+    remove(groups)
     return len(found), [member.pid for member in alive]
 
 
@@ -44,10 +45,3 @@ def _agent(folder: str) -> tuple[int, int, str]:
         return int(read["pid"]), int(read["start_time"]), str(read["boot_id"])
     except (KeyError, ValueError, TypeError):  # it died before there was an agent
         return -1, -1, ""
-
-
-def read_or_nothing(path: str) -> dict[str, Any]:
-    try:
-        return read_json(path)
-    except (OSError, ValueError, TypeError):
-        return {}

@@ -1,11 +1,12 @@
 """One attempt, from its start to its recorded end. Survives whoever started it.
 
 lock the folder; ended already? good; started by a warden that died? clear up and say "lost";
-otherwise: mark the start, setup steps, agent, wait or end it, clear up, outcome.json
+otherwise: mark the start, raise the guards, setup steps, agent, wait or end it, clear up, outcome.json
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import sys
@@ -13,9 +14,11 @@ import time
 
 from blueflame.warden import record
 from blueflame.warden.bell import Bell
-from blueflame.warden.launch import GRACE, CannotStart, Step, read_launch, start
-from blueflame.warden.lost import end_orphans, read_or_nothing
+from blueflame.warden.entry import NO_CANARY
+from blueflame.warden.guards import admit, dismiss_guards, raise_guards
+from blueflame.warden.launch import GRACE, CannotStart, Step, read_launch
 from blueflame.warden.spool import Spool, open_log
+from blueflame.warden.start import start
 from blueflame.warden.status import Status
 from blueflame.warden.tree import adopt_orphans, boot_id, look
 from blueflame.warden.watch import Ward, Watched, attend, cancel_wish, end_all, end_leftovers
@@ -23,6 +26,8 @@ from blueflame.warden.watch import Ward, Watched, attend, cancel_wish, end_all, 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from blueflame.warden.start import Child
 
 RECORDED = 0  # outcome.json is there
 USAGE = 64
@@ -54,7 +59,7 @@ def _guard(folder: str, bell: Bell) -> int:
     outcome = _run(folder, bell, status)
     if not record.write_outcome(folder, outcome, bell):
         return UNRECORDED
-    record.hint(str(read_or_nothing(f"{folder}/launch.json").get("signal", "")))
+    record.hint(str(record.read_or_nothing(f"{folder}/launch.json").get("signal", "")))
     return RECORDED
 
 
@@ -68,23 +73,37 @@ def _run(folder: str, bell: Bell, status: Status) -> dict[str, Any]:
     except CannotStart as e:
         return _outcome(folder, status, stage="setup", watched=Watched("spawn_failed", str(e)))
     try:
-        adopt_orphans()
         record.reserve_outcome(folder)
         ward = Ward(folder, launch, bell, Spool(folder), status)
     except OSError as e:
-        return _outcome(
-            folder, status, stage="setup", watched=Watched("spawn_failed", f"cannot prepare to run it: {e}")
-        )
+        unready = Watched("spawn_failed", f"cannot prepare to run it: {e}")
+        return _outcome(folder, status, stage="setup", watched=unready)
+    hindered = _prepare(ward)
+    if hindered is not None:
+        return _finish(ward, "setup", hindered, time.monotonic())
     return _carry_out(ward, cookie)
 
 
+def _prepare(ward: Ward) -> Watched | None:
+    try:
+        short = raise_guards(ward)  # before we adopt: the gateway is to be nobody's child
+        adopt_orphans()
+    except CannotStart as e:
+        return Watched("spawn_failed", str(e))
+    except OSError as e:
+        return Watched("spawn_failed", f"cannot prepare to run it: {e}")
+    return None if short is None else Watched(*short)
+
+
 def _lost(folder: str, bell: Bell, status: Status) -> dict[str, Any]:
+    from blueflame.warden.lost import end_orphans
+
     try:
         grace = read_launch(folder).grace
     except CannotStart:
         grace = GRACE
     found, left = end_orphans(folder, grace, bell)
-    status.started_at = float(read_or_nothing(f"{folder}/started").get("at", status.started_at))
+    status.started_at = float(record.read_or_nothing(f"{folder}/started").get("at", status.started_at))
     detail = f"its warden vanished; {found} of its processes were still running and were ended"
     return _outcome(folder, status, stage="agent", watched=Watched("lost", detail, left=left))
 
@@ -99,7 +118,10 @@ def _carry_out(ward: Ward, cookie: str) -> dict[str, Any]:
 
 
 def _set_up(ward: Ward, step: Step, cookie: str) -> Watched | None:
-    """None when the step went well. What it left running in the background stays: the agent may need it."""
+    """None when the step went well. What it left running in the background stays: the agent may need it.
+
+    In a box, nothing stays: each step's box ends with it.
+    """
     ward.status.tell(ward.spool, "setup")
     wish = cancel_wish(ward)
     if wish is not None:
@@ -109,12 +131,13 @@ def _set_up(ward: Ward, step: Step, cookie: str) -> Watched | None:
     except OSError as e:
         return Watched("setup_failed", f"setup step {step.name} cannot be logged: {e}")
     try:
-        pid = _start(ward, step.argv, cookie, "/dev/null", (log, log))
+        child = _start(ward, step.argv, cookie=cookie, stdin="/dev/null", output=(log, log), log="setup.log")
     except CannotStart as e:
-        return Watched("setup_failed", str(e))
+        return _not_started(ward, "setup_failed", f"setup step {step.name}: {e}")
     finally:
         os.close(log)
-    watched = attend(ward, pid, timeout=step.timeout, limits_output=False)
+    with contextlib.closing(child):
+        watched = attend(ward, child, timeout=step.timeout, limits_output=False)
     if watched.reason == "timeout":
         watched.reason, watched.detail = "setup_failed", f"setup step {step.name} took longer than {step.timeout:g} s"
     elif watched.reason == "exited" and watched.status != 0:
@@ -126,24 +149,78 @@ def _run_agent(ward: Ward, cookie: str) -> Watched:
     wish = cancel_wish(ward)
     if wish is not None:
         return Watched("cancelled", wish[0])
+    launch, is_watched = ward.launch, ward.launch.watch is not None
     try:
-        pid = _start(ward, ward.launch.argv, cookie, ward.launch.stdin, ward.spool.handles)
+        child = _start(
+            ward,
+            launch.argv,
+            cookie=cookie,
+            stdin=launch.stdin,
+            output=ward.spool.handles,
+            log="stderr.log",
+            is_watched=is_watched,
+        )
     except CannotStart as e:
-        return Watched("spawn_failed", str(e))
-    ward.status.agent = pid
-    record.hint(ward.launch.signal)
+        return _not_started(ward, "spawn_failed", str(e))
+    ward.status.agent = child.pid
+    record.hint(launch.signal)
     ward.spool.grew_at = time.monotonic()  # the setup's time is not the agent's silence
     ward.status.tell(ward.spool, "working")
-    return attend(ward, pid, timeout=ward.launch.timeout, limits_output=True)
+    with contextlib.closing(child):
+        watched = attend(ward, child, timeout=launch.timeout, limits_output=True)
+        if is_watched and watched.reason == "exited" and not child.passed_canary():
+            watched.reason, watched.detail = "unwatched", _why_unwatched(watched.exit_code)
+    return watched
 
 
-def _start(ward: Ward, argv: list[str], cookie: str, stdin: str, output: tuple[int, int]) -> int:
-    def admit(pid: int) -> None:
-        seen = look(pid)
-        identity = {"pid": pid, "start_time": seen.start_time if seen else 0, "boot_id": boot_id()}
+def _why_unwatched(exit_code: int | None) -> str:
+    if exit_code == NO_CANARY:
+        return "the canary call was not refused by the watcher"
+    return "it ended before the canary call had shown that the watcher refuses"
+
+
+def _not_started(ward: Ward, reason: str, detail: str) -> Watched:
+    wish = cancel_wish(ward)
+    return Watched(reason, detail) if wish is None else Watched("cancelled", wish[0])
+
+
+def _start(
+    ward: Ward,
+    argv: list[str],
+    *,
+    cookie: str,
+    stdin: str,
+    output: tuple[int, int],
+    log: str,
+    is_watched: bool = False,
+) -> Child:
+    """What was written to `log` (a box that complains) becomes part of the reason why there is no start."""
+
+    def note_down(child: Child) -> None:
+        seen = look(child.pid)
+        identity = {"pid": child.pid, "start_time": seen.start_time if seen else 0, "boot_id": boot_id()}
         record.write_json(f"{ward.folder}/agent.json", identity)
+        admit(ward, child)
 
-    return start(argv, ward.launch, cookie=cookie, stdin=stdin, output=output, admit=admit)
+    def hurry() -> bool:
+        ward.bell.wait(0)
+        return cancel_wish(ward) is not None
+
+    before = os.fstat(output[1]).st_size
+    try:
+        return start(
+            argv,
+            ward.launch,
+            stdin=stdin,
+            output=output,
+            cookie=cookie,
+            watched=is_watched,
+            admit=note_down,
+            hurry=hurry,
+        )
+    except CannotStart as e:
+        said = record.tail(f"{ward.folder}/{log}", TAIL, before).strip()
+        raise CannotStart(f"{e}: {said}" if said else str(e)) from e
 
 
 def _finish(ward: Ward, stage: str, watched: Watched, clock: float, step: str = "") -> dict[str, Any]:
@@ -152,10 +229,14 @@ def _finish(ward: Ward, stage: str, watched: Watched, clock: float, step: str = 
         watched.left = watched.left or end_all(ward, None, ward.launch.grace)[1]
     else:
         watched.left = watched.left or end_leftovers(ward)
+    guarded = dismiss_guards(ward)
+    if watched.reason == "exited" and ward.asker is not None and ward.asker.problem:
+        watched.reason, watched.detail = "unwatched", ward.asker.problem
     ward.spool.look()
     ward.spool.trim(ward.launch.max_output)
     ward.status.tell(ward.spool, "ended")
-    return _outcome(ward.folder, ward.status, stage=stage, watched=watched, step=step, seconds=seconds)
+    outcome = _outcome(ward.folder, ward.status, stage=stage, watched=watched, step=step, seconds=seconds)
+    return {**outcome, **guarded}
 
 
 def _outcome(

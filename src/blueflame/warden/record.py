@@ -5,6 +5,7 @@ cancel        the wish that it end (from the engine) started       the one start
 stdout.log    what the agent said                  agent.json    who the agent is, before it runs
 stderr.log                                         status.json   how it stands, at most once a second
 setup.log     what the setup steps said            outcome.json  how it ended; nothing changes after it
+groups.json   its control groups, before they are made
 """
 
 # ruff: noqa: PTH105, PTH108, PTH110 (pathlib's imports would cost every attempt some 10 ms)
@@ -68,6 +69,13 @@ def read_json(path: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise TypeError(f"{path} holds a {type(found).__name__}, not an object")
     return found
+
+
+def read_or_nothing(path: str) -> dict[str, Any]:
+    try:
+        return read_json(path)
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 def write_json(path: str, content: Mapping[str, Any]) -> None:
@@ -164,14 +172,15 @@ def hint(path: str) -> None:
         os.utime(path)
 
 
-def tail(path: str, max_bytes: int) -> str:
+def tail(path: str, max_bytes: int, offset: int = 0) -> str:
+    """The end of a file, as far as it lies after `offset`."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
     try:
         size = os.fstat(handle).st_size
-        return os.pread(handle, max_bytes, max(0, size - max_bytes)).decode("utf-8", "replace")
+        return os.pread(handle, max_bytes, max(offset, size - max_bytes)).decode("utf-8", "replace")
     except OSError:
         return ""
     finally:

@@ -16,22 +16,26 @@ import signal
 import sys
 from contextlib import suppress
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
 COOKIE = "BLUEFLAME_COOKIE"
 LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_LIBC = ctypes.CDLL(None, use_errno=True) if LINUX else None
+LIBC = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
 
 def adopt_orphans() -> None:
     """Descendants whose parent ended become our children, whatever session they moved to."""
-    if _LIBC is not None and _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    if LIBC is not None and LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become subreaper")
 
 
 def die_with_parent() -> None:
     """Called in the child: a warden that is killed takes the agent along. Without it, torture gave double runs."""
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if LIBC is not None:
+        LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def boot_id() -> str:
@@ -44,13 +48,15 @@ def boot_id() -> str:
 class Member:
     """A process as /proc shows it: the start time (clock ticks since boot) tells it from a later one with its pid."""
 
-    __slots__ = ("group", "parent", "pid", "start_time")
+    __slots__ = ("group", "pages", "parent", "pid", "start_time", "threads")
 
-    def __init__(self, pid: int, parent: int, group: int, start_time: int) -> None:
+    def __init__(self, pid: int, stat: list[bytes]) -> None:
         self.pid = pid
-        self.parent = parent
-        self.group = group
-        self.start_time = start_time
+        self.parent = int(stat[1])
+        self.group = int(stat[2])
+        self.threads = int(stat[17])
+        self.start_time = int(stat[19])
+        self.pages = int(stat[21])  # of memory that it holds, shared ones included
 
 
 def look(pid: int) -> Member | None:
@@ -60,9 +66,7 @@ def look(pid: int) -> Member | None:
     except OSError:
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may hold blanks and parentheses
-    if fields[0] in (b"Z", b"X", b"x"):
-        return None
-    return Member(pid, int(fields[1]), int(fields[2]), int(fields[19]))
+    return None if fields[0] in (b"Z", b"X", b"x") else Member(pid, fields)
 
 
 def everybody() -> list[Member]:
@@ -93,11 +97,20 @@ def _below(roots: set[int], people: list[Member]) -> list[Member]:
     return [found[pid] for pid in sorted(found)]
 
 
-def orphans(*, agent: tuple[int, int, str], cookie: str, spools: tuple[str, ...]) -> list[Member]:
-    """What a dead warden left behind: those with evidence on them, and everything below those."""
+def orphans(
+    *, agent: tuple[int, int, str], cookie: str, spools: tuple[str, ...], grouped: AbstractSet[int] = frozenset()
+) -> list[Member]:
+    """What a dead warden left behind: those with evidence on them, and everything below those.
+
+    `grouped` are the members of the attempt's control group, where it had one: the best evidence of all.
+    """
     me = os.getpid()
     people = [member for member in everybody() if member.pid != me]
-    ours = [member for member in people if _is_agent(member, agent) or _bears(member.pid, cookie, spools)]
+    ours = [
+        member
+        for member in people
+        if member.pid in grouped or _is_agent(member, agent) or _bears(member.pid, cookie, spools)
+    ]
     known = {member.pid: member for member in ours}
     for member in _below(set(known), people):
         known[member.pid] = member

@@ -1,4 +1,8 @@
-"""Wait for a process of ours to end, or end it: time is up, it is silent, it floods the disk, it is cancelled."""
+"""Wait for a process of ours to end, or end it: time is up, it is silent, it takes too much, nobody watches it, a wish.
+
+An agent in a box is asked to end by signals to the processes inside, never to the box itself: bubblewrap that ends
+takes everything along at once, and the agent would have no time to commit its work.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,13 @@ from blueflame.warden.tree import LINUX, descendants, send_all, send_group, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from blueflame.warden.asking import Asker
     from blueflame.warden.bell import Bell
+    from blueflame.warden.gateway import Gateway
     from blueflame.warden.launch import Launch
+    from blueflame.warden.pressure import Pressure
     from blueflame.warden.spool import Spool
+    from blueflame.warden.start import Child
     from blueflame.warden.status import Status
 
 TICK = 0.25  # seconds between two looks at output, clock and cancel file when no signal comes
@@ -21,10 +29,13 @@ LEFTOVER_GRACE = 2.0  # for what an agent that ended by itself left running
 KILL_PATIENCE = 10.0  # a process that the kernel cannot kill is reported, not waited for
 
 
+FATAL = frozenset(range(1, 32)) - {17, 18, 19, 20, 21, 22, 23, 28}  # signals that end a process unless it minds them
+
+
 class Ward:
     """What the watching needs at hand."""
 
-    __slots__ = ("bell", "folder", "launch", "spool", "status")
+    __slots__ = ("asker", "bell", "folder", "gateway", "launch", "pressure", "spool", "status")
 
     def __init__(self, folder: str, launch: Launch, bell: Bell, spool: Spool, status: Status) -> None:
         self.folder = folder
@@ -32,26 +43,48 @@ class Ward:
         self.bell = bell
         self.spool = spool
         self.status = status
+        self.pressure: Pressure | None = None
+        self.gateway: Gateway | None = None
+        self.asker: Asker | None = None
 
 
 class Watched:
-    """How the watched process ended: its wait status (None: it could not even be killed), why, and who is left."""
+    """How the watched process ended: its wait status (None: it could not even be killed), why, and who is left.
 
-    __slots__ = ("detail", "left", "reason", "status")
+    A box cannot die of its program's signal n and exits with 128+n instead, which is read back as the signal. A program
+    that exits with such a number by itself looks the same; nothing that bubblewrap tells would part the two.
+    """
 
-    def __init__(self, reason: str, detail: str = "", status: int | None = None, left: list[int] | None = None) -> None:
+    __slots__ = ("boxed", "detail", "left", "reason", "status")
+
+    def __init__(
+        self,
+        reason: str,
+        detail: str = "",
+        status: int | None = None,
+        left: list[int] | None = None,
+        *,
+        boxed: bool = False,
+    ) -> None:
         self.reason = reason
         self.detail = detail
         self.status = status
         self.left = left or []
+        self.boxed = boxed
 
     @property
     def exit_code(self) -> int | None:
-        return os.WEXITSTATUS(self.status) if self.status is not None and os.WIFEXITED(self.status) else None
+        exited = self.status is not None and os.WIFEXITED(self.status) and self.signal is None
+        return os.WEXITSTATUS(self.status) if self.status is not None and exited else None
 
     @property
     def signal(self) -> int | None:
-        return os.WTERMSIG(self.status) if self.status is not None and os.WIFSIGNALED(self.status) else None
+        if self.status is None:
+            return None
+        if os.WIFSIGNALED(self.status):
+            return os.WTERMSIG(self.status)
+        told = os.WEXITSTATUS(self.status) - 128
+        return told if self.boxed and told in FATAL else None
 
 
 def cancel_wish(ward: Ward) -> tuple[str, float] | None:
@@ -68,21 +101,29 @@ def cancel_wish(ward: Ward) -> tuple[str, float] | None:
     return "the warden was asked to stop by a signal", ward.launch.grace if ward.bell.stops == 1 else 0.0
 
 
-def attend(ward: Ward, pid: int, *, timeout: float, limits_output: bool) -> Watched:
-    """Until `pid` has ended. Whatever else it started may still run then, unless it had to be ended."""
+def attend(ward: Ward, child: Child, *, timeout: float, limits_output: bool) -> Watched:
+    """Until the child has ended. Whatever else it started may still run then, unless it had to be ended."""
+    pid = child.pid
     deadline = time.monotonic() + timeout if timeout else None
     while True:
         status, _ = reap(pid)
         ward.spool.look()
         if status is not None:
-            return Watched("exited", status=status)
+            return _exited(ward, status, boxed=child.boxed)
         why = _why_stop(ward, deadline, limits_output=limits_output)
         if why is not None:
             reason, detail = why
-            ended, left = end_all(ward, pid, ward.launch.grace)
-            return Watched(reason, detail, ended, left)
+            ended, left = end_all(ward, pid, ward.launch.grace, boxed=child.boxed)
+            return Watched(reason, detail, ended, left, boxed=child.boxed)
         ward.status.tell(ward.spool)
         ward.bell.wait(_until_next_look(ward, deadline))
+
+
+def _exited(ward: Ward, status: int, *, boxed: bool) -> Watched:
+    """By itself; unless the kernel has killed it for its memory, between two looks."""
+    killed = ward.pressure.killed_for_memory() if ward.pressure is not None else None
+    reason, detail = killed or ("exited", "")
+    return Watched(reason, detail, status, boxed=boxed)
 
 
 def _why_stop(ward: Ward, deadline: float | None, *, limits_output: bool) -> tuple[str, str] | None:
@@ -91,8 +132,13 @@ def _why_stop(ward: Ward, deadline: float | None, *, limits_output: bool) -> tup
         return "cancelled", wish[0]
     if deadline is not None and time.monotonic() >= deadline:
         return "timeout", "its time was up"
-    if not limits_output:
-        return None
+    if ward.asker is not None and ward.asker.problem:
+        return "unwatched", ward.asker.problem
+    if ward.gateway is not None and ward.gateway.problem:
+        return "unwatched", f"its gateway broke: {ward.gateway.problem}"
+    pressed = ward.pressure.why_stop() if ward.pressure is not None else None
+    if pressed is not None or not limits_output:
+        return pressed
     launch = ward.launch
     if launch.max_output and ward.spool.size > launch.max_output:
         return "output", f"it wrote {ward.spool.size} bytes of output, more than the {launch.max_output} allowed"
@@ -134,10 +180,10 @@ def end_leftovers(ward: Ward) -> list[int]:
     return end_all(ward, None, min(ward.launch.grace, LEFTOVER_GRACE))[1]
 
 
-def end_all(ward: Ward, leader: int | None, grace: float) -> tuple[int | None, list[int]]:
+def end_all(ward: Ward, leader: int | None, grace: float, *, boxed: bool = False) -> tuple[int | None, list[int]]:
     """TERM, grace, KILL for everything below us. Gives the leader's wait status and the pids that would not die."""
     ward.status.tell(ward.spool, "stopping")
-    _ask(leader)
+    _ask(leader, boxed=boxed)
     status, any_left = _wait_for_all(ward, leader, grace)
     give_up = time.monotonic() + KILL_PATIENCE
     while any_left and time.monotonic() < give_up:
@@ -148,12 +194,13 @@ def end_all(ward: Ward, leader: int | None, grace: float) -> tuple[int | None, l
     return status, [member.pid for member in descendants({os.getpid()})] if any_left else []
 
 
-def _ask(leader: int | None) -> None:
+def _ask(leader: int | None, *, boxed: bool) -> None:
     """TERM once to each: some programs take a second one as the word to drop everything."""
-    if leader is not None:
+    if leader is not None and not boxed:
         send_group(leader, signal.SIGTERM)
     members = descendants({os.getpid()})
-    send_all([member for member in members if member.group != leader], signal.SIGTERM)
+    already = [member for member in members if member.pid == leader or (not boxed and member.group == leader)]
+    send_all([member for member in members if member not in already], signal.SIGTERM)
     send_all(members, signal.SIGCONT)  # who is stopped cannot hear
 
 

@@ -1,0 +1,40 @@
+"""The first program inside the box: a few lines of shell that run nothing until the warden says "go".
+
+bubblewrap killed within its first milliseconds leaves its payload running as an orphan (bubblewrap #633, #700). So the
+payload is this entry, and it waits on file 9, a socket to the warden: "ready" out, "go" in. Whoever was killed before
+that, the entry reads an end of file and leaves with 125. When "go" comes, the warden has seen bubblewrap alive after
+"ready", and by then bubblewrap's death takes everything inside along.
+
+With a hook, the canary comes first: a call that the watcher must refuse. Only then "passed" is told to the warden, so
+that an agent's own exit code 126 cannot be mistaken for a watcher that does not bite.
+"""
+
+from __future__ import annotations
+
+LINE = 9  # the entry's end of the socket to the warden
+FILTER = 10  # the seccomp program, read and closed by bubblewrap
+READY, GO, PASSED = b"ready\n", b"go\n", b"passed\n"
+NO_GO, NO_CANARY, NO_PROGRAM = 125, 126, 127
+NAME = "blueflame-entry"
+
+# The words after NAME: the hook ("" for none), then the program with its arguments. Neither 9 nor the canary's pipe is
+# left open for the agent; its stdin is not touched.
+ENTRY = """\
+hook=$1; shift
+command -v "$1" >/dev/null || { printf 'cannot run %s: there is no such program in here\\n' "$1" >&2; exit 127; }
+printf 'ready\\n' >&9 && IFS= read -r word <&9 && [ "$word" = go ] || exit 125
+if [ -n "$hook" ]; then
+  printf '%s' '{"hook_event_name":"PreToolUse","tool_name":"BlueflameCanary","tool_input":{},"cwd":"/"}' |
+    "$hook" >/dev/null 9>&-
+  [ $? -eq 2 ] || { printf 'the canary call was not refused by the watcher\\n' >&2; exit 126; }
+  printf 'passed\\n' >&9 || exit 125
+fi
+exec 9>&-
+unset hook word
+exec "$@"
+"""
+
+
+def command(argv: list[str], hook: str) -> list[str]:
+    """What to run so that `argv` runs behind the entry."""
+    return ["/bin/sh", "-c", ENTRY, NAME, hook, *argv]

@@ -1,0 +1,93 @@
+"""What stands around an attempt while it runs: limits, the watcher that answers the hook, the gateway to the world.
+
+Whatever was asked for and cannot be had stops the start: an agent without its walls does not run.
+
+The two guards are modules of their own, imported only when asked for:
+- `asking.Asker(watch, listener, attempt, bell)` answers the hook's questions from within `bell.wait` (see `Bell.serve`)
+  and owns the listener; `close()` gives what is to be recorded of it.
+- `gateway.start(folder, settings)` starts a process that is not below us, so that ending the agent does not end it;
+  `give(listener)` hands it a door, once for every setup step and once for the agent; it ends with its control socket.
+Both have a `problem`: "" while they do their duty, else what is wrong, and then the attempt is ended as unwatched.
+"""
+
+from __future__ import annotations
+
+from blueflame.warden.launch import CannotStart
+from blueflame.warden.start import HEADROOM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from blueflame.warden.cgroup import Group
+    from blueflame.warden.start import Child
+    from blueflame.warden.watch import Ward
+
+
+def raise_guards(ward: Ward) -> tuple[str, str] | None:
+    """Before anything runs, and before we adopt orphans, of which the gateway is one.
+
+    Gives the reason and the detail when the machine has no room for the attempt.
+    """
+    launch = ward.launch
+    if launch.memory_mb or launch.processes or launch.min_free_disk_mb:
+        from blueflame.warden.pressure import Pressure
+
+        ward.pressure = Pressure(launch, None)
+        short = ward.pressure.too_little_disk()
+        if short is not None:
+            return short
+        ward.pressure.group = _group(ward)
+    if launch.gateway is not None:
+        _start_gateway(ward, launch.gateway)
+    return None
+
+
+def _group(ward: Ward) -> Group | None:
+    launch = ward.launch
+    if not launch.memory_mb and not launch.processes:
+        return None
+    from blueflame.warden import cgroup
+
+    processes = launch.processes + HEADROOM if launch.processes else 0
+    return cgroup.make(launch.attempt, memory_mb=launch.memory_mb, processes=processes, folder=ward.folder)
+
+
+def _start_gateway(ward: Ward, settings: dict[str, Any]) -> None:
+    try:
+        from blueflame.warden import gateway
+
+        ward.gateway = gateway.start(ward.folder, settings)
+    except (ImportError, OSError, ValueError) as e:
+        raise CannotStart(f"the gateway cannot be started, so the agent was not: {e}") from e
+
+
+def admit(ward: Ward, child: Child) -> None:
+    """The child waits before its program: put it into its group, and answer at its doors from now on."""
+    if ward.pressure is not None and ward.pressure.group is not None:
+        ward.pressure.group.take(child.pid)
+    if "gateway" in child.doors and ward.gateway is not None:
+        ward.gateway.give(child.doors["gateway"])
+    if "hook" in child.doors:
+        _watch(ward, child)
+
+
+def _watch(ward: Ward, child: Child) -> None:
+    try:
+        from blueflame.warden.asking import Asker
+
+        ward.asker = Asker(ward.launch.watch or {}, child.doors["hook"], ward.launch.attempt, ward.bell)
+    except (ImportError, OSError, ValueError) as e:
+        raise CannotStart(f"the watcher cannot be started, so the agent was not: {e}") from e
+
+
+def dismiss_guards(ward: Ward) -> dict[str, Any]:
+    """After the last process has gone. Gives what there is to record of them."""
+    recorded: dict[str, Any] = {}
+    if ward.asker is not None:
+        recorded["watch"] = dict(ward.asker.close())
+    if ward.gateway is not None:
+        ward.gateway.close()
+    if ward.pressure is not None and ward.pressure.group is not None:
+        ward.pressure.group.remove()
+    return recorded

@@ -1,0 +1,113 @@
+"""A network of its own for the agent, with nothing in it but the doors that the warden answers at.
+
+Done by the warden's child between fork and exec: leave the machine's network, bring up the loopback device, listen,
+and hand the listening sockets to the warden. The box that follows finds them already there; no process and no socket
+file of ours is inside it. An ordinary user needs a user namespace first, in which the user is mapped to itself.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import struct
+from contextlib import suppress
+
+from blueflame.warden.tree import LIBC
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
+BACKLOG = 128
+PATIENCE = 30.0  # seconds for the child to come back with its doors
+
+
+def leave(*, net: bool) -> None:
+    """Into a user namespace (unless we are root and need none) and, if asked for, a network of our own."""
+    flags = CLONE_NEWNET if net else 0
+    if os.geteuid() == 0:
+        if not flags or _unshare(flags) == 0:
+            return
+        if ctypes.get_errno() != errno.EPERM:  # root of a container may lack the right, but still own a namespace
+            raise _failed()
+    uid, gid = os.geteuid(), os.getegid()
+    if _unshare(flags | CLONE_NEWUSER) != 0:
+        raise _failed()
+    with suppress(FileNotFoundError):  # kernels before 3.19
+        _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{uid} {uid} 1")
+    _write("/proc/self/gid_map", f"{gid} {gid} 1")
+
+
+def _unshare(flags: int) -> int:
+    return int(LIBC.unshare(flags)) if LIBC is not None else -1
+
+
+def _failed() -> OSError:
+    number = ctypes.get_errno() or errno.ENOSYS
+    return OSError(number, os.strerror(number))
+
+
+def _write(path: str, content: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(handle, content.encode())
+    finally:
+        os.close(handle)
+
+
+def bring_up_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, request)
+
+
+def listen(port: int) -> socket.socket:
+    """On the loopback address only; 0 lets the kernel choose a free one."""
+    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(("127.0.0.1", port))
+        door.listen(BACKLOG)
+    except OSError:
+        door.close()
+        raise
+    return door
+
+
+def hand_over(line: socket.socket, doors: Sequence[socket.socket]) -> None:
+    handles = array.array("i", [door.fileno() for door in doors])
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handles)] if doors else []
+    line.sendmsg([b"d"], rights)
+
+
+def take_over(line: socket.socket, count: int) -> list[socket.socket] | None:
+    """The doors that the child made, not inheritable; None when it died before, or came with the wrong number."""
+    size = socket.CMSG_SPACE(max(count, 1) * struct.calcsize("i"))
+    line.settimeout(PATIENCE)
+    try:
+        said, rights, _, _ = line.recvmsg(1, size, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+    except OSError:  # it took too long, or is gone
+        return None
+    finally:
+        line.settimeout(None)
+    doors = [socket.socket(fileno=handle) for handle in _handles(rights)]
+    if said == b"d" and len(doors) == count:
+        return doors
+    for door in doors:
+        door.close()
+    return None
+
+
+def _handles(rights: list[tuple[int, int, bytes]]) -> list[int]:
+    found = array.array("i")
+    for level, kind, data in rights:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % found.itemsize])
+    return found.tolist()

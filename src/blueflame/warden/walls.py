@@ -1,0 +1,98 @@
+"""What launch.json says of the walls around an agent: the box, the watcher, the way out. Read strictly.
+
+A key that is not known here may be a wall that somebody counts on, so that it is refused and nothing is started.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+NETS = ("none", "doors", "host")
+WATCH_TEXTS = ("policy", "audit", "agent", "hook", "shfmt")
+
+
+class Sandbox:
+    """`argv` is the box's own command, ending where the program's follows."""
+
+    __slots__ = ("argv", "net", "seccomp")
+
+    def __init__(self, read: Mapping[str, Any]) -> None:
+        only(read, ("argv", "seccomp", "net"), "sandbox")
+        self.argv = words(read.get("argv"), "sandbox: argv")
+        self.seccomp = "" if read.get("seccomp") is None else absolute(read["seccomp"], "sandbox: seccomp")
+        self.net = str(read.get("net"))
+        if self.net not in NETS:
+            raise ValueError(f"sandbox: net is {read.get('net')!r:.80}, not one of {', '.join(NETS)}")
+
+
+def sandbox(value: object) -> Sandbox | None:
+    return None if value is None else Sandbox(table(value, "sandbox"))
+
+
+def watch(value: object) -> dict[str, Any] | None:
+    """As it stands, for the asker, once everything is there and of the right kind."""
+    if value is None:
+        return None
+    read = table(value, "watch")
+    only(read, ("port", "mounts", *WATCH_TEXTS), "watch")
+    number(read.get("port"), "watch: port", most=65535, least=1)
+    for name in WATCH_TEXTS:
+        text(read.get(name), f"watch: {name}")
+    absolute(read["hook"], "watch: hook")
+    mounts = table(read.get("mounts", {}), "watch: mounts")
+    for inside, outside in mounts.items():
+        absolute(inside, "watch: mounts")
+        absolute(outside, f"watch: mounts: {inside}")
+    return read
+
+
+def gateway(value: object) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    read = table(value, "gateway")
+    only(read, ("port", "hosts"), "gateway")
+    number(read.get("port"), "gateway: port", most=65535, least=1)
+    hosts = read.get("hosts")
+    if not isinstance(hosts, list) or not all(isinstance(host, str) and host for host in hosts):
+        raise ValueError(f"gateway: hosts must be a list of names, not {hosts!r:.80}")
+    return read
+
+
+def words(value: object, what: str) -> list[str]:
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
+        raise ValueError(f"{what} must be a list of strings with at least one of them, not {value!r:.80}")
+    return value
+
+
+def table(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{what} must be an object, not {value!r:.80}")
+    return value
+
+
+def only(read: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+    unknown = sorted(set(read) - set(known))
+    if unknown:
+        raise ValueError(f"{what}: {unknown[0]} is not one of {', '.join(known)}")
+
+
+def number(value: object, what: str, *, most: int | None = None, least: int = 0) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
+        upper = "" if most is None else f" and at most {most}"
+        raise ValueError(f"{what} must be a whole number of at least {least}{upper}, not {value!r:.80}")
+    return value
+
+
+def text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string, not {value!r:.80}")
+    return value
+
+
+def absolute(value: object, what: str) -> str:
+    if not text(value, what).startswith("/"):
+        raise ValueError(f"{what} must be an absolute path, not {value!r:.80}")
+    return str(value)
