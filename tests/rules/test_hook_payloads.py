@@ -86,7 +86,9 @@ def test_on_failure_tells_why() -> None:
     told = on_failure(OCCASION, record, ended)
     assert (told["task"]["state"], told["task"]["reason"]) == ("failed", "retries are used up")
     assert told["attempt"]["ending"] == "postcheck"
-    assert told["attempt"]["violations"] == [{"rule": "blocked_path_modified", "path": ".env", "detail": "added"}]
+    assert told["attempt"]["violations"] == [
+        {"rule": "blocked_path_modified", "path": ".env", "detail": "added", "line": None}
+    ]
     assert (told["attempt"]["cost_usd"], told["attempt"]["tokens"]) == (1.5, 15)
 
 

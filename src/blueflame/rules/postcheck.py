@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from blueflame.model.change import Change, Commit
 from blueflame.model.verdict import Violation
 from blueflame.rules.locks import Path, covers, fold, lock_paths
+from blueflame.rules.names import unsafe
 from blueflame.rules.naming import well_named
 from blueflame.rules.paths import Globs
 
@@ -28,6 +29,7 @@ CASE_COLLISION: Final = "case_collision"
 FILE_NAMING: Final = "file_naming"
 MISSING_TESTS: Final = "missing_tests"
 COMMIT_FORMAT: Final = "commit_format"
+UNSAFE_NAME: Final = "unsafe_name"
 
 LONGEST_SUBJECT = 500  # a pattern with nested repeats can take for ever on text that an agent chose
 
@@ -54,32 +56,40 @@ def violations(
     source_patterns: Sequence[str] = (),
     test_patterns: Sequence[str] = (),
     expected_binaries: Sequence[str] = (),
+    secrets_file: str = "",
+    existing: Sequence[str] = (),
+    also: Sequence[Violation] = (),
 ) -> tuple[Violation, ...]:
     """Every rule that is broken, by path and then by rule.
 
     No allowed paths at all means that nothing is allowed, and no locks that the whole repository is locked, as ever.
+    `secrets_file` is where a person lets findings through, so no agent may write it. `existing` are all the files of
+    the result. `also` is what others found: secrets, leftovers, tampering.
     """
+    blocked = (*blocked_paths, f"/{secrets_file}") if secrets_file else blocked_paths
     bounds = _Bounds(
         allowed=Globs(tuple(allowed_paths)),
-        blocked=Globs(tuple(_plain(pattern) for pattern in blocked_paths)),
+        blocked=Globs(tuple(_plain(pattern) for pattern in blocked)),
         scope=lock_paths(file_locks) if enforce_scope else None,
     )
     found = {
         *_out_of_bounds(changes, bounds),
         *_strange_entries(changes, bounds, Globs(tuple(expected_binaries))),
-        *_colliding(changes),
+        *_colliding(changes, existing),
+        *_unsafe(changes),
         *_misnamed(changes, naming_style, Globs(tuple(naming_globs))),
         *(_untested(changes, Globs(tuple(source_patterns)), Globs(tuple(test_patterns))) if require_tests else ()),
-        *_misworded(commits, commit_pattern),
+        *_misworded(commits, commit_pattern, {one.path for one in also}),
+        *also,
     }
-    return tuple(sorted(found, key=lambda one: (one.path, one.rule, one.detail)))
+    return tuple(sorted(found, key=lambda one: (one.path, one.line or 0, one.rule, one.detail)))
 
 
 def _out_of_bounds(changes: Sequence[Change], bounds: _Bounds) -> Iterator[Violation]:
     for change in changes:
         for path in change.paths:
             detail = _what_was_done(change, path)
-            if _is_blocked(path, bounds):
+            if _is_blocked(path, bounds.blocked):
                 yield Violation(rule=BLOCKED_PATH, path=path, detail=detail)
             if not bounds.allowed.matches(path):
                 yield Violation(rule=PATH_NOT_ALLOWED, path=path, detail=detail)
@@ -87,10 +97,14 @@ def _out_of_bounds(changes: Sequence[Change], bounds: _Bounds) -> Iterator[Viola
                 yield Violation(rule=OUTSIDE_SCOPE, path=path, detail=detail)
 
 
-def _is_blocked(path: str, bounds: _Bounds) -> bool:
+def is_blocked(path: str, blocked_paths: Sequence[str]) -> bool:
+    return _is_blocked(path, Globs(tuple(_plain(pattern) for pattern in blocked_paths)))
+
+
+def _is_blocked(path: str, blocked: Globs) -> bool:
     """`.ENV` is `.env` on the machines of half of the people, so letter case does not help anyone past this."""
     plain = _plain(path)
-    return ".git" in plain.split("/") or bounds.blocked.touches(plain)
+    return ".git" in plain.split("/") or blocked.touches(plain)
 
 
 def _covered(path: str, scope: Sequence[Path]) -> bool:
@@ -138,16 +152,33 @@ def _escape(change: Change, bounds: _Bounds) -> str:
             return f"points at {target}, outside of the repository"
         else:
             place.pop()
-    return f"points at the blocked path {'/'.join(place)}" if place and _is_blocked("/".join(place), bounds) else ""
+    return (
+        f"points at the blocked path {'/'.join(place)}"
+        if place and _is_blocked("/".join(place), bounds.blocked)
+        else ""
+    )
 
 
-def _colliding(changes: Sequence[Change]) -> Iterator[Violation]:
-    """Two names that are one on a file system without letter case: a checkout there loses one of the files."""
+def _colliding(changes: Sequence[Change], existing: Sequence[str]) -> Iterator[Violation]:
+    """Two names that are one on the file systems of half of the people: a checkout there loses one of the files."""
+    changed = {change.path for change in changes if change.status != "D"}
+    created = {change.path for change in changes if change.created}
     seen: dict[str, str] = {}
-    for path in sorted({change.path for change in changes if change.status != "D"}):
+    for path in (*sorted(set(existing) - changed), *sorted(changed)):
         other = seen.setdefault(_plain(path), path)
-        if other != path:
+        if other == path or created.isdisjoint((path, other)):
+            continue
+        if unicodedata.normalize("NFC", other) == unicodedata.normalize("NFC", path):
+            detail = f"differs from {other} only in how its letters are put together"
+            yield Violation(rule=UNSAFE_NAME, path=path, detail=detail)
+        else:
             yield Violation(rule=CASE_COLLISION, path=path, detail=f"differs from {other} by letter case only")
+
+
+def _unsafe(changes: Sequence[Change]) -> Iterator[Violation]:
+    for change in changes:
+        if change.created and (why := unsafe(change.path)):
+            yield Violation(rule=UNSAFE_NAME, path=change.path, detail=why)
 
 
 def _misnamed(changes: Sequence[Change], style: str, globs: Globs) -> Iterator[Violation]:
@@ -169,7 +200,7 @@ def _untested(changes: Sequence[Change], sources: Globs, tests: Globs) -> Iterat
         yield Violation(rule=MISSING_TESTS, path=untested[0], detail=f"source changed{more}, no test was added to")
 
 
-def _misworded(commits: Sequence[Commit], pattern: str) -> Iterator[Violation]:
+def _misworded(commits: Sequence[Commit], pattern: str, unspeakable: Container[str]) -> Iterator[Violation]:
     if not pattern:
         return
     for commit in commits:
@@ -177,7 +208,8 @@ def _misworded(commits: Sequence[Commit], pattern: str) -> Iterator[Violation]:
             detail = f"the subject has {len(commit.subject)} characters, at most {LONGEST_SUBJECT} are read"
             yield Violation(rule=COMMIT_FORMAT, path=commit.sha, detail=detail)
         elif not re.search(pattern, commit.subject):
-            detail = f"{commit.subject!r} does not match {pattern}"
+            said = "the subject, which holds a secret," if commit.sha in unspeakable else repr(commit.subject)
+            detail = f"{said} does not match {pattern}"
             yield Violation(rule=COMMIT_FORMAT, path=commit.sha, detail=detail)
 
 

@@ -166,11 +166,12 @@ def find_secrets(path: str, lines: Iterable[tuple[int, str]], *, commit: str = "
     found: dict[str, Finding] = {}
     for numbers, texts in _pieces(lines):
         text = "\n".join(texts)
+        at = seen = 0
         for begin, rule, secret in _spans(text, config):
-            mark = fingerprint(rule.name, secret)
-            line = numbers[text.count("\n", 0, begin)]
+            at, seen = at + text.count("\n", seen, begin), begin
+            mark, shown = fingerprint(rule.name, secret), preview(secret)
             finding = Finding(
-                rule=rule.name, path=path, line=line, preview=preview(secret), fingerprint=mark, commit=commit
+                rule=rule.name, path=path, line=numbers[at], preview=shown, fingerprint=mark, commit=commit
             )
             found.setdefault(mark, finding)
     return tuple(found.values())

@@ -8,10 +8,7 @@ objects and nothing else. Objects are data; every one is checked on its way in.
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,15 +17,15 @@ from typing import NamedTuple
 
 from blueflame.model.change import Change, Commit
 from blueflame.model.errors import GitFailed
+from blueflame.model.ids import is_session_id, is_task_id
 from blueflame.tools.files import trouble
 from blueflame.tools.git.checkouts import fetch_path
 from blueflame.tools.git.commands import fields, git, git_capped
+from blueflame.tools.git.plain import tip_of
 from blueflame.tools.git.repository import SUBMODULE_MODE, Repository, is_ancestor
 
-OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 LINK_MODE = "120000"
 LONGEST_PATH = 4096
-LARGEST_REF_FILE = 10_000_000
 FETCH_TIMEOUT = 600.0
 
 # The agent's objects come with files that speed git up by claiming things about them; none of those is believed.
@@ -68,7 +65,7 @@ def collect(repo: Repository, checkout: Path, *, branch: str, base: str, ref: st
     tip = refs(repo, ref).get(ref)
     shutil.rmtree(fetch_path(checkout), ignore_errors=True)  # of a fetch that was killed
     if tip is None:
-        tip = _tip_of(checkout, branch)
+        tip = tip_of(checkout, branch)
         if tip is None:
             return Nothing(reason=f"the branch {branch} is gone from {checkout}")
         if tip == base:
@@ -116,6 +113,27 @@ def diff_text(repo: Repository, base: str, tip: str, max_bytes: int) -> str:
 
 def set_ref(repo: Repository, ref: str, sha: str) -> None:
     git(repo.root, "update-ref", "--no-deref", ref, sha)
+
+
+def failed_ref(session: str, task: str, n: int) -> str:
+    """Where the commits of an attempt that failed are kept for a person to look at."""
+    if not (is_session_id(session) and is_task_id(task)):
+        raise ValueError(f"{session!r} and {task!r} are no ids that a ref can be named for")
+    return f"refs/blueflame/failed/{session}/{task}/{n}"
+
+
+def keep_failed(repo: Repository, session: str, task: str, n: int, sha: str) -> str:
+    """The ref under which the failed result stays; again is the same as once."""
+    ref = failed_ref(session, task, n)
+    set_ref(repo, ref, sha)
+    return ref
+
+
+def made_executable(repo: Repository, base: str, tip: str) -> tuple[str, ...]:
+    """Files that were plain and can now be run: worth a look, and no violation."""
+    parts = iter(fields(git(repo.root, *TREE_TO_TREE, "-z", "--raw", base, tip, "--", timeout=300)))
+    found = [(head, _raw(head, parts)) for head in parts]
+    return tuple(entry.path for head, entry in found if head.startswith(":100644 ") and entry.mode == "100755")
 
 
 def delete_ref(repo: Repository, ref: str) -> None:
@@ -180,43 +198,6 @@ def _build_skeleton(repo: Repository, checkout: Path, tip: str, home: Path) -> N
     (home / "objects" / "info" / "alternates").write_text(stores, "utf-8", "surrogateescape")
     if repo.shallow:
         (home / "shallow").write_bytes((repo.common_dir / "shallow").read_bytes())
-
-
-def _tip_of(checkout: Path, branch: str) -> str | None:
-    inside = checkout / ".git"
-    if inside.is_symlink() or not inside.is_dir():
-        raise GitFailed(
-            f"{inside} is not the folder we made: the agent replaced or removed it, so nothing is taken from it"
-        )
-    loose = _read_plain(inside / "refs" / "heads" / branch)
-    found = loose.strip() if loose is not None else _packed(inside / "packed-refs", f"refs/heads/{branch}")
-    if found is not None and not OBJECT_ID.fullmatch(found):
-        raise GitFailed(f"the branch {branch} in {checkout} does not name a commit but {found[:80]!r}")
-    return found
-
-
-def _packed(path: Path, name: str) -> str | None:
-    lines = (_read_plain(path) or "").splitlines()
-    return next((line.split(" ", 1)[0] for line in lines if line.endswith(f" {name}")), None)
-
-
-def _read_plain(path: Path) -> str | None:
-    """An agent may have put a link, a pipe or a gigabyte there: a plain small file or nothing."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as e:
-        raise GitFailed(f"cannot read {path}: {e.strerror}") from e
-    try:
-        about = os.fstat(handle)
-        if stat.S_ISDIR(about.st_mode):  # git leaves empty folders where branches with longer names have been
-            return None
-        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_REF_FILE:
-            raise GitFailed(f"{path} is not a plain file of git's, so nothing is taken from this checkout")
-        return os.read(handle, LARGEST_REF_FILE).decode("utf-8", "replace")
-    finally:
-        os.close(handle)
 
 
 def _commit(entry: str) -> Commit:

@@ -1,0 +1,49 @@
+"""File names that are one thing here and another elsewhere: on Windows, on a Mac, on a terminal."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?")
+GIT_ON_NTFS = re.compile(r"(?i)(\.git|git~[0-9]+)([ .]*|::.*|:\$.*)")
+FORMAT = "Cf"  # joiners, marks of direction, soft hyphens: not seen, and skipped by the Mac's older file system
+
+
+def unsafe(path: str) -> str:
+    """Why a name must not be, or nothing."""
+    return next((why for part in path.split("/") if (why := _unsafe_part(part))), "")
+
+
+def _unsafe_part(name: str) -> str:
+    if not name.isprintable() and (why := _unseen(name)):
+        return why
+    if _is_git(name):
+        return "some systems take it for .git"
+    if "\\" in name:
+        return "a backslash divides folders on Windows"
+    if name.endswith((" ", ".")):
+        return "Windows drops a dot or space at the end"
+    if RESERVED.fullmatch(name):
+        return "it is a device on Windows"
+    return ""
+
+
+def _unseen(name: str) -> str:
+    for letter in name:
+        kind = unicodedata.category(letter)
+        if kind == "Cs":
+            return "it is not UTF-8"
+        if kind == "Cc":
+            return f"it holds the control character U+{ord(letter):04X}"
+        if kind == FORMAT:
+            return f"it holds U+{ord(letter):04X}, which cannot be seen"
+    return ""
+
+
+def _is_git(name: str) -> bool:
+    """Besides .git itself, which is a blocked path wherever it stands."""
+    if name.casefold() == ".git":
+        return False
+    seen = "".join(letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != FORMAT)
+    return GIT_ON_NTFS.fullmatch(seen.casefold()) is not None

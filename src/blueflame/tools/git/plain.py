@@ -1,0 +1,68 @@
+"""A checkout's branches, read as the plain files that they are: no git process takes an agent's folder for its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from blueflame.model.errors import GitFailed
+
+OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+BRANCH = "refs/heads/"
+LARGEST_REF_FILE = 10_000_000
+
+
+def tip_of(checkout: Path, branch: str) -> str | None:
+    """The commit that a branch names; None when there is no such branch."""
+    inside = _inside(checkout)
+    loose = read_plain(inside / "refs" / "heads" / branch)
+    found = loose.strip() if loose is not None else _packed(inside / "packed-refs", f"{BRANCH}{branch}")
+    if found is not None and not OBJECT_ID.fullmatch(found):
+        raise GitFailed(f"the branch {branch} in {checkout} does not name a commit but {found[:80]!r}")
+    return found
+
+
+def head_of_checkout(checkout: Path) -> str | None:
+    """The commit that is checked out; None when HEAD names a branch that has none."""
+    text = (read_plain(_inside(checkout) / "HEAD") or "").strip()
+    name = text.removeprefix("ref: ").strip()
+    if name.startswith(BRANCH) and ".." not in name.split("/"):
+        return tip_of(checkout, name.removeprefix(BRANCH))
+    if not OBJECT_ID.fullmatch(text):
+        raise GitFailed(f"HEAD in {checkout} names neither a commit nor a branch but {text[:80]!r}")
+    return text
+
+
+def read_plain(path: Path) -> str | None:
+    """An agent may have put a link, a pipe or a gigabyte there: a plain small file or nothing."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as e:
+        raise GitFailed(f"cannot read {path}: {e.strerror}") from e
+    try:
+        about = os.fstat(handle)
+        if stat.S_ISDIR(about.st_mode):  # git leaves empty folders where branches with longer names have been
+            return None
+        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_REF_FILE:
+            raise GitFailed(f"{path} is not a plain file of git's, so nothing is taken from this checkout")
+        return os.read(handle, LARGEST_REF_FILE).decode("utf-8", "replace")
+    finally:
+        os.close(handle)
+
+
+def _inside(checkout: Path) -> Path:
+    inside = checkout / ".git"
+    if inside.is_symlink() or not inside.is_dir():
+        raise GitFailed(
+            f"{inside} is not the folder we made: the agent replaced or removed it, so nothing is taken from it"
+        )
+    return inside
+
+
+def _packed(path: Path, name: str) -> str | None:
+    lines = (read_plain(path) or "").splitlines()
+    return next((line.split(" ", 1)[0] for line in lines if line.endswith(f" {name}")), None)
