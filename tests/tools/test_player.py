@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,9 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from blueflame.model.audit import digest_of
+from blueflame.model.audit import Act, digest_of
+from blueflame.model.settings_walls import BashRules, Permissions
+from blueflame.rules.watched import defied, unwatched
 from blueflame.tools.agents import player
+from blueflame.tools.agents.hooking import hook_path
+from blueflame.tools.agents.scripted import Scripted
+from blueflame.tools.audit import read_audit
+from watching import Watch, watching
 
 Git = Callable[..., str]
 
@@ -219,3 +228,167 @@ def test_a_flood_is_as_big_as_asked(repo: Path) -> None:
     played = play(repo, {"do": "flood", "megabytes": 0.1})
 
     assert sum(len(line.get("text", "")) for line in played.lines) == 100_000
+
+
+# --- asking ------------------------------------------------------------------------------------------------------
+
+
+def watched_play(watch: Watch, *steps: dict[str, Any]) -> Played:
+    return watch.during(lambda: play(watch.folder, *steps, env=watch.env, watched=None))
+
+
+def acts_of(played: Played) -> list[Act]:
+    reader = Scripted()
+    signals = [signal for line in played.lines for signal in reader.read(json.dumps(line))]
+    return [signal for signal in signals if isinstance(signal, Act)]
+
+
+def gaps(watch: Watch, played: Played) -> tuple[str, ...]:
+    return unwatched(acts_of(played), read_audit(watch.audit).lines)
+
+
+def test_a_good_agent_asks_before_each_step_and_leaves_no_gap(repo: Path, git: Git) -> None:
+    with watching(repo) as watch:
+        watch.prove()
+        played = watched_play(
+            watch,
+            {"do": "write", "path": "src/новый файл.py", "text": "x = 'ж'\n"},
+            {"do": "append", "path": "src/новый файл.py", "text": "y = 1\n"},
+            {"do": "note", "text": "it's a note", "file": "n.md", "locks": ["src/"]},
+            {"do": "run", "command": "git status --short"},
+            {"do": "commit", "message": 'feat(task-001): it\'s "done" $(really)'},
+        )
+
+    assert (played.code, played.result["result"]) == (0, "")
+    assert git(repo, "log", "-1", "--format=%s") == 'feat(task-001): it\'s "done" $(really)\n'
+    lines = read_audit(watch.audit).lines
+    assert [(line.tool, line.decision) for line in lines[1:]] == [
+        ("Write", "allow"),
+        ("Edit", "allow"),
+        ("Write", "allow"),
+        ("Bash", "allow"),
+        ("Bash", "allow"),
+    ]
+    assert [line.call for line in lines[1:]] == [act.call for act in acts_of(played)]
+    assert gaps(watch, played) == ()
+
+
+def test_an_answer_is_asked_for_as_structured_output(repo: Path) -> None:
+    verdict = {"do": "answer", "output": {"status": "pass"}}
+    with watching(repo, schema=True) as watch:
+        watch.prove()
+        played = watched_play(watch, verdict)
+    assert played.result["structured_output"] == {"status": "pass"}
+    assert gaps(watch, played) == ()
+    watch.audit.unlink()
+
+    with watching(repo, schema=False) as watch:  # a role without a schema
+        watch.prove()
+        refused = watched_play(watch, verdict)
+    assert "structured_output" not in refused.result
+    assert refused.result["result"] == "1 step was refused."
+
+
+def test_what_is_refused_is_not_done_and_the_next_step_is(repo: Path, git: Git) -> None:
+    before = git(repo, "rev-parse", "HEAD")
+    with watching(repo, permissions=Permissions(bash_rules=BashRules(allowed_commands=("git status",)))) as watch:
+        watch.prove()
+        played = watched_play(
+            watch,
+            {"do": "say", "text": "I try."},
+            {"do": "write", "path": "../outside", "text": "x"},
+            {"do": "append", "path": ".env", "text": "x"},
+            {"do": "delete", "paths": ["README.md", "src"]},
+            {"do": "mkdir", "path": "deep"},
+            {"do": "run", "command": "touch ran"},
+            {"do": "commit", "message": "feat(task-001): x", "allow_empty": True},
+            {"do": "write", "path": "src/well.py", "text": "well\n"},
+        )
+
+    assert played.code == 0
+    assert (repo / "src" / "well.py").read_text() == "well\n"
+    assert not any((repo / name).exists() for name in ("../outside", ".env", "deep", "ran"))
+    assert (repo / "README.md").exists()
+    assert git(repo, "rev-parse", "HEAD") == before
+    denied = [line for line in played.lines if line.get("denied")]
+    assert all(line["reason"] for line in denied)
+    assert [act.denied for act in acts_of(played)] == [True] * 6 + [False]
+    assert played.result["result"] == "I try. 6 steps were refused."
+    assert gaps(watch, played) == ()
+
+
+def test_a_rogue_step_asks_and_is_done_whatever_the_answer(repo: Path) -> None:
+    with watching(repo) as watch:
+        watch.prove()
+        played = watched_play(watch, {"do": "write", "path": ".env", "text": "x", "rogue": True})
+
+    assert (repo / ".env").read_text() == "x"
+    audit = read_audit(watch.audit).lines
+    assert [line.decision for line in audit] == ["block", "block"]
+    assert gaps(watch, played) == ()
+    assert [line.target for line in defied(acts_of(played), audit)] == [str(repo / ".env")]
+
+
+def test_an_unasked_step_shows_and_is_a_gap(repo: Path) -> None:
+    with watching(repo) as watch:
+        watch.prove()
+        played = watched_play(
+            watch,
+            {"do": "write", "path": "src/a.py", "text": "x"},
+            {"do": "run", "command": "touch ran", "rogue": "unasked"},
+        )
+
+    assert (repo / "ran").exists()
+    assert gaps(watch, played) == ("Bash 'touch ran' was never asked for",)
+
+
+def test_a_hidden_step_shows_nowhere(repo: Path) -> None:
+    with watching(repo) as watch:
+        watch.prove()
+        played = watched_play(watch, {"do": "write", "path": ".env", "text": "x", "rogue": "hidden"})
+
+    assert (repo / ".env").exists()
+    assert [line["type"] for line in played.lines] == ["result"]
+    assert len(read_audit(watch.audit).lines) == 1
+
+
+STEP = {"do": "write", "path": "src/a.py", "text": "x"}
+
+
+def test_without_a_hook_nothing_is_done_unless_the_program_says_so(repo: Path) -> None:
+    for watched in (None, True):
+        played = play(repo, STEP, watched=watched)
+        assert played.lines[0]["denied"] is True
+        assert not (repo / "src" / "a.py").exists()
+
+    assert "denied" not in play(repo, STEP, watched=False).lines[0]
+    assert (repo / "src" / "a.py").exists()
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"BLUEFLAME_HOOK_PORT": "1"},
+        {"BLUEFLAME_HOOK_PORT": "1", "BLUEFLAME_HOOK": "/nonexistent"},
+        {"BLUEFLAME_HOOK_PORT": "1", "BLUEFLAME_HOOK": "/"},
+        {"BLUEFLAME_HOOK_PORT": "1", "BLUEFLAME_HOOK": "/bin/false"},
+        {"BLUEFLAME_HOOK_PORT": "1", "BLUEFLAME_HOOK": str(hook_path())},
+        {"BLUEFLAME_HOOK_PORT": "nonsense", "BLUEFLAME_HOOK": str(hook_path())},
+    ],
+)
+def test_a_hook_that_is_broken_means_refused_even_to_those_who_need_none(repo: Path, env: dict[str, str]) -> None:
+    played = play(repo, STEP, env=env, watched=False)
+
+    assert played.lines[0]["denied"] is True
+    assert played.lines[0]["reason"]
+    assert not (repo / "src" / "a.py").exists()
+
+
+@given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
+def test_the_digest_is_the_one_of_the_audit_log(tool_input: dict[str, Any]) -> None:
+    assert player._digest(tool_input) == digest_of(tool_input)
+
+
+@given(st.text().filter(lambda word: "\0" not in word))
+def test_words_are_quoted_so_that_a_shell_reads_them_back(word: str) -> None:
+    assert player._quoted(word) == shlex.quote(word) or shlex.split(player._quoted(word)) == [word]

@@ -260,6 +260,9 @@ def _objection(play: Play, tool: str, tool_input: Mapping[str, Any], call: str) 
     """Why the hook refuses it; empty when it allows it. Only exit code 0 does."""
     if not os.environ.get("BLUEFLAME_HOOK_PORT"):
         return "" if not play.watched else "there is no watcher to ask, so nothing may be done"
+    hook = os.environ.get("BLUEFLAME_HOOK")
+    if not hook:
+        return "nobody said which hook to ask, so nothing may be done"
     asked = {
         "hook_event_name": "PreToolUse",
         "tool_name": tool,
@@ -268,7 +271,7 @@ def _objection(play: Play, tool: str, tool_input: Mapping[str, Any], call: str) 
         "cwd": os.getcwd(),  # noqa: PTH109
     }
     try:
-        code, said = _ask(os.environ.get("BLUEFLAME_HOOK", ""), json.dumps(asked).encode())
+        code, said = _ask(hook, json.dumps(asked).encode())
     except OSError as e:
         return f"the hook cannot be asked: {e.strerror}"
     return "" if code == 0 else said.decode("utf-8", "replace").strip()[:REASON] or f"the hook ended with {code}"
