@@ -223,6 +223,12 @@ planner: good
         ("flood: much", "megabytes"),
         ("play: god", "did you mean 'good'?"),
         ("5", "one verb each"),
+        ("{rogue: true}", "one verb each"),
+        ("{run: make, say: x, rogue: true}", "one verb each"),
+        ("{say: x, rogue: true}", "say asks nobody"),
+        ("{exit: 1, rogue: hidden}", "exit asks nobody"),
+        ("{run: make, rogue: sometimes}", "neither true nor false nor unasked nor hidden"),
+        ("{run: make, rogue: 1}", "neither true nor false nor unasked nor hidden"),
     ],
 )
 def test_a_wrong_step_is_told_what_would_be_right(step: str, told: str) -> None:
@@ -230,6 +236,44 @@ def test_a_wrong_step_is_told_what_would_be_right(step: str, told: str) -> None:
 
     assert problem.startswith("play.yaml:3: defaults.worker[0]: ")
     assert told in problem
+
+
+def test_a_step_can_be_marked_as_rogue() -> None:
+    read = steps(
+        """
+defaults:
+  worker:
+    - {write: {path: "{task}", text: x}, rogue: true}
+    - run: make
+      rogue: unasked
+    - rogue: hidden
+      delete: [a]
+    - {mkdir: a, rogue: false}
+    - {verdict: pass, rogue: true}
+"""
+    )
+
+    assert [step.get("rogue") for step in read] == [True, "unasked", "hidden", None, True]
+    assert (read[0]["path"], read[4]["do"]) == ("task-007", "answer")
+
+
+def test_a_character_can_be_rogue_in_all_that_it_does() -> None:
+    read = steps("defaults: {worker: [{play: good, rogue: hidden}, play: good]}")
+
+    assert [(step["do"], step.get("rogue")) for step in read] == [
+        ("say", None),
+        ("note", "hidden"),
+        ("commit", "hidden"),
+        ("usage", None),
+        ("say", None),
+        ("note", None),
+        ("commit", None),
+        ("usage", None),
+    ]
+
+
+def test_who_breaks_its_scope_does_so_although_it_is_refused() -> None:
+    assert [step["do"] for step in steps("defaults: {worker: scope-breaker}") if "rogue" in step] == ["write"]
 
 
 @pytest.mark.parametrize("text", ["[a, b]", "just words", "5"])
@@ -345,6 +389,6 @@ def test_the_scripts_in_the_guide_can_be_played() -> None:
     examples = [part.partition("```")[0] for part in GUIDE.read_text().split("```yaml\n")[1:]]
     scripts = [example for example in examples if not example.startswith("runtimes:")]
 
-    assert len(scripts) == 3
+    assert len(scripts) == 4
     for example in scripts:
         parse_script(example, source="guide")
