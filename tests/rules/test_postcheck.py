@@ -271,3 +271,62 @@ def test_the_order_of_the_changes_does_not_matter(changes: list[Change], random:
     random.shuffle(shuffled)
     assert judge(shuffled) == judge(changes)
     assert len(set(judge(changes))) == len(judge(changes))
+
+
+# --- names
+
+
+@pytest.mark.parametrize("path", ["a\nb", "git~1/config", "src/con.py", "a\\b", "x ", ".git\u200c/config"])
+def test_a_new_name_that_is_something_else_elsewhere_is_unsafe(path: str) -> None:
+    assert broken(free([added(path)])) == [("unsafe_name", path)]
+    assert broken(free([renamed("old", path)])) == [("unsafe_name", path)]
+
+
+def test_an_unsafe_name_that_was_there_before_is_nobodys_fault() -> None:
+    assert free([Change(status="M", path="src/aux.c"), Change(status="D", path="con")]) == ()
+
+
+def test_two_unicode_forms_of_one_name_are_unsafe() -> None:
+    composed, apart = (unicodedata.normalize(form, "кафе́ й") for form in ("NFC", "NFD"))
+    (found,) = free([added(composed), added(apart)])
+    assert (found.rule, found.path in (composed, apart)) == ("unsafe_name", True)
+
+
+def test_a_new_name_collides_with_one_that_the_result_has_already() -> None:
+    existing = ["README.md", "readme.MD", "src/app.py"]
+    assert broken(free([added("readme.MD")], existing=existing)) == [("case_collision", "readme.MD")]
+
+
+def test_names_that_collided_before_are_nobodys_fault() -> None:
+    assert free([Change(status="M", path="a.py"), added("b.py")], existing=["A.py", "a.py", "b.py"]) == ()
+
+
+# --- what others found
+
+
+def test_what_others_found_is_listed_in_its_place_with_its_line() -> None:
+    leak = Violation(rule="sensitive_content", path="a.py", line=12, detail="a key")
+    earlier = Violation(rule="sensitive_content", path="a.py", line=3, detail="a key")
+    found = free([added("b.py")], allowed_paths=("src/**",), also=[leak, earlier])
+    assert [str(one) for one in found] == [
+        "sensitive_content: a.py:3 (a key)",
+        "sensitive_content: a.py:12 (a key)",
+        "path_not_allowed: b.py (added)",
+    ]
+
+
+@pytest.mark.parametrize("path", [".blueflame-secrets", ".BLUEFLAME-secrets"])
+def test_no_agent_writes_the_file_that_lets_secrets_through(path: str) -> None:
+    found = free([added(path)], secrets_file=".blueflame-secrets")
+    assert broken(found) == [("blocked_path_modified", path)]
+
+
+def test_only_that_very_file_is_kept_from_the_agent() -> None:
+    assert free([added("docs/.blueflame-secrets")], secrets_file=".blueflame-secrets") == ()
+
+
+def test_a_subject_that_holds_a_secret_is_not_repeated() -> None:
+    leak = Violation(rule="sensitive_content", path="c0ffee", line=1, detail="a key")
+    found = free([], commits=[commit("oops ключ", sha="c0ffee")], commit_pattern="^feat", also=[leak])
+    assert "ключ" not in repr(found)
+    assert [one.rule for one in found] == ["commit_format", "sensitive_content"]

@@ -24,6 +24,8 @@ from blueflame.tools.git.results import (
     delete_ref,
     delete_refs,
     diff_text,
+    keep_failed,
+    made_executable,
     refs,
     set_ref,
 )
@@ -535,3 +537,49 @@ def test_refs_are_set_listed_and_deleted(ours: Repository) -> None:
 def test_a_ref_to_nothing_is_refused(ours: Repository) -> None:
     with pytest.raises(GitFailed):
         set_ref(ours, REF, "1" * 40)
+
+
+# --- names that git itself refuses
+
+
+@pytest.mark.parametrize("name", [".git", ".GIT", "git~1", ".git ", ".g\u200cit", "..", ".git::$INDEX_ALLOCATION"])
+def test_a_tree_with_a_name_that_stands_for_git_is_not_let_in(
+    ours: Repository, theirs: Path, git: Git, name: str
+) -> None:
+    blob = git(theirs, "rev-parse", "HEAD:README.md").strip()
+    listed = subprocess.run(
+        ["git", "mktree", "-z"],
+        cwd=theirs,
+        input=f"100644 blob {blob}\t{name}\0",
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    made = git(theirs, "commit-tree", listed, "-p", ours.base_sha, "-m", "feat(task-001): x").strip()
+    git(theirs, "update-ref", f"refs/heads/{BRANCH}", made)
+    with pytest.raises(GitFailed, match=r"(?i)fsck|hasDot"):
+        collected(ours, theirs)
+
+
+# --- what a person may want to see
+
+
+def test_a_failed_result_is_kept_where_a_person_finds_it(ours: Repository) -> None:
+    for _ in range(2):
+        ref = keep_failed(ours, "ses-20260101-000000", "task-001", 2, ours.base_sha)
+    assert ref == "refs/blueflame/failed/ses-20260101-000000/task-001/2"
+    assert refs(ours, "refs/blueflame/failed/") == {ref: ours.base_sha}
+
+
+def test_a_failed_result_is_kept_under_no_other_name(ours: Repository) -> None:
+    with pytest.raises(ValueError, match="no ids"):
+        keep_failed(ours, "ses-20260101-000000", "../../heads/main", 1, ours.base_sha)
+
+
+def test_files_that_became_programs_are_listed(ours: Repository, theirs: Path, git: Git) -> None:
+    (theirs / "README.md").chmod(0o755)
+    (theirs / "мой скрипт").write_text("#!/bin/sh\n")
+    (theirs / "мой скрипт").chmod(0o755)
+    tip = commit(git, theirs)
+    collected(ours, theirs)
+    assert made_executable(ours, ours.base_sha, tip) == ("README.md",)
