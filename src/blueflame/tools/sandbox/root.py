@@ -28,6 +28,9 @@ HIDDEN_IN_PROC = (
     *("kcore", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "latency_stats", "vmallocinfo", "slabinfo"),
     *("kpagecount", "kpageflags", "kpagecgroup", "sysrq-trigger", "allocinfo"),
 )
+# For a caller who is root, those inside are the owner of these files, and need no capability to write to them.
+# bubblewrap covers them only when it could write to the *folder* (tried: core_pattern of the machine was changed).
+READ_ONLY_IN_PROC = ("sys", "irq", "bus", "driver", "tty", "pressure", "mtrr", "dynamic_debug", "mpt", "ide", "asound")
 EMPTY_IN_PROC = ("acpi", "scsi", "fs")
 
 
@@ -56,6 +59,9 @@ def _proc(files: Path) -> Iterator[Mount]:
     for name in HIDDEN_IN_PROC:
         if Path("/proc", name).exists():
             yield Mount(kind=Kind.FILE, source=str(files / "empty"), target=f"/proc/{name}", why="empty: the kernel's")
+    for name in READ_ONLY_IN_PROC:
+        if Path("/proc", name).exists():
+            yield Mount(kind=Kind.RO, source=f"/proc/{name}", target=f"/proc/{name}", why="the kernel's settings")
     for name in EMPTY_IN_PROC:
         if Path("/proc", name).is_dir():
             yield Mount(kind=Kind.EMPTY, target=f"/proc/{name}", why="the kernel's")
