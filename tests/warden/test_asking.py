@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from blueflame.tools.agents.hooking import hook_path
 from blueflame.tools.audit import read_audit
 from blueflame.warden import asking, audit_log, judging
 from blueflame.warden.talking import ALLOWED, MAX_BODY
+from wardens import ROOT
 from watching import ATTEMPT, Watch, hear, question, talk, watch_of, watching
 
 
@@ -401,3 +403,43 @@ def test_nothing_of_the_hooks_files_leaks_to_children(repo: Path) -> None:
         )
 
     assert "audit" not in left.stdout
+
+
+IN_A_WARDEN = """
+import json, socket, sys
+sys.path.insert(0, sys.argv[1])
+from blueflame.warden.asking import Asker
+from blueflame.warden.bell import Bell
+bell, listener = Bell(), socket.create_server(("127.0.0.1", 0))
+asker = Asker(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", bell)
+print(listener.getsockname()[1], flush=True)
+while not bell.stops:
+    bell.wait(1)
+heavy = {"pydantic", "pathspec", "psutil", "ruamel", "asyncio", "subprocess", "typer"} & set(sys.modules)
+print(json.dumps({**asker.close(), "heavy": sorted(heavy)}), flush=True)
+"""
+
+
+def test_it_works_in_a_warden_with_nothing_but_the_standard_library(repo: Path) -> None:
+    given = json.dumps(watch_of(repo))
+    argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", IN_A_WARDEN, str(ROOT), given]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as warden:
+        assert warden.stdout is not None
+        env = {"BLUEFLAME_HOOK_PORT": warden.stdout.readline().strip()}
+        calls = (
+            ("BlueflameCanary", {}),
+            ("Write", {"file_path": str(repo / "src" / "a.py"), "content": "x"}),
+            ("Bash", {"command": "git add -A && git commit -m 'feat(task-001): x'"}),
+            ("Bash", {"command": "curl example.org"}),
+        )
+        codes = [
+            subprocess.run(
+                [hook_path()], input=question(tool, used, cwd=str(repo)), env=env, capture_output=True, check=False
+            ).returncode
+            for tool, used in calls
+        ]
+        warden.terminate()
+        told = json.loads(warden.stdout.read())
+
+    assert codes == [2, 0, 0, 2]
+    assert (told["problem"], told["lines"], told["heavy"]) == ("", 4, [])
