@@ -66,6 +66,7 @@ class Stage:
     upstream: Upstream
     answers: list[Sequence[str]]
     port: int = 0
+    source: str = "127.0.0.2"
     asked: list[str] = field(default_factory=list)
     reached: list[Address] = field(default_factory=list)
 
@@ -80,7 +81,7 @@ class Stage:
         """Whatever the address, the upstream is behind it."""
         self.reached.append(address)
         reader, writer = await asyncio.open_connection(
-            "127.0.0.1", self.upstream.port, local_addr=("127.0.0.2", 0)
+            "127.0.0.1", self.upstream.port, local_addr=(self.source, 0)
         )  # from another address than its own: a connection to oneself is refused
         return Side(reader=reader, writer=writer)
 

@@ -163,6 +163,16 @@ def test_the_machine_itself_is_never_reached_even_when_listed(folder: Path, addr
     assert play(folder, scene, address).reached == []
 
 
+def test_a_public_address_of_the_machine_itself_is_no_way_in(folder: Path) -> None:
+    async def scene(there: Stage) -> None:
+        there.source = "127.0.0.1"  # where the upstream is
+        assert b"which is this machine itself" in await there.ask(connect("pypi.org:443") + client_hello("pypi.org"))
+
+    there = play(folder, scene)
+
+    assert there.upstream.heard == b""
+
+
 def test_the_next_address_is_tried_when_one_does_not_answer(folder: Path) -> None:
     async def scene(there: Stage) -> None:
         port, there.upstream.port = there.upstream.port, 1

@@ -19,7 +19,7 @@ from wardens import alive, until
 
 ROOT = str(Path(blueflame.__file__).parent.parent)
 WARDEN = """
-import json, os, socket, sys, time
+import ctypes, json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
 from blueflame.warden.bell import Bell
 from blueflame.warden.record import take_lock
@@ -43,7 +43,10 @@ ports = [door.getsockname()[1] for door in doors]
 for door in doors:
     gateway.give(door)
 below = [member.pid for member in descendants({os.getpid()})]
-told = {"pid": gateway.pid, "ports": ports, "below": below, "closed": [door.fileno() for door in doors],
+still = ctypes.c_int()
+ctypes.CDLL(None).prctl(37, ctypes.byref(still), 0, 0, 0)
+told = {"adopts": bool(still.value), "pid": gateway.pid, "ports": ports, "below": below,
+        "closed": [door.fileno() for door in doors],
         "heavy": sorted({"asyncio", "ssl", "typing", "dataclasses"} & set(sys.modules)), "problem": gateway.problem}
 print(json.dumps(told), flush=True)
 for line in sys.stdin:
@@ -71,6 +74,7 @@ class Warden:
         argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN, ROOT, str(folder), str(upstream), adopts]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.told: dict[str, Any] = json.loads(self._line())
+        self.adopts = adopts == "adopts"
         self.pid: int = self.told["pid"]
 
     def _line(self) -> str:
@@ -134,6 +138,7 @@ def test_it_is_not_below_its_warden_which_stays_light(warden: Warden) -> None:
     assert warden.told["below"] == []
     assert warden.told["heavy"] == []
     assert os.getsid(warden.pid) == warden.pid
+    assert warden.told["adopts"] is warden.adopts
 
 
 def test_it_has_no_file_of_its_warden(warden: Warden, folder: Path) -> None:
