@@ -155,7 +155,10 @@ class Stage:
             "roles": {name: {"runtime": "scripted"} for name in ("planner", "worker", "validator", "merger")},
             "concurrency": {"adaptive": False},
             "limits": {"kill_grace": "1s"},
-            "permissions": {"allowed_paths": ["src/**", "pkg/**", "docs/**"]},
+            "permissions": {
+                "allowed_paths": ["src/**", "pkg/**", "docs/**"],
+                "bash_rules": {"allowed_commands": ["*"], "blocked_patterns": []},  # for stories that are not about walls
+            },
             "workflows": LEAN,
             "planning": {"workflow": "lean"},
         }

@@ -47,6 +47,7 @@ from blueflame.tools.files import sweep_drafts, write_whole
 from blueflame.tools.git.repository import Repository, exclude, open_repository
 from blueflame.tools.places import STATE_FOLDER, Places
 from blueflame.tools.plans import tasks_from
+from blueflame.tools.sandbox.toolchains import toolchains
 from blueflame.tools.signals import touch
 from blueflame.tools.store.journal import Journal, SessionInfo
 from blueflame.waves.boundary import keep_settings, kept_settings
@@ -240,6 +241,7 @@ def ignite(ground: Grounds, session: Session, *, script: Path | None = None) -> 
         environ=dict(os.environ),
         read_config=lambda: load(ground.loaded.path),
         make_runtimes=lambda settings: _runtimes(ground, settings, script),
+        tools=toolchains(os.environ, repo_root=ground.repo.root, home=Path.home(), ours=True),
     )
 
 

@@ -49,3 +49,6 @@ VERDICT_SCHEMA: Mapping[str, Any] = {
     "required": ["status", "notes"],
     "additionalProperties": False,
 }
+
+SCHEMAS: Mapping[str, Mapping[str, Any]] = {"planner": PLAN_SCHEMA, "validator": VERDICT_SCHEMA}
+"""Roles that answer in a form and commit nothing."""

@@ -44,6 +44,10 @@ class Places:
     def activity_log(self) -> Path:
         return self.logs / "activity.log"
 
+    def audit(self, agent: str) -> Path:
+        """What an agent asked to do, and what it was told; written by its warden."""
+        return self.logs / f"{agent}.audit.jsonl"
+
     @property
     def agents_file(self) -> Path:
         return self.state / "agents.json"

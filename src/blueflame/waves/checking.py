@@ -13,10 +13,11 @@ from blueflame.engine.diagnostics import run_check, run_checks
 from blueflame.engine.verbs import Queued
 from blueflame.model.verdict import Check
 from blueflame.rules.session import Session
-from blueflame.tools.environment import clean_environment, environment
+from blueflame.tools.environment import environment
 from blueflame.tools.git.checkouts import make_scratch, remove_checkout
 from blueflame.tools.seeding import seed
 from blueflame.waves.flame import Flame
+from blueflame.waves.walls import command_walls
 
 MOMENT = 0.1  # seconds; 0 would mean no limit at all
 
@@ -35,7 +36,8 @@ async def check_commit(flame: Flame, session: Session, sha: str, subject: str) -
             name=f"{session.id}.{name}.check",
             text="",
             cwd=checkout,
-            env=_environment(flame, session, checkout, subject),
+            env={},
+            wall=command_walls(flame, checkout, _variables(flame, session, checkout, subject)),
             timeout=flame.settings.validation.validator_diagnostics.timeout,
         )
         setup = await _set_up(flame, replace(command, name=f"{session.id}.{name}.setup"))
@@ -80,8 +82,8 @@ async def _is_in_use(flame: Flame, stem: str) -> bool:
     return any([not isinstance(await flame.engine.inspect(name), Queued) for name in first])
 
 
-def _environment(flame: Flame, session: Session, checkout: Path, subject: str) -> dict[str, str]:
-    return clean_environment(flame.environ) | environment(
+def _variables(flame: Flame, session: Session, checkout: Path, subject: str) -> dict[str, str]:
+    return environment(
         root=flame.repo.root,
         worktree=checkout,
         branch="",

@@ -15,6 +15,7 @@ from blueflame.tools.clock import SystemClock
 from blueflame.tools.config import Loaded
 from blueflame.tools.git.repository import Repository
 from blueflame.tools.places import Places
+from blueflame.tools.sandbox.toolchains import Toolchains
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class Flame:
     environ: Mapping[str, str]
     read_config: Callable[[], Loaded]
     make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
+    tools: Toolchains
 
 
 Emit: TypeAlias = Callable[[Sequence[Event]], None]

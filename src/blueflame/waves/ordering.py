@@ -8,19 +8,19 @@ from pathlib import Path
 
 from blueflame.engine.verbs import Order, SetupStep
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt
-from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
+from blueflame.model.schemas import SCHEMAS
 from blueflame.rules.session import Session
 from blueflame.rules.stalls import KILL
 from blueflame.tools.agents.runtime import Brief
-from blueflame.tools.environment import clean_environment, environment
+from blueflame.tools.environment import environment
 from blueflame.tools.ports import BASE, CEILING, port_block
 from blueflame.waves.flame import Flame
 from blueflame.waves.plan import planner_prompt
 from blueflame.waves.validate import validator_prompt
+from blueflame.waves.walls import agent_walls
 from blueflame.waves.work import worker_prompt
 
 PROMPTS = {PLANNER: planner_prompt, WORKER: worker_prompt, VALIDATOR: validator_prompt}
-SCHEMAS = {PLANNER: PLAN_SCHEMA, VALIDATOR: VERDICT_SCHEMA}
 BLOCKS_PER_SLOT = 5
 SLOTS = 9  # 8 workers at most; large blocks leave fewer to each, but never the same to two
 SET_UP = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  # its output says which command spoke
@@ -33,10 +33,13 @@ def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, 
     folder.mkdir(parents=True, exist_ok=True)
     launch = flame.runtimes[attempt.runtime].launch(brief, directory=folder)
     variables = _variables(flame, session, attempt, checkout, ports)
+    walls = agent_walls(flame, session, attempt, checkout=checkout, base=base, launch=launch, variables=variables)
     return Order(
         attempt=attempt.id,
         argv=launch.argv,
-        env={**clean_environment(flame.environ), **variables, **launch.env},
+        env=walls.env,
+        limits=walls.limits,
+        walls=walls.keys,
         cwd=str(checkout),
         prompt=launch.stdin,
         setup=_setup(flame) if attempt.role == WORKER else (),
@@ -79,6 +82,7 @@ def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, bas
         request=session.request,
         task=record.task if record else None,
         allowed_paths=session.limits.allowed_paths,
+        watched=True,
     )
 
 

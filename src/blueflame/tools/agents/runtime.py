@@ -45,6 +45,7 @@ class Launch:
     argv: tuple[str, ...]
     env: Mapping[str, str]  # in addition to what every agent gets
     stdin: str
+    needs: tuple[Path, ...] = ()  # files and folders that it reads, to be shown in its box
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,9 @@ class Scripted:
         except OSError as e:
             raise trouble("write the agent's program", program, e) from e
         # Imported beside itself and not as part of the package, so that nothing heavy comes along.
-        folder = str(Path(player.__file__).parent)
-        argv = (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, folder, str(program))
-        return Launch(argv=argv, env=_environment(brief), stdin=brief.prompt)
+        folder = Path(player.__file__).parent
+        argv = (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(folder), str(program))
+        return Launch(argv=argv, env=_environment(brief), stdin=brief.prompt, needs=(folder, program))
 
     def read(self, line: str) -> tuple[Signal, ...]:
         try:

@@ -1,0 +1,123 @@
+"""What stands around an agent and around commands that run its code: the policy, its watcher, the box, the way out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from blueflame.engine.verbs import Walls
+from blueflame.model.attempt import WORKER, Attempt
+from blueflame.model.box import Box, Kind, Level, Network
+from blueflame.model.policy import Policy
+from blueflame.model.schemas import SCHEMAS
+from blueflame.rules.paths import Globs
+from blueflame.rules.policy_compiling import compile_policy
+from blueflame.rules.policy_patterns import plain
+from blueflame.rules.sandbox import DOOR_PORTS
+from blueflame.rules.session import Session
+from blueflame.tools.agents.hooking import HOOK, hook_path
+from blueflame.tools.agents.runtime import Launch
+from blueflame.tools.git.repository import tracked_paths
+from blueflame.tools.places import make_folder
+from blueflame.tools.policies import save_policy, shfmt_path
+from blueflame.tools.sandbox.boxes import Site, Wanted, make_box
+from blueflame.tools.sandbox.preparing import Prepared, prepare
+from blueflame.waves.flame import Flame
+
+GATEWAY, ASKING = DOOR_PORTS
+MOST_FROZEN = 100  # each is a mount; what is beyond that, the postcheck sees
+
+
+def agent_walls(
+    flame: Flame, session: Session, attempt: Attempt, *, checkout: Path, base: str, launch: Launch,
+    variables: Mapping[str, str],
+) -> Walls:  # fmt: skip
+    folder = flame.engine.directory(attempt.id)
+    hook = hook_path()
+    wanted = Wanted(
+        worktree=checkout,
+        folder=folder,
+        variables={**variables, **launch.env, HOOK: str(hook)},
+        shown=(*launch.needs, hook),
+        frozen=tuple(_frozen(flame, base, checkout)) if attempt.role == WORKER else (),
+        watched=True,
+    )
+    box = make_box(_site(flame), wanted)
+    prepared = prepare(box, folder)
+    policy = policy_for(flame, session, attempt, checkout, box)
+    save_policy(policy, folder / "policy.json")
+    make_folder(flame.places.logs)
+    watch = {
+        "port": ASKING,
+        "policy": str(folder / "policy.json"),
+        "audit": str(flame.places.audit(attempt.agent_id)),
+        "agent": attempt.agent_id,
+        "hook": str(hook),
+        "shfmt": shfmt_path(),
+        "mounts": dict(prepared.mounts),
+    }
+    return _walls(box, prepared, {"watch": watch})
+
+
+def command_walls(flame: Flame, checkout: Path, variables: Mapping[str, str]) -> Callable[[Path], Walls]:
+    """For setup and diagnostics: what they run, agents may have written."""
+
+    def wall(folder: Path) -> Walls:
+        box = make_box(_site(flame), Wanted(worktree=checkout, folder=folder, variables=variables))
+        return _walls(box, prepare(box, folder), {})
+
+    return wall
+
+
+def policy_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, box: Box) -> Policy:
+    record = session.tasks.get(attempt.subject)
+    return compile_policy(
+        permissions=flame.settings.permissions,
+        validation=flame.settings.validation,
+        role=attempt.role,
+        role_settings=flame.settings.roles.get(attempt.role),
+        worktree=os.path.realpath(checkout),
+        scope=record.task.file_locks if record and attempt.role == WORKER else None,
+        agent_id=attempt.agent_id,
+        schema=attempt.role in SCHEMAS,
+        scratch=_scratch(box),
+        readable=tuple(mount.target for mount in box.mounts if mount.kind is Kind.RO and mount.target != box.cwd),
+    )
+
+
+def _scratch(box: Box) -> tuple[str, ...]:
+    """Private to the box; without one nothing is, and only the person's own temporary folder is free."""
+    return (os.path.realpath(os.environ.get("TMPDIR") or "/tmp"),) if box.level is Level.OFF else ("/tmp", box.home)  # noqa: S108
+
+
+def _walls(box: Box, prepared: Prepared, more: Mapping[str, Any]) -> Walls:
+    gateway = {"port": GATEWAY, "hosts": list(box.hosts)}
+    out = {"gateway": gateway} if box.network is Network.DOORS and box.hosts else {}
+    return Walls(env=prepared.env, limits=prepared.limits, keys={**prepared.launch(), **more, **out})
+
+
+def _site(flame: Flame) -> Site:
+    return Site(
+        settings=flame.settings.sandbox,
+        environ=flame.environ,
+        tools=flame.tools,
+        home=Path.home(),
+        repo_root=flame.repo.root,
+        objects=flame.repo.objects,
+    )
+
+
+def _frozen(flame: Flame, base: str, checkout: Path) -> Iterator[str]:
+    """What no agent may touch is held by the kernel, too, where it is there already."""
+    blocked = Globs(tuple(plain(pattern) for pattern in flame.settings.permissions.blocked_paths))
+    named = (name for name in _names(flame, base, checkout) if blocked.touches(plain(name)))
+    yield from islice(named, MOST_FROZEN)
+
+
+def _names(flame: Flame, base: str, checkout: Path) -> Iterable[str]:
+    """Tracked files, and what was laid beside them at the top (.env): before the agent has been there."""
+    top = sorted(entry.name for entry in checkout.iterdir() if entry.is_file() and not entry.is_symlink())
+    return dict.fromkeys((*tracked_paths(flame.repo, base), *top))
