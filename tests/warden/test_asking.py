@@ -426,7 +426,7 @@ def test_it_works_in_a_warden_with_nothing_but_the_standard_library(repo: Path) 
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as warden:
         assert warden.stdout is not None
         env = {"BLUEFLAME_HOOK_PORT": warden.stdout.readline().strip()}
-        calls = (
+        calls: tuple[tuple[str, dict[str, str]], ...] = (
             ("BlueflameCanary", {}),
             ("Write", {"file_path": str(repo / "src" / "a.py"), "content": "x"}),
             ("Bash", {"command": "git add -A && git commit -m 'feat(task-001): x'"}),
