@@ -163,6 +163,8 @@ def _colliding(changes: Sequence[Change], existing: Sequence[str]) -> Iterator[V
     """Two names that are one on the file systems of half of the people: a checkout there loses one of the files."""
     changed = {change.path for change in changes if change.status != "D"}
     created = {change.path for change in changes if change.created}
+    if not created:
+        return
     seen: dict[str, str] = {}
     for path in (*sorted(set(existing) - changed), *sorted(changed)):
         other = seen.setdefault(_plain(path), path)
@@ -214,4 +216,6 @@ def _misworded(commits: Sequence[Commit], pattern: str, unspeakable: Container[s
 
 
 def _plain(text: str) -> str:
+    if text.isascii():
+        return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
