@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from binascii import crc32
 from contextlib import suppress
 
 from blueflame.warden.record import read_json, write_json
@@ -96,18 +97,23 @@ def make(attempt: str, *, memory_mb: int, processes: int, folder: str = "") -> G
     """A new, empty group with those limits; None where there is none to be had, or none of the two is wanted."""
     wanted = {MEMORY: memory_mb * MB, PIDS: processes}
     limits = {controller: value for controller, value in wanted.items() if value}
-    places = _places(tuple(limits))
-    paths = tuple(f"{place.path}/{PREFIX}{attempt}" for place in places)
-    if folder and places:
+    found = places(tuple(limits))
+    paths = tuple(f"{place.path}/{name_of(attempt, folder)}" for place in found)
+    if folder and found:
         write_json(f"{folder}/{NOTE}", {"paths": paths})
     held: dict[str, str] = {}
-    for place, path in zip(places, paths, strict=True):
+    for place, path in zip(found, paths, strict=True):
         try:
             held |= _make_one(place, path, limits)
         except OSError:  # what the rights promised, the kernel refused
             remove((path,))
     made = tuple(path for path in paths if path in held.values())
     return Group(made, memory_path=held.get(MEMORY, ""), pids_path=held.get(PIDS, "")) if made else None
+
+
+def name_of(attempt: str, folder: str) -> str:
+    """The folder's place is part of it: attempts of two projects may have the same name."""
+    return f"{PREFIX}{attempt}-{crc32(folder.encode('utf-8', 'surrogateescape')):08x}"
 
 
 def _make_one(place: Place, path: str, limits: Mapping[str, int]) -> dict[str, str]:
@@ -157,13 +163,14 @@ def _remove_one(path: str) -> bool:
     return True
 
 
-def left_by(folder: str, attempt: str) -> tuple[str, ...]:
+def left_by(folder: str) -> tuple[str, ...]:
     """The groups that an earlier warden noted for this attempt, and no others whatever the note says."""
+    name = name_of(os.path.basename(folder), folder)
     try:
-        noted = read_json(f"{folder}/{NOTE}").get("paths", ())
+        noted = [str(path) for path in read_json(f"{folder}/{NOTE}").get("paths", ())]
     except (OSError, ValueError, TypeError):
         return ()
-    return tuple(str(path) for path in noted if os.path.basename(str(path)) == f"{PREFIX}{attempt}")
+    return tuple(path for path in noted if os.path.basename(path) == name)
 
 
 def members_of(paths: tuple[str, ...]) -> set[int]:
@@ -177,27 +184,28 @@ def _members(path: str) -> list[int]:
         return []
 
 
-def _places(wanted: tuple[str, ...]) -> list[Place]:
+def places(wanted: tuple[str, ...] = (MEMORY, PIDS)) -> list[Place]:
+    """Where groups for those controllers can be made, as far as rights tell."""
     try:
-        ours = _our_groups(_read("/proc/self/cgroup"))
-        mounts = _mounts(_read("/proc/self/mountinfo"))
+        ours = our_groups(_read("/proc/self/cgroup"))
+        there = mounts(_read("/proc/self/mountinfo"))
     except OSError:
         return []
-    unified = _unified_place(ours, mounts, wanted)
+    unified = unified_place(ours, there, wanted)
     found = [unified] if unified is not None else []
     missing = [name for name in wanted if unified is None or name not in unified.controllers]
     for controller in missing:
-        base = _folder(mounts.get(controller), ours.get(controller))
+        base = folder_of(there.get(controller), ours.get(controller))
         if base and _may_write(base):
             found.append(Place(base, 1, (controller,)))
     return found
 
 
-def _unified_place(
-    ours: Mapping[str, str], mounts: Mapping[str, tuple[str, str]], wanted: tuple[str, ...]
+def unified_place(
+    ours: Mapping[str, str], there: Mapping[str, tuple[str, str]], wanted: tuple[str, ...]
 ) -> Place | None:
     """Beside our own group: a group with processes of its own (ours) may not hand controllers down in version 2."""
-    base = _folder(mounts.get(""), ours.get(""))
+    base = folder_of(there.get(""), ours.get(""))
     if not base or ours.get("") == "/":
         return None
     above = os.path.dirname(base)
@@ -215,7 +223,7 @@ def _may_write(path: str) -> bool:
     return os.access(path, os.W_OK | os.X_OK) and not os.statvfs(path).f_flag & os.ST_RDONLY
 
 
-def _our_groups(text: str) -> dict[str, str]:
+def our_groups(text: str) -> dict[str, str]:
     """By controller; "" is version 2."""
     found = {}
     for line in text.splitlines():
@@ -224,7 +232,7 @@ def _our_groups(text: str) -> dict[str, str]:
     return found
 
 
-def _mounts(text: str) -> dict[str, tuple[str, str]]:
+def mounts(text: str) -> dict[str, tuple[str, str]]:
     """Where each controller's file system is mounted, and which group is its root there."""
     found = {}
     for line in text.splitlines():
@@ -243,7 +251,7 @@ def _unescaped(path: str) -> str:
     return path.encode().decode("unicode_escape").encode("latin-1").decode("utf-8", "replace")
 
 
-def _folder(mount: tuple[str, str] | None, group: str | None) -> str:
+def folder_of(mount: tuple[str, str] | None, group: str | None) -> str:
     """ "" when our group is not below what is mounted."""
     if mount is None or group is None:
         return ""

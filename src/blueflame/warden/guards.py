@@ -10,7 +10,10 @@ The two guards are modules of their own, imported only when asked for:
 Both have a `problem`: "" while they do their duty, else what is wrong, and then the attempt is ended as unwatched.
 """
 
+# ruff: noqa: PTH119 (pathlib's imports would cost every attempt some 10 ms)
 from __future__ import annotations
+
+import os
 
 from blueflame.warden.launch import CannotStart
 from blueflame.warden.start import HEADROOM
@@ -50,7 +53,9 @@ def _group(ward: Ward) -> Group | None:
     from blueflame.warden import cgroup
 
     processes = launch.processes + HEADROOM if launch.processes else 0
-    return cgroup.make(launch.attempt, memory_mb=launch.memory_mb, processes=processes, folder=ward.folder)
+    return cgroup.make(
+        os.path.basename(ward.folder), memory_mb=launch.memory_mb, processes=processes, folder=ward.folder
+    )
 
 
 def _start_gateway(ward: Ward, settings: dict[str, Any]) -> None:
@@ -79,6 +84,8 @@ def _watch(ward: Ward, child: Child) -> None:
         ward.asker = Asker(ward.launch.watch or {}, child.doors["hook"], ward.launch.attempt, ward.bell)
     except (ImportError, OSError, ValueError) as e:
         raise CannotStart(f"the watcher cannot be started, so the agent was not: {e}") from e
+    if ward.asker.problem:
+        raise CannotStart(f"the watcher cannot do its duty, so the agent was not started: {ward.asker.problem}")
 
 
 def dismiss_guards(ward: Ward) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def end_orphans(folder: str, grace: float, bell: Bell) -> tuple[int, list[int]]:
     """TERM, grace, KILL. Tells how many were found, and the pids of those that would not die."""
     agent, cookie = _agent(folder), str(read_or_nothing(f"{folder}/started").get("cookie", ""))
     spools = (f"{folder}/stdout.log", f"{folder}/stderr.log", f"{folder}/setup.log")
-    groups = left_by(folder, folder.rpartition("/")[2])
+    groups = left_by(folder)
 
     def left() -> list[Member]:
         return orphans(agent=agent, cookie=cookie, spools=spools, grouped=members_of(groups))
