@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
+from typing import NamedTuple
 
 from blueflame.model.policy import Decision
 from blueflame.rules.locks import WILD
@@ -120,11 +122,10 @@ def _touching(places: Places, name: str, written: str) -> Decision:
 def _named(places: Places, path: str, written: str) -> Decision:
     """A part that leaves no choice (`.en?`, `.e*`) is aimed at the names that it can mean."""
     parts = [part for part in plain(path).split("/") if part]
-    aimed = [part for part in parts if _is_aimed(part)]
-    for pattern in places.bounds.blocked.written if aimed else ():
-        last = _last_word(plain(pattern))
-        if last and any(fnmatchcase(last, part) for part in aimed) and _same_folder(parts, plain(pattern)):
-            return _asks_for(written, pattern)
+    for part in parts:
+        for aim in _aims(places.bounds.blocked.written, part) if _is_aimed(part) else ():
+            if _same_folder(parts, aim.folders):
+                return _asks_for(written, aim.pattern)
     return ALLOWED
 
 
@@ -132,15 +133,37 @@ def _is_aimed(part: str) -> bool:
     return bool(part.strip("*")) and ("*" not in part or (part.startswith(".") and part.strip(".*") != ""))
 
 
-def _last_word(pattern: str) -> str:
-    """`.env` of `.env*`, `prod.yaml` of `config/prod.yaml`, `.claude` of `.claude/**`."""
-    parts = [part for part in pattern.split("/") if part.strip("*")]
-    return STARS.sub("", parts[-1]) if parts and not {"[", "?"} & set(parts[-1]) else ""
+class Aim(NamedTuple):
+    """A blocked pattern by the last name in it: `.env` of `.env*`, `.claude` of `.claude/**`."""
+
+    folders: tuple[str, ...]
+    pattern: str
 
 
-def _same_folder(parts: list[str], pattern: str) -> bool:
+def _aims(blocked: tuple[str, ...], part: str) -> Iterator[Aim]:
+    known = _by_name(blocked)
+    if WILD.isdisjoint(part):
+        yield from known.get(part, ())
+        return
+    meant = re.compile(translate(part)).match
+    for name, aims in known.items():
+        if meant(name):
+            yield from aims
+
+
+@lru_cache(maxsize=16)
+def _by_name(blocked: tuple[str, ...]) -> dict[str, list[Aim]]:
+    found: dict[str, list[Aim]] = {}
+    for pattern in blocked:
+        parts = [part for part in plain(pattern).strip("/").split("/") if part]
+        named = [part for part in parts if part.strip("*")]
+        if named and {"[", "?"}.isdisjoint(named[-1]):
+            found.setdefault(STARS.sub("", named[-1]), []).append(Aim(tuple(parts[:-1]), pattern))
+    return found
+
+
+def _same_folder(parts: list[str], folders: tuple[str, ...]) -> bool:
     """Whether both can mean one place: a pattern with folders is for those only."""
-    folders = [part for part in pattern.strip("/").split("/")[:-1] if part]
     return all(
         WILD.intersection(one) or WILD.intersection(other) or one == other
         for one, other in zip(parts, folders, strict=False)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import unicodedata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from blueflame.model.policy import Patterns
 from blueflame.rules.paths import ANY_NAME, BadPattern, Globs
@@ -41,28 +42,54 @@ def _regex(pattern: str) -> str:
     return str(compiled[0].regex.pattern)
 
 
-class Matcher:
-    """Answers for many patterns at once: only those whose longest plain word occurs in a name are tried at all."""
+class Rule(NamedTuple):
+    n: int  # rules are tried in the order in which they were written
+    found: Callable[[str], object]
+    pattern: str
 
-    __slots__ = ("_rules", "written")
+
+class Matcher:
+    """Answers for many patterns at once: only those are tried whose longest run of plain letters is in the name."""
+
+    __slots__ = ("_anywhere", "_ends", "_lengths", "_starts", "written")
 
     def __init__(self, patterns: Patterns, *, caseless: bool = False) -> None:
         self.written = patterns.written
+        self._starts: dict[str, list[Rule]] = {}  # by a run that a part of the path begins with
+        self._ends: dict[str, list[Rule]] = {}  # by one that a part ends with
+        self._anywhere: list[tuple[str, Rule]] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            self._rules = tuple(
-                (_keyword(plain(pattern) if caseless else pattern), re.compile(regex).search, pattern)
-                for pattern, regex in zip(patterns.written, patterns.regexes, strict=True)
-            )
+            for n, (pattern, regex) in enumerate(zip(patterns.written, patterns.regexes, strict=True)):
+                run = _longest_run(plain(pattern) if caseless else pattern)
+                self._file(run, Rule(n, re.compile(regex).search, pattern))
+        self._lengths = sorted({len(run) for runs in (self._starts, self._ends) for run in runs})
+
+    def _file(self, run: Run, rule: Rule) -> None:
+        if run.starts:
+            self._starts.setdefault(run.text, []).append(rule)
+        elif run.ends:
+            self._ends.setdefault(run.text, []).append(rule)
+        else:
+            self._anywhere.append((run.text, rule))
 
     def first(self, path: str) -> str | None:
         """The first pattern, as it was written, that means a file of this name; None when none does."""
         # "." and "$" in a regular expression stop at a line break, and a name may hold one; it cannot hold a NUL
         name = path.replace("\n", "\0")
-        for keyword, found, pattern in self._rules:
-            if keyword in name and found(name):
-                return pattern
-        return None
+        return next((rule.pattern for rule in sorted(self._likely(name)) if rule.found(name)), None)
+
+    def _likely(self, name: str) -> Iterator[Rule]:
+        starts, ends = self._starts, self._ends
+        for part in set(name.split("/")):
+            for length in self._lengths:
+                if length > len(part):
+                    break
+                yield from starts.get(part[:length], ())
+                yield from ends.get(part[-length:], ())
+        for run, rule in self._anywhere:
+            if run in name:
+                yield rule
 
     def matches(self, path: str) -> bool:
         return self.first(path) is not None
@@ -77,13 +104,36 @@ class Matcher:
         return self.matches(inside) and self.matches(f"{inside}/{LONG_NAME}")
 
 
-def _keyword(pattern: str) -> str:
-    """The longest run of letters that every match must hold. After a bracket nothing is sure, so it ends there."""
-    runs: list[str] = [""]
-    letters = iter(pattern.partition("[")[0])
+class Run(NamedTuple):
+    """Plain letters that every match of a pattern holds: where a part of the path begins or ends, or anywhere."""
+
+    text: str
+    starts: bool = False
+    ends: bool = False
+
+
+def _longest_run(pattern: str) -> Run:
+    """After a bracket nothing is sure, so it ends there."""
+    sure, bracket, _ = pattern.partition("[")
+    runs: list[Run] = [Run("")]
+    parts = _parts(sure)
+    for n, part in enumerate(parts):
+        whole = n < len(parts) - 1 or not bracket
+        for m, text in enumerate(part):
+            if text == text.strip():  # blanks at the end of a line mean nothing
+                runs.append(Run(text, starts=m == 0, ends=whole and m == len(part) - 1))
+    return max((run for run in runs if run.text or run == runs[0]), key=lambda run: len(run.text))
+
+
+def _parts(pattern: str) -> list[list[str]]:
+    """Split at the slashes, and each part at its wild cards; a backslash makes the next letter plain."""
+    parts = [[""]]
+    letters = iter(pattern)
     for letter in letters:
-        if letter in "*?/":
-            runs.append("")
+        if letter == "/":
+            parts.append([""])
+        elif letter in "*?":
+            parts[-1].append("")
         else:
-            runs[-1] += next(letters, "") if letter == "\\" else letter
-    return max((run.strip() for run in runs), key=len)  # blanks at the end of a line mean nothing
+            parts[-1][-1] += next(letters, "") if letter == "\\" else letter
+    return parts
