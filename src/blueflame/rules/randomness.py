@@ -25,7 +25,7 @@ STAND_IN = re.compile(
 )
 PLACEHOLDER = re.compile(
     r"(?i)test|sample|mock|fixture|todo|passw|secret|token|default|insert|replace|dummy|\{\{|\$\{|%\(|%s|<|"
-    r"environ|getenv|process\.env|lorem|foobar|qwerty|hunter2|letmein|correct.?horse|^\$|^/|://|^~"
+    r"environ|getenv|process\.env|lorem|foobar|qwerty|hunter2|letmein|correct.?horse|^\$|^~?/[a-z.]{2,}/|://"
 )
 HEX = re.compile(r"[0-9a-fA-F-]+")
 MOST_WORDS = 0.6

@@ -36,6 +36,11 @@ def _vendor_made(found: re.Match[str]) -> bool:
     return len(set(secret)) >= 8 and not is_stand_in(secret)
 
 
+def _machine_made(found: re.Match[str]) -> bool:
+    """Its name says what it is, and nobody thought of the value."""
+    return not is_stand_in(found["secret"]) and looks_random(found["secret"])
+
+
 def _random(found: re.Match[str]) -> bool:
     secret = found["secret"]
     return not is_placeholder(secret) and looks_random(secret)
@@ -134,7 +139,7 @@ KEYWORD_RULES: Final = (
         "secret",
         rf"(?i:(?<=aws_)secret|(?<=aws)secret|secret[_-]?access)[\w-]{{0,20}}{SET}[\"'`]?(?P<secret>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])",
         fold=True,
-        check=_random,
+        check=_machine_made,
     ),
     _shaped("gitlab-token", "GitLab token", "glpat-", r"(?<![\w-])(?P<secret>glpat-[A-Za-z0-9_.-]{20,100})"),
     _shaped("slack-token", "Slack token", "xox", r"(?<![\w-])(?P<secret>xox[abeoprs]-[0-9][A-Za-z0-9-]{16,250})"),
@@ -295,7 +300,7 @@ PREFIX_RULES: Final = (
         "key of a model provider",
         "sk-",
         r"(?<![\w-])(?P<secret>sk-[A-Za-z0-9]{32,64})(?![\w-])",
-        check=_random,
+        check=_machine_made,
     ),
     _shaped("openrouter-key", "OpenRouter key", "sk-or-v1-", r"(?<![\w-])(?P<secret>sk-or-v1-[0-9a-f]{64})(?![\w-])"),
     _shaped("groq-key", "Groq key", "gsk_", rf"{EDGE}(?P<secret>gsk_[A-Za-z0-9]{{48,60}}){STOP}"),
