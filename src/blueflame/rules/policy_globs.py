@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from blueflame.model.policy import Decision
 from blueflame.rules.locks import WILD
-from blueflame.rules.policy_names import below, fault, forms, join, normalise, shown
+from blueflame.rules.policy_names import CONTROL, LONGEST_PATH, below, fault, forms, join, normalise, shown
 from blueflame.rules.policy_patterns import plain
 from blueflame.rules.policy_places import ALLOWED, Places
 
@@ -22,7 +22,6 @@ EXTENDED = re.compile(r"[?*+@!]\(")
 STARS = re.compile(r"\*+")
 ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
 ONE_OF = re.compile(r"\[([^\]!^\\-])\]")
-SEVERAL = re.compile(r"[\s,]+(?![^{]*\})")
 
 
 class TooMany(ValueError):
@@ -36,13 +35,27 @@ def judge_glob(places: Places, glob: str, folder: str) -> Decision:
 
 def judge_filter(places: Places, filters: str, folder: str) -> Decision:
     """What Grep takes to narrow its files down: one or several, each at any depth of the folder unless it has a `/`."""
-    for glob in SEVERAL.split(filters.strip()):
-        if glob.startswith("!"):  # leaves files out
+    if len(filters) > LONGEST_PATH or CONTROL.search(filters):
+        return Decision(False, "malformed_call", f"search {shown(filters)!r}: write a shorter and plainer pattern")
+    for glob in _apart(filters):
+        if glob.startswith("!") or not glob:  # leaves files out
             continue
         answer = _judged(places, glob.lstrip("/") or "*", join(places.cwd, folder))
         if not answer.allowed:
             return answer
     return ALLOWED
+
+
+def _apart(filters: str) -> list[str]:
+    """At blanks and commas, but not within braces."""
+    found, depth = [""], 0
+    for letter in filters:
+        depth = max(0, depth + (letter == "{") - (letter == "}"))
+        if depth == 0 and (letter == "," or letter.isspace()):
+            found.append("")
+        else:
+            found[-1] += letter
+    return found
 
 
 def _judged(places: Places, glob: str, folder: str) -> Decision:

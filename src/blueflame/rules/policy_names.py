@@ -6,7 +6,8 @@ import re
 
 from blueflame.rules.policy_patterns import plain
 
-LONGEST_PATH, LONGEST_NAME = 4096, 255
+LONGEST_PATH, LONGEST_NAME, DEEPEST = 2000, 255, 100
+"""Less than file systems take: a pattern with several `**` would think about the longest of names for minutes."""
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 # Code points that HFS+ leaves out when it compares names: git refuses `.g<U+200C>it` for the same reason
@@ -29,9 +30,15 @@ def fault(path: str) -> tuple[str, str] | None:
         return "outside_worktree", '"~" is not followed; write the path from the top of the worktree'
     if ADDRESS.match(path):
         return "outside_worktree", "this is an address, not a path"
-    if len(path) > LONGEST_PATH or any(len(part.encode()) > LONGEST_NAME for part in path.split("/")):
-        return "malformed_call", "the path is longer than a file system takes"
+    if is_too_long(path):
+        return "malformed_call", "the path is longer or deeper than anybody's files are"
     return None
+
+
+def is_too_long(path: str) -> bool:
+    if len(path) > LONGEST_PATH or path.count("/") > DEEPEST:
+        return True
+    return any(len(part.encode("utf-8", "surrogatepass")) > LONGEST_NAME for part in path.split("/"))
 
 
 def normalise(path: str) -> str:

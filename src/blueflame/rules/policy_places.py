@@ -13,7 +13,7 @@ from blueflame.model.policy import Decision, Policy, World
 from blueflame.rules.locks import WILD, Path, covers, fold, lock_paths
 from blueflame.rules.locks import normalise as lock_parts
 from blueflame.rules.naming import well_named
-from blueflame.rules.policy_names import below, fault, forms, holds_git, join, normalise, shown, some
+from blueflame.rules.policy_names import below, fault, forms, holds_git, is_too_long, join, normalise, shown, some
 from blueflame.rules.policy_patterns import Matcher, plain
 
 ALLOWED = Decision(True, "allowed")
@@ -95,7 +95,10 @@ class Places:
         if found:
             return Decision(False, found[0], f"{use} {shown(path)!r}: {found[1]}")
         for name in self._names(join(self.cwd, path)):
-            answer = self._reading(name) if use == "read" else self._writing(name)
+            if is_too_long(name):
+                answer: tuple[str, str] | None = ("outside_worktree", "where it leads is too long a name")
+            else:
+                answer = self._reading(name) if use == "read" else self._writing(name)
             if answer is not None:
                 via = f" (it leads to {shown(name)})" if name != normalise(join(self.cwd, path)) else ""
                 return Decision(False, answer[0], f"{use} {shown(path)}{via}: {answer[1]}")
