@@ -36,7 +36,7 @@ exec 4> >(
 ) || refuse 'blueflame: refused, because no deadline could be set'
 
 port=$BLUEFLAME_HOOK_PORT
-[[ $port =~ ^[1-9][0-9]{0,4}$ ]] && ((port <= 65535)) ||
+[[ $port == [1-9]* && $port != *[!0-9]* && ${#port} -le 5 && $port -le 65535 ]] ||
     refuse 'blueflame: refused, because BLUEFLAME_HOOK_PORT does not name the watcher'
 
 IFS= read -r -N $((LIMIT + 1)) call
