@@ -50,6 +50,7 @@ def brief(repo: Path, role: str = "worker", subject: str = "task-001", n: int = 
         request="Сделай это, пожалуйста",
         task=Task(id="task-001", title="Сделай это", description="пожалуйста", file_locks=("src/",)),
         allowed_paths=("src/**",),
+        watched=False,  # no walls here: what is tried is the runtime
     )
 
 
@@ -171,6 +172,11 @@ def test_a_script_is_found_from_the_settings(tmp_path: Path) -> None:
     [
         ('{"type": "say", "text": "hi"}', (Said("hi"),)),
         ('{"type": "action", "tool": "Write", "target": "a"}', (Acted("Write", "a"),)),
+        (
+            '{"type": "action", "tool": "Write", "target": "a", "call": "c", "digest": "d", "denied": true}',
+            (Acted("Write", "a", "c", "d", denied=True),),
+        ),
+        ('{"type": "action", "denied": "yes"}', (Acted("", ""),)),
         ('{"type": "usage", "input_tokens": 3, "cost_usd": 0.1}', (Used(Spend(micro_usd=100_000, input_tokens=3)),)),
         ('{"type": "result", "structured_output": {"a": 1}}', (Produced({"a": 1}),)),
         ('{"type": "result", "result": "text"}', (Said("text"),)),
@@ -281,6 +287,19 @@ def test_one_endless_line_is_bounded(tmp_path: Path) -> None:
 
     assert gathered.unread_bytes == 100_000
     assert gathered.complaint_count == 1
+
+
+def test_what_was_done_is_kept_to_be_compared_with_the_audit_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [json.dumps({"type": "action", "tool": "Bash", "target": "make", "call": f"c{n}"}) for n in range(5)]
+
+    whole = read_spool(READER, spool(tmp_path / "stdout.log", lines))
+    monkeypatch.setattr("blueflame.tools.agents.runtime.KEPT_ACTS", 3)
+    cut = read_spool(READER, spool(tmp_path / "stdout.log", lines))
+
+    assert [act.call for act in whole.acts] == ["c0", "c1", "c2", "c3", "c4"]
+    assert (whole.unread, len(cut.acts), cut.actions, cut.unread) == (False, 3, 5, True)
 
 
 def test_complaints_are_counted_but_not_all_kept(tmp_path: Path) -> None:

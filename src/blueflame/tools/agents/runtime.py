@@ -37,7 +37,7 @@ class Brief:
     request: str = ""
     task: Task | None = None
     allowed_paths: tuple[str, ...] = ()
-    watched: bool = False  # there will be a hook to ask: an agent that finds none must do nothing
+    watched: bool = True  # there will be a hook to ask: an agent that finds none must do nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
