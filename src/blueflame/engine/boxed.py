@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from blueflame.tools.places import STATE_FOLDER
 from blueflame.tools.sandbox import Prepared, Problem, Site, Wanted, available, highest, make_box, prepare, toolchains
 from blueflame.tools.sandbox.checkouts import Checkout
 from blueflame.tools.sandbox.clearing import passing_folder
-from blueflame.tools.sandbox.guarding import guarded
+from blueflame.tools.sandbox.guarding import Guarded, guarded
 from blueflame.warden import cgroup, gateway
 from blueflame.warden.launch import CannotStart, Launch
 from blueflame.warden.pressure import Pressure
@@ -86,12 +86,15 @@ def box_of(ground: Ground, folder: Path, hosts: Sequence[str] = ()) -> Box:
         repo_root=repository.root,
         objects=repository.objects,
     )
-    return make_box(site, _wanted(ground, folder, hosts))
+    of_git = ground.main is None and ground.checkout.git is not None
+    seen = guarded(ground.checkout.root, ground.blocked, of_git=of_git)
+    box = make_box(site, _wanted(ground, folder, hosts, seen))
+    note = "the checkout is too large to be searched as a whole for what is blocked in it"
+    return box if seen.whole else replace(box, notes=(*box.notes, note))
 
 
-def _wanted(ground: Ground, folder: Path, hosts: Sequence[str]) -> Wanted:
+def _wanted(ground: Ground, folder: Path, hosts: Sequence[str], seen: Guarded) -> Wanted:
     checkout = ground.checkout
-    seen = guarded(checkout.root, ground.blocked, of_git=ground.main is None and checkout.git is not None)
     if ground.main is not None:  # an agent's own clone: its .git is its own
         return Wanted(
             worktree=checkout.root,

@@ -31,32 +31,28 @@ def guarded(worktree: Path, blocked: tuple[str, ...], *, of_git: bool) -> Guarde
     ignored = _ignored(worktree) if of_git else ()
     frozen: list[str] = []
     hidden: list[str] = []
-    seen = 0
-    for seen, (name, is_folder, is_door) in enumerate(_walk(worktree), start=1):
-        if seen > MOST:
-            break
-        if is_door:
-            hidden.append(name)
-        elif globs.touches(name.lower()) if is_folder else globs.matches(name.lower()):
-            (hidden if _is_in(name, ignored) else frozen).append(name)
+    waiting, seen = [""], 0
+    while waiting and seen <= MOST:
+        for name, is_folder, is_door in _entries(worktree, waiting.pop()):
+            seen += 1
+            if is_door:
+                hidden.append(name)
+            elif globs.touches(name.lower()) if is_folder else globs.matches(name.lower()):
+                (hidden if _is_in(name, ignored) else frozen).append(name)
+            elif is_folder and name.rpartition("/")[2] not in SKIPPED:
+                waiting.append(name)
     return Guarded(tuple(sorted(frozen)), tuple(sorted(hidden)), seen <= MOST)
 
 
-def _walk(worktree: Path) -> Iterator[tuple[str, bool, bool]]:
+def _entries(worktree: Path, folder: str) -> Iterator[tuple[str, bool, bool]]:
     """Name, whether it is a folder, whether somebody may be reached through it. Links are left alone: what they lead to
     is either in the checkout, and met there, or not inside at all."""
-    waiting = [""]
-    while waiting:
-        folder = waiting.pop()
-        with suppress(OSError), os.scandir(worktree / folder) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                name = f"{folder}/{entry.name}".lstrip("/")
-                if entry.is_symlink():
-                    continue
+    with suppress(OSError), os.scandir(worktree / folder) as entries:
+        for entry in entries:
+            if not entry.is_symlink():
                 is_folder = entry.is_dir(follow_symlinks=False)
-                yield name, is_folder, not is_folder and not entry.is_file(follow_symlinks=False)
-                if is_folder and entry.name not in SKIPPED:
-                    waiting.append(name)
+                is_door = not is_folder and not entry.is_file(follow_symlinks=False)
+                yield f"{folder}/{entry.name}".lstrip("/"), is_folder, is_door
 
 
 def _ignored(worktree: Path) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from blueflame.model.errors import Refused, WorldError
 from blueflame.rules import seccomp
 from blueflame.rules.sandbox import bwrap_argv, is_below, rlimits, seatbelt
 from blueflame.tools.files import trouble
-from blueflame.tools.sandbox.available import bubblewrap
 from blueflame.tools.sandbox.boxes import files_of
+from blueflame.tools.sandbox.probing import bubblewrap
 from blueflame.tools.sandbox.root import own_files
 
 MAC = sys.platform == "darwin"
