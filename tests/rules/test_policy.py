@@ -284,7 +284,7 @@ def test_a_parser_that_fails_refuses_the_command() -> None:
         def parse(self, command: str) -> Mapping[str, Any]:
             raise Unreadable("no parser")
 
-    answer = decide(policy(), Call(tool="Bash", input={"command": "git status"}, cwd="/дерево"), Broken())
+    answer = decide(policy(), Call(tool="Bash", input={"command": "git status -s"}, cwd="/дерево"), Broken())
     assert (answer.rule, "no parser" in answer.details) == ("shell_unreadable", True)
 
 

@@ -9,6 +9,7 @@ import re
 
 from blueflame.model.policy import CANARY, STRUCTURED_OUTPUT, Call, Decision, Policy, Unreadable, World
 from blueflame.rules.policy_globs import judge_filter, judge_glob
+from blueflame.rules.policy_memory import Witness
 from blueflame.rules.policy_names import CONTROL, shown, some
 from blueflame.rules.policy_places import ALLOWED, Bounds, Places, bounds_of
 from blueflame.rules.policy_tools import SHAPES, TOUCHING_NOTHING, Shape, Use, misshapen
@@ -112,13 +113,19 @@ def _run(policy: Policy, call: Call, world: World, places: Places) -> Decision:
 def _read_and_judged(policy: Policy, command: str, world: World, places: Places) -> Decision:
     from blueflame.rules.bash import judge  # late: an agent that never runs a command need not wait for it
 
+    memory = places.bounds.memory
+    witness = Witness(places, lambda path: world.text(_placed(places.cwd, path)))
     try:
-        tree = world.parse(command)
-        return judge(command, tree, policy, places, lambda path: world.text(_placed(places.cwd, path)), world.parse)
+        known = memory.recall(command, places.cwd, places, witness.opened)
+        if known is not None:
+            return known
+        decision = judge(command, world.parse(command), policy, witness, witness.text, world.parse)
     except Unreadable as error:
         return Decision(False, "shell_unreadable", f"the command cannot be read: {shown(str(error))}; write it plainly")
     except RecursionError:
         return Decision(False, "shell_unreadable", "the command is nested too deeply; run it in smaller steps")
+    memory.keep(command, places.cwd, decision, witness)
+    return decision
 
 
 def _placed(cwd: str, path: str) -> str:

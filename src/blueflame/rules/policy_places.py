@@ -13,6 +13,7 @@ from blueflame.model.policy import Decision, Policy, World
 from blueflame.rules.locks import WILD, Path, covers, fold, lock_paths
 from blueflame.rules.locks import normalise as lock_parts
 from blueflame.rules.naming import well_named
+from blueflame.rules.policy_memory import Memory
 from blueflame.rules.policy_names import below, fault, forms, holds_git, is_too_long, join, normalise, shown, some
 from blueflame.rules.policy_patterns import Matcher, plain
 
@@ -34,6 +35,7 @@ class Bounds:
     blocked: Matcher
     naming: Matcher
     scope: tuple[Path, ...] | None
+    memory: Memory
     blocked_places: tuple[Path, ...]  # the folders and files that blocked patterns name in full, from the top
 
 
@@ -45,6 +47,7 @@ def bounds_of(policy: Policy) -> Bounds:
         allowed=Matcher(policy.allowed_paths),
         blocked=Matcher(policy.blocked_paths, caseless=True),
         naming=Matcher(policy.naming_globs),
+        memory=Memory(),
         scope=None if policy.scope is None else lock_paths(policy.scope),
         blocked_places=tuple(place for pattern in policy.blocked_paths.written if (place := _place(plain(pattern)))),
     )

@@ -1,0 +1,81 @@
+"""Commands that were judged before: agents run the same few over and over.
+
+A judgement depends on nothing but the policy, the command, where it runs, and what was asked of the world on the way.
+So it holds for as long as the same questions get the same answers; those are asked again every time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from blueflame.model.policy import Decision, Paths
+
+MOST, MOST_QUESTIONS, LONGEST_ANSWER, LONGEST_COMMAND = 256, 64, 20_000, 5_000
+
+Answer = Decision | str | None
+Text = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    decision: Decision
+    asked: tuple[tuple[str, str, Answer], ...]
+
+
+@dataclass(slots=True)
+class Witness:
+    """Passes questions on and keeps what was answered."""
+
+    paths: Paths
+    opened: Text
+    asked: list[tuple[str, str, Answer]] = field(default_factory=list)
+
+    def read(self, path: str) -> Decision:
+        return self._noted("read", path, self.paths.read(path))
+
+    def write(self, path: str) -> Decision:
+        return self._noted("write", path, self.paths.write(path))
+
+    def text(self, path: str) -> str | None:
+        answer = self.opened(path)
+        self.asked.append(("text", path, answer))
+        return answer
+
+    def _noted(self, use: str, path: str, answer: Decision) -> Decision:
+        self.asked.append((use, path, answer))
+        return answer
+
+
+class Memory:
+    """The latest judgements by one policy."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], Remembered] = OrderedDict()
+
+    def recall(self, command: str, cwd: str, paths: Paths, text: Text) -> Decision | None:
+        """None when it is not known, or when the world has changed since."""
+        known = self._known.get((command, cwd))
+        if known is None or not all(_ask(paths, text, use, of) == answer for use, of, answer in known.asked):
+            return None
+        self._known.move_to_end((command, cwd))
+        return known.decision
+
+    def keep(self, command: str, cwd: str, decision: Decision, witness: Witness) -> None:
+        if len(command) > LONGEST_COMMAND or len(witness.asked) > MOST_QUESTIONS:
+            return
+        if any(isinstance(answer, str) and len(answer) > LONGEST_ANSWER for _, _, answer in witness.asked):
+            return
+        self._known[command, cwd] = Remembered(decision, tuple(witness.asked))
+        self._known.move_to_end((command, cwd))
+        while len(self._known) > MOST:
+            self._known.popitem(last=False)
+
+
+def _ask(paths: Paths, text: Text, use: str, of: str) -> Answer:
+    if use == "text":
+        return text(of)
+    return paths.read(of) if use == "read" else paths.write(of)
