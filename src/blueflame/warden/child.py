@@ -27,9 +27,13 @@ OUT_OF_THE_WAY = 32
 
 
 class Plan:
-    """What the child is to become. `ports` is None when it stays in the network that it is in."""
+    """What the child is to become. `ports` is None when it stays in the network that it is in.
+
+    `apart` when it is made in namespaces of its own; `user` is who it is to be in one for users.
+    """
 
     __slots__ = (
+        "apart",
         "argv",
         "complain",
         "cwd",
@@ -38,10 +42,10 @@ class Plan:
         "limits",
         "line",
         "output",
-        "own_user",
         "ports",
         "seccomp",
         "stdin",
+        "user",
         "warden",
     )
 
@@ -56,7 +60,8 @@ class Plan:
         self.limits: dict[int, int] = {}
         self.line: socket.socket | None = None
         self.seccomp = ""
-        self.own_user = False
+        self.apart = False
+        self.user: tuple[int, int] | None = None
         self.ports: list[int] | None = None
         self.warden = os.getpid()
         self.gate = self.complain = -1
@@ -67,12 +72,10 @@ def become(plan: Plan) -> NoReturn:
     try:
         os.setsid()
         die_with_parent()
-        if plan.own_user or plan.ports is not None:
-            doing = "make a namespace of its own (are user namespaces forbidden here?)"
-            _leave(plan)
-            die_with_parent()  # a change of credentials may have cleared it
+        doing = "make a namespace of its own"
+        _settle_apart(plan)
         doing = "set up the process"
-        if os.getppid() != plan.warden or os.read(plan.gate, 1) != b"g":
+        if os.read(plan.gate, 1) != b"g" or (os.getppid() != plan.warden and not plan.apart):
             os._exit(127)  # the warden died before it could note us down
         forget_signals()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -99,10 +102,15 @@ def become(plan: Plan) -> NoReturn:
         os._exit(127)
 
 
-def _leave(plan: Plan) -> None:
+def _settle_apart(plan: Plan) -> None:
+    """The warden cannot be seen from here; if it died before we asked to die with it, the entry's line is dead, too."""
+    if not plan.apart:
+        return
     from blueflame.warden import namespace
 
-    namespace.leave(net=plan.ports is not None)
+    if plan.user is not None:
+        namespace.map_user(*plan.user)
+        die_with_parent()  # a change of credentials may have cleared it
     if plan.ports is None or plan.line is None:
         return
     namespace.bring_up_loopback()

@@ -1,8 +1,12 @@
-"""A network of its own for the agent, with nothing in it but the doors that the warden answers at.
+"""Namespaces around the box: all that is in it dies at once, and its network has nothing but doors to the warden.
 
-Done by the warden's child between fork and exec: leave the machine's network, bring up the loopback device, listen,
-and hand the listening sockets to the warden. The box that follows finds them already there; no process and no socket
-file of ours is inside it. An ordinary user needs a user namespace first, in which the user is mapped to itself.
+bubblewrap killed in its first milliseconds leaves a child that nobody ends: it would hang for ever, or run its payload.
+So bubblewrap itself is the first process of a pid namespace, made in the very call that makes the process: whenever it
+dies, for whatever reason, the kernel kills everything that is in there.
+
+The network is its own in the same call. What is left for the child to do before it becomes the box: bring up the
+loopback device, listen, and hand the listening sockets to the warden. The box finds them already there; no process and
+no socket file of ours is inside it. An ordinary user needs a user namespace, in which the user is mapped to itself.
 """
 
 from __future__ import annotations
@@ -12,46 +16,62 @@ import ctypes
 import errno
 import fcntl
 import os
+import signal
 import socket
 import struct
 from contextlib import suppress
-
-from blueflame.warden.tree import LIBC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220, "ppc64le": 120, "armv7l": 120, "i686": 120}  # the call's number
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 BACKLOG = 128
 PATIENCE = 30.0  # seconds for the child to come back with its doors
 
 
-def leave(*, net: bool) -> None:
-    """Into a user namespace (unless we are root and need none) and, if asked for, a network of our own."""
-    flags = CLONE_NEWNET if net else 0
+def fork_apart(*, net: bool) -> tuple[int, bool]:
+    """Like os.fork, into namespaces of its own; the second says whether one of them is for users.
+
+    Python's own care around a fork is for threads, of which a warden has one.
+    """
+    flags = CLONE_NEWPID | (CLONE_NEWNET if net else 0)
     if os.geteuid() == 0:
-        if not flags or _unshare(flags) == 0:
-            return
+        pid = _clone(flags)
+        if pid >= 0:
+            return pid, False
         if ctypes.get_errno() != errno.EPERM:  # root of a container may lack the right, but still own a namespace
             raise _failed()
-    uid, gid = os.geteuid(), os.getegid()
-    if _unshare(flags | CLONE_NEWUSER) != 0:
+    pid = _clone(flags | CLONE_NEWUSER)
+    if pid < 0:
         raise _failed()
+    return pid, True
+
+
+def _clone(flags: int) -> int:
+    """With the interpreter's lock held, unlike other foreign calls: the child has to have it."""
+    number = CLONE.get(os.uname().machine)
+    if number is None:
+        ctypes.set_errno(errno.ENOSYS)
+        return -1
+    syscall = ctypes.PyDLL(None, use_errno=True).syscall
+    syscall.argtypes, syscall.restype = [ctypes.c_long] * 6, ctypes.c_long
+    return int(syscall(number, flags | signal.SIGCHLD, 0, 0, 0, 0))
+
+
+def _failed() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))
+
+
+def map_user(uid: int, gid: int) -> None:
+    """In the child: whoever it was outside, it is inside."""
     with suppress(FileNotFoundError):  # kernels before 3.19
         _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{uid} {uid} 1")
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
-
-
-def _unshare(flags: int) -> int:
-    return int(LIBC.unshare(flags)) if LIBC is not None else -1
-
-
-def _failed() -> OSError:
-    number = ctypes.get_errno() or errno.ENOSYS
-    return OSError(number, os.strerror(number))
 
 
 def _write(path: str, content: str) -> None:

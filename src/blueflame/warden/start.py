@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from blueflame.warden.child import Plan, become
 from blueflame.warden.launch import CannotStart
-from blueflame.warden.tree import COOKIE
+from blueflame.warden.tree import COOKIE, LINUX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,8 +173,8 @@ def _prepare_walls(plan: Plan, launch: Launch, names: list[str]) -> socket.socke
     if launch.sandbox.net == "doors":
         settings = {"hook": launch.watch, "gateway": launch.gateway}
         plan.ports = [int((settings[name] or {})["port"]) for name in names]
-    plan.own_user = bool(launch.processes) and os.geteuid() != 0
-    if plan.own_user:  # in a user namespace of its own, the kernel counts the box's processes only
+    plan.apart = LINUX
+    if launch.processes and os.geteuid() != 0:  # in a user namespace of its own, the kernel counts the box's only
         wanted = launch.processes + HEADROOM
         plan.limits[resource.RLIMIT_NPROC] = min(wanted, plan.limits.get(resource.RLIMIT_NPROC, wanted))
     return mine
@@ -186,9 +186,10 @@ def _fork(
     try:
         plan.gate, opener = os.pipe()
         complaints, plan.complain = os.pipe()
-        pid = os.fork()
+        pid = _fork_apart(plan) if plan.apart else os.fork()
     except OSError as e:
-        raise CannotStart(f"cannot make a process for {plan.argv[0]}: {e.strerror}") from e
+        hint = " (are user namespaces forbidden here?)" if plan.apart else ""
+        raise CannotStart(f"cannot make a process for {plan.argv[0]}: {e.strerror}{hint}") from e
     if pid == 0:
         os.close(opener)  # or the gate would stay shut for ever after the warden's death
         if mine is not None:
@@ -199,6 +200,15 @@ def _fork(
     if plan.line is not None:
         plan.line.close()
     return Child(pid, boxed=boxed, line=mine, doors=doors), opener, complaints
+
+
+def _fork_apart(plan: Plan) -> int:
+    from blueflame.warden.namespace import fork_apart
+
+    user = os.geteuid(), os.getegid()
+    pid, is_new_user = fork_apart(net=plan.ports is not None)
+    plan.user = user if is_new_user else None
+    return pid
 
 
 def _doors_inside(line: socket.socket, names: list[str], complaints: int) -> dict[str, socket.socket]:

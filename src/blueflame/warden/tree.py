@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 COOKIE = "BLUEFLAME_COOKIE"
 LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-LIBC = ctypes.CDLL(None, use_errno=True) if LINUX else None
+_LIBC = ctypes.CDLL(None, use_errno=True) if LINUX else None
 
 
 def adopt_orphans() -> None:
     """Descendants whose parent ended become our children, whatever session they moved to."""
-    if LIBC is not None and LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    if _LIBC is not None and _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become subreaper")
 
 
 def die_with_parent() -> None:
     """Called in the child: a warden that is killed takes the agent along. Without it, torture gave double runs."""
-    if LIBC is not None:
-        LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def boot_id() -> str:

@@ -50,10 +50,11 @@ def watch(value: object) -> dict[str, Any] | None:
 
 
 def gateway(value: object) -> dict[str, Any] | None:
+    """As it stands, for the gateway, which looks closer at the hosts and at what else it is told."""
     if value is None:
         return None
     read = table(value, "gateway")
-    only(read, ("port", "hosts"), "gateway")
+    only(read, ("port", "hosts", "allow_private"), "gateway")
     number(read.get("port"), "gateway: port", most=65535, least=1)
     hosts = read.get("hosts")
     if not isinstance(hosts, list) or not all(isinstance(host, str) and host for host in hosts):
