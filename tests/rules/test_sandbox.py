@@ -72,7 +72,7 @@ def test_only_the_checkout_and_private_places_can_be_written() -> None:
 def test_what_holds_the_mount_points_is_sealed_after_them() -> None:
     argv = bwrap_argv(BOX, ENGINE)
     sealed = [n for n, word in enumerate(argv) if word == "--remount-ro"]
-    assert [argv[n + 1] for n in sealed] == ["/", "/dev"]
+    assert [argv[n + 1] for n in sealed] == ["/", "/dev", "/proc"]
     assert sealed[0] > max(n for n, word in enumerate(argv) if word in ("--bind", "--ro-bind", "--tmpfs", "--symlink"))
 
 

@@ -108,8 +108,9 @@ def _mounted(mount: Mount, box: Box, engine: Engine) -> tuple[str, ...]:
 
 
 def _sealed(box: Box) -> tuple[str, ...]:
-    """When all is in its place, the folders of ours that hold the mount points can no longer be written."""
-    places = ["/", *(mount.target for mount in box.mounts if mount.kind in (Kind.EMPTY, Kind.DEV))]
+    """When all is in its place, the folders of ours that hold the mount points can no longer be written. Nor can /proc:
+    for a caller who is root, those inside own the settings of the kernel in it, and could change them (tried)."""
+    places = ["/", *(mount.target for mount in box.mounts if mount.kind in (Kind.EMPTY, Kind.DEV, Kind.PROC))]
     return tuple(word for place in places for word in ("--remount-ro", place))
 
 

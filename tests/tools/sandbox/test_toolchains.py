@@ -49,7 +49,7 @@ def test_rust_is_shown_without_its_credentials(home: Path) -> None:
     (home / ".cargo/registry/cache").mkdir(parents=True)
     (home / ".rustup/toolchains/stable/bin").mkdir(parents=True)
     tools = find(home, home / ".cargo/bin")
-    assert shown(tools, home) == [f"{home}/{part}" for part in (".cargo/bin", ".cargo/registry", ".rustup/toolchains")]
+    assert shown(tools, home) == [f"{home}/{part}" for part in (".cargo/bin", ".cargo/registry", ".rustup")]
     assert tools.path[0] == f"{home}/.cargo/bin"
     assert tools.variables["RUSTUP_HOME"] == f"{home}/.rustup"
     assert tools.links == ((".cargo/registry", f"{home}/.cargo/registry"),)

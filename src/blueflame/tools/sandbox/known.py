@@ -44,7 +44,7 @@ KNOWN = (
     Known("Go's tools and downloaded modules", ("$GOPATH", "go"), ("bin", "pkg/mod")),
     Known("Go's downloaded modules", ("$GOMODCACHE",), marks=("cache",)),
     Known("Rust's tools", ("$CARGO_HOME", ".cargo"), ("bin", "registry", "git")),
-    Known("Rust versions (rustup)", ("$RUSTUP_HOME", ".rustup"), ("toolchains", "settings.toml", "update-hashes")),
+    Known("Rust versions (rustup)", ("$RUSTUP_HOME", ".rustup")),
     Known(".NET", ("$DOTNET_ROOT", ".dotnet"), marks=("dotnet",)),
     Known(".NET packages", (".nuget",), ("packages",)),
     Known("Haskell", (".ghcup",), ("bin", "ghc", "cache")),

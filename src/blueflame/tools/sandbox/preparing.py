@@ -18,7 +18,7 @@ from blueflame.rules.sandbox import bwrap_argv, is_below, rlimits, seatbelt
 from blueflame.tools.files import trouble
 from blueflame.tools.sandbox.boxes import files_of
 from blueflame.tools.sandbox.probing import bubblewrap
-from blueflame.tools.sandbox.root import own_files
+from blueflame.tools.sandbox.root import copy_settings, own_files
 
 MAC = sys.platform == "darwin"
 
@@ -67,8 +67,8 @@ def _walls(box: Box, folder: Path) -> dict[str, Any]:
     files = files_of(folder)
     for place in (folder / "home", folder / "tmp", files):
         _make_private(place)
-    for name, text in own_files(user=box.user, uid=box.uid, gid=box.gid, home=box.home).items():
-        _put(files / name, text.encode())
+    _put(files / "empty", b"")
+    _make_etc(box, files / "etc")
     _make_links(box, folder / "home")
     _make_mount_points(box)
     if MAC:
@@ -77,6 +77,18 @@ def _walls(box: Box, folder: Path) -> dict[str, Any]:
         return {"argv": ["/usr/bin/sandbox-exec", "-f", str(profile)], "seccomp": None, "net": box.network.value}
     argv = list(bwrap_argv(box, bubblewrap()))
     return {"argv": argv, "seccomp": _filter(files) if box.seccomp else None, "net": box.network.value}
+
+
+def _make_etc(box: Box, etc: Path) -> None:
+    etc.mkdir(exist_ok=True)
+    for name, text in own_files(user=box.user, uid=box.uid, gid=box.gid, home=box.home).items():
+        _put(etc / name, text.encode())
+    copy_settings(etc)
+    for mount in box.mounts:
+        if mount.target.startswith("/etc/"):
+            place = etc / mount.target.removeprefix("/etc/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _make_mount_point(place, is_folder=_is_folder(mount.kind, mount.source))
 
 
 def _filter(files: Path) -> str:

@@ -7,8 +7,11 @@ there cannot be read, listed or connected to.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from blueflame.model.box import TMP, Kind, Mount
@@ -24,63 +27,78 @@ ETC = (
     *("os-release", "lsb-release", "*-release", "debian_version"),
     *("java*", "maven", "perl", "php", "python*", "R", "fonts", "xml", "sgml", "ImageMagick*", "OpenCL", "vulkan"),
 )
-HIDDEN_IN_PROC = (
-    *("kcore", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "latency_stats", "vmallocinfo", "slabinfo"),
-    *("kpagecount", "kpageflags", "kpagecgroup", "sysrq-trigger", "allocinfo"),
-)
-# For a caller who is root, those inside are the owner of these files, and need no capability to write to them.
-# bubblewrap covers them only when it could write to the *folder* (tried: core_pattern of the machine was changed).
-READ_ONLY_IN_PROC = ("sys", "irq", "bus", "driver", "tty", "pressure", "mtrr", "dynamic_debug", "mpt", "ide", "asound")
-EMPTY_IN_PROC = ("acpi", "scsi", "fs")
+"""Settings without secrets. The small ones are copied into a folder of ours, since bubblewrap's time grows with the
+square of the number of mounts (60 files one by one took 14 ms); the large ones are mounted into it."""
+SMALL = 40  # entries
+LARGEST = 256 * 1024
+HIDDEN_FROM_ROOT = ("keys", "key-users", "timer_list", "sched_debug", "latency_stats", "kcore", "kmsg", "vmallocinfo")
+"""For a caller who is root, those inside are the owner of the kernel's files, and need no capability to read them."""
 
 
 def system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
-    """`files` holds our own passwd, hosts and so on; `network`: the machine's network is there, and its resolver."""
+    """`files` holds our own etc; `network`: the machine's network is there, and with it how names are resolved."""
     yield Mount(kind=Kind.RO, source="/usr", target="/usr", why="programs and libraries of the system")
     for name in ROOT_FOLDERS:
-        yield from _as_on_the_machine(Path("/", name), "the system's")
-    for name in ETC:
-        for found in sorted(Path("/etc").glob(name)):
-            yield from _as_on_the_machine(found, "settings of the system, nothing secret")
-    for name in ("passwd", "group", "hosts", "nsswitch.conf", "hostname"):
-        yield Mount(
-            kind=Kind.FILE, source=str(files / name), target=f"/etc/{name}", why="ours: only the agent is in it"
-        )
-    if network:
-        yield from _as_on_the_machine(Path("/etc/resolv.conf"), "how names are resolved")
+        yield from _as_on_the_machine(Path("/", name))
+    yield Mount(kind=Kind.FILE, source=str(files / "etc"), target="/etc", why="ours: settings without secrets")
+    for path in _settings():
+        if not _is_small(path):
+            real, why = os.path.realpath(path), "settings of the system"
+            yield Mount(kind=Kind.RO, source=real, target=str(path), why=why)
+    if network and Path("/etc/resolv.conf").exists():
+        real = os.path.realpath("/etc/resolv.conf")
+        yield Mount(kind=Kind.RO, source=real, target="/etc/resolv.conf", why="how names are resolved")
     yield Mount(kind=Kind.DEV, target="/dev", why="null, zero, random and the like")
     yield Mount(kind=Kind.TMPFS, target="/dev/shm", why="shared memory, gone with the box")  # noqa: S108 - inside
-    yield Mount(kind=Kind.PROC, target="/proc", why="its own processes only")
-    yield from _proc(files)
+    yield Mount(kind=Kind.PROC, target="/proc", why="its own processes only, read-only")
+    for name in HIDDEN_FROM_ROOT if os.geteuid() == 0 else ():
+        if Path("/proc", name).exists():
+            yield Mount(kind=Kind.FILE, source=str(files / "empty"), target=f"/proc/{name}", why="empty: the kernel's")
     yield Mount(kind=Kind.SYMLINK, source=TMP, target="/var/tmp", why="the private /tmp")  # noqa: S108 - inside
 
 
-def _proc(files: Path) -> Iterator[Mount]:
-    for name in HIDDEN_IN_PROC:
-        if Path("/proc", name).exists():
-            yield Mount(kind=Kind.FILE, source=str(files / "empty"), target=f"/proc/{name}", why="empty: the kernel's")
-    for name in READ_ONLY_IN_PROC:
-        if Path("/proc", name).exists():
-            yield Mount(kind=Kind.RO, source=f"/proc/{name}", target=f"/proc/{name}", why="the kernel's settings")
-    for name in EMPTY_IN_PROC:
-        if Path("/proc", name).is_dir():
-            yield Mount(kind=Kind.EMPTY, target=f"/proc/{name}", why="the kernel's")
+def _as_on_the_machine(path: Path) -> Iterator[Mount]:
+    """A link stays one, so that both of its names are the same thing."""
+    if path.is_symlink():
+        yield Mount(kind=Kind.SYMLINK, source=str(path.readlink()), target=str(path), why="the system's")
+    elif path.is_dir():
+        yield Mount(kind=Kind.RO, source=str(path), target=str(path), why="the system's")
 
 
-def _as_on_the_machine(path: Path, why: str) -> Iterator[Mount]:
-    """A link stays one when it leads to what is inside, so that both of its names are the same thing."""
-    try:
-        real = path.resolve(strict=True)
-        readable = stat.S_IMODE(real.stat().st_mode) & 0o004
-    except OSError:  # not there, or a link that leads nowhere
-        return
-    if not readable and not str(path).startswith("/etc/resolv"):
-        return  # what others may not read is no setting that programs need
-    if path.is_symlink() and real.is_relative_to("/usr"):
-        link = str(path.readlink()) if path.parent == Path("/") else str(real)
-        yield Mount(kind=Kind.SYMLINK, source=link, target=str(path), why=why)
-    else:
-        yield Mount(kind=Kind.RO, source=str(real), target=str(path), why=why)
+def _settings() -> Iterator[Path]:
+    """What others may not read is no setting that programs need."""
+    for name in ETC:
+        for path in sorted(Path("/etc").glob(name)):
+            with suppress(OSError):  # a link that leads nowhere
+                if path.stat().st_mode & stat.S_IROTH:
+                    yield path
+
+
+def _is_small(path: Path) -> bool:
+    if not path.is_dir():
+        return path.stat().st_size < LARGEST
+    entries = list(islice(path.rglob("*"), SMALL + 1))
+    return len(entries) <= SMALL and all(entry.is_symlink() or entry.stat().st_size < LARGEST for entry in entries)
+
+
+def copy_settings(etc: Path) -> None:
+    """The small ones, links as links. What is there already stays: an earlier life of the box has made it."""
+    for path in _settings():
+        target = etc / path.relative_to("/etc")
+        if os.path.lexists(target) or not _is_small(path):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink() and Path(os.path.realpath(path)).is_relative_to("/usr"):
+            target.symlink_to(os.path.realpath(path))
+        elif path.is_dir():
+            shutil.copytree(path, target, symlinks=True, copy_function=_copy_public)
+        else:
+            shutil.copyfile(path, target)
+
+
+def _copy_public(source: str, target: str) -> None:
+    if Path(source).stat().st_mode & stat.S_IROTH:
+        shutil.copyfile(source, target)
 
 
 def own_files(*, user: str, uid: int, gid: int, home: str) -> dict[str, str]:
@@ -94,5 +112,4 @@ def own_files(*, user: str, uid: int, gid: int, home: str) -> dict[str, str]:
         "hosts": "127.0.0.1 localhost blueflame\n::1 localhost ip6-localhost\n",
         "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\n",
         "hostname": "blueflame\n",
-        "empty": "",
     }

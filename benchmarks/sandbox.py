@@ -1,0 +1,118 @@
+"""What a box costs: /bin/true in the full box beside /bin/true without one, one after the other in one run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from benchmarks import Figure, Report
+from blueflame.engine.boxed import box_of as box_at
+from blueflame.engine.boxed import ground_of, shortcomings
+from blueflame.model.box import Box
+from blueflame.testing import throwaway_repository
+from blueflame.tools.sandbox import Prepared, prepare
+from blueflame.tools.sandbox.checkouts import read_checkout
+from blueflame.warden.launch import Launch
+from blueflame.warden.start import start
+
+TURNS = 60
+TRUE = "/bin/true"
+FILTER = 10
+
+
+def run() -> Report:
+    problems = shortcomings("standard")
+    if problems:
+        raise SystemExit(f"benchmarks: {problems[0].words}")
+    with tempfile.TemporaryDirectory() as folder:
+        repo = throwaway_repository(Path(folder) / "repo", {"README.md": "sample\n"})
+        ground = ground_of(read_checkout(repo), repo, None, None)
+        began = perf_counter()
+        box = box_at(ground, Path(folder) / "attempt")
+        prepared = prepare(box, Path(folder) / "attempt")
+        making = perf_counter() - began
+        plain, boxed, handed = _measure(box, prepared)
+    return Report(name="sandbox", about=_about(box), figures=_figures(plain, boxed, handed, making))
+
+
+def _about(box: Box) -> str:
+    return f"{TRUE} alone and in the full box ({len(box.mounts)} mounts, all namespaces, seccomp), {TURNS} turns"
+
+
+def _figures(
+    plain: Sequence[float], boxed: Sequence[float], handed: Sequence[float], making: float
+) -> tuple[Figure, ...]:
+    least = min(boxed) - min(plain)
+    middle = median(boxed) - median(plain)
+    return (
+        Figure(name="plain spawn, least", value=min(plain) * 1000, unit="ms"),
+        Figure(name="plain spawn, median", value=median(plain) * 1000, unit="ms"),
+        Figure(name="in the box, least", value=min(boxed) * 1000, unit="ms"),
+        Figure(name="in the box, median", value=median(boxed) * 1000, unit="ms"),
+        Figure(name="box over plain, least", value=least * 1000, unit="ms", aim=15.0),
+        Figure(name="box over plain, median", value=middle * 1000, unit="ms", aim=15.0),
+        Figure(name="box over plain, ratio of medians", value=median(boxed) / median(plain), unit="x"),
+        Figure(name="in the box, started by a warden, median", value=median(handed) * 1000, unit="ms"),
+        Figure(name="making the box ready, toolchains included", value=making * 1000, unit="ms"),
+    )
+
+
+def _measure(box: Box, prepared: Prepared) -> tuple[list[float], list[float], list[float]]:
+    """Taken in turns, so that a busy moment of the machine falls on all of them."""
+    assert prepared.sandbox is not None
+    argv = [*prepared.sandbox["argv"], TRUE]
+    program = os.open(prepared.sandbox["seccomp"], os.O_RDONLY)
+    launch = Launch(
+        {
+            "attempt": "benchmark",
+            "argv": [TRUE],
+            "cwd": box.cwd,
+            "env": dict(prepared.env),
+            "sandbox": dict(prepared.sandbox),
+        }
+    )
+
+    def in_box() -> None:
+        os.lseek(program, 0, os.SEEK_SET)
+        _spawn(argv, prepared.env, [(os.POSIX_SPAWN_DUP2, program, FILTER)])
+
+    rows = [
+        [_timed(lambda: _spawn([TRUE], {}, [])), _timed(in_box), _timed(lambda: _by_warden(launch))]
+        for _ in range(TURNS)
+    ]
+    os.close(program)
+    plain, boxed, handed = (list(column) for column in zip(*rows, strict=True))
+    return plain, boxed, handed
+
+
+def _spawn(argv: Sequence[str], env: object, actions: Sequence[tuple[int, int, int]]) -> None:
+    pid = os.posix_spawn(argv[0], argv, env, file_actions=actions)  # type: ignore[arg-type]  # any mapping will do
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"{argv[0]} ended with {status}"
+
+
+def _by_warden(launch: Launch) -> None:
+    """With the handshake that closes bubblewrap's start-up race."""
+    child = start(list(launch.argv), launch, stdin="/dev/null", output=(1, 2))
+    _, status = os.waitpid(child.pid, 0)
+    child.close()
+    assert status == 0, f"the box ended with {status}"
+
+
+def _timed(act: Callable[[], None]) -> float:
+    began = perf_counter()
+    act()
+    return perf_counter() - began
+
+
+if __name__ == "__main__":
+    from benchmarks.__main__ import keep, table
+
+    report = run()
+    keep(report)
+    sys.stdout.write(table(report) + "\n")
