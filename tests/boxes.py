@@ -36,6 +36,7 @@ class Room:
     repo_root: Path | None = None
     objects: Path | None = None
     ours: bool = False
+    common: Path | None = None
     home: Path = field(default_factory=Path.home)
 
     def box(self, **wanted: object) -> Box:
@@ -47,6 +48,7 @@ class Room:
             home=self.home,
             repo_root=self.repo_root,
             objects=self.objects,
+            common=self.common,
         )
         return make_box(site, Wanted(worktree=self.worktree, folder=self.folder, **wanted))  # type: ignore[arg-type]  # tests name what they want
 

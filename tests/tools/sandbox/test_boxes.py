@@ -363,6 +363,16 @@ def test_preparing_twice_is_like_preparing_once(room: Room) -> None:
     assert stat.S_IMODE((room.folder / "home").stat().st_mode) == 0o700
 
 
+def test_boxes_that_share_our_files_are_made_ready_quickly_and_work(room: Room, tmp_path: Path) -> None:
+    room.common = tmp_path / "common"
+    for n in range(2):
+        room.folder = tmp_path / f"attempt {n}"
+        assert room.sh("id -un; ls /etc/ssl/certs | head -1 | wc -l").out.split() == ["agent", "1"]
+        assert sorted(path.name for path in room.folder.iterdir()) == ["home", "tmp"]
+    (tmp_path / "common").rename(tmp_path / "gone")
+    assert room.sh("id -un").out == "agent\n"
+
+
 def test_launch_json_gets_the_box_and_its_limits(room: Room) -> None:
     room.settings = SandboxSettings(max_memory_mb=300, max_processes=99, min_free_disk_mb=7)
     prepared = prepare(room.box(), room.folder)

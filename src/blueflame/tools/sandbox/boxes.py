@@ -32,6 +32,7 @@ class Site:
     home: Path  # the person's
     repo_root: Path | None = None
     objects: Path | None = None
+    common: Path | None = None  # for our own files, when many boxes are to share them; else each has its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +115,14 @@ def _network(settings: SandboxSettings, wanted: Wanted, hosts: Sequence[str]) ->
     return Network.DOORS if wanted.watched or hosts else Network.NONE
 
 
-def files_of(folder: Path) -> Path:
-    """Our own files for a box: not below its home or tmp, where it could write to them."""
-    return folder / "box"
+def _files(site: Site, folder: Path) -> Path:
+    """Our own for a box: not below its home or tmp, where it could write to them."""
+    return Path(os.path.realpath(site.common)) if site.common is not None else folder / "box"
 
 
 def _mounts(site: Site, wanted: Wanted, worktree: Path, home: str, network: Network) -> Iterator[Mount]:
     folder = Path(os.path.realpath(wanted.folder))
-    yield from system_mounts(files_of(folder), network=network is Network.HOST)
+    yield from system_mounts(_files(site, folder), network=network is Network.HOST)
     yield Mount(kind=Kind.RW, source=str(folder / "home"), target=home, why="a private home, empty at first")
     yield Mount(kind=Kind.RW, source=str(folder / "tmp"), target=TMP, why="private temporary files")
     yield from site.tools.mounts
@@ -136,7 +137,7 @@ def _mounts(site: Site, wanted: Wanted, worktree: Path, home: str, network: Netw
     for shown in wanted.shown:
         yield Mount(kind=Kind.RO, source=os.path.realpath(shown), target=str(shown), why="for the agent")
     yield from _frozen(wanted, worktree)
-    yield from _hidden(wanted, worktree, files_of(folder))
+    yield from _hidden(wanted, worktree, _files(site, folder))
 
 
 def _editable(tools: Toolchains, repo_root: Path, worktree: Path) -> Iterator[Mount]:

@@ -6,8 +6,9 @@ import os
 import platform
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,8 @@ from blueflame.model.errors import Refused, WorldError
 from blueflame.rules import seccomp
 from blueflame.rules.sandbox import bwrap_argv, is_below, rlimits, seatbelt
 from blueflame.tools.files import trouble
-from blueflame.tools.sandbox.boxes import files_of
 from blueflame.tools.sandbox.probing import bubblewrap
-from blueflame.tools.sandbox.root import copy_settings, own_files
+from blueflame.tools.sandbox.root import copy_settings, own_files, put
 
 MAC = sys.platform == "darwin"
 
@@ -64,42 +64,56 @@ def prepare(box: Box, folder: Path) -> Prepared:
 
 
 def _walls(box: Box, folder: Path) -> dict[str, Any]:
-    files = files_of(folder)
-    for place in (folder / "home", folder / "tmp", files):
+    for place in (folder / "home", folder / "tmp"):
         _make_private(place)
-    _put(files / "empty", b"")
-    _make_etc(box, files / "etc")
     _make_links(box, folder / "home")
     _make_mount_points(box)
+    files = next(Path(mount.source).parent for mount in box.mounts if mount.target == "/etc")
+    if not (files / "ready").exists():
+        _make_files.cache_clear()
+    _make_files(files, tuple(_below_etc(box)), user=box.user, uid=box.uid, gid=box.gid, home=box.home)
     if MAC:
-        profile = files / "profile.sb"
-        _put(profile, seatbelt(box).encode())
+        profile = folder / "profile.sb"
+        put(profile, seatbelt(box).encode())
         return {"argv": ["/usr/bin/sandbox-exec", "-f", str(profile)], "seccomp": None, "net": box.network.value}
     argv = list(bwrap_argv(box, bubblewrap()))
     return {"argv": argv, "seccomp": _filter(files) if box.seccomp else None, "net": box.network.value}
 
 
-def _make_etc(box: Box, etc: Path) -> None:
-    etc.mkdir(exist_ok=True)
-    for name, text in own_files(user=box.user, uid=box.uid, gid=box.gid, home=box.home).items():
-        _put(etc / name, text.encode())
-    copy_settings(etc)
+@lru_cache(maxsize=16)
+def _make_files(
+    files: Path, mounted: tuple[tuple[str, bool], ...], *, user: str, uid: int, gid: int, home: str
+) -> None:
+    """Our own etc and the filter, once in the life of a process: it takes longer than the box itself."""
+    _make_private(files)
+    put(files / "empty", b"")
+    put(files / "filter.bpf", seccomp.program(platform.machine()) if _has_filter() else b"")
+    for name, text in own_files(user=user, uid=uid, gid=gid, home=home).items():
+        put(files / "etc" / name, text.encode())
+    copy_settings(files / "etc")
+    for name, is_folder in mounted:
+        place = files / "etc" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _make_mount_point(place, is_folder=is_folder)
+    put(files / "ready", b"")
+
+
+def _below_etc(box: Box) -> Iterator[tuple[str, bool]]:
     for mount in box.mounts:
         if mount.target.startswith("/etc/"):
-            place = etc / mount.target.removeprefix("/etc/")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            _make_mount_point(place, is_folder=_is_folder(mount.kind, mount.source))
+            yield mount.target.removeprefix("/etc/"), _is_folder(mount.kind, mount.source)
+
+
+def _has_filter() -> bool:
+    return platform.machine().lower() in seccomp.ARCHITECTURES
 
 
 def _filter(files: Path) -> str:
-    try:
-        program = seccomp.program(platform.machine())
-    except KeyError:
+    if not _has_filter():
         raise Refused(
             f"there is no filter of system calls for {platform.machine()} machines yet; "
             "write `sandbox: {level: off}` into blueflame.yaml if you accept agents without walls"
-        ) from None
-    _put(files / "filter.bpf", program)
+        )
     return str(files / "filter.bpf")
 
 
@@ -116,14 +130,6 @@ def _make_private(place: Path) -> None:
     if not stat.S_ISDIR(place.lstat().st_mode):
         raise WorldError(f"{place} is not a folder, but something in its place; remove it and start again")
     place.chmod(0o700)
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Whole or not at all; readable inside for whoever is there."""
-    draft = path.with_name(f"{path.name}.draft")
-    draft.write_bytes(content)
-    draft.chmod(0o644)
-    draft.replace(path)
 
 
 def _make_links(box: Box, home: Path) -> None:

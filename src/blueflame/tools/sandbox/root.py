@@ -7,12 +7,12 @@ there cannot be read, listed or connected to.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from threading import get_ident
 
 from blueflame.model.box import TMP, Kind, Mount
 
@@ -82,23 +82,33 @@ def _is_small(path: Path) -> bool:
 
 
 def copy_settings(etc: Path) -> None:
-    """The small ones, links as links. What is there already stays: an earlier life of the box has made it."""
+    """The small ones, links as links."""
     for path in _settings():
-        target = etc / path.relative_to("/etc")
-        if os.path.lexists(target) or not _is_small(path):
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_symlink() and Path(os.path.realpath(path)).is_relative_to("/usr"):
-            target.symlink_to(os.path.realpath(path))
-        elif path.is_dir():
-            shutil.copytree(path, target, symlinks=True, copy_function=_copy_public)
-        else:
-            shutil.copyfile(path, target)
+        if _is_small(path):
+            below = path.rglob("*") if path.is_dir() and not path.is_symlink() else ()
+            for each in (path, *sorted(below)):
+                _copy(each, etc / each.relative_to("/etc"))
 
 
-def _copy_public(source: str, target: str) -> None:
-    if Path(source).stat().st_mode & stat.S_IROTH:
-        shutil.copyfile(source, target)
+def _copy(path: Path, target: Path) -> None:
+    """In one step each: boxes that are open look at what is there."""
+    if path.is_symlink() and (path.parent != Path("/etc") or Path(os.path.realpath(path)).is_relative_to("/usr")):
+        if not os.path.lexists(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(path.readlink() if path.parent != Path("/etc") else os.path.realpath(path))
+    elif path.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+    elif path.stat().st_mode & stat.S_IROTH:
+        put(target, path.read_bytes())
+
+
+def put(path: Path, content: bytes) -> None:
+    """Whole or not at all; readable inside for whoever is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.draft")
+    draft.write_bytes(content)
+    draft.chmod(0o644)
+    draft.replace(path)
 
 
 def own_files(*, user: str, uid: int, gid: int, home: str) -> dict[str, str]:
