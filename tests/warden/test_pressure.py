@@ -191,8 +191,21 @@ def test_what_a_killed_warden_left_is_found_by_its_group_and_cleared(groups: tup
     assert groups_of(folder) == []
 
 
+def test_groups_of_the_dead_are_swept_and_others_left_alone(tmp_path: Path) -> None:
+    dead = int(Path("/proc/sys/kernel/pid_max").read_text()) + 1
+    names = [f"blueflame-ses-1-0-{dead}", f"blueflame-ses-1-0-{os.getpid()}", f"another-{dead}", "blueflame-word"]
+    for name in names:
+        (tmp_path / name).mkdir()
+
+    cgroup.sweep(str(tmp_path))
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+
+
 def test_a_note_that_names_other_groups_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / cgroup.NOTE).write_text('{"paths": ["/sys/fs/cgroup/memory/important", "/x/blueflame-other-00000000"]}')
+    (tmp_path / cgroup.NOTE).write_text(
+        '{"paths": ["/sys/fs/cgroup/memory/important", "/x/blueflame-other-00000000-1"]}'
+    )
 
     assert cgroup.left_by(str(tmp_path)) == ()
 

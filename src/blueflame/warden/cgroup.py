@@ -5,7 +5,7 @@ beside or below our own group, never above it: limits that already hold for us g
 Its paths are noted in the attempt's folder before it is made: a later warden can clear up what a killed one left.
 """
 
-# ruff: noqa: PTH102, PTH106, PTH119, PTH120 (pathlib costs 10 ms)
+# ruff: noqa: PTH102, PTH106, PTH110, PTH119, PTH120, PTH208 (pathlib costs 10 ms)
 from __future__ import annotations
 
 import os
@@ -98,7 +98,9 @@ def make(attempt: str, *, memory_mb: int, processes: int, folder: str = "") -> G
     wanted = {MEMORY: memory_mb * MB, PIDS: processes}
     limits = {controller: value for controller, value in wanted.items() if value}
     found = places(tuple(limits))
-    paths = tuple(f"{place.path}/{name_of(attempt, folder)}" for place in found)
+    for place in found:
+        sweep(place.path)
+    paths = tuple(f"{place.path}/{name_of(attempt, folder)}-{os.getpid()}" for place in found)
     if folder and found:
         write_json(f"{folder}/{NOTE}", {"paths": paths})
     held: dict[str, str] = {}
@@ -170,7 +172,17 @@ def left_by(folder: str) -> tuple[str, ...]:
         noted = [str(path) for path in read_json(f"{folder}/{NOTE}").get("paths", ())]
     except (OSError, ValueError, TypeError):
         return ()
-    return tuple(path for path in noted if os.path.basename(path) == name)
+    return tuple(path for path in noted if os.path.basename(path).rpartition("-")[0] == name)
+
+
+def sweep(place: str) -> None:
+    """Groups whose maker is gone and in which nobody is left: of wardens that were killed and never asked for again."""
+    with suppress(OSError):
+        for name in sorted(os.listdir(place)):
+            maker = name.rpartition("-")[2]
+            if name.startswith(PREFIX) and maker.isdigit() and not os.path.exists(f"/proc/{maker}"):
+                with suppress(OSError):  # the kernel keeps what is not empty
+                    os.rmdir(f"{place}/{name}")
 
 
 def members_of(paths: tuple[str, ...]) -> set[int]:
