@@ -1,0 +1,174 @@
+"""Probes, run for real: inside of the box by the real command line, or without walls to see that they bite."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from command_line import MAIN
+from escape import inside
+from escape.attack import Attack, Probe
+from escape.inside import call
+from escape.outside import Outside, Watch, build
+from escape.probes_resources import TIGHT
+
+PATIENCE = 120
+SYSTEM_PYTHON = "/usr/bin/python3"
+NOBODY_SPECIAL = 54321
+CONFIG: Mapping[str, Any] = {"schema_version": 2, "project": {"name": "sample"}}
+
+
+def ordinary_user() -> int | None:
+    """Who the probes also run as; None when the tests themselves are not run by root."""
+    if os.geteuid() != 0:
+        return None
+    users = [user.pw_uid for user in pwd.getpwall() if 1000 <= user.pw_uid < 60000]
+    return min(users, default=NOBODY_SPECIAL)
+
+
+def interpreter(uid: int) -> str | None:
+    """A Python that this user may run: ours may lie in a home that they cannot enter."""
+    for python in (sys.executable, SYSTEM_PYTHON):
+        with suppress(OSError, subprocess.SubprocessError):
+            told = f"import sys; print(sys.version_info[:2] == {sys.version_info[:2]!r})"
+            done = subprocess.run([python, "-c", told], capture_output=True, text=True, check=True, **as_user(uid))
+            if done.stdout == "True\n":
+                return python
+    return None
+
+
+def as_user(uid: int) -> dict[str, Any]:
+    return {"user": uid, "group": uid, "extra_groups": []} if uid != os.geteuid() else {}
+
+
+def python_path() -> str:
+    """Where our packages are, for an interpreter that is not the one of our environment."""
+    return os.pathsep.join(path for path in sys.path if path and not path.startswith(sys.base_prefix))
+
+
+@contextmanager
+def machine(root: Path, uid: int) -> Iterator[Outside]:
+    """Below a folder that the user may enter; gone afterwards."""
+    root.mkdir(mode=0o755)
+    try:
+        yield build(root, uid)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def attempt(
+    outside: Outside, attacks: Sequence[Attack], *, walls: bool = True, sandbox: Mapping[str, Any] | None = None
+) -> dict[str, list[str]]:
+    """What each of them got hold of."""
+    with Watch(outside, attacks) as watch:
+        orders = _orders(outside, watch, attacks)
+        done = run(
+            outside,
+            ["python3", str(orders.with_name("inside.py")), str(orders)],
+            walls=walls,
+            sandbox=sandbox,
+            attacks=attacks,
+        )
+        found = watch.breaches()
+    if walls and found and all("the probe did not run" in breaches for breaches in found.values()):
+        raise AssertionError(f"the box did not start: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return found
+
+
+def _orders(outside: Outside, watch: Watch, attacks: Sequence[Attack]) -> Path:
+    folder = outside.tree / ".probes"
+    folder.mkdir(exist_ok=True)
+    shutil.copyfile(inside.__file__, folder / "inside.py")
+    probes = [
+        {"id": attack.id, "code": attack.deed.code, "python": attack.deed.python, "env": watch.variables(attack)}
+        for attack in attacks
+        if isinstance(attack.deed, Probe)
+    ]
+    for attack, probe in zip(attacks, probes, strict=True):
+        if isinstance(attack.deed, Probe) and attack.deed.most:
+            probe["patience"] = 15
+    orders = folder / "probes.json"
+    orders.write_text(json.dumps(probes))
+    for path in (folder, folder / "inside.py", orders):
+        os.chown(path, outside.uid, outside.uid)
+    return orders
+
+
+def run(
+    outside: Outside,
+    argv: Sequence[str],
+    *,
+    walls: bool,
+    sandbox: Mapping[str, Any] | None = None,
+    attacks: Sequence[Attack] = (),
+) -> subprocess.CompletedProcess[str]:
+    with _forgotten(outside, attacks) as handles, _key(outside):
+        return subprocess.run(
+            [*box_command(outside, sandbox), *argv] if walls else argv,
+            env=_environment(outside, walls=walls),
+            cwd=outside.tree,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=PATIENCE,
+            pass_fds=handles,
+            check=False,
+            **as_user(outside.uid),
+        )
+
+
+def box_command(outside: Outside, sandbox: Mapping[str, Any] | None = None) -> list[str]:
+    python = interpreter(outside.uid)
+    assert python is not None, "there is no Python that the ordinary user may run"
+    config = outside.root / "blueflame.yaml"
+    config.write_text(
+        json.dumps({**CONFIG, "project": {"name": "sample", "repo": str(outside.main)}, "sandbox": sandbox or {}})
+    )
+    os.chown(config, outside.uid, outside.uid)
+    return [python, "-c", MAIN, "sandbox", "run", "--config", str(config), "--worktree", str(outside.tree), "--"]
+
+
+def _environment(outside: Outside, *, walls: bool) -> dict[str, str]:
+    return outside.environment() | ({"PYTHONPATH": python_path()} if walls else {})
+
+
+@contextmanager
+def _forgotten(outside: Outside, attacks: Sequence[Attack]) -> Iterator[tuple[int, ...]]:
+    """Open files that the caller forgot to close: they reach the command line, and must not reach the box."""
+    handles = []
+    for attack in attacks:
+        if attack.id == "box-inherited-file":
+            handles.append(os.open(outside.canary(attack) / "loot", os.O_WRONLY | os.O_APPEND))
+        if attack.id == "box-inherited-folder":
+            handles.append(os.open(outside.canary(attack), os.O_RDONLY | os.O_DIRECTORY))
+    try:
+        yield tuple(handles)
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+@contextmanager
+def _key(outside: Outside) -> Iterator[None]:
+    """A secret in the session's key ring, where desktops keep some; nothing where the kernel has none."""
+    name, secret = f"blueflame-{outside.nonce}".encode(), outside.loot("key").encode()
+    call("keyctl", 1, 0)
+    number = call("add_key", b"user", name, secret, len(secret), -3)
+    if number > 0:
+        call("keyctl", 5, number, 0x3F3F3F3F)
+    yield
+    if number > 0:
+        call("keyctl", 9, number, -3)
+
+
+def tight(**more: object) -> dict[str, object]:
+    return {**TIGHT, **more}

@@ -1,0 +1,143 @@
+"""What the orchestrator does with an agent's checkout when its session is over, step by step, with real git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from blueflame.model.errors import BlueFlameError
+from blueflame.model.settings_walls import COMMIT_PATTERN, Permissions, Secrets
+from blueflame.model.verdict import Violation
+from blueflame.rules.postcheck import violations
+from blueflame.tools.git.checkouts import make_checkout, remove_checkout
+from blueflame.tools.git.repository import Repository, open_repository, tree_files
+from blueflame.tools.git.results import Nothing, changes, collect, diff_text
+from blueflame.tools.git.untouched import Fingerprint, differences, fingerprint, notes
+from blueflame.tools.secrets import scan
+from escape import forging
+from escape.attack import Attack, Poison, Result
+
+PATIENCE = 60
+
+
+@dataclass(frozen=True)
+class Judged:
+    taken: bool  # there are commits, and no rule is broken
+    broken: tuple[Violation, ...] = ()
+    refused: str = ""
+
+
+@dataclass
+class Bench:
+    """A repository with a checkout for one attack, and what must not happen around it."""
+
+    root: Path
+    repo: Repository
+    attack: Attack
+
+    @property
+    def checkout(self) -> Path:
+        return self.repo.root / ".trees" / self.attack.id
+
+    @property
+    def evil(self) -> Path:
+        return self.root / "evil" / self.attack.id
+
+    @property
+    def branch(self) -> str:
+        return f"blueflame/{self.attack.id}"
+
+    @property
+    def ran(self) -> bool:
+        """Whether somebody ran the agent's program."""
+        return (self.evil / "ran").exists()
+
+    def prepare(self) -> None:
+        """The agent's session: honest work first, then the deed."""
+        make_checkout(self.repo, self.checkout, base=self.repo.base_sha, branch=self.branch)
+        (self.evil / "precious").mkdir(parents=True)
+        (self.evil / "precious" / "file").write_text("keep\n")
+        program = self.evil / "run"
+        program.write_text(f'#!/bin/sh\necho "$0 $*" >> "{self.evil}/ran"\ncat >/dev/null 2>&1 </dev/null\nexit 0\n')
+        program.chmod(0o755)
+        (self.evil / "hooks").mkdir()
+        for name in ("pre-commit", "post-checkout", "reference-transaction", "post-index-change"):
+            (self.evil / "hooks" / name).symlink_to(program)
+        deed = self.attack.deed
+        assert isinstance(deed, Poison | Result)
+        if isinstance(deed, Poison):
+            self._work(f"echo {self.attack.id} > src/1.txt; git add -A; git commit -q -m 'feat(task-001): one'")
+        self._work(deed.code)
+        if isinstance(deed, Result) and deed.commit:
+            self._work("git add -A -f; git commit -q -m 'feat(task-001): result'")
+        (self.evil / "ran").unlink(missing_ok=True)
+
+    def _work(self, code: str) -> None:
+        env = {
+            **os.environ,
+            "RUN": str(self.evil / "run"),
+            "EVIL": str(self.evil),
+            "PRECIOUS": str(self.evil / "precious"),
+            "MAIN": str(self.repo.root),
+            "FORGE": f"{sys.executable} {forging.__file__}",
+        }
+        done = subprocess.run(
+            ["bash", "-c", code],
+            cwd=self.checkout,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, f"the attack itself failed: {done.stderr}"
+
+    def judge(self) -> Judged:
+        """As waves/work does it: fetch, compare, look for secrets."""
+        try:
+            found = collect(
+                self.repo,
+                self.checkout,
+                branch=self.branch,
+                base=self.repo.base_sha,
+                ref=f"refs/blueflame/{self.attack.id}",
+            )
+            if isinstance(found, Nothing):
+                return Judged(taken=False, refused=found.reason)
+            tip, permissions = found.tip, Permissions()
+            diff_text(self.repo, self.repo.base_sha, tip, 100_000)
+            broken = violations(
+                changes(self.repo, self.repo.base_sha, tip),
+                found.commits,
+                allowed_paths=permissions.allowed_paths,
+                blocked_paths=permissions.blocked_paths,
+                file_locks=("src/",),
+                commit_pattern=COMMIT_PATTERN,
+                naming_style="snake_case",
+                naming_globs=("src/**/*.py",),
+                secrets_file=Secrets().allow_file,
+                existing=tree_files(self.repo, tip),
+                also=scan(self.repo, self.repo.base_sha, tip, Secrets()),
+            )
+        except BlueFlameError as error:
+            return Judged(taken=False, refused=str(error))
+        return Judged(taken=not broken, broken=broken)
+
+    def clear(self) -> None:
+        remove_checkout(self.checkout)
+
+
+def bench(root: Path, attack: Attack) -> Bench:
+    return Bench(root=root, repo=open_repository(root / "мой repo", base_branch="main"), attack=attack)
+
+
+def untouched_since(repo: Repository, before: object) -> Sequence[Violation]:
+    """Whether anything of the main repository that could run code, or a branch, is not as it was."""
+    assert isinstance(before, Fingerprint)
+    after = fingerprint(repo)
+    moved = [Violation(rule="moved", path=note) for note in notes(before, after)]
+    return (*differences(before, after), *moved)

@@ -1,0 +1,44 @@
+"""All attacks, in the order of their groups: what docs/security.md is written from."""
+
+from __future__ import annotations
+
+from escape import poisons, probes_kernel, probes_places, watcher_git, watcher_paths, watcher_shell
+from escape.attack import GROUPS, Attack, Wall
+from escape.probes_resources import RESOURCES
+
+_TABLES: tuple[tuple[Attack, ...], ...] = (
+    watcher_paths.PATHS,
+    watcher_paths.LINKS,
+    watcher_paths.TOOLS,
+    watcher_shell.SYNTAX,
+    watcher_shell.REDIRECTS,
+    watcher_shell.WRAPPERS,
+    watcher_shell.OPTIONS,
+    watcher_shell.ENVIRONMENT,
+    watcher_shell.EXPORTS,
+    watcher_git.GIT,
+    watcher_git.TAMPERING,
+    watcher_git.SECRETS,
+    probes_places.PATHS,
+    probes_places.LINKS,
+    probes_places.PERSISTENCE,
+    probes_kernel.PROCESSES,
+    probes_kernel.NETWORK,
+    probes_kernel.SECRETS,
+    probes_kernel.LEFT,
+    RESOURCES,
+    poisons.SETTINGS,
+    poisons.FOLDERS,
+    poisons.REFS,
+    poisons.OBJECTS,
+    poisons.LEAVINGS,
+    poisons.RESULTS,
+)
+
+ATTACKS: tuple[Attack, ...] = tuple(
+    sorted((attack for table in _TABLES for attack in table), key=lambda attack: GROUPS.index(attack.group))
+)
+
+
+def behind(wall: Wall) -> tuple[Attack, ...]:
+    return tuple(attack for attack in ATTACKS if attack.wall == wall)

@@ -1,0 +1,51 @@
+"""Whatever an agent leaves behind: the orchestrator runs none of it, and the main repository stays as it was."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from blueflame.tools.git.untouched import fingerprint
+from escape.attack import Attack, Poison
+from escape.judging import bench, untouched_since
+from escape.table import behind
+
+PATIENCE = 20
+
+
+@contextmanager
+def no_longer_than(seconds: int) -> Iterator[None]:
+    """What hangs fails: an agent must not be able to make the orchestrator wait."""
+
+    def hangs(*_: object) -> None:
+        raise AssertionError(f"it hangs for more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("attack", behind("orchestrator"), ids=lambda attack: attack.id)
+def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path) -> None:
+    assert isinstance(attack.deed, Poison)
+    at = bench(repo.parent, attack)
+    at.prepare()
+    before = fingerprint(at.repo)
+    with no_longer_than(PATIENCE):
+        judged = at.judge()
+    at.clear()
+    assert not at.ran, "the agent's program was run outside of the box"
+    assert untouched_since(at.repo, before) == ()
+    assert not at.checkout.exists()
+    assert (at.evil / "precious" / "file").read_text() == "keep\n"
+    if attack.deed.takes is not None:
+        assert not (attack.deed.takes and judged.refused), "honest commits were refused"
+        assert judged.taken <= attack.deed.takes, "a forged result was taken"
