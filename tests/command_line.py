@@ -34,7 +34,10 @@ T = TypeVar("T")
 CONFIG: Mapping[str, Any] = {
     "schema_version": 2,
     "project": {"name": "пример", "base_branch": "main"},
-    "permissions": {"allowed_paths": ["src/**", "docs/**"]},
+    "permissions": {
+        "allowed_paths": ["src/**", "docs/**"],
+        "bash_rules": {"allowed_commands": ["*"], "blocked_patterns": []},
+    },
     "validation": {"validator_diagnostics": {"commands": ["git rev-parse HEAD"]}},
 }
 YES: Mapping[str, Any] = {
