@@ -40,7 +40,7 @@ def judge_script(source: str, tree: object, bench: Bench) -> Decision | None:
     if refused := refuse_text(source):
         return refused
     try:
-        found = read(tree)
+        found = read(tree, source)
     except Strange as strange:
         return Decision(False, "shell_unreadable", f"{strange}. Write it more simply, or run the parts one by one.")
     return next((refused for each in found if (refused := _judge_found(each, bench))), None)

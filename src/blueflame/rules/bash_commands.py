@@ -270,6 +270,8 @@ def _judge_guess(word: str, bench: Bench) -> Decision | None:
 
 def _judge_git(argv: Words, bench: Bench, *, allowed: bool) -> Decision | None:
     call = read_git(argv[1:])
+    if call.refused and not is_static(call.refused) and not bench.free:
+        return _refused("shell_dynamic", argv, "the subcommand is only known when it runs")
     if call.refused and not bench.free:
         return _refused("option_refused", argv, f"the option {shown(call.refused)} of git may change what runs")
     for folder in call.folders:

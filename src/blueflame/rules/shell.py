@@ -9,8 +9,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from blueflame.rules.commands.listing import listed
+from blueflame.rules.shell_comments import check_comments
 from blueflame.rules.shell_effects import apply_builtin, declare
-from blueflame.rules.shell_nodes import Node, Strange, flag, kind, literal, node, nodes, parts, text
+from blueflame.rules.shell_nodes import (
+    Node,
+    Strange,
+    flag,
+    kind,
+    line_of,
+    literal,
+    node,
+    nodes,
+    offset_of,
+    parts,
+    text,
+)
 from blueflame.rules.shell_state import State, choices, joined
 from blueflame.rules.shell_sums import is_safe_sum, is_safe_test, texts
 from blueflame.rules.shell_words import (
@@ -58,11 +71,13 @@ class Oddity:
 class Log:
     """What was found so far. Steps are counted, so that no command can keep us busy for long."""
 
+    source: bytes
     found: list[Simple | Oddity] = field(default_factory=list)
     last: tuple[tuple[str, ...], tuple[str, ...] | None] | None = None  # the last simple command and what it was fed
     left: list[State] = field(default_factory=list)  # where break and continue jump out of a loop
     steps: int = 0
     depth: int = 0
+    backquoted: int = 0
 
     def odd(self, rule: str, what: str) -> None:
         self.found.append(Oddity(rule=rule, what=what))
@@ -73,11 +88,12 @@ class Log:
             raise Strange("the command is too long to be judged; run it in parts")
 
 
-def read(tree: object) -> tuple[Simple | Oddity, ...]:
-    """Everything that the command may run, in order. Raises Strange when that cannot be said."""
+def read(tree: object, source: str) -> tuple[Simple | Oddity, ...]:
+    """Everything that the command `source` may run, in order. Raises Strange when that cannot be said."""
     if kind(tree) != "File":
         raise Strange("the syntax tree is not that of a whole command")
-    log = Log()
+    log = Log(source=source.encode("utf-8", "surrogatepass"))
+    check_comments(tree, log.source)
     try:
         _sequence(nodes(node(tree, "Stmts", "Name").get("Stmts")), State(), log)
     except RecursionError:
@@ -211,9 +227,23 @@ def _visit_redirect(redirect: Node, state: State, log: Log) -> None:
         log.odd("shell_construct", "a redirection that sets a variable")
     _visit_word(redirect.get("Word"), state, log, delimiter=text(redirect, "Op") in ("<<", "<<-"))
     if redirect.get("Hdoc"):
-        if is_quoted(redirect.get("Word")) and any(kind(each) != "Lit" for each in parts(redirect.get("Hdoc"))):
-            raise Strange("a quoted here-document with something in it")
+        if log.backquoted:
+            raise Strange("a here-document between backquotes")
+        _check_document(redirect)
         _visit_word(redirect.get("Hdoc"), state, log)
+
+
+def _check_document(redirect: Node) -> None:
+    """Bash takes a here-document line by line up to its end, whatever stands in it; so nothing may hide that line."""
+    end = plain_text(node(redirect.get("Word"), "Parts"), {})
+    for part in parts(redirect.get("Hdoc")):
+        if kind(part) == "Lit":
+            if end in (line.lstrip("\t") for line in text(part, "Value").split("\n")):
+                raise Strange("a here-document that may end earlier than it seems")
+        elif is_quoted(redirect.get("Word")):
+            raise Strange("a quoted here-document with something in it")
+        elif line_of(part, "Pos") != line_of(part, "End"):
+            raise Strange("a here-document with an expansion over several lines")
 
 
 ASSIGN = ("Append", "Naked", "Name", "Index", "Value", "Array")
@@ -260,7 +290,11 @@ def _visit_word(word: object, state: State, log: Log, *, delimiter: bool = False
 
 def _substitution(part: Node, state: State, log: Log) -> None:
     log.depth += 1
+    if flag(part, "Backquotes") and b"\\" in log.source[offset_of(part, "Pos") : offset_of(part, "End")]:
+        raise Strange("a backslash between backquotes, which means something else there; use $(…) instead")
+    log.backquoted += flag(part, "Backquotes")
     _sequence(nodes(part.get("Stmts")), state.copy(), log)
+    log.backquoted -= flag(part, "Backquotes")
     log.depth -= 1
 
 
@@ -307,8 +341,10 @@ def _visit_sum(expression: object, state: State, log: Log, what: str) -> None:
 
 
 def _visit_sum_words(expression: object, state: State, log: Log) -> None:
-    """Commands that stand inside of a sum or a test."""
+    """Commands that stand inside of a sum."""
     if kind(expression) == "Word":
+        if any(kind(part) != "Lit" for part in parts(expression)):
+            _check_sum_text(node(expression, "Parts"), log)
         _visit_word({"Parts": parts(expression)}, state, log)
         return
     log.depth += 1
@@ -319,6 +355,15 @@ def _visit_sum_words(expression: object, state: State, log: Log) -> None:
         if side is not None:
             _visit_sum_words(side, state, log)
     log.depth -= 1
+
+
+def _check_sum_text(word: Node, log: Log) -> None:
+    """Bash finds the end of a sum by counting brackets: quotes and notes in a command within mislead it."""
+    written = log.source[offset_of(word, "Pos") : offset_of(word, "End")]
+    if (b"$(" in written or b"`" in written) and any(
+        each in written for each in (b"'", b'"', b"#", b"\\", b"\n", b"<<")
+    ):
+        raise Strange("a sum with a command in it that holds quotes, notes or several lines")
 
 
 # --- everything that is made of other commands ---
@@ -492,7 +537,7 @@ def _count(loop: Node, body: list[Node], state: State, log: Log, guarded: bool) 
 def _loop(once: Callable[[State, Log], None], state: State, log: Log) -> None:
     """What holds at the start of every round: the state before, joined with what the rounds make of it."""
     for _ in range(4):
-        rehearsal = Log(steps=log.steps, depth=log.depth)
+        rehearsal = Log(source=log.source, steps=log.steps, depth=log.depth, backquoted=log.backquoted)
         after = state.copy()
         once(after, rehearsal)
         log.steps = rehearsal.steps

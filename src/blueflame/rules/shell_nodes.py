@@ -66,3 +66,21 @@ def literal(value: object) -> str:
 
 def parts(word: object) -> list[Node]:
     return nodes(node(word, "Parts").get("Parts"))
+
+
+def line_of(value: Node, field: str) -> int:
+    """The line on which a node starts (Pos) or ends (End)."""
+    return _place(value, field, "Line")
+
+
+def offset_of(value: Node, field: str) -> int:
+    """How many bytes stand before the start (Pos) or the end (End) of a node."""
+    return _place(value, field, "Offset")
+
+
+def _place(value: Node, field: str, which: str) -> int:
+    place = value.get(field)
+    found = place.get(which, 0) if isinstance(place, Mapping) else None
+    if not isinstance(found, int):
+        raise Strange("a node of the syntax tree has no place")
+    return found

@@ -18,6 +18,11 @@ _DEVICES = frozenset(
 )
 _DESCRIPTOR = re.compile(r"/dev/fd/\d{1,3}\Z")
 _NETWORK = ("/dev/tcp", "/dev/udp")
+_COMMON = re.compile(rf"[\w-]*{ANY}[\w-]*(?:\.[\w-]{{1,12}}){{0,2}}\Z")
+"""Names as in src/*.py: to search all of them is no way to ask for one that is blocked, unless every such name is."""
+_SOURCE = re.compile(
+    r"\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|go|rs|c|h|cc|cpp|hpp|java|kt|rb|php|swift|cs|md|rst|css|scss|html|vue|svelte|sql|ex|exs)\Z"
+)
 SEGMENTS = f"{ANY}{ANY}"
 """Any number of folders, as in find."""
 
@@ -41,7 +46,7 @@ def judge_path(word: str, role: Role, bench: Bench) -> Decision | None:
         return None
     if word.startswith(_NETWORK):
         return Decision(False, "redirect_refused", f"{shown(word)} would open a network connection")
-    if bench.free and role is not Role.WRITE and (UNKNOWN in word or LOOSE in word or HOME in word):
+    if bench.free and (UNKNOWN in word or LOOSE in word or HOME in word):
         return None
     if HOME in word:
         return Decision(False, "outside_worktree", f"{shown(word)} is in the home folder; stay inside of the worktree")
@@ -108,8 +113,8 @@ def _judge_glob(word: str, role: Role, bench: Bench) -> Decision | None:
         return Decision(False, "shell_dynamic", f"which files {shown(word)} changes is only known later; name them")
     if role is Role.LOOK or bench.free:
         return None
-    if role in (Role.SEARCH, Role.GUESS) and word.rsplit("/", 1)[-1] == ANY:
-        return None
+    if role in (Role.SEARCH, Role.GUESS) and _COMMON.match(word.rsplit("/", 1)[-1]):
+        return _judge_known(word.replace(SEGMENTS, "x").replace(ANY, "x").replace(ONE, "x"), role, bench)
     return _judge_hidden(word, bench)
 
 
@@ -132,7 +137,8 @@ def may_meet(glob: str, pattern: str) -> bool:
     theirs = [_marked(each) for each in pattern.strip("/").lower().split("/")]
     if len(theirs) == 1:
         theirs = [SEGMENTS, *theirs]
-    hidden = SEGMENTS in ours  # find and git list names with a leading dot, too
+    # find and git list names with a leading dot, too; but nobody keeps secrets in .env.py
+    hidden = SEGMENTS in ours and not _SOURCE.search(ours[-1])
     starts = range(len(ours)) if glob.startswith("/") else range(1)  # it may run into the worktree at any folder
     mine = tuple(each.lower() for each in ours)
     return any(_meet_lists(mine[start:], (*theirs, SEGMENTS), hidden) for start in starts)
@@ -175,7 +181,7 @@ def _steps(ours: tuple[str, ...], theirs: tuple[str, ...], at: int, other: int, 
 def _meet_names(mine: str, yours: str, hidden: bool) -> bool:
     """True when one name may match both. A pattern of the shell does not match a leading dot by itself."""
     if SEGMENTS in (mine, yours):
-        return True
+        return hidden or mine != SEGMENTS or not yours.startswith(".")
     if not hidden and mine[:1] in (ANY, ONE) and yours.startswith("."):
         return False
     reached = {(0, 0)}

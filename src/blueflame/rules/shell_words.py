@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from blueflame.rules.commands.listing import listed
 from blueflame.rules.shell_marks import ANY, HOME, LOOSE, MARKS, NUMBER, ONE, PIPE, ROOT, UNKNOWN
 from blueflame.rules.shell_nodes import Node, Strange, flag, kind, literal, node, nodes, parts, text
 
@@ -30,6 +31,8 @@ _COUNTS = frozenset("?#$!")
 def argv_words(word: Node, values: Values) -> tuple[str, ...]:
     """The words of the command line that one written word becomes."""
     atoms, quoted = _atoms(word, values)
+    if ("{", True) in atoms and any(kind(part) == "ParamExp" and flag(part, "Short") for part in parts(word)):
+        return (LOOSE,)  # $x{a,b} are the variables xa and xb
     found = [_finished(each) for each in _braced(atoms)]
     return tuple(each for each in found if each or quoted)
 
@@ -205,18 +208,33 @@ def _finished(atoms: list[Atom]) -> str:
     while at < len(atoms):
         each, active = atoms[at]
         if active and _is_tilde(atoms, at):
-            alone = at + 1 == len(atoms) or atoms[at + 1] == ("/", True)
-            found.append(HOME if at == 0 and alone else UNKNOWN)
+            end = _tilde_end(atoms, at)
+            found.append(HOME if at == 0 and end == at + 1 else UNKNOWN)
+            at = end - 1
         elif active and each in "*?":
             found.append(ANY if each == "*" else ONE)
         elif active and each == "[" and (end := _bracket_end(atoms, at)):
             inside = atoms[at:end]
-            found.append(UNKNOWN if any(char in "/\x00\x08" for char, _ in inside) else ONE)
+            found.append(_bracketed({char for char, _ in inside}))
             at = end
         else:
             found.append(each)
         at += 1
     return "".join(found)
+
+
+def _bracketed(inside: set[str]) -> str:
+    if LOOSE in inside:
+        return LOOSE
+    return UNKNOWN if inside & {"/", UNKNOWN} else ONE
+
+
+def _tilde_end(atoms: list[Atom], start: int) -> int:
+    """Where the name of a home folder ends: ~somebody is one thing."""
+    at = start + 1
+    while at < len(atoms) and atoms[at][1] and atoms[at][0] not in "/:" and atoms[at][0] not in MARKS:
+        at += 1
+    return at
 
 
 def _bracket_end(atoms: list[Atom], start: int) -> int:
@@ -241,11 +259,13 @@ def _brace(atoms: list[Atom]) -> list[list[Atom]]:
             continue
         end, cuts = _brace_shape(atoms, start)
         if not end:
-            if ("}", True) in atoms[start:] and (",", True) in atoms[start:]:
+            if _has_dots(atoms[start:]) or (",", True) in atoms[start:]:
                 return [[(LOOSE, True)]]  # unbalanced: bash has rules of its own for these
             return [atoms]
         inside = _choices(atoms, start, end, cuts)
         if inside is None:
+            if (",", True) in atoms:
+                return [[(LOOSE, True)]]  # a pair that holds no list: bash looks for the end of one further on
             continue
         rest = _brace(atoms[end + 1 :])
         if len(inside) * len(rest) > MOST_WORDS:
@@ -320,12 +340,26 @@ def substituted(part: Node, values: Values) -> str:
         return heredoc.rstrip("\n")
     if stmts[0].get("Redirs") and not _is_fed(stmts[0]):
         return UNKNOWN
+    if names := _listing(stmts[0], values):
+        return names
     argv = _last_argv(stmts[0])
     if argv == ["pwd"] and _is_alone(stmts[0]):
         return values.get("PWD") or UNKNOWN
     if argv == ["git", "rev-parse", "--show-toplevel"] and _is_alone(stmts[0]):
         return ROOT
     return NUMBER if _counts(argv) else UNKNOWN
+
+
+def _listing(stmt: Node, values: Values) -> str:
+    """The pattern of the file names that the command prints, when it is one."""
+    if stmt.get("Negated") or stmt.get("Background") or stmt.get("Cmd") is None or not _is_alone(stmt):
+        return ""
+    call = node(stmt.get("Cmd"), "Args", "Assigns")
+    argv = tuple(each for word in nodes(call.get("Args")) for each in argv_words(word, values))
+    if argv[:1] not in (("find",), ("git",), ("ls",), ("grep",), ("rg",)) or call.get("Assigns"):
+        return ""
+    names = listed(argv, None)
+    return names[0] if names is not None and len(names) == 1 else ""
 
 
 def _is_alone(stmt: Node) -> bool:
@@ -340,6 +374,8 @@ def _counts(argv: list[str]) -> bool:
     """Commands that print one whole number and nothing else."""
     if argv[:1] == ["wc"]:
         return len(argv) == 2 and argv[1] in ("-l", "-c", "-w", "-m")
+    if argv[:2] in (["git", "merge-base"], ["git", "rev-parse"]):  # the id of a commit, which is as harmless
+        return all(word == "--short" or not word.startswith("-") for word in argv[2:])
     return argv in (["date", "+%s"], ["nproc"])
 
 

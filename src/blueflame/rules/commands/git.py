@@ -109,7 +109,7 @@ SUBCOMMANDS: dict[str, Spec] = {
        " verify-commit verify-tag commit-tree write-tree mktree merge-tree sparse-checkout maintenance prune repack pack-refs"
        " pack-objects index-pack unpack-objects rerere bugreport diagnose fast-export fast-import get-tar-commit-id column"
        " credential daemon shell upload-pack receive-pack http-backend instaweb citool gui gitk cvsserver svn p4 lfs annex"
-       " ls-remote check-mailmap check-ref-format fmt-merge-msg mailinfo mailsplit request-pull quiltimport scalar subtree"
+       " check-mailmap check-ref-format fmt-merge-msg mailinfo mailsplit request-pull quiltimport scalar subtree"
        " flow absorb crypt".split()},
 }  # fmt: skip
 """Its own subcommands, and wide-spread additions. Another word may be an alias, which may run anything."""

@@ -51,8 +51,10 @@ def _check_cargo(parsed: Parsed) -> str | None:
     return next((word for word in parsed.operands[:1] if word.startswith("+")), None)
 
 
-def _check_tar(parsed: Parsed) -> str | None:
-    return None
+def _check_pytest(parsed: Parsed) -> str | None:
+    plugins = [value for name, value in parsed.options if name == "-p"]
+    bad = next((value for value in plugins if value is None or not value.startswith("no:")), None)
+    return f"the plugin {bad}" if bad else None
 
 
 def _check_curl(parsed: Parsed) -> str | None:
@@ -60,10 +62,6 @@ def _check_curl(parsed: Parsed) -> str | None:
         (word for word in parsed.operands if word.lower().startswith(("file:", "scp:", "sftp:", "dict:", "gopher:"))),
         None,
     )
-
-
-def _check_dd(parsed: Parsed) -> str | None:
-    return None
 
 
 _GO = spec(
@@ -90,12 +88,12 @@ _NODE_RUNNER = spec(
 )  # fmt: skip
 
 _PYTEST = spec(
-    GUESS, text="-k -m -n --maxfail --tb --durations --cov-report --cov-fail-under --timeout -r --dist --color --capture"
+    GUESS, text="-p -k -m -n --maxfail --tb --durations --cov-report --cov-fail-under --timeout -r --dist --color --capture"
     " --verbosity --durations-min --import-mode --seed --randomly-seed --hypothesis-seed --hypothesis-profile --count"
     " --reruns -W --pythonwarnings --log-level --log-cli-level --show-capture --junit-prefix --code-highlight --numprocesses",
     guess="--cov --deselect --ignore --ignore-glob", look="--rootdir --confcutdir", read="-c --config-file --cov-config",
     write="--basetemp --junitxml --junit-xml --cache-dir --log-file --report-log --html --result-log --cov-report-dir",
-    refused="-p -o --override-ini --pdbcls --pdb --trace --pastebin --debug",
+    check=_check_pytest, refused="-o --override-ini --pdbcls --pdb --trace --pastebin --debug",
 )  # fmt: skip
 
 _CP = spec(READ, last=WRITE, text="-S --suffix --backup --sparse --reflink --preserve --no-preserve --context --mode -m",
