@@ -82,7 +82,10 @@ def test_commits_of_a_failed_attempt_are_kept(stage: Stage) -> None:
         task(2),
         workers={
             1: [*writes("src/1.txt", "half a solution"), {"exit": 1}],
-            2: [{"write": {"path": "src/other.txt", "text": "not mine\n"}}, {"commit": "feat({task}): other"}],
+            2: [
+                {"write": {"path": "src/other.txt", "text": "not mine\n"}, "rogue": True},
+                {"commit": "feat({task}): other"},
+            ],
         },
     )
     told = stage.run(STOP)

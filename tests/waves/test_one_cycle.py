@@ -151,19 +151,19 @@ def test_attempts_have_branches_of_their_own_across_retries_and_sessions(stage: 
 
 
 def test_checkouts_go_when_their_attempt_went_well_and_stay_when_it_failed(stage: Stage) -> None:
-    stage.play(task(1), workers={1: {"1": [{"write": {"path": "src/half.txt", "text": "half"}}, {"exit": 3}]}})
+    stage.play(task(1), workers={1: {"1": [{"write": {"path": "src/1.txt", "text": "half"}}, {"exit": 3}]}})
     told = stage.run(workflow="waves")
     first, second = (told.session.attempts[f"{told.session.id}.task-001.worker.{n}"] for n in (1, 2))
     assert first.worktree is not None
     assert second.worktree is not None
     trees = stage.root / ".trees"
-    assert (trees / first.attempt.agent_id / "src/half.txt").read_text() == "half"
+    assert (trees / first.attempt.agent_id / "src/1.txt").read_text() == "half"
     assert [str(path) for path in app.kept_checkouts(told.session)] == [first.worktree]
     assert [path.name for path in trees.iterdir() if not path.name.startswith(".")] == [first.attempt.agent_id]
 
 
 def test_two_workers_at_once_get_different_ports(stage: Stage) -> None:
-    here = {"run": 'echo "$PORT $BLUEFLAME_PORTS $BLUEFLAME_TASK" > src/$BLUEFLAME_TASK.txt; sleep 0.2'}
+    here = {"run": 'echo "$PORT $BLUEFLAME_PORTS $BLUEFLAME_TASK" > src/{task}.txt; sleep 0.2'}
     stage.play(
         *(task(n, locks=[f"src/task-{n:03d}.txt"]) for n in (1, 2, 3)), worker=[here, {"commit": "feat({task}): p"}]
     )
