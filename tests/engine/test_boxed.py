@@ -47,6 +47,49 @@ def test_standard_input_comes_through(repo: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "кот CAT\n"), done.stderr
 
 
+def test_a_file_given_to_read_cannot_be_written_and_one_given_to_write_cannot_be_read(
+    repo: Path, tmp_path: Path
+) -> None:
+    given, taken = tmp_path / "given", tmp_path / "taken"
+    given.write_text("canary")
+    taken.write_text("secret\n")
+    script = (
+        "cat; for n in 0 1 2; do (echo x >>/proc/self/fd/$n) 2>/dev/null; done;"
+        " timeout 1 cat /proc/self/fd/1 >~/got; grep -c secret ~/got >&2"
+    )
+    with given.open("rb") as source, taken.open("ab") as sink:
+        argv = [sys.executable, "-c", MAIN, "sandbox", "run", "--", "/bin/bash", "-c", script]
+        done = subprocess.run(
+            argv, cwd=repo, stdin=source, stdout=sink, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert given.read_text() == "canary"
+    assert taken.read_text().startswith("secret\ncanary")
+    assert done.stderr.split()[-1:] == [b"0"]
+
+
+def test_both_outputs_into_one_file_keep_their_order(repo: Path, tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", MAIN, "sandbox", "run", "--"]
+    script = "for n in 1 2 3; do echo out $n; echo err $n >&2; done; exit 4"
+    with (tmp_path / "log").open("wb") as sink:
+        done = subprocess.run(
+            [*argv, "/bin/sh", "-c", script], cwd=repo, stdout=sink, stderr=sink, timeout=60, check=False
+        )
+    assert done.returncode == 4
+    lines = [f"{what} {n}" for n in (1, 2, 3) for what in ("out", "err")]
+    assert (tmp_path / "log").read_text().splitlines() == lines
+
+
+def test_a_folder_given_as_input_is_refused(repo: Path) -> None:
+    handle = os.open("/", os.O_RDONLY)
+    try:
+        argv = [sys.executable, "-c", MAIN, "sandbox", "run", "--", "ls", "/proc/self/fd/0/"]
+        done = subprocess.run(argv, cwd=repo, stdin=handle, capture_output=True, timeout=60, check=False)
+    finally:
+        os.close(handle)
+    assert done.returncode != 0
+    assert done.stdout == b""
+
+
 def test_in_a_repository_of_ones_own_git_can_be_asked_and_not_changed(repo: Path) -> None:
     script = (
         "echo new >src/new.py; git status --short; git log --format=%s; git add -A;"

@@ -124,6 +124,13 @@ def test_a_part_of_the_checkout_mounted_over_itself_hides_none_of_its_neighbours
     assert Kind.EMPTY not in [mount.kind for mount in mounts]
 
 
+def test_what_is_read_only_as_a_whole_is_not_mounted_in_parts() -> None:
+    whole = Mount(kind=Kind.RO, source="/r/.git", target="/r/.git")
+    part = Mount(kind=Kind.RO, source="/r/.git/objects", target="/r/.git/objects")
+    other = Mount(kind=Kind.RO, source="/elsewhere", target="/r/.git/modules")
+    assert arranged([part, whole, other]) == (whole, other)
+
+
 PATHS = st.lists(st.sampled_from(["a", "b", "tmp", "x y"]), min_size=1, max_size=4).map(
     lambda parts: "/" + "/".join(parts)
 )

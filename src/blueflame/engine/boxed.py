@@ -23,11 +23,12 @@ from blueflame.tools.sandbox import Prepared, Problem, Site, Wanted, available, 
 from blueflame.tools.sandbox.checkouts import Checkout
 from blueflame.tools.sandbox.clearing import passing_folder
 from blueflame.tools.sandbox.guarding import Guarded, guarded
+from blueflame.tools.sandbox.relaying import Ends, carried_over
 from blueflame.warden import cgroup, gateway
 from blueflame.warden.launch import CannotStart, Launch
 from blueflame.warden.pressure import Pressure
 from blueflame.warden.start import Child, start
-from blueflame.warden.tree import LINUX, adopt_orphans, descendants, send_all, send_group
+from blueflame.warden.tree import LINUX, adopt_orphans, descendants, send, send_group
 
 LOOK = 0.25  # seconds between two looks at memory, processes and disk
 GRACE = 5.0
@@ -172,7 +173,6 @@ def _run(launch: Launch, folder: Path) -> int:
             stack.callback(exit_way.close)
         if launch.sandbox is None:
             adopt_orphans()
-        others = frozenset(member.pid for member in descendants({os.getpid()}))
 
         def admit(child: Child) -> None:
             if pressure.group is not None:
@@ -180,8 +180,9 @@ def _run(launch: Launch, folder: Path) -> int:
             if exit_way is not None and "gateway" in child.doors:
                 exit_way.give(child.doors["gateway"])
 
-        child = start(launch.argv, launch, stdin=0, output=(1, 2), admit=admit)
-        stack.callback(_end, child, others)
+        ends = Ends() if launch.sandbox is None else stack.enter_context(carried_over(Ends()))
+        child = start(launch.argv, launch, stdin=ends.stdin, output=(ends.stdout, ends.stderr), admit=admit)
+        stack.callback(_end, child)
         return _attend(child, pressure)
 
 
@@ -245,7 +246,7 @@ def _pass_on(child: Child, number: int) -> None:
         send_group(command.group, signal.Signals(number))
 
 
-def _end(child: Child, others: frozenset[int]) -> None:
+def _end(child: Child) -> None:
     """Whatever is left: the box dies with bubblewrap; without a box everybody who came from the command is ended."""
     child.close()
     if child.pid > 0:
@@ -253,9 +254,8 @@ def _end(child: Child, others: frozenset[int]) -> None:
             os.kill(child.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(child.pid, 0)
-    left = [member for member in descendants({os.getpid()}) if member.pid not in others]
-    send_all(left, signal.SIGKILL)
-    for member in left:
+    for member in () if child.boxed else descendants({os.getpid()}):
+        send(member, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(member.pid, 0)
 

@@ -19,10 +19,17 @@ def arranged(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
     empty and in the kernel's keeping: while it is mounted nobody can move it.
     """
     by_target = {mount.target: mount for mount in mounts}
+    by_target = {target: mount for target, mount in by_target.items() if not _is_there_anyway(mount, by_target)}
     for target in sorted(by_target):
         for scaffold in _scaffolds(target, by_target):
             by_target.setdefault(scaffold.target, scaffold)
     return tuple(by_target[target] for target in sorted(by_target, key=_parts))
+
+
+def _is_there_anyway(mount: Mount, known: dict[str, Mount]) -> bool:
+    """Read-only within a place that is read-only as a whole. Each mount costs time, the more of them the more each."""
+    above = nearest(mount.target, [each for each in known.values() if each.target != mount.target])
+    return above is not None and above.kind is mount.kind is Kind.RO and _same_tree(mount, above)
 
 
 def _scaffolds(target: str, known: dict[str, Mount]) -> Iterator[Mount]:
@@ -115,7 +122,7 @@ def _sealed(box: Box) -> tuple[str, ...]:
 
 
 def rlimits(bounds: Bounds) -> dict[str, int]:
-    """For launch.json. Not of address space: agents written in JavaScript map a hundred gigabytes and use little. Nor of
+    """For launch.json. Not of address space: agents written in JavaScript map a hundred gigabytes and use little. Not of
     processes: set out here it would count all of the person's; the warden sets it where the box's own are counted."""
     named = {"cpu": bounds.cpu_seconds, "fsize": bounds.file_bytes, "nofile": bounds.open_files}
     return {"core": 0} | {name: value for name, value in named.items() if value}
