@@ -82,7 +82,7 @@ NAMES = {
 def run(probe: dict[str, Any]) -> None:
     out = Path(probe["env"]["OUT"])
     out.mkdir(parents=True, exist_ok=True)
-    child = os.fork()
+    child = _fork()
     if child == 0:
         _become(probe, out)
     end = time.monotonic() + probe.get("patience", PATIENCE)
@@ -93,8 +93,27 @@ def run(probe: dict[str, Any]) -> None:
             return
         time.sleep(0.002)
     if "patience" in probe:  # its children would be in the way of those who try their limits after it
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)
+        _kill_all(child)
+
+
+def _kill_all(group: int) -> None:
+    """Again and again: whoever forks while it is killed leaves a child that was not."""
+    with contextlib.suppress(ProcessLookupError):
+        for _ in range(100):
+            os.killpg(group, signal.SIGKILL)
+            time.sleep(0.01)
+
+
+def _fork() -> int:
+    """Whoever came before may still be dying, and count against the limit."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return os.fork()
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
 
 
 def _become(probe: dict[str, Any], out: Path) -> None:

@@ -16,8 +16,10 @@ TIGHT = {
 
 COUNT = """
 def count(n):
-    with open(E["OUT"] + "/count", "w") as file:
+    draft = E["OUT"] + f"/count.{os.getpid()}"
+    with open(draft, "w") as file:
         file.write(str(n))
+    os.replace(draft, E["OUT"] + "/count")
 count(1)
 """
 GUARD = """
@@ -53,7 +55,8 @@ for n in range(1, 400):
         os._exit(0)
     count(n)
 """,
-        most=48,
+        most=64,
+        alone=True,
     ),
     hog(
         "hog-fork-bomb",
@@ -70,7 +73,8 @@ while time.monotonic() < end:
     except (OSError, ValueError):
         time.sleep(0.01)
 """,
-        most=56,
+        most=72,
+        alone=True,
     ),
     hog(
         "hog-threads",
@@ -83,7 +87,8 @@ for n in range(1, 400):
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     count(n)
 """,
-        most=48,
+        most=64,
+        alone=True,
     ),
     hog(
         "hog-descriptors",
@@ -199,6 +204,7 @@ held = []
 for n in range(1, 1200 // 16):
     held.append(bytearray(os.urandom(4096)) * 4096)
     count(n * 16)
+    time.sleep(0.04)
 time.sleep(8)
 escaped("more than a gigabyte")
 """,
@@ -235,6 +241,7 @@ for n in range(1, 1200 // 16):
         block[at] = 1
     held.append(block)
     count(n * 16)
+    time.sleep(0.04)
 time.sleep(8)
 escaped("more than a gigabyte")
 """,
