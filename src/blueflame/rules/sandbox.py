@@ -122,7 +122,7 @@ def _sealed(box: Box) -> tuple[str, ...]:
 
 
 def rlimits(bounds: Bounds) -> dict[str, int]:
-    """For launch.json. Not of address space: agents written in JavaScript map a hundred gigabytes and use little. Not of
+    """For launch.json. Not of address space: agents in JavaScript map a hundred gigabytes and use little of it. Not of
     processes: set out here it would count all of the person's; the warden sets it where the box's own are counted."""
     named = {"cpu": bounds.cpu_seconds, "fsize": bounds.file_bytes, "nofile": bounds.open_files}
     return {"core": 0} | {name: value for name, value in named.items() if value}
