@@ -203,6 +203,7 @@ def _outcome(found: Mapping[str, Any]) -> Outcome:
         max_rss=found["rusage"]["max_rss"],
         setup_output=found["setup_output"],
         left_running=tuple(found["left_running"]),
+        watch=found.get("watch", {}),
     )
 
 

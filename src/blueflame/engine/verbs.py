@@ -87,6 +87,7 @@ class Outcome:
     max_rss: int = 0  # bytes
     setup_output: str = ""
     left_running: tuple[int, ...] = ()  # processes that not even SIGKILL could end
+    watch: Mapping[str, Any] = field(default_factory=dict)  # what the watcher said of itself at the end; {} = none
 
 
 @dataclass(frozen=True, slots=True)

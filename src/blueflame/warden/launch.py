@@ -58,6 +58,7 @@ class Launch:
         "signal",
         "silence",
         "stdin",
+        "survey",
         "timeout",
         "watch",
     )
@@ -79,10 +80,13 @@ class Launch:
         self.processes = walls.number(read.get("processes", 0), "processes")
         self.min_free_disk_mb = walls.number(read.get("min_free_disk_mb", 0), "min_free_disk_mb")
         self.sandbox = walls.sandbox(read.get("sandbox"))
+        self.survey = walls.words(read["survey"], "survey") if read.get("survey") else []
         self.watch = walls.watch(read.get("watch"))
         self.gateway = walls.gateway(read.get("gateway"))
         if self.sandbox is not None and self.sandbox.net == "none" and (self.watch or self.gateway):
             raise ValueError("sandbox: net is none, so that neither watch nor gateway could be reached from inside")
+        if self.survey and self.sandbox is None:
+            raise ValueError("survey: what an agent has left is looked at in its box only, and there is none")
 
 
 def read_launch(folder: str) -> Launch:

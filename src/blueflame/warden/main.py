@@ -34,6 +34,7 @@ USAGE = 64
 UNRECORDED = 74  # the folder is gone, or cannot be written: nothing is known for certain
 ANOTHER = 75  # a living warden has the folder; nothing was changed
 TAIL = 4000
+SURVEY_TIMEOUT = 60.0
 
 
 def main(arguments: list[str]) -> int:
@@ -114,7 +115,35 @@ def _carry_out(ward: Ward, cookie: str) -> dict[str, Any]:
         watched = _set_up(ward, step, cookie)
         if watched is not None:
             return _finish(ward, "setup", watched, clock, step=step.name)
-    return _finish(ward, "agent", _run_agent(ward, cookie), clock)
+    if ward.launch.setup:
+        _survey(ward, cookie, "before")
+    watched = _run_agent(ward, cookie)
+    if watched.reason != "spawn_failed":
+        _survey(ward, cookie, "after")
+    return _finish(ward, "agent", watched, clock)
+
+
+def _survey(ward: Ward, cookie: str, when: str) -> None:
+    """What the checkout looks like, asked in a box of its own; without an answer there is no file with one."""
+    if not ward.launch.survey or ward.bell.stops:
+        return
+    draft = f"{ward.folder}/survey-{when}.draft"
+    try:
+        out = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        log = open_log(f"{ward.folder}/survey.log")
+        try:
+            child = _start(
+                ward, ward.launch.survey, cookie=cookie, stdin="/dev/null", output=(out, log), log="survey.log"
+            )
+        finally:
+            os.close(out)
+            os.close(log)
+        with contextlib.closing(child):
+            watched = attend(ward, child, timeout=SURVEY_TIMEOUT, limits_output=False)
+        if watched.reason == "exited" and watched.status == 0:
+            os.replace(draft, f"{ward.folder}/survey-{when}")  # noqa: PTH105 (pathlib's imports would cost some 10 ms)
+    except (OSError, CannotStart) as e:
+        print(f"warden of {ward.folder}: no survey: {e}", file=sys.stderr)
 
 
 def _set_up(ward: Ward, step: Step, cookie: str) -> Watched | None:

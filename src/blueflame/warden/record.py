@@ -5,6 +5,7 @@ cancel        the wish that it end (from the engine) started       the one start
 stdout.log    what the agent said                  agent.json    who the agent is, before it runs
 stderr.log                                         status.json   how it stands, at most once a second
 setup.log     what the setup steps said            outcome.json  how it ended; nothing changes after it
+survey-before what git status said after the setup survey-after  and after the agent, each asked in the box
 groups.json   its control groups, before they are made
 """
 

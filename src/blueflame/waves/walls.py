@@ -21,6 +21,7 @@ from blueflame.rules.session import Session
 from blueflame.tools.agents.hooking import HOOK, hook_path
 from blueflame.tools.agents.runtime import Launch
 from blueflame.tools.git.repository import tracked_paths
+from blueflame.tools.leftovers import status_argv
 from blueflame.tools.places import make_folder
 from blueflame.tools.policies import save_policy, shfmt_path
 from blueflame.tools.sandbox.boxes import Site, Wanted, make_box
@@ -59,7 +60,8 @@ def agent_walls(
         "shfmt": shfmt_path(),
         "mounts": dict(prepared.mounts),
     }
-    return _walls(box, prepared, {"watch": watch})
+    survey = {"survey": list(status_argv())} if box.level is not Level.OFF else {}
+    return _walls(box, prepared, {"watch": watch, **survey})
 
 
 def command_walls(flame: Flame, checkout: Path, variables: Mapping[str, str]) -> Callable[[Path], Walls]:
