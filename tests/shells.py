@@ -1,4 +1,4 @@
-"""Shell commands in tests: judged by the real reader, parser and path rules; and run by bash itself, with nothing to run."""
+"""Shell commands in tests: judged by the real reader and path rules; and run by bash itself, with nothing to run."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def open_court(folder: Path) -> Court:
     return Court(policy, LocalWorld(policy.worktree, shfmt=shfmt_path()))
 
 
-RECORDER = r"""cat() { if [ $# = 0 ]; then local t; IFS= read -r -d '' t; printf %s "$t"; else command_not_found_handle cat "$@"; fi; }
+RECORDER = r"""cat() {
+  if [ $# != 0 ]; then command_not_found_handle cat "$@"; return; fi
+  local t; IFS= read -r -d '' t; printf %s "$t"
+}
 command_not_found_handle() { printf '%s\0' "$@" $'\1' >&7; return "${#1}"; }
 cd "$1"; PATH=/nowhere; unset OLDPWD; . "$2"
 """

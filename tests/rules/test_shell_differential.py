@@ -16,7 +16,8 @@ import pytest
 
 from blueflame.model.policy import Unreadable
 from blueflame.rules.bash import refuse_text
-from blueflame.rules.shell import Simple, read
+from blueflame.rules.shell import read
+from blueflame.rules.shell_log import Simple
 from blueflame.rules.shell_marks import ANY, LOOSE, MARKS, is_glob, is_static
 from blueflame.rules.shell_nodes import Strange
 from blueflame.tools.policies import shfmt_path
@@ -25,11 +26,6 @@ from shells import run_by_bash
 
 SCRIPTS = int(os.environ.get("BLUEFLAME_EXAMPLES", "250"))
 SEED = int(os.environ.get("BLUEFLAME_SEED", "1"))
-BUILTINS = frozenset(
-    "cd true false : echo printf test [ exit export set read unset declare local let shift wait break continue return eval"
-    " pushd popd dirs command builtin type alias trap exec source . pwd umask kill jobs times getopts readonly typeset hash"
-    " mapfile readarray shopt enable bind complete caller history fc disown suspend logout ulimit fg bg help".split()
-)
 
 
 class Maker:
@@ -370,4 +366,3 @@ def test_whatever_bash_runs_the_reader_has_reported(tmp_path: Path) -> None:
     assert missed == [], f"{len(missed)} of {count}: {missed[0]}"
     assert count["compared"] > SCRIPTS / 2, count
     assert count["commands"] > SCRIPTS / 2, count
-    print(dict(count))

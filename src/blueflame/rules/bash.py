@@ -9,7 +9,8 @@ from typing import Any
 from blueflame.model.policy import Decision, Paths, Policy
 from blueflame.rules.bash_commands import judge_command
 from blueflame.rules.bash_words import judge_assigned, judge_redirection
-from blueflame.rules.shell import Oddity, Simple, read
+from blueflame.rules.shell import read
+from blueflame.rules.shell_log import Oddity, Simple
 from blueflame.rules.shell_marks import shown
 from blueflame.rules.shell_nodes import Strange
 from blueflame.rules.shell_paths import Bench
@@ -22,7 +23,7 @@ _BLANKS = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _OTHER_SHELL = re.compile(r"\s*#!(?!\s*(?:/bin/bash|/usr/bin/env bash|/usr/bin/bash)\s*(?:-[eux]+)?\s*$)", re.MULTILINE)
 
 
-def judge(
+def judge(  # noqa: PLR0917  the contract of the walls names five, and one more is optional
     source: str,
     tree: Mapping[str, Any],
     policy: Policy,
@@ -30,7 +31,7 @@ def judge(
     text: Callable[[str], str | None],
     parse: Callable[[str], Any] | None = None,
 ) -> Decision:
-    """What may happen with the command. `tree` is how shfmt reads it; `parse`, when there is one, reads `sh -c` texts."""
+    """What may happen. `tree` is how shfmt reads the command; `parse`, when there is one, reads texts of `sh -c`."""
     bench = Bench(policy=policy, paths=paths, places=("",), text=text, parse=parse, free="*" in policy.allowed_commands)
     return judge_script(source, tree, bench) or Decision(True, "allowed", "")
 
@@ -73,9 +74,14 @@ def _judge_found(found: Simple | Oddity, bench: Bench) -> Decision | None:
     if isinstance(found, Oddity):
         return None if bench.free else _refuse_oddity(found)
     here = Bench(
-        policy=bench.policy, paths=bench.paths, places=_places(found.places, bench), text=bench.text, parse=bench.parse,
-        free=bench.free, depth=bench.depth,
-    )  # fmt: skip
+        policy=bench.policy,
+        paths=bench.paths,
+        places=_places(found.places, bench),
+        text=bench.text,
+        parse=bench.parse,
+        free=bench.free,
+        depth=bench.depth,
+    )
     for name, value in found.assigned:
         alone = found.argv[:1] == ("read",) and name == "IFS"
         if not alone and (refused := judge_assigned(name, value, here)):

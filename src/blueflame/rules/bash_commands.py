@@ -1,4 +1,4 @@
-"""Judges one simple command by its words: what it is, what it runs inside, which rule allows it, what its words name."""
+"""Judges one simple command: what it is, what it runs inside, which rule allows it, what its words name."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from blueflame.rules.commands.spec import Parsed, Role, Spec, parse
 from blueflame.rules.commands.wrappers import Inner, unwrap
 from blueflame.rules.shell_blocked import blocked_by
 from blueflame.rules.shell_effects import cd_target
+from blueflame.rules.shell_lists import words
 from blueflame.rules.shell_marks import is_static, is_unknown, shown
 from blueflame.rules.shell_paths import Bench, judge_path
 from blueflame.rules.shell_state import join_place
@@ -23,7 +24,7 @@ Words = tuple[str, ...]
 DEEPEST = 6
 _NO_FIRST = frozenset(("-e", "--regexp", "--expression", "-f", "--file", "--from-file", "--files", "--type-list"))
 _FREE_GIT = frozenset(("rev-parse", "ls-files", "merge-base", "version"))
-_PAGERS = frozenset("less more most man info vi vim nvim view ex ed emacs nano pico joe micro top htop".split())
+_PAGERS = words("less more most man info vi vim nvim view ex ed emacs nano pico joe micro top htop")
 
 
 def judge_command(argv: Words, feed: Words | None, bench: Bench) -> Decision | None:

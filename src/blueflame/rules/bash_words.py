@@ -7,7 +7,7 @@ import re
 from blueflame.model.policy import Decision
 from blueflame.rules.commands.assignments import PATHS, is_dangerous
 from blueflame.rules.commands.spec import Role
-from blueflame.rules.shell import Redirection
+from blueflame.rules.shell_log import Redirection
 from blueflame.rules.shell_marks import is_glob, is_static, is_unknown, shown
 from blueflame.rules.shell_paths import Bench, judge_path
 
@@ -22,7 +22,7 @@ def judge_redirection(redirection: Redirection, bench: Bench) -> Decision | None
     op, target = redirection.op, redirection.target
     if op in ("<<", "<<-", "<<<"):
         return None
-    if op in (">&", "<&") and _DESCRIPTOR.match(target) or target in _TERMINALS:
+    if (op in (">&", "<&") and _DESCRIPTOR.match(target)) or target in _TERMINALS:
         return None
     if op not in _READS and op not in _WRITES:
         return Decision(False, "shell_unreadable", f"unknown redirection {op}")
@@ -47,7 +47,7 @@ def judge_assigned(name: str, value: str, bench: Bench) -> Decision | None:
         return Decision(False, "option_refused", why)
     if name in PATHS:
         for part in value.split(":"):
-            part = "" if part in ("\x00", "\x08") and name == "PYTHONPATH" else part
-            if refused := judge_path(part, Role(PATHS[name]), bench):
+            same = part in ("\x00", "\x08") and name == "PYTHONPATH"  # …:$PYTHONPATH
+            if not same and (refused := judge_path(part, Role(PATHS[name]), bench)):
                 return Decision(False, refused.rule, f"{name}: {refused.details}")
     return None

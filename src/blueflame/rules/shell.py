@@ -1,98 +1,29 @@
 """Reads a shell command, as shfmt parsed it, into every simple command that it may run: real words, targets, folders.
 
-Nothing is decided here. What the shell only knows when it runs is marked (shell_marks); what nobody can follow is an oddity.
+Nothing is decided here. What the shell only knows when it runs is marked (shell_marks); what nobody can follow is an
+oddity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from blueflame.rules.commands.listing import listed
+from blueflame.rules.shell_calls import call, declaration, emit
 from blueflame.rules.shell_comments import check_comments
-from blueflame.rules.shell_effects import apply_builtin, declare
-from blueflame.rules.shell_nodes import (
-    Node,
-    Strange,
-    flag,
-    kind,
-    line_of,
-    literal,
-    node,
-    nodes,
-    offset_of,
-    parts,
-    text,
-)
+from blueflame.rules.shell_log import Log, Oddity, Simple
+from blueflame.rules.shell_nodes import Node, Strange, flag, kind, literal, node, nodes, text
 from blueflame.rules.shell_state import State, choices, joined
-from blueflame.rules.shell_sums import is_safe_sum, is_safe_test, texts
-from blueflame.rules.shell_words import (
-    PARAMETER,
-    STATEMENT,
-    argv_words,
-    is_quoted,
-    plain_text,
-    single_word,
-    variables_in,
-)
-
-MOST_STEPS = 4000
-DEEPEST = 40
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Redirection:
-    """`target` is marked text: a file, or the descriptor after >& and <&."""
-
-    op: str
-    target: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simple:
-    """One simple command that may run. Without words it is a bare redirection or assignment."""
-
-    argv: tuple[str, ...] = ()
-    assigned: tuple[tuple[str, str], ...] = ()
-    redirections: tuple[Redirection, ...] = ()
-    places: tuple[str, ...] | None = ("",)
-    feed: tuple[str, ...] | None = None  # patterns of the file names that are piped into it, if it is those
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Oddity:
-    """Something that cannot be followed: the rule it falls under, and what it is."""
-
-    rule: str
-    what: str
-
-
-@dataclass(slots=True)
-class Log:
-    """What was found so far. Steps are counted, so that no command can keep us busy for long."""
-
-    source: bytes
-    found: list[Simple | Oddity] = field(default_factory=list)
-    last: tuple[tuple[str, ...], tuple[str, ...] | None] | None = None  # the last simple command and what it was fed
-    left: list[State] = field(default_factory=list)  # where break and continue jump out of a loop
-    steps: int = 0
-    depth: int = 0
-    backquoted: int = 0
-
-    def odd(self, rule: str, what: str) -> None:
-        self.found.append(Oddity(rule=rule, what=what))
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise Strange("the command is too long to be judged; run it in parts")
+from blueflame.rules.shell_sums import is_safe_test
+from blueflame.rules.shell_visit import visit_pattern, visit_redirect, visit_sum, visit_test_words, visit_word
+from blueflame.rules.shell_words import STATEMENT, argv_words, variables_in
 
 
 def read(tree: object, source: str) -> tuple[Simple | Oddity, ...]:
     """Everything that the command `source` may run, in order. Raises Strange when that cannot be said."""
     if kind(tree) != "File":
         raise Strange("the syntax tree is not that of a whole command")
-    log = Log(source=source.encode("utf-8", "surrogatepass"))
+    log = Log(source=source.encode("utf-8", "surrogatepass"), run=_sequence)
     check_comments(tree, log.source)
     try:
         _sequence(nodes(node(tree, "Stmts", "Name").get("Stmts")), State(), log)
@@ -116,28 +47,26 @@ def _is_plain_call(stmt: Node) -> bool:
 def _statement(stmt: object, state: State, log: Log, *, guarded: bool = False) -> None:
     whole = node(stmt, *STATEMENT)
     log.step()
-    log.depth += 1
-    if log.depth > DEEPEST:
-        raise Strange("the command is nested too deeply")
+    log.enter()
     if flag(whole, "Coprocess") or flag(whole, "Disown"):
         raise Strange("unknown syntax (coprocess)")
-    inside = state.copy() if flag(whole, "Background") else state
+    inside = state.apart() if flag(whole, "Background") else state
     _command(whole, inside, log, guarded=guarded or flag(whole, "Negated"))
     if flag(whole, "Negated"):
         state.arrived = state.places
-    log.depth -= 1
+    log.leave()
 
 
 def _command(stmt: Node, state: State, log: Log, *, guarded: bool) -> None:
     cmd = stmt.get("Cmd")
     redirects = nodes(stmt.get("Redirs"))
     for redirect in redirects:
-        _visit_redirect(redirect, state, log)
+        visit_redirect(redirect, state, log)
     if cmd is not None and kind(cmd) == "CallExpr":
-        _call(node(cmd, "Assigns", "Args"), redirects, state, log)
+        call(node(cmd, "Assigns", "Args"), redirects, state, log)
         return
     if redirects:
-        _emit((), (), redirects, state, log)
+        emit((), (), redirects, state, log)
     if cmd is None:
         return
     if (how := COMPOUND.get(kind(cmd))) is None:
@@ -151,221 +80,6 @@ def _command(stmt: Node, state: State, log: Log, *, guarded: bool) -> None:
         log.last = None
 
 
-# --- simple commands ---
-
-
-def _call(call: Node, redirects: list[Node], state: State, log: Log) -> None:
-    assigns = nodes(call.get("Assigns"))
-    words = nodes(call.get("Args"))
-    for assign in assigns:
-        _visit_assign(assign, state, log)
-    for word in words:
-        _visit_word(word, state, log)
-    before = state.copy()
-    argvs = _emit(words, assigns, redirects, state, log)
-    log.last = (argvs[0], state.feed) if len(argvs) == 1 and not redirects else None
-    state.arrived = state.places
-    if not words:
-        for assign in assigns:
-            _assign(assign, before, state)
-    else:
-        apply_builtin(argvs, state)
-        if any(argv[:1] in (("break",), ("continue",)) for argv in argvs):
-            log.left.append(state.copy())
-
-
-def _emit(
-    words: Iterable[Node], assigns: Iterable[Node], redirects: Iterable[Node], state: State, log: Log
-) -> list[tuple[str, ...]]:
-    """One simple command for each combination of what its variables may hold."""
-    words, assigns, redirects = tuple(words), tuple(assigns), tuple(redirects)
-    argvs: list[tuple[str, ...]] = []
-    for values in choices(state, _names(words, assigns, redirects)):
-        argv = tuple(each for word in words for each in argv_words(word, values))
-        assigned = tuple((literal(a.get("Name")), plain_text(v, values)) for a in assigns if (v := a.get("Value")))
-        empty = tuple((literal(a.get("Name")), "") for a in assigns if not a.get("Value"))
-        targets = tuple(_redirection(each, values) for each in redirects)
-        argvs.append(argv)
-        log.found.append(
-            Simple(argv=argv, assigned=assigned + empty, redirections=targets, places=state.places, feed=state.feed)
-        )
-        log.step()
-    return argvs
-
-
-def _names(words: Iterable[Node], assigns: Iterable[Node], redirects: Iterable[Node]) -> tuple[str, ...]:
-    values = (value for each in assigns if (value := each.get("Value")))
-    targets = (target for each in redirects if (target := each.get("Word")))
-    return tuple(name for word in (*words, *values, *targets) for name in variables_in(word))
-
-
-def _redirection(redirect: Node, values: dict[str, str | None] | object) -> Redirection:
-    op = text(redirect, "Op")
-    if op in ("<<", "<<-", "<<<"):
-        return Redirection(op=op, target="")
-    assert isinstance(values, dict)
-    return Redirection(op=op, target=single_word(node(redirect.get("Word"), "Parts"), values))
-
-
-def _assign(assign: Node, before: State, state: State) -> None:
-    """An assignment that stays: what the variable may hold from here on."""
-    name = literal(assign.get("Name"))
-    if assign.get("Array") or assign.get("Index") or flag(assign, "Append"):
-        state.variables[name] = None
-        return
-    value = assign.get("Value")
-    found = texts(value, before) if value else [""]
-    state.variables[name] = None if any("\x00" in each for each in found) else tuple(dict.fromkeys(found))
-
-
-# --- looking into words ---
-
-
-def _visit_redirect(redirect: Node, state: State, log: Log) -> None:
-    node(redirect, "Op", "N", "Word", "Hdoc")
-    if redirect.get("N") and not literal(redirect.get("N")).isdigit():
-        log.odd("shell_construct", "a redirection that sets a variable")
-    _visit_word(redirect.get("Word"), state, log, delimiter=text(redirect, "Op") in ("<<", "<<-"))
-    if redirect.get("Hdoc"):
-        if log.backquoted:
-            raise Strange("a here-document between backquotes")
-        _check_document(redirect)
-        _visit_word(redirect.get("Hdoc"), state, log)
-
-
-def _check_document(redirect: Node) -> None:
-    """Bash takes a here-document line by line up to its end, whatever stands in it; so nothing may hide that line."""
-    end = plain_text(node(redirect.get("Word"), "Parts"), {})
-    for part in parts(redirect.get("Hdoc")):
-        if kind(part) == "Lit":
-            if end in (line.lstrip("\t") for line in text(part, "Value").split("\n")):
-                raise Strange("a here-document that may end earlier than it seems")
-        elif is_quoted(redirect.get("Word")):
-            raise Strange("a quoted here-document with something in it")
-        elif line_of(part, "Pos") != line_of(part, "End"):
-            raise Strange("a here-document with an expansion over several lines")
-
-
-ASSIGN = ("Append", "Naked", "Name", "Index", "Value", "Array")
-
-
-def _visit_assign(assign: Node, state: State, log: Log) -> None:
-    node(assign, *ASSIGN)
-    if assign.get("Index"):
-        _visit_sum(assign.get("Index"), state, log, "the index of a list")
-    if assign.get("Value"):
-        _visit_word(assign.get("Value"), state, log)
-    if assign.get("Array"):
-        for element in nodes(node(assign.get("Array"), "Elems").get("Elems")):
-            if node(element, "Index", "Value").get("Index"):
-                _visit_sum(element.get("Index"), state, log, "the index of a list")
-            if element.get("Value"):
-                _visit_word(element.get("Value"), state, log)
-
-
-def _visit_word(word: object, state: State, log: Log, *, delimiter: bool = False) -> None:
-    """Every command that stands inside of a word. The delimiter of a here-document is only text."""
-    for part in parts(word):
-        log.step()
-        match kind(part):
-            case "Lit" | "SglQuoted":
-                pass
-            case "DblQuoted":
-                _visit_word({"Parts": part.get("Parts")}, state, log, delimiter=delimiter)
-            case _ if delimiter:
-                raise Strange("a here-document with an odd end")
-            case "CmdSubst":
-                _substitution(node(part, "Stmts", "Backquotes"), state, log)
-            case "ProcSubst":
-                _substitution(node(part, "Op", "Stmts"), state, log)
-            case "ParamExp":
-                _visit_parameter(part, state, log)
-            case "ArithmExp":
-                _visit_sum(node(part, "X", "Bracket", "Unsigned").get("X"), state, log, "a sum")
-            case "ExtGlob":
-                log.odd("shell_construct", "an extended pattern")
-            case other:
-                raise Strange(f"unknown syntax in a word ({other[:40]})")
-
-
-def _substitution(part: Node, state: State, log: Log) -> None:
-    log.depth += 1
-    if flag(part, "Backquotes") and b"\\" in log.source[offset_of(part, "Pos") : offset_of(part, "End")]:
-        raise Strange("a backslash between backquotes, which means something else there; use $(…) instead")
-    log.backquoted += flag(part, "Backquotes")
-    _sequence(nodes(part.get("Stmts")), state.copy(), log)
-    log.backquoted -= flag(part, "Backquotes")
-    log.depth -= 1
-
-
-def _visit_parameter(part: Node, state: State, log: Log) -> None:
-    name = literal(node(part, *PARAMETER).get("Param"))
-    if flag(part, "Excl"):
-        log.odd("shell_dynamic", f"a variable named by another (${{!{name}}})")
-    index = part.get("Index")
-    if index is not None and _index(index) not in ("@", "*"):
-        _visit_sum(index, state, log, "the index of a list")
-    if part.get("Slice"):
-        cut = node(part.get("Slice"), "Offset", "Length")
-        for each in (cut.get("Offset"), cut.get("Length")):
-            if each is not None:
-                _visit_sum(each, state, log, "the start or length of a part")
-    if part.get("Repl"):
-        change = node(part.get("Repl"), "All", "Anchor", "Orig", "With")
-        for word in (change.get("Orig"), change.get("With")):
-            if word is not None:
-                _visit_word(word, state, log)
-    if part.get("Exp"):
-        _visit_default(name, node(part.get("Exp"), "Op", "Word"), state, log)
-
-
-def _index(index: object) -> str:
-    return plain_text(node(index, "Parts"), {}) if kind(index) == "Word" else ""
-
-
-def _visit_default(name: str, expansion: Node, state: State, log: Log) -> None:
-    if expansion.get("Word"):
-        _visit_word(expansion.get("Word"), state, log)
-    op = text(expansion, "Op")
-    if op == "@":
-        log.odd("shell_dynamic", f"a transformed variable (${{{name}@…}})")
-    if op in ("=", ":="):
-        state.variables[name] = None
-        log.found.append(Simple(assigned=((name, "\x00"),), places=state.places))
-
-
-def _visit_sum(expression: object, state: State, log: Log, what: str) -> None:
-    _visit_sum_words(expression, state, log)
-    if not is_safe_sum(expression, state):
-        log.odd("shell_dynamic", f"{what} that uses a value nobody knows beforehand")
-
-
-def _visit_sum_words(expression: object, state: State, log: Log) -> None:
-    """Commands that stand inside of a sum."""
-    if kind(expression) == "Word":
-        if any(kind(part) != "Lit" for part in parts(expression)):
-            _check_sum_text(node(expression, "Parts"), log)
-        _visit_word({"Parts": parts(expression)}, state, log)
-        return
-    log.depth += 1
-    if log.depth > DEEPEST:
-        raise Strange("the command is nested too deeply")
-    whole = node(expression, "Op", "Post", "X", "Y")
-    for side in (whole.get("X"), whole.get("Y")):
-        if side is not None:
-            _visit_sum_words(side, state, log)
-    log.depth -= 1
-
-
-def _check_sum_text(word: Node, log: Log) -> None:
-    """Bash finds the end of a sum by counting brackets: quotes and notes in a command within mislead it."""
-    written = log.source[offset_of(word, "Pos") : offset_of(word, "End")]
-    if (b"$(" in written or b"`" in written) and any(
-        each in written for each in (b"'", b'"', b"#", b"\\", b"\n", b"<<")
-    ):
-        raise Strange("a sum with a command in it that holds quotes, notes or several lines")
-
-
 # --- everything that is made of other commands ---
 
 
@@ -374,7 +88,7 @@ def _block(cmd: Node, state: State, log: Log, guarded: bool) -> None:
 
 
 def _subshell(cmd: Node, state: State, log: Log, guarded: bool) -> None:
-    _sequence(nodes(node(cmd, "Stmts").get("Stmts")), state.copy(), log, guarded=guarded)
+    _sequence(nodes(node(cmd, "Stmts").get("Stmts")), state.apart(), log, guarded=guarded)
 
 
 def _binary(cmd: Node, state: State, log: Log, guarded: bool) -> None:
@@ -382,8 +96,8 @@ def _binary(cmd: Node, state: State, log: Log, guarded: bool) -> None:
     op = text(both, "Op")
     if op in ("|", "|&"):
         log.last = None
-        _statement(both.get("X"), state.copy(), log, guarded=guarded)
-        right = state.copy()
+        _statement(both.get("X"), state.apart(), log, guarded=guarded)
+        right = state.apart()
         right.feed = listed(*log.last) if log.last and op == "|" else None
         _statement(both.get("Y"), right, log, guarded=guarded)
     elif op == "&&":
@@ -404,7 +118,7 @@ def _either(both: Node, state: State, log: Log, guarded: bool) -> None:
     _statement(both.get("X"), state, log, guarded=True)
     right = state.copy()
     _statement(both.get("Y"), right, log, guarded=guarded)
-    if _leaves(both.get("Y")):
+    if _leaves(both.get("Y"), state):
         state.places = state.arrived
         return
     arrived = state.arrived
@@ -412,24 +126,20 @@ def _either(both: Node, state: State, log: Log, guarded: bool) -> None:
     state.arrived = joined(State(arrived=arrived), right).arrived
 
 
-def _leaves(stmt: object) -> bool:
-    """True when nothing of this shell runs after the statement."""
-    cmd = node(stmt, *STATEMENT).get("Cmd")
-    if cmd is None or node(stmt, *STATEMENT).get("Background"):
+def _leaves(stmt: object, state: State) -> bool:
+    """True when nothing of this shell, or of this round of a loop, runs after the statement."""
+    whole = node(stmt, *STATEMENT)
+    cmd = whole.get("Cmd")
+    if cmd is None or whole.get("Background") or whole.get("Redirs"):  # a redirection that fails keeps it here
         return False
-    if stmt_redirects := node(stmt, *STATEMENT).get("Redirs"):
-        return not stmt_redirects  # a redirection that fails keeps it from leaving
     if kind(cmd) == "Block":
         stmts = nodes(cmd.get("Stmts"))
-        return bool(stmts) and _leaves(stmts[-1])
+        return bool(stmts) and _leaves(stmts[-1], state)
     if kind(cmd) != "CallExpr":
         return False
-    words = [each for word in nodes(cmd.get("Args")) for each in argv_words(word, {})]
-    return (
-        words[:1] in (["exit"], ["break"], ["continue"])
-        and all(each.isdigit() for each in words[1:2])
-        and len(words) < 3
-    )
+    name, *rest = [each for word in nodes(cmd.get("Args")) for each in argv_words(word, {})] or [""]
+    ends = name == "exit" or (name in ("break", "continue") and state.looping)
+    return ends and len(rest) < 2 and all(each.isdigit() for each in rest)
 
 
 def _if(cmd: Node, state: State, log: Log, guarded: bool) -> None:
@@ -440,11 +150,9 @@ def _if(cmd: Node, state: State, log: Log, guarded: bool) -> None:
     yes.places = yes.arrived if whole.get("Cond") else yes.places
     _sequence(nodes(whole.get("Then")), yes, log, guarded=guarded)
     if whole.get("Else"):
-        log.depth += 1
-        if log.depth > DEEPEST:
-            raise Strange("the command is nested too deeply")
+        log.enter()
         _if(node(whole.get("Else"), "Cond", "Then", "Else", "Kind"), state, log, guarded)
-        log.depth -= 1
+        log.leave()
     elif not whole.get("Cond"):
         state.become(yes)
         return
@@ -454,23 +162,17 @@ def _if(cmd: Node, state: State, log: Log, guarded: bool) -> None:
 
 def _case(cmd: Node, state: State, log: Log, guarded: bool) -> None:
     whole = node(cmd, "Word", "Items", "Braces")
-    _visit_word(whole.get("Word"), state, log)
+    visit_word(whole.get("Word"), state, log)
     after = state.copy()
     for item in nodes(whole.get("Items")):
         each = node(item, "Op", "Patterns", "Stmts")
         for pattern in nodes(each.get("Patterns")):
-            _visit_pattern(pattern, state, log)
+            visit_pattern(pattern, state, log)
         way = joined(state, after)  # ;& falls through
         _sequence(nodes(each.get("Stmts")), way, log, guarded=guarded)
         after = joined(after, way)
     state.become(after)
     state.arrived = state.places
-
-
-def _visit_pattern(pattern: Node, state: State, log: Log) -> None:
-    """Patterns only compare; extended ones are at home here."""
-    plain = [each for each in parts(pattern) if kind(each) != "ExtGlob"]
-    _visit_word({"Parts": plain}, state, log)
 
 
 def _while(cmd: Node, state: State, log: Log, guarded: bool) -> None:
@@ -496,12 +198,12 @@ def _for(cmd: Node, state: State, log: Log, guarded: bool) -> None:
     if kind(loop) == "CStyleLoop":
         _count(node(loop, "Init", "Cond", "Post"), body, state, log, guarded)
         return
-    iteration = node(loop, "Name", "Items")
+    iteration = node(loop, "Name", "Items", "InPos")
     name = literal(iteration.get("Name"))
     items = nodes(iteration.get("Items"))
     for item in items:
-        _visit_word(item, state, log)
-    values = _items(items, state) if loop.get("InPos") and not flag(whole, "Select") else None
+        visit_word(item, state, log)
+    values = _items(items, state) if iteration.get("InPos") and not flag(whole, "Select") else None
     log.found.append(Simple(assigned=((name, ""),), places=state.places))
 
     def once(inside: State, found: Log) -> None:
@@ -523,12 +225,12 @@ def _items(items: list[Node], state: State) -> tuple[str, ...] | None:
 
 def _count(loop: Node, body: list[Node], state: State, log: Log, guarded: bool) -> None:
     if loop.get("Init") is not None:
-        _visit_sum(loop.get("Init"), state, log, "a sum")
+        visit_sum(loop.get("Init"), state, log, "a sum")
 
     def once(inside: State, found: Log) -> None:
         for each in (loop.get("Cond"), loop.get("Post")):
             if each is not None:
-                _visit_sum(each, inside, found, "a sum")
+                visit_sum(each, inside, found, "a sum")
         _sequence(body, inside, found, guarded=guarded)
 
     _loop(once, state, log)
@@ -536,8 +238,9 @@ def _count(loop: Node, body: list[Node], state: State, log: Log, guarded: bool) 
 
 def _loop(once: Callable[[State, Log], None], state: State, log: Log) -> None:
     """What holds at the start of every round: the state before, joined with what the rounds make of it."""
+    outer, state.looping = state.looping, True
     for _ in range(4):
-        rehearsal = Log(source=log.source, steps=log.steps, depth=log.depth, backquoted=log.backquoted)
+        rehearsal = log.rehearsal()
         after = state.copy()
         once(after, rehearsal)
         log.steps = rehearsal.steps
@@ -553,7 +256,7 @@ def _loop(once: Callable[[State, Log], None], state: State, log: Log) -> None:
     after = state.copy()
     once(after, log)
     state.become(joined(state, _with_jumps(after, log)))
-    state.arrived = state.places
+    state.arrived, state.looping = state.places, outer
 
 
 def _with_jumps(state: State, log: Log) -> State:
@@ -572,53 +275,24 @@ def _function(cmd: Node, state: State, log: Log, guarded: bool) -> None:
         state.places = state.arrived = None
 
 
-def _sum_command(cmd: Node, state: State, log: Log, guarded: bool) -> None:
-    _visit_sum(node(cmd, "X", "Unsigned").get("X"), state, log, "a sum")
+def _declaration(cmd: Node, state: State, log: Log, _: bool) -> None:
+    declaration(cmd, state, log)
 
 
-def _let(cmd: Node, state: State, log: Log, guarded: bool) -> None:
+def _sum_command(cmd: Node, state: State, log: Log, _: bool) -> None:
+    visit_sum(node(cmd, "X", "Unsigned").get("X"), state, log, "a sum")
+
+
+def _let(cmd: Node, state: State, log: Log, _: bool) -> None:
     for each in nodes(node(cmd, "Exprs").get("Exprs")):
-        _visit_sum(each, state, log, "a sum")
+        visit_sum(each, state, log, "a sum")
 
 
-def _test(cmd: Node, state: State, log: Log, guarded: bool) -> None:
+def _test(cmd: Node, state: State, log: Log, _: bool) -> None:
     expression = node(cmd, "X").get("X")
-    _visit_test_words(expression, state, log)
+    visit_test_words(expression, state, log)
     if not is_safe_test(expression, state):
         log.odd("shell_dynamic", "a comparison in [[ … ]] that reads an unknown value as a sum; use [ … ] instead")
-
-
-def _visit_test_words(expression: object, state: State, log: Log) -> None:
-    if kind(expression) == "Word":
-        plain = [each for each in parts(expression) if kind(each) != "ExtGlob"]
-        _visit_word({"Parts": plain}, state, log)
-        return
-    log.depth += 1
-    if log.depth > DEEPEST:
-        raise Strange("the command is nested too deeply")
-    whole = node(expression, "Op", "X", "Y")
-    for side in (whole.get("X"), whole.get("Y")):
-        if side is not None:
-            _visit_test_words(side, state, log)
-    log.depth -= 1
-
-
-def _declaration(cmd: Node, state: State, log: Log, guarded: bool) -> None:
-    whole = node(cmd, "Variant", "Args")
-    variant = literal(whole.get("Variant"))
-    assigns = nodes(whole.get("Args"))
-    for assign in assigns:
-        _visit_assign(assign, state, log)
-    options = [each for each in assigns if flag(each, "Naked") and not each.get("Name")]
-    named = [each for each in assigns if each.get("Name")]
-    argv = [variant, *(word for each in options for word in argv_words(node(each.get("Value"), "Parts"), {}))]
-    before = state.copy()
-    _emit((), [each for each in named if not flag(each, "Naked")], (), state, log)
-    log.found.append(Simple(argv=(*argv, *(literal(each.get("Name")) for each in named)), places=state.places))
-    for each in named:
-        if not flag(each, "Naked"):
-            _assign(each, before, state)
-    declare(variant, argv, state, [literal(each.get("Name")) for each in named])
 
 
 def _time(cmd: Node, state: State, log: Log, guarded: bool) -> None:

@@ -11,15 +11,33 @@ from blueflame.rules.shell_marks import shown
 
 LONGEST = 2000
 _LONG = {
-    "--recursive": "r", "--force": "f", "--verbose": "v", "--dir": "d", "--interactive": "i", "--all": "a",
-    "--delete": "d", "--hard": "H", "--no-preserve-root": "N",
-}  # fmt: skip
+    "--recursive": "r",
+    "--force": "f",
+    "--verbose": "v",
+    "--dir": "d",
+    "--interactive": "i",
+    "--all": "a",
+    "--delete": "d",
+    "--hard": "H",
+    "--no-preserve-root": "N",
+}
 _SAME = {
-    ("npm", "i"): "install", ("npm", "in"): "install", ("npm", "ins"): "install", ("npm", "inst"): "install",
-    ("npm", "insta"): "install", ("npm", "instal"): "install", ("npm", "isnt"): "install", ("npm", "isnta"): "install",
-    ("npm", "isntal"): "install", ("npm", "isntall"): "install", ("npm", "add"): "install", ("npm", "it"): "install",
-    ("npm", "install-test"): "install", ("npm", "ci"): "install", ("npm", "clean-install"): "install",
-}  # fmt: skip
+    ("npm", "i"): "install",
+    ("npm", "in"): "install",
+    ("npm", "ins"): "install",
+    ("npm", "inst"): "install",
+    ("npm", "insta"): "install",
+    ("npm", "instal"): "install",
+    ("npm", "isnt"): "install",
+    ("npm", "isnta"): "install",
+    ("npm", "isntal"): "install",
+    ("npm", "isntall"): "install",
+    ("npm", "add"): "install",
+    ("npm", "it"): "install",
+    ("npm", "install-test"): "install",
+    ("npm", "ci"): "install",
+    ("npm", "clean-install"): "install",
+}
 _TAKES_VALUE = {
     "git": ("-C", "-c", "--git-dir", "--work-tree", "--namespace"),
     "npm": ("--prefix", "-C", "-w"),

@@ -32,5 +32,5 @@ def _check(comment: dict[str, object], source: bytes) -> None:
     before = source[:start]
     while before.endswith(b"\\\n"):
         before = before[:-2]
-    if before and before[-1:] not in _BEFORE or source[start : start + 1] != b"#":
+    if (before and before[-1:] not in _BEFORE) or source[start : start + 1] != b"#":
         raise Strange("a # that may be a comment or not; put a blank before it or quote it")

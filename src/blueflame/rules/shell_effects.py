@@ -85,13 +85,16 @@ def _forget(words: Iterable[str], state: State) -> None:
 
 
 def _set(argv: tuple[str, ...], state: State) -> None:
-    for at, word in enumerate(argv[1:], start=1):
-        if word == "--" or not word.startswith(("-", "+")):
-            if argv[at - 1][-1:] != "o" or argv[at - 1][:1] not in "-+":
-                return
-            word = f"{argv[at - 1][0]}{'e' if word == 'errexit' else ''}"
-        if "e" in word[1:]:
-            state.careful = word.startswith("-")
+    named = ""  # -o or +o, whose name follows
+    for word in argv[1:]:
+        if named:
+            state.careful = named == "-" if word == "errexit" else state.careful
+            named = ""
+        elif word == "--" or not word.startswith(("-", "+")):
+            return
+        else:
+            state.careful = word.startswith("-") if "e" in word else state.careful
+            named = word[0] if word.endswith("o") else ""
 
 
 def declare(variant: str, argv: list[str], state: State, names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Marks for what a word holds beside plain text. Control characters in a command are refused, so these are free to use."""
+"""Marks for what a word holds beside plain text. Control characters in a command are refused, so these are free."""
 
 from __future__ import annotations
 

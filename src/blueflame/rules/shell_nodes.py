@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from blueflame.rules.shell_lists import words
+
 Node: TypeAlias = Mapping[str, Any]
 
 
@@ -12,9 +14,10 @@ class Strange(Exception):
     """A tree that we do not understand whole, so nobody can say what the shell would do."""
 
 
-PLACES = frozenset(
-    "Pos End Position Semicolon OpPos ValuePos ValueEnd Left Right Lparen Rparen Lbrace Rbrace ThenPos FiPos WhilePos DoPos"
-    " DonePos ForPos InPos Case In Esac Time Coproc Let TempFile Comments Last CondLast ThenLast DoLast Rsrv RsrvWord".split()
+PLACES = words(
+    "Pos End Position Semicolon OpPos ValuePos ValueEnd Left Right Lparen Rparen Lbrace Rbrace ThenPos FiPos"
+    " WhilePos DoPos"
+    " DonePos ForPos InPos Case In Esac Time Coproc Let TempFile Comments Last CondLast ThenLast DoLast Rsrv RsrvWord"
 )
 """Fields that say where something stands or what was written beside it, never what it does."""
 

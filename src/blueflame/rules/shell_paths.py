@@ -135,10 +135,10 @@ def may_meet(glob: str, pattern: str) -> bool:
         return False
     ours = [each for each in glob.split("/") if each not in ("", ".")]
     theirs = [_marked(each) for each in pattern.strip("/").lower().split("/")]
-    if len(theirs) == 1:
-        theirs = [SEGMENTS, *theirs]
     # find and git list names with a leading dot, too; but nobody keeps secrets in .env.py
     hidden = SEGMENTS in ours and not _SOURCE.search(ours[-1])
+    if len(theirs) == 1 and not pattern.startswith("/"):  # a name at any depth
+        return any(_meet_names(each.lower(), theirs[0], hidden) for each in ours if each != SEGMENTS)
     starts = range(len(ours)) if glob.startswith("/") else range(1)  # it may run into the worktree at any folder
     mine = tuple(each.lower() for each in ours)
     return any(_meet_lists(mine[start:], (*theirs, SEGMENTS), hidden) for start in starts)

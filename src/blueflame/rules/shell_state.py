@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from blueflame.rules.shell_marks import MARKS, NUMBER, START, ROOT, is_unknown
+from blueflame.rules.shell_marks import MARKS, NUMBER, ROOT, START, is_unknown
 from blueflame.rules.shell_words import Values
 
 MOST_VALUES = 32
@@ -25,15 +25,21 @@ class State:
     arrived: tuple[str, ...] | None = ("",)
     stack: tuple[tuple[str, ...] | None, ...] = ()
     feed: tuple[str, ...] | None = None  # patterns of the file names that come in by a pipe, if it is those
+    looping: bool = False  # break and continue lead somewhere
     careful: bool = False  # set -e: a command that fails ends the script
 
     def copy(self) -> State:
         return replace(self, variables=dict(self.variables))
 
+    def apart(self) -> State:
+        """The same for a shell of its own, whose changes stay there."""
+        return replace(self, variables=dict(self.variables), looping=False)
+
     def become(self, other: State) -> None:
         self.variables = dict(other.variables)
         self.places, self.arrived = other.places, other.arrived
-        self.stack, self.careful, self.feed = other.stack, other.careful, other.feed
+        self.stack, self.feed = other.stack, other.feed
+        self.careful, self.looping = other.careful, other.looping
 
     def assign(self, name: str, value: str | None) -> None:
         self.variables[name] = None if value is None or is_unknown(value) else (value,)
@@ -61,6 +67,7 @@ def joined(one: State, other: State) -> State:
         stack=one.stack if one.stack == other.stack else (),
         feed=one.feed if one.feed == other.feed else None,
         careful=one.careful and other.careful,
+        looping=one.looping and other.looping,
     )
 
 

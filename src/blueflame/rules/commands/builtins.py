@@ -6,19 +6,20 @@ import re
 from collections.abc import Callable
 
 from blueflame.rules.commands.assignments import is_dangerous
+from blueflame.rules.shell_lists import words
 from blueflame.rules.shell_marks import LOOSE, NUMBER, is_static, is_unknown
 from blueflame.rules.shell_sums import is_name
 
-REFUSED = frozenset(
+REFUSED = words(
     "eval source . exec trap alias unalias enable bind complete compgen compopt history fc suspend logout coproc"
-    " declare typeset local readonly mapfile readarray caller disown newgrp".split()
+    " declare typeset local readonly mapfile readarray caller disown newgrp"
 )
 """They run text as commands, replace the shell, or change what names mean: nobody can follow that beforehand."""
 
-PLAIN = frozenset("true false : exit return break continue shift wait pwd times jobs fg bg type dirs umask".split())
+PLAIN = words("true false : exit return break continue shift wait pwd times jobs fg bg type dirs umask echo")
 _SET_LETTERS = re.compile(r"[-+][euxvfnao]*\Z")
-_SET_NAMES = frozenset("errexit nounset pipefail xtrace verbose noglob allexport".split())
-_SHOPT = frozenset("globstar nullglob failglob".split())
+_SET_NAMES = words("errexit nounset pipefail xtrace verbose noglob allexport")
+_SHOPT = words("globstar nullglob failglob")
 
 
 def _set(words: tuple[str, ...]) -> str | None:
@@ -43,10 +44,6 @@ def _set(words: tuple[str, ...]) -> str | None:
 
 def _shopt(words: tuple[str, ...]) -> str | None:
     return next((word for word in words if word not in _SHOPT and word not in ("-s", "-u", "-q")), None)
-
-
-def _echo(words: tuple[str, ...]) -> str | None:
-    return None
 
 
 def _printf(words: tuple[str, ...]) -> str | None:
@@ -115,7 +112,6 @@ def _is_harmless_name(word: str) -> bool:
 CHECKED: dict[str, Callable[[tuple[str, ...]], str | None]] = {
     "set": _set,
     "shopt": _shopt,
-    "echo": _echo,
     "printf": _printf,
     "test": _test,
     "[": _test,

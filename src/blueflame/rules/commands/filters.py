@@ -94,34 +94,58 @@ def is_quiet_awk(program: str) -> bool:
 
 
 _LOOKERS = {
-    "ls": spec(LOOK, text="-I --ignore --hide -w --width -T --tabsize --time-style --block-size --format --sort --time"),
+    "ls": spec(
+        LOOK, text="-I --ignore --hide -w --width -T --tabsize --time-style --block-size --format --sort --time"
+    ),
     "stat": spec(LOOK, text="-c --format --printf -f"),
     "file": spec(LOOK, text="-F -P -e --separator --exclude", refused="-C --compile -m --magic-file -f --files-from"),
-    "du": spec(LOOK, text="-d --max-depth -t --threshold -B --block-size --exclude --time-style", read="-X --exclude-from",
-               refused="--files0-from"),
+    "du": spec(
+        LOOK,
+        text="-d --max-depth -t --threshold -B --block-size --exclude --time-style",
+        read="-X --exclude-from",
+        refused="--files0-from",
+    ),
     "df": spec(LOOK, text="-B --block-size -t --type -x --exclude-type"),
-    "tree": spec(LOOK, text="-L -P -I --filelimit --charset --timefmt --sort", write="-o", refused="--fromfile --infofile --gitfile"),
+    "tree": spec(
+        LOOK,
+        text="-L -P -I --filelimit --charset --timefmt --sort",
+        write="-o",
+        refused="--fromfile --infofile --gitfile",
+    ),
     "realpath": spec(LOOK, look="--relative-to --relative-base"),
     "readlink": spec(LOOK),
     "namei": spec(LOOK),
     "basename": spec(TEXT, text="-s --suffix", anything=True),
     "dirname": spec(TEXT, anything=True),
-}  # fmt: skip
+}
 
 _SEARCHERS = {
     "wc": spec(SEARCH, text="--total", refused="--files0-from"),
-    "grep": spec(SEARCH, first=TEXT, text="-e --regexp -m --max-count -A -B -C --after-context --before-context --context"
-                 " --include --exclude --exclude-dir --color --colour --label --binary-files -d -D --directories --devices",
-                 read="-f --file --exclude-from"),
-    "rg": spec(SEARCH, first=TEXT, text="-e --regexp -m --max-count -A -B -C --after-context --before-context --context"
-               " -g --glob --iglob -t --type -T --type-not --type-add -j --threads -M --max-columns -r --replace --color"
-               " --colors --sort --sortr -d --max-depth --maxdepth --max-filesize -E --encoding --engine --path-separator"
-               " --context-separator --field-match-separator --dfa-size-limit --regex-size-limit",
-               read="-f --file --ignore-file", refused="--pre --pre-glob --hostname-bin --search-zip -z"),
-    "md5sum": spec(SEARCH), "sha1sum": spec(SEARCH), "sha256sum": spec(SEARCH), "sha512sum": spec(SEARCH),
-    "cksum": spec(SEARCH, text="-a --algorithm"), "sum": spec(SEARCH),
+    "grep": spec(
+        SEARCH,
+        first=TEXT,
+        text="-e --regexp -m --max-count -A -B -C --after-context --before-context --context"
+        " --include --exclude --exclude-dir --color --colour --label --binary-files -d -D --directories --devices",
+        read="-f --file --exclude-from",
+    ),
+    "rg": spec(
+        SEARCH,
+        first=TEXT,
+        text="-e --regexp -m --max-count -A -B -C --after-context --before-context --context"
+        " -g --glob --iglob -t --type -T --type-not --type-add -j --threads -M --max-columns -r --replace --color"
+        " --colors --sort --sortr -d --max-depth --maxdepth --max-filesize -E --encoding --engine --path-separator"
+        " --context-separator --field-match-separator --dfa-size-limit --regex-size-limit",
+        read="-f --file --ignore-file",
+        refused="--pre --pre-glob --hostname-bin --search-zip -z",
+    ),
+    "md5sum": spec(SEARCH),
+    "sha1sum": spec(SEARCH),
+    "sha256sum": spec(SEARCH),
+    "sha512sum": spec(SEARCH),
+    "cksum": spec(SEARCH, text="-a --algorithm"),
+    "sum": spec(SEARCH),
     "cmp": spec(SEARCH, text="-n --bytes -i --ignore-initial"),
-}  # fmt: skip
+}
 
 _PRINTERS = {
     "cat": spec(READ),
@@ -137,42 +161,80 @@ _PRINTERS = {
     "join": spec(READ, text="-1 -2 -a -e -j -o -t -v"),
     "comm": spec(READ, text="--output-delimiter"),
     "column": spec(READ, text="-s -o -N -c -H -R -T -W -E -O -n --separator --output-separator --table-columns"),
-    "expand": spec(READ, text="-t --tabs"), "unexpand": spec(READ, text="-t --tabs"),
-    "diff": spec(READ, text="-U -C -W -I -F -L --label --width --unified --context --ignore-matching-lines -x --exclude"
-                 " --color --horizon-lines --tabsize --show-function-line --palette",
-                 read="-X --exclude-from --from-file --to-file"),
-    "sort": spec(READ, text="-k -t -S --key --field-separator --buffer-size --parallel --batch-size --sort --random-source",
-                 write="-o --output -T --temporary-directory", refused="--compress-program --files0-from"),
-    "uniq": spec(READ, text="-f -s -w --skip-fields --skip-chars --check-chars --group --all-repeated", check=_check_uniq),
-    "od": spec(READ, text="-A -t -N -j -w -S"), "hexdump": spec(READ, text="-n -s -e", read="-f"),
+    "expand": spec(READ, text="-t --tabs"),
+    "unexpand": spec(READ, text="-t --tabs"),
+    "diff": spec(
+        READ,
+        text="-U -C -W -I -F -L --label --width --unified --context --ignore-matching-lines -x --exclude"
+        " --color --horizon-lines --tabsize --show-function-line --palette",
+        read="-X --exclude-from --from-file --to-file",
+    ),
+    "sort": spec(
+        READ,
+        text="-k -t -S --key --field-separator --buffer-size --parallel --batch-size --sort --random-source",
+        write="-o --output -T --temporary-directory",
+        refused="--compress-program --files0-from",
+    ),
+    "uniq": spec(
+        READ, text="-f -s -w --skip-fields --skip-chars --check-chars --group --all-repeated", check=_check_uniq
+    ),
+    "od": spec(READ, text="-A -t -N -j -w -S"),
+    "hexdump": spec(READ, text="-n -s -e", read="-f"),
     "xxd": spec(READ, text="-l -s -c -g -o", last=WRITE, refused="-r -revert"),
     "strings": spec(READ, text="-n -t -e --bytes"),
     "base64": spec(READ, text="-w --wrap"),
-    "zcat": spec(READ), "tsort": spec(READ), "shuf": spec(READ, text="-n -i", write="-o --output", read="--random-source"),
+    "zcat": spec(READ),
+    "tsort": spec(READ),
+    "shuf": spec(READ, text="-n -i", write="-o --output", read="--random-source"),
     "seq": spec(TEXT, text="-f -s", anything=True),
     "tr": spec(TEXT, anything=True),
     "jq": spec(READ, first=TEXT, text="--arg --argjson --indent --tab", read="-f --from-file -L --slurpfile --rawfile"),
-    "yq": spec(READ, first=TEXT, text="-I --indent -p -o --input-format --output-format", refused="-i --inplace -s --split-exp"),
-    "sed": spec(READ, first=TEXT, text="-e --expression -l --line-length",
-                refused="-i --in-place -f --file", check=_check_sed),
-    "awk": spec(READ, first=TEXT, text="-F -v --field-separator --assign --re-interval",
-                refused="-f --file -i --include -l --load -E --exec -e --source -o --pretty-print -p --profile -d"
-                " --dump-variables -D --debug", check=_check_awk),
+    "yq": spec(
+        READ, first=TEXT, text="-I --indent -p -o --input-format --output-format", refused="-i --inplace -s --split-exp"
+    ),
+    "sed": spec(
+        READ, first=TEXT, text="-e --expression -l --line-length", refused="-i --in-place -f --file", check=_check_sed
+    ),
+    "awk": spec(
+        READ,
+        first=TEXT,
+        text="-F -v --field-separator --assign --re-interval",
+        refused="-f --file -i --include -l --load -E --exec -e --source -o --pretty-print -p --profile -d"
+        " --dump-variables -D --debug",
+        check=_check_awk,
+    ),
     "bat": spec(READ, text="-l -r --language --line-range --style --theme --color", refused="--pager --map-syntax"),
-}  # fmt: skip
+}
 
 _ALONE = {
-    "date": spec(TEXT, text="-d --date -I --iso-8601 --rfc-3339 +", look="-r --reference", refused="-f --file -s --set"),
-    "nproc": spec(TEXT, anything=True), "uname": spec(TEXT, anything=True), "whoami": spec(TEXT, anything=True),
-    "id": spec(TEXT, anything=True), "arch": spec(TEXT, anything=True), "groups": spec(TEXT, anything=True),
-    "tty": spec(TEXT, anything=True), "locale": spec(TEXT, anything=True), "uptime": spec(TEXT, anything=True),
-    "free": spec(TEXT, anything=True), "ps": spec(TEXT, anything=True), "pgrep": spec(TEXT, anything=True),
-    "expr": spec(TEXT, anything=True), "printenv": spec(TEXT, anything=True), "sleep": spec(TEXT, anything=True),
-    "which": spec(TEXT, anything=True), "whereis": spec(TEXT, anything=True), "clear": spec(TEXT, anything=True),
-    "yes": spec(TEXT, anything=True), "hostname": spec(TEXT, refused="-F --file -b", check=_check_uniq),
+    "date": spec(
+        TEXT, text="-d --date -I --iso-8601 --rfc-3339 +", look="-r --reference", refused="-f --file -s --set"
+    ),
+    "nproc": spec(TEXT, anything=True),
+    "uname": spec(TEXT, anything=True),
+    "whoami": spec(TEXT, anything=True),
+    "id": spec(TEXT, anything=True),
+    "arch": spec(TEXT, anything=True),
+    "groups": spec(TEXT, anything=True),
+    "tty": spec(TEXT, anything=True),
+    "locale": spec(TEXT, anything=True),
+    "uptime": spec(TEXT, anything=True),
+    "free": spec(TEXT, anything=True),
+    "ps": spec(TEXT, anything=True),
+    "pgrep": spec(TEXT, anything=True),
+    "expr": spec(TEXT, anything=True),
+    "printenv": spec(TEXT, anything=True),
+    "sleep": spec(TEXT, anything=True),
+    "which": spec(TEXT, anything=True),
+    "whereis": spec(TEXT, anything=True),
+    "clear": spec(TEXT, anything=True),
+    "yes": spec(TEXT, anything=True),
+    "hostname": spec(TEXT, refused="-F --file -b", check=_check_uniq),
     "tee": spec(WRITE, text="--output-error"),
-    "getconf": spec(TEXT, anything=True), "numfmt": spec(TEXT, anything=True), "factor": spec(TEXT, anything=True),
-}  # fmt: skip
+    "getconf": spec(TEXT, anything=True),
+    "numfmt": spec(TEXT, anything=True),
+    "factor": spec(TEXT, anything=True),
+}
 
 FILTERS: dict[str, Spec] = {**_LOOKERS, **_SEARCHERS, **_PRINTERS, **_ALONE}
 FILTERS |= {"egrep": FILTERS["grep"], "fgrep": FILTERS["grep"], "zgrep": FILTERS["grep"]}

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from blueflame.rules.commands.spec import Parsed, Role, Spec, spec
+from blueflame.rules.shell_lists import words
 from blueflame.rules.shell_marks import is_static
 
 TEXT, LOOK, READ, WRITE, GUESS = Role.TEXT, Role.LOOK, Role.READ, Role.WRITE, Role.GUESS
 
-_FINE = frozenset(
+_FINE = words(
     "--no-pager -P --no-optional-locks --literal-pathspecs --glob-pathspecs --icase-pathspecs --no-replace-objects"
-    " --no-lazy-fetch --no-advice --version --help -h -v --html-path --man-path --info-path".split()
+    " --no-lazy-fetch --no-advice --version --help -h -v --html-path --man-path --info-path"
 )
-_REFUSED = frozenset(
-    "-c --git-dir --work-tree --exec-path --config-env --namespace --super-prefix --attr-source -p --paginate --bare".split()
+_REFUSED = words(
+    "-c --git-dir --work-tree --exec-path --config-env --namespace --super-prefix --attr-source -p --paginate --bare"
 )
 
 
@@ -52,37 +53,93 @@ def read_git(words: tuple[str, ...]) -> GitCall:
 
 _DIFF_TEXT = (
     "-S -G -U --unified --diff-filter --stat-width --word-diff-regex --inter-hunk-context --format --pretty --since"
-    " --until --after --before --author --committer --grep -n --max-count --skip -L --date --decorate-refs --encoding --stat"
-    " --color --abbrev --submodule --relative --src-prefix --dst-prefix --line-prefix --anchored --ws-error-highlight -l"
+    " --until --after --before --author --committer --grep -n --max-count --skip -L --date --decorate-refs"
+    " --encoding --stat"
+    " --color --abbrev --submodule --relative --src-prefix --dst-prefix --line-prefix --anchored"
+    " --ws-error-highlight -l"
     " --find-object --glob --branches --tags --remotes --exclude --min-parents --max-parents --diff-algorithm"
 )
-_DIFF = spec(GUESS, text=_DIFF_TEXT, read="-O --orderfile", write="--output",
-             flags="-M -C -B -U -X", refused="--ext-diff --textconv")  # fmt: skip
+_DIFF = spec(
+    GUESS,
+    text=_DIFF_TEXT,
+    read="-O --orderfile",
+    write="--output",
+    flags="-M -C -B -U -X",
+    refused="--ext-diff --textconv",
+)
 _ANY = spec(GUESS)
 
+_PLAIN = words(
+    "ls-files ls-tree rev-list merge-base describe name-rev for-each-ref show-ref symbolic-ref"
+    " update-ref cherry count-objects show-branch check-ignore check-attr var reset remote range-diff"
+    " diff-pairs patch-id interpret-trailers stripspace verify-commit verify-tag commit-tree"
+    " write-tree mktree merge-tree sparse-checkout maintenance prune repack pack-refs pack-objects"
+    " index-pack unpack-objects rerere bugreport diagnose fast-export fast-import get-tar-commit-id"
+    " column credential daemon shell upload-pack receive-pack http-backend instaweb citool gui gitk"
+    " cvsserver svn p4 lfs annex check-mailmap check-ref-format fmt-merge-msg mailinfo mailsplit"
+    " request-pull quiltimport scalar subtree flow absorb crypt"
+)
+
 SUBCOMMANDS: dict[str, Spec] = {
-    "diff": _DIFF, "log": _DIFF, "show": _DIFF, "whatchanged": _DIFF, "shortlog": _DIFF, "reflog": _DIFF,
-    "diff-tree": _DIFF, "diff-index": _DIFF, "diff-files": _DIFF, "format-patch": spec(
-        GUESS, text=f"{_DIFF_TEXT} --start-number -v --reroll-count --subject-prefix --cover-from-description",
-        write="-o --output-directory --output", read="--signature-file --description-file", refused="--ext-diff --textconv"),
+    "diff": _DIFF,
+    "log": _DIFF,
+    "show": _DIFF,
+    "whatchanged": _DIFF,
+    "shortlog": _DIFF,
+    "reflog": _DIFF,
+    "diff-tree": _DIFF,
+    "diff-index": _DIFF,
+    "diff-files": _DIFF,
+    "format-patch": spec(
+        GUESS,
+        text=f"{_DIFF_TEXT} --start-number -v --reroll-count --subject-prefix --cover-from-description",
+        write="-o --output-directory --output",
+        read="--signature-file --description-file",
+        refused="--ext-diff --textconv",
+    ),
     "status": spec(GUESS, text="-u --untracked-files --ignored --column --ignore-submodules", flags="-u -M"),
     "add": spec(GUESS, text="--chmod", read="--pathspec-from-file", refused="-i --interactive -p --patch -e --edit"),
-    "commit": spec(GUESS, text="-m --message --author --date --cleanup --fixup --squash -C --reuse-message --trailer -c"
-                   " --reedit-message -u -S --gpg-sign", read="-F --file -t --template --pathspec-from-file",
-                   flags="-u -S", refused="-e --edit -p --patch --interactive -t --template -c --reedit-message"),
-    "grep": spec(Role.SEARCH, first=TEXT, text="-e -A -B -C -m --max-count --max-depth --threads",
-                 read="-f --file", refused="-O --open-files-in-pager --no-index --ext-grep --textconv"),
+    "commit": spec(
+        GUESS,
+        text="-m --message --author --date --cleanup --fixup --squash -C --reuse-message --trailer -c"
+        " --reedit-message -u -S --gpg-sign",
+        read="-F --file -t --template --pathspec-from-file",
+        flags="-u -S",
+        refused="-e --edit -p --patch --interactive -t --template -c --reedit-message",
+    ),
+    "grep": spec(
+        Role.SEARCH,
+        first=TEXT,
+        text="-e -A -B -C -m --max-count --max-depth --threads",
+        read="-f --file",
+        refused="-O --open-files-in-pager --no-index --ext-grep --textconv",
+    ),
     "archive": spec(GUESS, text="--format --prefix", write="-o --output", refused="--remote --exec --add-file"),
     "fetch": spec(GUESS, text="--depth --deepen -j --jobs", refused="--upload-pack -c --server-option"),
     "pull": spec(GUESS, text="--depth -s --strategy -X --strategy-option", refused="--upload-pack"),
-    "clone": spec(WRITE, first=GUESS, text="-b --branch --depth -o --origin", refused="-c --config -u --upload-pack"
-                  " --template --reference --separate-git-dir --recurse-submodules --recursive"),
+    "clone": spec(
+        WRITE,
+        first=GUESS,
+        text="-b --branch --depth -o --origin",
+        refused="-c --config -u --upload-pack"
+        " --template --reference --separate-git-dir --recurse-submodules --recursive",
+    ),
     "push": spec(GUESS, refused="--receive-pack --exec"),
     "rebase": spec(GUESS, text="-s --strategy -X --onto", refused="-x --exec -i --interactive --edit-todo"),
-    "apply": spec(READ, text="-p --directory --include --exclude --whitespace -C", refused="--unsafe-paths --build-fake-ancestor"),
+    "apply": spec(
+        READ, text="-p --directory --include --exclude --whitespace -C", refused="--unsafe-paths --build-fake-ancestor"
+    ),
     "am": spec(READ, text="-p --directory", refused="-i --interactive"),
-    "bisect": spec(GUESS), "submodule": spec(GUESS), "ls-remote": spec(GUESS, refused="--upload-pack --exec"),
-    "blame": spec(GUESS, text="-L -M -C --date --since", read="-S --contents --ignore-revs-file", flags="-M -C", refused="--textconv"),
+    "bisect": spec(GUESS),
+    "submodule": spec(GUESS),
+    "ls-remote": spec(GUESS, refused="--upload-pack --exec"),
+    "blame": spec(
+        GUESS,
+        text="-L -M -C --date --since",
+        read="-S --contents --ignore-revs-file",
+        flags="-M -C",
+        refused="--textconv",
+    ),
     "cat-file": spec(GUESS, refused="--textconv --filters"),
     "hash-object": spec(READ, text="-t --path"),
     "checkout": spec(GUESS, text="-b -B --orphan --conflict", read="--pathspec-from-file", refused="-p --patch"),
@@ -91,40 +148,49 @@ SUBCOMMANDS: dict[str, Spec] = {
     "stash": spec(GUESS, text="-m --message", refused="-p --patch"),
     "worktree": spec(WRITE, first=TEXT, text="-b -B --reason --expire"),
     "merge": spec(GUESS, text="-m -s -X --strategy --strategy-option", read="-F --file", refused="-e --edit"),
-    "merge-file": spec(WRITE), "init": spec(WRITE, text="-b --initial-branch --object-format", refused="--template --separate-git-dir --shared"),
-    "tag": spec(TEXT, text="-m --message -u --sort --format --contains --points-at", read="-F --file", refused="-e --edit"),
+    "merge-file": spec(WRITE),
+    "init": spec(WRITE, text="-b --initial-branch --object-format", refused="--template --separate-git-dir --shared"),
+    "tag": spec(
+        TEXT, text="-m --message -u --sort --format --contains --points-at", read="-F --file", refused="-e --edit"
+    ),
     "notes": spec(TEXT, text="-m --ref -C -c", read="-F --file"),
-    "revert": spec(TEXT, text="-m -s -X", refused="-e --edit"), "cherry-pick": spec(TEXT, text="-m -s -X", refused="-e --edit"),
-    "branch": spec(TEXT, refused="--edit-description"), "rev-parse": spec(GUESS), "config": spec(TEXT, text="-t --type --default",
-        read="-f --file --blob", refused="-e --edit"),
-    "bundle": spec(WRITE, first=TEXT), "clean": spec(GUESS, text="-e --exclude", refused="-i --interactive"),
-    "rm": spec(WRITE, read="--pathspec-from-file"), "mv": spec(WRITE), "difftool": spec(GUESS, refused="-x --extcmd -t --tool -g --gui"),
-    "mergetool": spec(GUESS, refused="-t --tool -g --gui"), "send-email": spec(GUESS), "filter-branch": spec(GUESS),
-    "replace": spec(TEXT, refused="-e --edit"), "update-index": spec(GUESS), "read-tree": spec(GUESS, write="--index-output"),
-    "checkout-index": spec(GUESS, text="--stage", write="--prefix"), "help": spec(TEXT, refused="-w --web -i --info -m --man"),
-    "version": spec(TEXT), "gc": spec(TEXT), "fsck": spec(TEXT),
-    **{name: _ANY for name in
-       "ls-files ls-tree rev-list merge-base describe name-rev for-each-ref show-ref symbolic-ref update-ref cherry count-objects"
-       " show-branch check-ignore check-attr var reset remote range-diff diff-pairs patch-id interpret-trailers stripspace"
-       " verify-commit verify-tag commit-tree write-tree mktree merge-tree sparse-checkout maintenance prune repack pack-refs"
-       " pack-objects index-pack unpack-objects rerere bugreport diagnose fast-export fast-import get-tar-commit-id column"
-       " credential daemon shell upload-pack receive-pack http-backend instaweb citool gui gitk cvsserver svn p4 lfs annex"
-       " check-mailmap check-ref-format fmt-merge-msg mailinfo mailsplit request-pull quiltimport scalar subtree"
-       " flow absorb crypt".split()},
-}  # fmt: skip
+    "revert": spec(TEXT, text="-m -s -X", refused="-e --edit"),
+    "cherry-pick": spec(TEXT, text="-m -s -X", refused="-e --edit"),
+    "branch": spec(TEXT, refused="--edit-description"),
+    "rev-parse": spec(GUESS),
+    "config": spec(TEXT, text="-t --type --default", read="-f --file --blob", refused="-e --edit"),
+    "bundle": spec(WRITE, first=TEXT),
+    "clean": spec(GUESS, text="-e --exclude", refused="-i --interactive"),
+    "rm": spec(WRITE, read="--pathspec-from-file"),
+    "mv": spec(WRITE),
+    "difftool": spec(GUESS, refused="-x --extcmd -t --tool -g --gui"),
+    "mergetool": spec(GUESS, refused="-t --tool -g --gui"),
+    "send-email": spec(GUESS),
+    "filter-branch": spec(GUESS),
+    "replace": spec(TEXT, refused="-e --edit"),
+    "update-index": spec(GUESS),
+    "read-tree": spec(GUESS, write="--index-output"),
+    "checkout-index": spec(GUESS, text="--stage", write="--prefix"),
+    "help": spec(TEXT, refused="-w --web -i --info -m --man"),
+    "version": spec(TEXT),
+    "gc": spec(TEXT),
+    "fsck": spec(TEXT),
+    **dict.fromkeys(sorted(_PLAIN), _ANY),
+}
 """Its own subcommands, and wide-spread additions. Another word may be an alias, which may run anything."""
 
 _RUNNERS = {
     "bisect": ("run", "visualize", "view"),
     "submodule": ("foreach",),
 }
-NEVER = frozenset(
-    "filter-branch send-email instaweb citool gui gitk daemon shell http-backend cvsserver bugreport credential".split()
+NEVER = words(
+    "filter-branch send-email instaweb citool gui gitk daemon shell http-backend cvsserver bugreport credential"
 )
 """They run commands that they are told, serve, or ask a person."""
 
-_CONFIG_READ = frozenset(
-    "--get --get-all --get-regexp --get-urlmatch --list -l --show-origin --show-scope --name-only -z --get-color --get-colorbool".split()
+_CONFIG_READ = words(
+    "--get --get-all --get-regexp --get-urlmatch --list -l --show-origin --show-scope --name-only -z"
+    " --get-color --get-colorbool"
 )
 _RUNS = re.compile(
     r"(?i)alias\.|core\.(?:hookspath|fsmonitor|sshcommand|pager|editor|askpass|gitproxy|attributesfile|excludesfile|worktree"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from blueflame.rules.shell_lists import words
 from blueflame.rules.shell_marks import ANY, ONE, is_static
 
 DEEP = f"{ANY}{ANY}"
@@ -11,10 +12,12 @@ _KEEPS = frozenset(("head", "tail", "sort", "uniq", "tac", "shuf"))
 _LISTS = frozenset(
     ("--name-only", "-l", "--files-with-matches", "--files-without-match", "-L", "--files", "-rl", "-lr", "-rln")
 )
-FIND_VALUES = frozenset(
-    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -maxdepth -mindepth -size -mtime -mmin -atime"
-    " -amin -ctime -cmin -newer -anewer -cnewer -user -group -uid -gid -perm -links -inum -samefile -fstype -printf -regextype"
-    " -used -lname -ilname -newermt -context".split()
+FIND_VALUES = words(
+    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -maxdepth -mindepth -size"
+    " -mtime -mmin -atime"
+    " -amin -ctime -cmin -newer -anewer -cnewer -user -group -uid -gid -perm -links -inum -samefile -fstype"
+    " -printf -regextype"
+    " -used -lname -ilname -newermt -context"
 )
 
 
@@ -62,8 +65,7 @@ def _find_names(expression: tuple[str, ...]) -> tuple[str, ...]:
     if (
         not named
         or others & set(expression)
-        or len(named) > 1
-        and len(named) != expression.count("-o") + expression.count("-or") + 1
+        or (len(named) > 1 and len(named) != expression.count("-o") + expression.count("-or") + 1)
     ):
         return (ANY,)
     if len(named) == 1 and ("-o" in expression or "-or" in expression):

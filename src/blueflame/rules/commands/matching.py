@@ -11,10 +11,17 @@ from blueflame.rules.commands.spec import Spec, parse
 
 _SYSTEM = re.compile(r"(?:/usr/local/s?bin|/usr/s?bin|/s?bin|/opt/homebrew/bin)/([^/]+)\Z")
 _SAME = {
-    ("npm", "t"): ("test",), ("npm", "tst"): ("test",), ("npm", "run-script"): ("run",), ("npm", "rum"): ("run",),
-    ("pnpm", "t"): ("test",), ("pnpm", "run-script"): ("run",), ("cargo", "t"): ("test",), ("cargo", "b"): ("build",),
-    ("cargo", "c"): ("check",), ("cargo", "r"): ("run",),
-}  # fmt: skip
+    ("npm", "t"): ("test",),
+    ("npm", "tst"): ("test",),
+    ("npm", "run-script"): ("run",),
+    ("npm", "rum"): ("run",),
+    ("pnpm", "t"): ("test",),
+    ("pnpm", "run-script"): ("run",),
+    ("cargo", "t"): ("test",),
+    ("cargo", "b"): ("build",),
+    ("cargo", "c"): ("check",),
+    ("cargo", "r"): ("run",),
+}
 _SCRIPTS = frozenset(("npm", "yarn", "pnpm", "bun"))
 
 

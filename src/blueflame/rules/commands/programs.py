@@ -66,90 +66,229 @@ def _check_curl(parsed: Parsed) -> str | None:
 
 _GO = spec(
     GUESS,
-    text="-run -bench -count -timeout -cpu -parallel -tags -ldflags -gcflags -asmflags -mod -covermode -coverpkg -skip -shuffle"
+    text="-run -bench -count -timeout -cpu -parallel -tags -ldflags -gcflags -asmflags -mod -covermode"
+    " -coverpkg -skip -shuffle"
     " -fuzz -fuzztime -benchtime -list -p -f -vet -buildmode -compiler -installsuffix -buildvcs",
     write="-o -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -outputdir -test.coverprofile",
-    look="-C", read="-modfile -overlay -pgo",
+    look="-C",
+    read="-modfile -overlay -pgo",
     refused="-exec -toolexec -vettool --exec --toolexec --vettool -test.exec -fixtool",
-    long_dash=True, check=_check_go,
-)  # fmt: skip
+    long_dash=True,
+    check=_check_go,
+)
 
 _MAKE = spec(
-    TEXT, text="-j --jobs -l --load-average --max-load -o --old-file --assume-old -W --what-if --new-file --assume-new -O"
-    " --output-sync --debug", look="-C --directory -I --include-dir", read="-f --file --makefile",
-    flags="-j -l -O -d", refused="-E --eval", check=_check_make,
-)  # fmt: skip
+    TEXT,
+    text="-j --jobs -l --load-average --max-load -o --old-file --assume-old -W --what-if --new-file --assume-new -O"
+    " --output-sync --debug",
+    look="-C --directory -I --include-dir",
+    read="-f --file --makefile",
+    flags="-j -l -O -d",
+    refused="-E --eval",
+    check=_check_make,
+)
 
 _NODE_RUNNER = spec(
-    GUESS, text="-w --workspace --filter -F --loglevel --if-present --silent --reporter",
+    GUESS,
+    text="-w --workspace --filter -F --loglevel --if-present --silent --reporter",
     look="--prefix -C --dir --cwd",
-    refused="--script-shell --shell --node-options --userconfig --globalconfig --registry --scripts-prepend-node-path -g"
-    " --global --location --call -c --package -p --unsafe-perm --git --editor --viewer --shell-emulator --onload-script --init-module",
-)  # fmt: skip
+    refused="--script-shell --shell --node-options --userconfig --globalconfig --registry"
+    " --scripts-prepend-node-path -g"
+    " --global --location --call -c --package -p --unsafe-perm --git --editor --viewer --shell-emulator"
+    " --onload-script --init-module",
+)
 
 _PYTEST = spec(
-    GUESS, text="-p -k -m -n --maxfail --tb --durations --cov-report --cov-fail-under --timeout -r --dist --color --capture"
+    GUESS,
+    text="-p -k -m -n --maxfail --tb --durations --cov-report --cov-fail-under --timeout -r --dist --color --capture"
     " --verbosity --durations-min --import-mode --seed --randomly-seed --hypothesis-seed --hypothesis-profile --count"
-    " --reruns -W --pythonwarnings --log-level --log-cli-level --show-capture --junit-prefix --code-highlight --numprocesses",
-    guess="--cov --deselect --ignore --ignore-glob", look="--rootdir --confcutdir", read="-c --config-file --cov-config",
+    " --reruns -W --pythonwarnings --log-level --log-cli-level --show-capture --junit-prefix --code-highlight"
+    " --numprocesses",
+    guess="--cov --deselect --ignore --ignore-glob",
+    look="--rootdir --confcutdir",
+    read="-c --config-file --cov-config",
     write="--basetemp --junitxml --junit-xml --cache-dir --log-file --report-log --html --result-log --cov-report-dir",
-    check=_check_pytest, refused="-o --override-ini --pdbcls --pdb --trace --pastebin --debug",
-)  # fmt: skip
+    check=_check_pytest,
+    refused="-o --override-ini --pdbcls --pdb --trace --pastebin --debug",
+)
 
-_CP = spec(READ, last=WRITE, text="-S --suffix --backup --sparse --reflink --preserve --no-preserve --context --mode -m",
-           write="-t --target-directory", refused="--strip-program")  # fmt: skip
-_TAR = spec(GUESS, text="-b --blocking-factor --exclude --strip-components --transform --xform --format -H --owner --group"
-            " --mode --mtime --sort", write="-C --directory -f --file -g --listed-incremental", read="-T --files-from -X --exclude-from",
-            refused="-I --use-compress-program --to-command --checkpoint-action -F --info-script --new-volume-script --rsh-command"
-            " --rmt-command -P --absolute-names")  # fmt: skip
+_CP = spec(
+    READ,
+    last=WRITE,
+    text="-S --suffix --backup --sparse --reflink --preserve --no-preserve --context --mode -m",
+    write="-t --target-directory",
+    refused="--strip-program",
+)
+_TAR = spec(
+    GUESS,
+    text="-b --blocking-factor --exclude --strip-components --transform --xform --format -H --owner --group"
+    " --mode --mtime --sort",
+    write="-C --directory -f --file -g --listed-incremental",
+    read="-T --files-from -X --exclude-from",
+    refused="-I --use-compress-program --to-command --checkpoint-action -F --info-script --new-volume-script"
+    " --rsh-command"
+    " --rmt-command -P --absolute-names",
+)
 _CHMOD = spec(WRITE, first=TEXT, read="--reference")
 
 PROGRAMS: dict[str, Spec] = {
-    "make": _MAKE, "gmake": _MAKE,
-    "go": _GO, "gofmt": spec(READ, text="-r", refused="-cpuprofile", long_dash=True),
-    "npm": _NODE_RUNNER, "pnpm": _NODE_RUNNER, "yarn": _NODE_RUNNER, "bun": _NODE_RUNNER,
-    "pytest": _PYTEST, "py.test": _PYTEST,
-    "cargo": spec(GUESS, text="-p --package --features -F --bin --test --example --bench -j --jobs --target --profile --color"
-                  " --message-format --exclude -Z", read="--manifest-path", write="--target-dir --out-dir --artifact-dir",
-                  look="-C", refused="--config", check=_check_cargo),
-    "mkdir": spec(WRITE, text="-m --mode --context"), "rmdir": spec(WRITE), "touch": spec(WRITE, text="-d -t --date --time", look="-r --reference"),
-    "cp": _CP, "install": _CP, "mv": spec(WRITE, text="-S --suffix --backup", write="-t --target-directory"),
-    "rm": spec(WRITE, text="--interactive"), "unlink": spec(WRITE), "shred": spec(WRITE, text="-n -s --iterations --size"), "truncate": spec(WRITE, text="-s --size", look="-r --reference"),
-    "ln": spec(WRITE, text="-S --suffix", write="-t --target-directory"), "link": spec(WRITE),
-    "chmod": _CHMOD, "chown": _CHMOD, "chgrp": _CHMOD, "setfacl": spec(WRITE, text="-m -x"),
-    "patch": spec(WRITE, text="-p --strip -F --fuzz -V", write="-o --output -d --directory -r --reject-file -B --prefix", read="-i --input"),
-    "sed": spec(WRITE, first=TEXT, text="-e --expression -l --line-length", flags="-i", refused="-f --file", check=_check_ruled_sed),
-    "awk": spec(READ, first=TEXT, text="-F -v", read="-f --file", refused="-i --include -l --load -E --exec -o -p -d -D"),
-    "perl": spec(READ, text="-e -E -M -I -i", flags="-i -0 -l"), "ruby": spec(READ, text="-e", read="-r -I"),
-    "node": spec(READ, text="-e -p --eval --print --test-name-pattern --test-reporter --conditions -C", read="-r --require --import --loader --experimental-loader --env-file"),
-    "tar": _TAR, "bsdtar": _TAR,
-    "zip": spec(WRITE, text="-x -i -P -n", refused="-T --unzip-command -TT -b"), "unzip": spec(READ, write="-d", text="-x -P"),
-    "gzip": spec(WRITE), "gunzip": spec(WRITE), "bzip2": spec(WRITE), "xz": spec(WRITE), "zstd": spec(WRITE, write="-o"),
-    "rsync": spec(WRITE, text="--exclude --include --filter -f --max-size", read="--exclude-from --include-from --files-from",
-                  refused="-e --rsh --rsync-path --daemon --config -M --remote-option --copy-as"),
-    "curl": spec(GUESS, text="-X -H -d --data --request --header -A -u --max-time -m --retry --connect-timeout -e -F --form", write="-o --output -D --dump-header -c --cookie-jar --output-dir"
-                 " --trace --trace-ascii --stderr", read="-T --upload-file -b --cookie --cacert --cert --key",
-                 refused="-K --config --unix-socket --abstract-unix-socket --proxy -x --preproxy --socks5 --resolve --connect-to", check=_check_curl),
-    "wget": spec(GUESS, text="-t --tries --timeout -T --header -U", write="-O --output-document -o --output-file -a -P --directory-prefix",
-                 read="-i --input-file --post-file --body-file", refused="-e --execute --config --use-askpass"),
-    "dd": spec(GUESS), "split": spec(READ, last=WRITE, text="-n -l -b -a", refused="--filter"), "csplit": spec(READ),
-    "cmake": spec(GUESS, text="-D -G -T -A -j --parallel --target --config --preset", write="-B --install-prefix --install --prefix", look="-S --build",
-                  refused="-P -E -C --toolchain --debugger --open"),
+    "make": _MAKE,
+    "gmake": _MAKE,
+    "go": _GO,
+    "gofmt": spec(READ, text="-r", refused="-cpuprofile", long_dash=True),
+    "npm": _NODE_RUNNER,
+    "pnpm": _NODE_RUNNER,
+    "yarn": _NODE_RUNNER,
+    "bun": _NODE_RUNNER,
+    "pytest": _PYTEST,
+    "py.test": _PYTEST,
+    "cargo": spec(
+        GUESS,
+        text="-p --package --features -F --bin --test --example --bench -j --jobs --target --profile --color"
+        " --message-format --exclude -Z",
+        read="--manifest-path",
+        write="--target-dir --out-dir --artifact-dir",
+        look="-C",
+        refused="--config",
+        check=_check_cargo,
+    ),
+    "mkdir": spec(WRITE, text="-m --mode --context"),
+    "rmdir": spec(WRITE),
+    "touch": spec(WRITE, text="-d -t --date --time", look="-r --reference"),
+    "cp": _CP,
+    "install": _CP,
+    "mv": spec(WRITE, text="-S --suffix --backup", write="-t --target-directory"),
+    "rm": spec(WRITE, text="--interactive"),
+    "unlink": spec(WRITE),
+    "shred": spec(WRITE, text="-n -s --iterations --size"),
+    "truncate": spec(WRITE, text="-s --size", look="-r --reference"),
+    "ln": spec(WRITE, text="-S --suffix", write="-t --target-directory"),
+    "link": spec(WRITE),
+    "chmod": _CHMOD,
+    "chown": _CHMOD,
+    "chgrp": _CHMOD,
+    "setfacl": spec(WRITE, text="-m -x"),
+    "patch": spec(
+        WRITE,
+        text="-p --strip -F --fuzz -V",
+        write="-o --output -d --directory -r --reject-file -B --prefix",
+        read="-i --input",
+    ),
+    "sed": spec(
+        WRITE,
+        first=TEXT,
+        text="-e --expression -l --line-length",
+        flags="-i",
+        refused="-f --file",
+        check=_check_ruled_sed,
+    ),
+    "awk": spec(
+        READ, first=TEXT, text="-F -v", read="-f --file", refused="-i --include -l --load -E --exec -o -p -d -D"
+    ),
+    "perl": spec(READ, text="-e -E -M -I -i", flags="-i -0 -l"),
+    "ruby": spec(READ, text="-e", read="-r -I"),
+    "node": spec(
+        READ,
+        text="-e -p --eval --print --test-name-pattern --test-reporter --conditions -C",
+        read="-r --require --import --loader --experimental-loader --env-file",
+    ),
+    "tar": _TAR,
+    "bsdtar": _TAR,
+    "zip": spec(WRITE, text="-x -i -P -n", refused="-T --unzip-command -TT -b"),
+    "unzip": spec(READ, write="-d", text="-x -P"),
+    "gzip": spec(WRITE),
+    "gunzip": spec(WRITE),
+    "bzip2": spec(WRITE),
+    "xz": spec(WRITE),
+    "zstd": spec(WRITE, write="-o"),
+    "rsync": spec(
+        WRITE,
+        text="--exclude --include --filter -f --max-size",
+        read="--exclude-from --include-from --files-from",
+        refused="-e --rsh --rsync-path --daemon --config -M --remote-option --copy-as",
+    ),
+    "curl": spec(
+        GUESS,
+        text="-X -H -d --data --request --header -A -u --max-time -m --retry --connect-timeout -e -F --form",
+        write="-o --output -D --dump-header -c --cookie-jar --output-dir --trace --trace-ascii --stderr",
+        read="-T --upload-file -b --cookie --cacert --cert --key",
+        refused="-K --config --unix-socket --abstract-unix-socket --proxy -x --preproxy --socks5 --resolve"
+        " --connect-to",
+        check=_check_curl,
+    ),
+    "wget": spec(
+        GUESS,
+        text="-t --tries --timeout -T --header -U",
+        write="-O --output-document -o --output-file -a -P --directory-prefix",
+        read="-i --input-file --post-file --body-file",
+        refused="-e --execute --config --use-askpass",
+    ),
+    "dd": spec(GUESS),
+    "split": spec(READ, last=WRITE, text="-n -l -b -a", refused="--filter"),
+    "csplit": spec(READ),
+    "cmake": spec(
+        GUESS,
+        text="-D -G -T -A -j --parallel --target --config --preset",
+        write="-B --install-prefix --install --prefix",
+        look="-S --build",
+        refused="-P -E -C --toolchain --debugger --open",
+    ),
     "ninja": spec(TEXT, text="-j -k -l -d -t -w", look="-C", read="-f"),
-    "mvn": spec(TEXT, text="-P -pl -T -D --projects --threads", read="-f --file", refused="-s --settings -gs -t --global-settings -gt", long_dash=True),
-    "gradle": spec(TEXT, text="-x --tests -P --max-workers", look="-p --project-dir", read="-b --build-file -c --settings-file", refused="-I --init-script -g --gradle-user-home"),
-    "mypy": spec(READ, text="--python-version -m -p -c --platform --follow-imports --exclude", read="--config-file", write="--cache-dir --junit-xml --html-report --txt-report",
-                 refused="--python-executable --install-types"),
-    "ruff": spec(GUESS, text="--select --ignore --fixable --line-length --target-version --output-format --extend-select --exclude", read="--config", write="--cache-dir -o --output-file"),
-    "tsc": spec(GUESS, text="--target --module --lib --jsx", look="-p --project -b --build --rootDir", write="--outDir --outFile --declarationDir --tsBuildInfoFile", refused="--plugins --watch -w"),
-    "jest": spec(GUESS, text="-t --testNamePattern --testPathPattern --maxWorkers -w", look="--rootDir --roots", read="-c --config",
-                 write="--coverageDirectory --outputFile --cacheDirectory", refused="--runner --testRunner --transform --globalSetup --globalTeardown --setupFiles"
-                 " --setupFilesAfterEnv --resolver --preset --reporters --testEnvironment --filter --haste"),
-    "eslint": spec(GUESS, text="--ext --max-warnings --rule", read="-c --config --ignore-path", write="-o --output-file --cache-location --cache-file",
-                   refused="--rulesdir --resolve-plugins-relative-to --plugin --parser -f --format"),
-    "tox": spec(GUESS, text="-e -p -m", look="--workdir --root", read="-c --conf", refused="-x --override --runner --discover"),
+    "mvn": spec(
+        TEXT,
+        text="-P -pl -T -D --projects --threads",
+        read="-f --file",
+        refused="-s --settings -gs -t --global-settings -gt",
+        long_dash=True,
+    ),
+    "gradle": spec(
+        TEXT,
+        text="-x --tests -P --max-workers",
+        look="-p --project-dir",
+        read="-b --build-file -c --settings-file",
+        refused="-I --init-script -g --gradle-user-home",
+    ),
+    "mypy": spec(
+        READ,
+        text="--python-version -m -p -c --platform --follow-imports --exclude",
+        read="--config-file",
+        write="--cache-dir --junit-xml --html-report --txt-report",
+        refused="--python-executable --install-types",
+    ),
+    "ruff": spec(
+        GUESS,
+        text="--select --ignore --fixable --line-length --target-version --output-format --extend-select --exclude",
+        read="--config",
+        write="--cache-dir -o --output-file",
+    ),
+    "tsc": spec(
+        GUESS,
+        text="--target --module --lib --jsx",
+        look="-p --project -b --build --rootDir",
+        write="--outDir --outFile --declarationDir --tsBuildInfoFile",
+        refused="--plugins --watch -w",
+    ),
+    "jest": spec(
+        GUESS,
+        text="-t --testNamePattern --testPathPattern --maxWorkers -w",
+        look="--rootDir --roots",
+        read="-c --config",
+        write="--coverageDirectory --outputFile --cacheDirectory",
+        refused="--runner --testRunner --transform --globalSetup --globalTeardown --setupFiles"
+        " --setupFilesAfterEnv --resolver --preset --reporters --testEnvironment --filter --haste",
+    ),
+    "eslint": spec(
+        GUESS,
+        text="--ext --max-warnings --rule",
+        read="-c --config --ignore-path",
+        write="-o --output-file --cache-location --cache-file",
+        refused="--rulesdir --resolve-plugins-relative-to --plugin --parser -f --format",
+    ),
+    "tox": spec(
+        GUESS, text="-e -p -m", look="--workdir --root", read="-c --conf", refused="-x --override --runner --discover"
+    ),
     "jq": FILTERS["jq"],
-}  # fmt: skip
+}
 _PYTHON = spec(READ, text="-W -X", refused="-i")
 PYTHON = re.compile(r"(?:python|pypy)(?:3(?:\.\d+)?|2)?\Z")
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from blueflame.rules.commands.listing import find_roots, listed
-from blueflame.rules.commands.spec import Spec, parse, spec
+from blueflame.rules.commands.spec import Spec, spec
+from blueflame.rules.shell_lists import words
 from blueflame.rules.shell_marks import LOOSE, UNKNOWN, is_static
 
 Words = tuple[str, ...]
@@ -52,7 +53,7 @@ def _after_options(known: Spec, words: Words) -> tuple[Words, str]:
 def _plain(known: Spec, skip: int = 0) -> Callable[[Words, Words | None], Inner]:
     """A wrapper of the common kind: options, `skip` words of its own, then the command."""
 
-    def read(argv: Words, feed: Words | None) -> Inner:
+    def read(argv: Words, _: Words | None) -> Inner:
         rest, unknown = _after_options(known, argv[1:])
         if unknown:
             return Inner(refused=f"the option {unknown}")
@@ -63,19 +64,19 @@ def _plain(known: Spec, skip: int = 0) -> Callable[[Words, Words | None], Inner]
     return read
 
 
-def _env(argv: Words, feed: Words | None) -> Inner:
+def _env(argv: Words, _: Words | None) -> Inner:
     rest, unknown = _after_options(spec(text="-u --unset", flags="-i --ignore-environment -0 --null"), argv[1:])
     if unknown:
         return Inner(refused=f"the option {unknown}")
     assigned: list[tuple[str, str]] = []
     while rest and "=" in rest[0]:
-        name, _, value = rest[0].partition("=")
+        name, value = rest[0].split("=", 1)
         assigned.append((name, value))
         rest = rest[1:]
     return Inner(argvs=(rest,) if rest else (), assigned=tuple(assigned))
 
 
-def _command(argv: Words, feed: Words | None) -> Inner:
+def _command(argv: Words, _: Words | None) -> Inner:
     if len(argv) > 1 and argv[1] in ("-v", "-V"):
         return Inner()
     rest = argv[2:] if argv[1:2] == ("-p",) else argv[1:]
@@ -112,17 +113,17 @@ def _xargs_replacement(words: Words) -> tuple[Words, str]:
             break
         if word == "-I" and at + 1 < len(words):
             return (*words[:at], *words[at + 2 :]), words[at + 1]
-        if word.startswith("-I") or word.startswith("--replace="):
+        if word.startswith(("-I", "--replace=")):
             return (*words[:at], *words[at + 1 :]), word[2:] if word.startswith("-I") else word[10:]
         if word in ("--replace", "-i"):
             return (*words[:at], *words[at + 1 :]), "{}"
     return words, ""
 
 
-_FIND_REFUSED = frozenset("-delete -fprint -fprint0 -fls -fprintf -files0-from -ok -okdir -execdir".split())
+_FIND_REFUSED = words("-delete -fprint -fprint0 -fls -fprintf -files0-from -ok -okdir -execdir")
 
 
-def _find(argv: Words, feed: Words | None) -> Inner:
+def _find(argv: Words, _: Words | None) -> Inner:
     roots, expression = find_roots(argv[1:])
     if any(not is_static(word) and word[:1] in (UNKNOWN, LOOSE) for word in expression):
         return Inner(refused="a word that is only known when it runs")
@@ -159,7 +160,7 @@ def _without_exec(expression: Words) -> Words:
     return (*expression[:at], *_without_exec(expression[at + len(command) + 2 :]))
 
 
-def _shell(argv: Words, feed: Words | None) -> Inner | None:
+def _shell(argv: Words, _: Words | None) -> Inner | None:
     """sh -c TEXT; a script is not a wrapper but needs a rule of its own."""
     words = list(argv[1:])
     while words and re.fullmatch(r"-[eux]+", words[0]):
@@ -183,7 +184,7 @@ _UV = spec(
 def _runner(verb: str, known: Spec) -> Callable[[Words, Words | None], Inner | None]:
     """uv run CMD and its like."""
 
-    def read(argv: Words, feed: Words | None) -> Inner | None:
+    def read(argv: Words, _: Words | None) -> Inner | None:
         if argv[1:2] != (verb,):
             return None
         rest, unknown = _after_options(known, argv[2:])
@@ -199,11 +200,7 @@ def _runner(verb: str, known: Spec) -> Callable[[Words, Words | None], Inner | N
     return read
 
 
-def _time(argv: Words, feed: Words | None) -> Inner:
-    return _plain(spec(text="-f --format", flags="-p --portability -v --verbose -q --quiet"))(argv, feed)
-
-
-def _applet(argv: Words, feed: Words | None) -> Inner:
+def _applet(argv: Words, _: Words | None) -> Inner:
     return Inner(argvs=(argv[1:],)) if argv[1:] and not argv[1].startswith("-") else Inner(refused="no applet")
 
 
@@ -217,7 +214,7 @@ WRAPPERS: dict[str, Callable[[Words, Words | None], Inner | None]] = {
     "nohup": _plain(spec()),
     "nice": _plain(spec(text="-n --adjustment", flags="-1 -5")),
     "ionice": _plain(spec(text="-c -n --class --classdata", flags="-t --ignore")),
-    "time": _time,
+    "time": _plain(spec(text="-f --format", flags="-p --portability -v --verbose -q --quiet")),
     "stdbuf": _plain(spec(text="-i -o -e --input --output --error")),
     "setsid": _plain(spec(flags="-w --wait -f --fork -c --ctty")),
     "unbuffer": _plain(spec(flags="-p")),
