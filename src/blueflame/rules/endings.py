@@ -47,6 +47,8 @@ def judge(facts: Facts) -> Ending:
     if facts.exit_code != 0:
         return Ending.FAILED
     if facts.role != WORKER:
+        if facts.violations:
+            return Ending.POSTCHECK
         return Ending.PASSED if facts.has_output else Ending.BAD_OUTPUT
     if not facts.commits:
         return Ending.NO_COMMITS

@@ -19,7 +19,9 @@ from blueflame.tools.agents.runtime import read_spool
 from blueflame.tools.git.checkouts import make_checkout, remove_checkout
 from blueflame.tools.git.merging import Conflict, combine
 from blueflame.tools.git.results import delete_ref, refs, set_ref
+from blueflame.tools.places import make_folder
 from blueflame.tools.seeding import seed
+from blueflame.waves.aftermath import note_untouched
 from blueflame.waves.flame import Emit, Flame, Handed
 from blueflame.waves.ordering import order_for
 from blueflame.waves.plan import read_planner
@@ -107,6 +109,9 @@ def _prepare(flame: Flame, session: Session, attempt: Attempt, checkout: Path, b
     branch = attempt.branch or branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
     make_checkout(flame.repo, checkout, base=base, branch=branch)
     seed(flame.repo.root, checkout, flame.settings.worktree.include)
+    folder = flame.engine.directory(attempt.id)
+    make_folder(folder)
+    note_untouched(flame, folder)
     return base
 
 

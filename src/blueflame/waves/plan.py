@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from secrets import token_hex
 
@@ -13,6 +14,7 @@ from blueflame.rules.answers import proposal
 from blueflame.rules.endings import Facts, judge
 from blueflame.rules.session import Session
 from blueflame.tools.plans import tasks_from
+from blueflame.waves.aftermath import gap_notes, unseen_calls
 from blueflame.waves.flame import Flame, Handed
 from blueflame.waves.prompting import PlannerBrief, render_planner
 from blueflame.waves.words import what_happened
@@ -36,17 +38,20 @@ def planner_prompt(_flame: Flame, session: Session, _attempt: Attempt, _base: st
     return render_planner(brief, token_hex(16))
 
 
-async def read_planner(_flame: Flame, session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
     attempt, outcome, gathered = handed.attempt, handed.outcome, handed.gathered
+    gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
     facts = Facts(
         role=attempt.role,
         reason=outcome.reason.value,
         exit_code=outcome.exit_code,
         signal=outcome.signal,
         has_output=gathered.output is not None,
+        unwatched=len(gaps),
     )
     ending = judge(facts)
-    ended = Ended(ending=ending, notes=what_happened(outcome, gathered), base=handed.base, output=gathered.output)
+    notes = gap_notes(gaps) if gaps else what_happened(outcome, gathered)
+    ended = Ended(ending=ending, notes=notes, base=handed.base, output=gathered.output)
     if ending is Ending.PASSED:
         return _proposed(session, attempt, ended)
     if ending in (Ending.CANCELLED, Ending.LOST):  # no word about the plan: the rules say when that is too much

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from secrets import token_hex
 
 from blueflame.model.attempt import Attempt, Ended, Ending
 from blueflame.model.changeset import FileChange
+from blueflame.model.errors import GitFailed
 from blueflame.model.event import Checked, Event, VerdictGiven
+from blueflame.model.verdict import Violation
 from blueflame.rules.endings import Facts, judge
+from blueflame.rules.leftovers import validator_left_changes
 from blueflame.rules.next_steps import Diagnose
 from blueflame.rules.session import Session
+from blueflame.tools.git.plain import head_of_checkout
 from blueflame.tools.git.repository import Repository
 from blueflame.tools.git.results import changes, diff_text
 from blueflame.tools.verdicts import BadVerdict, verdict_from
+from blueflame.waves.aftermath import audit_summary, gap_notes, leftovers, unseen_calls
 from blueflame.waves.checking import check_commit
 from blueflame.waves.flame import Emit, Flame, Handed
 from blueflame.waves.prompting import DIFF_BYTES, ValidatorBrief, render_validator
@@ -42,6 +48,7 @@ def validator_prompt(flame: Flame, session: Session, attempt: Attempt, _base: st
         checks=session.checks.get(attempt.subject, ()),
         diagnostics=session.limits.checks,
         history=record.history,
+        audit=audit_summary(flame, session, attempt.subject),
     )
     return render_validator(brief, token_hex(16))
 
@@ -52,17 +59,24 @@ def file_changes(repo: Repository, base: str, tip: str) -> tuple[FileChange, ...
     )
 
 
-async def read_validator(_flame: Flame, _session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
+    try:
+        gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
+        broken = await asyncio.to_thread(_changed_by_reviewer, flame, attempt, base)
+    except GitFailed as error:
+        return Ended(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     facts = Facts(
         role=attempt.role,
         reason=outcome.reason.value,
         exit_code=outcome.exit_code,
         signal=outcome.signal,
         has_output=gathered.output is not None,
+        violations=len(broken),
+        unwatched=len(gaps),
     )
-    notes = what_happened(outcome, gathered)
-    ended = Ended(ending=judge(facts), notes=notes, base=base, output=gathered.output)
+    notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", what_happened(outcome, gathered)) if part)
+    ended = Ended(ending=judge(facts), notes=notes, base=base, output=gathered.output, violations=broken)
     if ended.ending is not Ending.PASSED:
         return ended, []
     try:
@@ -70,3 +84,12 @@ async def read_validator(_flame: Flame, _session: Session, handed: Handed) -> tu
     except BadVerdict as error:
         return replace(ended, ending=Ending.BAD_OUTPUT, notes=str(error)), []
     return ended, [VerdictGiven(task=attempt.subject, sha=base, verdict=verdict)]
+
+
+def _changed_by_reviewer(flame: Flame, attempt: Attempt, base: str) -> tuple[Violation, ...]:
+    """A reviewer that changes what it reviews has reviewed something else."""
+    left = leftovers(flame.engine.directory(attempt.id))
+    if left is None:
+        return ()
+    head = head_of_checkout(flame.places.checkout(attempt.agent_id))
+    return validator_left_changes(left, head=head, expected=base)

@@ -20,7 +20,7 @@ from blueflame.rules.sandbox import DOOR_PORTS
 from blueflame.rules.session import Session
 from blueflame.tools.agents.hooking import HOOK, hook_path
 from blueflame.tools.agents.runtime import Launch
-from blueflame.tools.git.repository import tracked_paths
+from blueflame.tools.git.repository import tree_files
 from blueflame.tools.leftovers import status_argv
 from blueflame.tools.places import make_folder
 from blueflame.tools.policies import save_policy, shfmt_path
@@ -122,4 +122,4 @@ def _frozen(flame: Flame, base: str, checkout: Path) -> Iterator[str]:
 def _names(flame: Flame, base: str, checkout: Path) -> Iterable[str]:
     """Tracked files, and what was laid beside them at the top (.env): before the agent has been there."""
     top = sorted(entry.name for entry in checkout.iterdir() if entry.is_file() and not entry.is_symlink())
-    return dict.fromkeys((*tracked_paths(flame.repo, base), *top))
+    return dict.fromkeys((*tree_files(flame.repo, base), *top))

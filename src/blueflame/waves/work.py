@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from secrets import token_hex
 
 from blueflame.model.attempt import Attempt, Ended, Ending
-from blueflame.model.errors import GitFailed
+from blueflame.model.errors import GitFailed, UsageError
 from blueflame.model.event import Event
 from blueflame.model.ids import attempt_ref
 from blueflame.model.verdict import Violation
 from blueflame.rules.endings import Facts, judge
-from blueflame.rules.postcheck import violations
+from blueflame.rules.leftovers import Leftovers
 from blueflame.rules.session import Session
-from blueflame.tools.git.results import Collected, Nothing, changes, collect
+from blueflame.tools.git.results import Collected, Nothing, collect, keep_failed
+from blueflame.waves.aftermath import broken_rules, gap_notes, left_note, leftovers, unseen_calls
 from blueflame.waves.flame import Flame, Handed
 from blueflame.waves.prompting import WorkerBrief, render_worker
 from blueflame.waves.words import what_happened
@@ -49,8 +50,10 @@ async def read_worker(flame: Flame, session: Session, handed: Handed) -> tuple[E
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
         found = await asyncio.to_thread(_fetch, flame, attempt, base)
-        broken = await asyncio.to_thread(_broken_rules, flame, session, attempt, base, found)
-    except GitFailed as error:  # a result that git will not take is a failed result, never a pass (E-14)
+        left = await asyncio.to_thread(leftovers, flame.engine.directory(attempt.id))
+        gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
+        broken = await asyncio.to_thread(_broken_rules, flame, session, handed, found, left)
+    except (GitFailed, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
         return Ended(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, Collected) else (None, 0)
     facts = Facts(
@@ -60,9 +63,13 @@ async def read_worker(flame: Flame, session: Session, handed: Handed) -> tuple[E
         signal=outcome.signal,
         commits=count,
         violations=len(broken),
+        unwatched=len(gaps),
     )
     ending = judge(facts)
-    notes = what_happened(outcome, gathered) if ending is not Ending.PASSED else gathered.said
+    if ending is not Ending.PASSED and tip is not None:
+        await asyncio.to_thread(keep_failed, flame.repo, attempt.session, attempt.subject, attempt.n, tip)
+    words = gathered.said if ending is Ending.PASSED else what_happened(outcome, gathered)
+    notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", words, left_note(left)) if part)
     return Ended(ending=ending, notes=notes, base=base, tip=tip, commits=count, violations=broken), []
 
 
@@ -74,23 +81,6 @@ def _fetch(flame: Flame, attempt: Attempt, base: str) -> Collected | Nothing:
 
 
 def _broken_rules(
-    flame: Flame, session: Session, attempt: Attempt, base: str, found: Collected | Nothing
+    flame: Flame, session: Session, handed: Handed, found: Collected | Nothing, left: Leftovers | None
 ) -> tuple[Violation, ...]:
-    if isinstance(found, Nothing):
-        return ()
-    rules = flame.settings.validation
-    return violations(
-        changes(flame.repo, base, found.tip),
-        found.commits,
-        allowed_paths=session.limits.allowed_paths,
-        blocked_paths=session.limits.blocked_paths,
-        file_locks=session.tasks[attempt.subject].task.file_locks,
-        enforce_scope=rules.file_scope.enforce,
-        commit_pattern=rules.commit_format.pattern,
-        naming_style=rules.file_naming.style,
-        naming_globs=rules.file_naming.enforce_for,
-        require_tests=rules.require_tests.enabled,
-        source_patterns=rules.require_tests.source_patterns,
-        test_patterns=rules.require_tests.test_patterns,
-        expected_binaries=rules.binaries.expected,
-    )
+    return () if isinstance(found, Nothing) else broken_rules(flame, session, handed, found, left)

@@ -125,10 +125,6 @@ def tracked_size(repo: Repository, sha: str) -> int:
     return sum(int(size) for size in sizes if size.strip() != "-")
 
 
-def tracked_paths(repo: Repository, sha: str) -> tuple[str, ...]:
-    return tuple(fields(git(repo.root, "ls-tree", "-r", "-z", "--full-tree", "--name-only", sha, timeout=300)))
-
-
 def _check_folder(path: Path) -> None:
     if not path.exists():
         raise Refused(f"{path} does not exist; give the path of a git repository")

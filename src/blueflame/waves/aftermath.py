@@ -1,0 +1,126 @@
+"""What is looked at when an agent is gone: whether it was watched, what it left, and what its result breaks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from blueflame.engine.verbs import Outcome, Reason
+from blueflame.model.attempt import WORKER, Attempt
+from blueflame.model.errors import GitFailed
+from blueflame.model.verdict import Violation
+from blueflame.rules.leftovers import Leftovers, leftover_note, leftover_violations
+from blueflame.rules.postcheck import violations
+from blueflame.rules.session import Session
+from blueflame.rules.watched import unwatched
+from blueflame.tools.agents.runtime import Gathered
+from blueflame.tools.audit import read_audit, summary
+from blueflame.tools.files import write_whole
+from blueflame.tools.git.repository import tree_files
+from blueflame.tools.git.results import Collected, changes
+from blueflame.tools.git.untouched import Fingerprint, differences, fingerprint
+from blueflame.tools.leftovers import parse_status
+from blueflame.tools.secrets import scan
+from blueflame.waves.flame import Flame, Handed
+
+UNTOUCHED = "untouched.json"
+SHOWN_GAPS = 5
+
+
+def unseen_calls(flame: Flame, attempt: Attempt, outcome: Outcome, gathered: Gathered) -> tuple[str, ...]:
+    """Why it cannot be said that every tool call of the agent was judged; nothing when it can."""
+    if outcome.reason is not Reason.EXITED:
+        return ()
+    audit = read_audit(flame.places.audit(attempt.agent_id))
+    return (
+        *_doubts(outcome, audit.last),
+        *audit.findings,
+        *unwatched(gathered.acts, audit.lines, unread=gathered.unread),
+    )
+
+
+def _doubts(outcome: Outcome, last: str) -> Iterator[str]:
+    if not outcome.watch:
+        yield "its warden had no watcher"
+    elif outcome.watch.get("problem"):
+        yield str(outcome.watch["problem"])
+    elif outcome.watch.get("last") != last:
+        yield "the audit log does not end where its warden left it: lines were added or taken away"
+
+
+def gap_notes(gaps: Sequence[str]) -> str:
+    more = f"\n... and {len(gaps) - SHOWN_GAPS} more" if len(gaps) > SHOWN_GAPS else ""
+    return "not every call was watched:\n" + "\n".join(gaps[:SHOWN_GAPS]) + more
+
+
+def audit_summary(flame: Flame, session: Session, task: str) -> str:
+    """What the worker of the result under review asked to do, for whoever judges it."""
+    n = session.attempts_on.get((task, WORKER), 0)
+    record = session.attempts.get(f"{session.id}.{task}.{WORKER}.{n}")
+    if record is None:
+        return ""
+    return summary(read_audit(flame.places.audit(record.attempt.agent_id)).lines)
+
+
+def note_untouched(flame: Flame, folder: Path) -> None:
+    """How our own repository was before the agent came."""
+    write_whole(folder / UNTOUCHED, json.dumps(asdict(fingerprint(flame.repo))))
+
+
+def touched(flame: Flame, folder: Path) -> tuple[Violation, ...]:
+    try:
+        before = Fingerprint(**json.loads((folder / UNTOUCHED).read_bytes()))
+    except FileNotFoundError:  # an attempt from before this was noted down
+        return ()
+    except (OSError, ValueError, TypeError) as e:
+        raise GitFailed(f"{folder / UNTOUCHED} cannot be read ({e}); how the repository was before is not known") from e
+    return differences(before, fingerprint(flame.repo))
+
+
+def leftovers(folder: Path) -> Leftovers | None:
+    """None where nobody could ask: without a box, or when the agent was ended with its machine."""
+    try:
+        after = parse_status((folder / "survey-after").read_bytes())
+    except FileNotFoundError:
+        return None
+    try:
+        return after.since(parse_status((folder / "survey-before").read_bytes()))
+    except FileNotFoundError:
+        return after
+
+
+def left_note(left: Leftovers | None) -> str:
+    return leftover_note(left) if left else ""
+
+
+def broken_rules(
+    flame: Flame, session: Session, handed: Handed, found: Collected, left: Leftovers | None
+) -> tuple[Violation, ...]:
+    """The third wall, on the pinned commits."""
+    rules, limits = flame.settings.validation, session.limits
+    attempt, base = handed.attempt, handed.base
+    also = (
+        *scan(flame.repo, base, found.tip, rules.secrets),
+        *touched(flame, flame.engine.directory(attempt.id)),
+        *(leftover_violations(left, limits.blocked_paths) if left else ()),
+    )
+    return violations(
+        changes(flame.repo, base, found.tip),
+        found.commits,
+        allowed_paths=limits.allowed_paths,
+        blocked_paths=limits.blocked_paths,
+        file_locks=session.tasks[attempt.subject].task.file_locks,
+        enforce_scope=rules.file_scope.enforce,
+        commit_pattern=rules.commit_format.pattern,
+        naming_style=rules.file_naming.style,
+        naming_globs=rules.file_naming.enforce_for,
+        require_tests=rules.require_tests.enabled,
+        source_patterns=rules.require_tests.source_patterns,
+        test_patterns=rules.require_tests.test_patterns,
+        expected_binaries=rules.binaries.expected,
+        secrets_file=rules.secrets.allow_file if rules.secrets.enabled else "",
+        existing=tree_files(flame.repo, found.tip),
+        also=also,
+    )
