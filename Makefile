@@ -34,9 +34,11 @@ layers: setup
 
 docs: setup  ## the generated references are what the code says
 	$(BIN)/python scripts/references.py --check
+	$(BIN)/python scripts/security.py --check
 
 docs-write: setup  ## write the generated references anew
 	$(BIN)/python scripts/references.py
+	$(BIN)/python scripts/security.py
 
 unit: setup
 	$(BIN)/pytest -n 3 --dist worksteal  # one more than CI has cores: many tests wait for processes
