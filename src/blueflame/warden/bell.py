@@ -29,7 +29,7 @@ class Bell:
 
     def __init__(self) -> None:
         self.stops = 0
-        self._answers: dict[int, Callable[[], None]] = {}
+        self._answers: dict[int, Callable[[], object]] = {}
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
@@ -41,7 +41,7 @@ class Bell:
         for number in RINGS:
             signal.signal(number, _heard)
 
-    def serve(self, handle: int, answer: Callable[[], None], *, reading: bool = True, writing: bool = False) -> None:
+    def serve(self, handle: int, answer: Callable[[], object], *, reading: bool = True, writing: bool = False) -> None:
         """`answer()` is called in `wait` whenever the file can be read (written), or has hung up. Again to change."""
         self._answers[handle] = answer
         self._poll.register(handle, select.POLLIN * reading | select.POLLOUT * writing)

@@ -75,7 +75,7 @@ def _run(folder: str, bell: Bell, status: Status) -> dict[str, Any]:
         return _outcome(folder, status, stage="setup", watched=Watched("spawn_failed", str(e)))
     try:
         record.reserve_outcome(folder)
-        ward = Ward(folder, launch, bell, Spool(folder), status)
+        ward = Ward(folder, launch, bell, Spool(folder, bell if launch.sandbox is not None else None), status)
     except OSError as e:
         unready = Watched("spawn_failed", f"cannot prepare to run it: {e}")
         return _outcome(folder, status, stage="setup", watched=unready)
@@ -235,7 +235,8 @@ def _start(
         ward.bell.wait(0)
         return cancel_wish(ward) is not None
 
-    before = os.fstat(output[1]).st_size
+    ward.spool.drain()
+    before = record.size(f"{ward.folder}/{log}")
     try:
         return start(
             argv,
@@ -248,6 +249,7 @@ def _start(
             hurry=hurry,
         )
     except CannotStart as e:
+        ward.spool.drain()
         said = record.tail(f"{ward.folder}/{log}", TAIL, before).strip()
         raise CannotStart(f"{e}: {said}" if said else str(e)) from e
 
@@ -261,8 +263,7 @@ def _finish(ward: Ward, stage: str, watched: Watched, clock: float, step: str = 
     guarded = dismiss_guards(ward)
     if watched.reason == "exited" and ward.asker is not None and ward.asker.problem:
         watched.reason, watched.detail = "unwatched", ward.asker.problem
-    ward.spool.look()
-    ward.spool.trim(ward.launch.max_output)
+    ward.spool.finish(ward.launch.max_output)
     ward.status.tell(ward.spool, "ended")
     outcome = _outcome(ward.folder, ward.status, stage=stage, watched=watched, step=step, seconds=seconds)
     return {**outcome, **guarded}

@@ -9,7 +9,7 @@ survey-before what git status said after the setup survey-after  and after the a
 groups.json   its control groups, before they are made
 """
 
-# ruff: noqa: PTH105, PTH108, PTH110 (pathlib's imports would cost every attempt some 10 ms)
+# ruff: noqa: PTH105, PTH108, PTH110, PTH116 (pathlib's imports would cost every attempt some 10 ms)
 from __future__ import annotations
 
 import errno
@@ -171,6 +171,13 @@ def hint(path: str) -> None:
     with suppress(OSError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
         os.utime(path)
+
+
+def size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def tail(path: str, max_bytes: int, offset: int = 0) -> str:
