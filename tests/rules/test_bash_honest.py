@@ -19,6 +19,11 @@ EOF
 
 HONEST: dict[str, tuple[str, ...]] = {
     "default": (
+        "grep -l foo src/*.py | xargs sed -n '1,5p'",
+        'find . -name "$x"',
+        "grep -rn x --include='*.json' .",
+        "read -r -p 'go? ' answer",
+        "for d in src tests; do (cd $d && ls); done",
         "ls",
         "ls -la",
         "ls -la && git status",
@@ -575,6 +580,15 @@ HONEST: dict[str, tuple[str, ...]] = {
         "rm src/x",
         "git commit -m 'use docker'",
         "trap 'echo x' EXIT",
+    ),
+    "reader": (
+        "git show HEAD",
+        "find . -name '*.py'",
+        "cat README.md",
+        "make check",
+        "grep -rn x src",
+        "ls -la",
+        "pwd",
     ),
     "none": (
         "ls",

@@ -23,6 +23,7 @@ from blueflame.rules.shell_state import join_place
 Words = tuple[str, ...]
 DEEPEST = 6
 _NO_FIRST = frozenset(("-e", "--regexp", "--expression", "-f", "--file", "--from-file", "--files", "--type-list"))
+_RUNNERS = words("uv poetry pipenv pdm rye bundle")
 _FREE_GIT = frozenset(("rev-parse", "ls-files", "merge-base", "version"))
 _PAGERS = words("less more most man info vi vim nvim view ex ed emacs nano pico joe micro top htop")
 
@@ -45,17 +46,19 @@ def judge_command(argv: Words, feed: Words | None, bench: Bench) -> Decision | N
     allowed = bench.free or is_allowed(argv, bench.policy.allowed_commands)
     if inner is not None:
         return _judge_inner(argv, inner, bench, allowed=allowed)
-    if _is_outside(argv, bench):
+    if "/" in argv[0] and not argv[0].startswith("/") and bench.places != ("",) and not bench.free:
+        return _refused("command_not_allowed", argv, "a rule with a path means the one at the top; run it from there")
+    if _is_outside(argv, bench, Role.TREE if allowed else Role.LOOK):
         return _refused("outside_worktree", argv, "a cd before it may lead out of the worktree; use cd … && …")
     return _judge_by_name(argv, bench, allowed=allowed)
 
 
-def _is_outside(argv: Words, bench: Bench) -> bool:
+def _is_outside(argv: Words, bench: Bench, role: Role) -> bool:
     """Where a cd may have failed or led outside, only harmless builtins go on."""
     if bench.free or argv[0] in PLAIN or argv[0] in CHECKED or argv[0] in ("cd", "pushd", "popd"):
         return False
     return bench.places is None or any(
-        judge_path(place or ".", Role.LOOK, replace(bench, places=("",))) for place in bench.places
+        judge_path(place or ".", role, replace(bench, places=("",))) for place in bench.places
     )
 
 
@@ -65,7 +68,7 @@ def _is_outside(argv: Words, bench: Bench) -> bool:
 def _judge_inner(argv: Words, inner: Inner, bench: Bench, *, allowed: bool) -> Decision | None:
     deeper = replace(bench, depth=bench.depth + 1)
     if inner.refused:
-        if bench.free or (allowed and argv[0] in ("uv", "poetry", "bundle")):
+        if bench.free or (allowed and argv[0] in _RUNNERS):
             return None
         rule = "option_refused" if argv[0] == "find" and inner.refused.startswith("-") else "wrapper_refused"
         return _refused(rule, argv, f"{inner.refused} of {argv[0]} is not allowed")
@@ -78,7 +81,9 @@ def _judge_inner(argv: Words, inner: Inner, bench: Bench, *, allowed: bool) -> D
     if inner.script is not None:
         return _judge_text(argv, inner.script, deeper)
     for each in inner.argvs:
-        if (refused := judge_command(each, None, deeper)) and not (allowed and refused.rule == "command_not_allowed"):
+        refused = judge_command(each, None, deeper)
+        excused = allowed and argv[0] in _RUNNERS and refused is not None and refused.rule == "command_not_allowed"
+        if refused is not None and not excused:
             return refused
     return None
 
@@ -128,7 +133,7 @@ def _judge_cd(argv: Words, bench: Bench) -> Decision | None:
     if target is None:
         return _refused("shell_dynamic", argv, "where it leads is not known beforehand; name a folder of the worktree")
     if bench.places is None:
-        return _refused("shell_dynamic", argv, "nobody knows where the shell is by then")
+        return _refused("shell_dynamic", argv, "nobody knows where the shell is by then; use (cd FOLDER && …)")
     verdicts = [
         judge_path(join_place(place, target), Role.LOOK, replace(bench, places=("",))) for place in bench.places
     ]
@@ -276,7 +281,7 @@ def _judge_git(argv: Words, bench: Bench, *, allowed: bool) -> Decision | None:
     if call.refused and not bench.free:
         return _refused("option_refused", argv, f"the option {shown(call.refused)} of git may change what runs")
     for folder in call.folders:
-        if refused := judge_path(folder, Role.LOOK, bench):
+        if refused := judge_path(folder, Role.TREE, bench):
             return _named(refused, argv)
     if not is_static(call.subcommand):
         return None if bench.free else _refused("shell_dynamic", argv, "the subcommand is only known when it runs")

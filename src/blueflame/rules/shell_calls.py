@@ -70,7 +70,7 @@ def _redirection(redirect: Node, values: Values) -> Redirection:
 def _assign(assign: Node, before: State, state: State) -> None:
     """An assignment that stays: what the variable may hold from here on."""
     name = literal(assign.get("Name"))
-    if assign.get("Array") or assign.get("Index") or flag(assign, "Append"):
+    if name == "_" or assign.get("Array") or assign.get("Index") or flag(assign, "Append"):
         state.variables[name] = None
         return
     value = assign.get("Value")

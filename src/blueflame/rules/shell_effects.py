@@ -65,7 +65,7 @@ def _vary(argv: tuple[str, ...], state: State) -> None:
     if not argv:
         return
     if argv[0] in ("read", "mapfile", "readarray", "getopts", "unset", "wait") or argv[:2] == ("printf", "-v"):
-        _forget(argv[1:], state)
+        _forget((*argv[1:], "REPLY"), state)
         names = [word for word in argv[1:] if not word.startswith("-")]
         if argv[0] == "read" and len(names) == 1 and state.feed:
             state.variables[names[0]] = state.feed  # one line of the listing

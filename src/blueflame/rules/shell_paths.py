@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from blueflame.model.policy import Decision, Paths, Policy
+from blueflame.rules.commands.listing import as_marks
 from blueflame.rules.commands.spec import Role
 from blueflame.rules.shell_marks import ANY, HOME, LOOSE, NUMBER, ONE, PIPE, ROOT, START, UNKNOWN, is_glob, shown
 from blueflame.rules.shell_state import join_place
@@ -42,6 +43,8 @@ class Bench:
 
 def judge_path(word: str, role: Role, bench: Bench) -> Decision | None:
     """None when the file may be used so."""
+    if role is Role.PATTERN:
+        return None if word.startswith("!") else judge_path(as_marks(word), Role.SEARCH, bench)
     if role is Role.TEXT or word in _DEVICES or word.startswith(PIPE) or _DESCRIPTOR.match(word) or not word:
         return None
     if word.startswith(_NETWORK):
@@ -82,11 +85,18 @@ def _judge_known(word: str, role: Role, bench: Bench) -> Decision | None:
         verdict = bench.paths.write(path) if role is Role.WRITE else bench.paths.read(path)
         if not verdict.allowed and not _is_excused(verdict, role, bench):
             return verdict
+        if role is Role.TREE and not bench.free and not _is_in_tree(path, bench.policy):
+            return Decision(False, "outside_worktree", f"{path} is not in the worktree; what is built there is unknown")
     return None
 
 
+def _is_in_tree(path: str, policy: Policy) -> bool:
+    """Scratch and toolchains may be read, but nothing is built there."""
+    return not path.startswith("/") or f"{path}/".startswith(f"{policy.worktree}/")
+
+
 def _is_excused(verdict: Decision, role: Role, bench: Bench) -> bool:
-    if role is Role.LOOK:
+    if role in (Role.LOOK, Role.TREE):
         return verdict.rule == "blocked_path"
     return bench.free and role is not Role.WRITE and verdict.rule != "blocked_path"
 
@@ -111,7 +121,7 @@ def _judge_glob(word: str, role: Role, bench: Bench) -> Decision | None:
         return verdict
     if role is Role.WRITE:
         return Decision(False, "shell_dynamic", f"which files {shown(word)} changes is only known later; name them")
-    if role is Role.LOOK or bench.free:
+    if role in (Role.LOOK, Role.TREE) or bench.free:
         return None
     if role in (Role.SEARCH, Role.GUESS) and _COMMON.match(word.rsplit("/", 1)[-1]):
         return _judge_known(word.replace(SEGMENTS, "x").replace(ANY, "x").replace(ONE, "x"), role, bench)

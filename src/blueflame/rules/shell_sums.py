@@ -30,7 +30,9 @@ def is_safe_sum(expression: object, state: State, depth: int = 0) -> bool:
             return safe and is_safe_sum(both.get("X"), state, depth + 1)
         case "UnaryArithm":
             one = node(expression, "Op", "Post", "X")
-            return is_safe_sum(one.get("X"), state, depth + 1)
+            safe = is_safe_sum(one.get("X"), state, depth + 1)
+            _note_change(one, state, safe=safe)
+            return safe
         case "ParenArithm":
             return is_safe_sum(node(expression, "X").get("X"), state, depth + 1)
         case "Word":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from blueflame.rules.shell_log import Log, Simple
 from blueflame.rules.shell_nodes import (
     Node,
@@ -20,6 +22,8 @@ from blueflame.rules.shell_state import State
 from blueflame.rules.shell_sums import is_safe_sum
 from blueflame.rules.shell_words import PARAMETER, is_quoted, plain_text
 
+_HIDDEN = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[({])")
+
 
 def visit_redirect(redirect: Node, state: State, log: Log) -> None:
     node(redirect, "Op", "N", "Word", "Hdoc")
@@ -30,7 +34,8 @@ def visit_redirect(redirect: Node, state: State, log: Log) -> None:
         if log.backquoted:
             raise Strange("a here-document between backquotes")
         _check_document(redirect)
-        visit_word(redirect.get("Hdoc"), state, log)
+        if not is_quoted(redirect.get("Word")):
+            visit_word(redirect.get("Hdoc"), state, log)
 
 
 def _check_document(redirect: Node) -> None:
@@ -68,7 +73,10 @@ def visit_word(word: object, state: State, log: Log, *, delimiter: bool = False)
     for part in parts(word):
         log.step()
         match kind(part):
-            case "Lit" | "SglQuoted":
+            case "Lit":
+                if _HIDDEN.search(text(part, "Value")):
+                    raise Strange("a substitution in a place where none is expected")
+            case "SglQuoted":
                 pass
             case "DblQuoted":
                 visit_word({"Parts": part.get("Parts")}, state, log, delimiter=delimiter)
@@ -83,6 +91,7 @@ def visit_word(word: object, state: State, log: Log, *, delimiter: bool = False)
             case "ArithmExp":
                 visit_sum(node(part, "X", "Bracket", "Unsigned").get("X"), state, log, "a sum")
             case "ExtGlob":
+                _check_pattern(part)
                 log.odd("shell_construct", "an extended pattern")
             case other:
                 raise Strange(f"unknown syntax in a word ({other[:40]})")
@@ -166,14 +175,21 @@ def _check_sum_text(word: Node, log: Log) -> None:
 
 def visit_pattern(pattern: Node, state: State, log: Log) -> None:
     """Patterns only compare; extended ones are at home here."""
-    plain = [each for each in parts(pattern) if kind(each) != "ExtGlob"]
-    visit_word({"Parts": plain}, state, log)
+    for each in parts(pattern):
+        if kind(each) == "ExtGlob":
+            _check_pattern(each)
+    visit_word({"Parts": [each for each in parts(pattern) if kind(each) != "ExtGlob"]}, state, log)
+
+
+def _check_pattern(part: Node) -> None:
+    """What stands inside of an extended pattern is not parsed, so it must be plain."""
+    if re.search(r"[$`\\'\"<>]", literal(node(part, "Op", "Pattern").get("Pattern"))):
+        raise Strange("an extended pattern with more than plain text in it")
 
 
 def visit_test_words(expression: object, state: State, log: Log) -> None:
     if kind(expression) == "Word":
-        plain = [each for each in parts(expression) if kind(each) != "ExtGlob"]
-        visit_word({"Parts": plain}, state, log)
+        visit_pattern({"Parts": parts(expression)}, state, log)
         return
     log.enter()
     whole = node(expression, "Op", "X", "Y")

@@ -37,6 +37,8 @@ _COUNTS = frozenset("?#$!")
 
 def argv_words(word: Node, values: Values) -> tuple[str, ...]:
     """The words of the command line that one written word becomes."""
+    if names := _listing(word, values):
+        return (names,)
     atoms, quoted = _atoms(word, values)
     if ("{", True) in atoms and any(kind(part) == "ParamExp" and flag(part, "Short") for part in parts(word)):
         return (LOOSE,)  # $x{a,b} are the variables xa and xb
@@ -262,8 +264,6 @@ def substituted(part: Node, values: Values) -> str:
         return heredoc.rstrip("\n")
     if stmts[0].get("Redirs") and not _is_fed(stmts[0]):
         return UNKNOWN
-    if names := _listing(stmts[0], values):
-        return names
     argv = _last_argv(stmts[0])
     if argv == ["pwd"] and _is_alone(stmts[0]):
         return values.get("PWD") or UNKNOWN
@@ -272,15 +272,19 @@ def substituted(part: Node, values: Values) -> str:
     return NUMBER if _counts(argv) else UNKNOWN
 
 
-def _listing(stmt: Node, values: Values) -> str:
-    """The pattern of the file names that the command prints, when it is one."""
-    if stmt.get("Negated") or stmt.get("Background") or stmt.get("Cmd") is None or not _is_alone(stmt):
+def _listing(word: Node, values: Values) -> str:
+    """The pattern of the file names that the word becomes, when it is nothing but a command that prints some."""
+    whole = parts(word)
+    if len(whole) != 1 or kind(whole[0]) != "CmdSubst":
         return ""
-    call = node(stmt.get("Cmd"), "Args", "Assigns")
-    argv = tuple(each for word in nodes(call.get("Args")) for each in argv_words(word, values))
-    if argv[:1] not in (("find",), ("git",), ("ls",), ("grep",), ("rg",)) or call.get("Assigns"):
+    stmts = nodes(node(whole[0], "Stmts", "Backquotes").get("Stmts"))
+    if len(stmts) != 1 or any(stmts[0].get(each) for each in STATEMENT if each != "Cmd") or not stmts[0].get("Cmd"):
         return ""
-    names = listed(argv, None)
+    call = stmts[0]["Cmd"]
+    if kind(call) != "CallExpr" or call.get("Assigns"):
+        return ""
+    argv = tuple(each for inner in nodes(call.get("Args")) for each in argv_words(inner, values))
+    names = listed(argv, None) if argv[:1] in (("find",), ("git",), ("ls",), ("grep",), ("rg",)) else None
     return names[0] if names is not None and len(names) == 1 else ""
 
 

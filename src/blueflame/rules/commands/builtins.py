@@ -16,7 +16,7 @@ REFUSED = words(
 )
 """They run text as commands, replace the shell, or change what names mean: nobody can follow that beforehand."""
 
-PLAIN = words("true false : exit return break continue shift wait pwd times jobs fg bg type dirs umask echo")
+PLAIN = words("true false : exit return break continue shift pwd times fg bg type dirs umask echo")
 _SET_LETTERS = re.compile(r"[-+][euxvfnao]*\Z")
 _SET_NAMES = words("errexit nounset pipefail xtrace verbose noglob allexport")
 _SHOPT = words("globstar nullglob failglob")
@@ -73,9 +73,10 @@ def _read(words: tuple[str, ...]) -> str | None:
         word = rest.pop(0)
         if word == "--":
             break
-        if not is_static(word) or re.search(r"[ei]", word[1:2]):
+        m = re.fullmatch(r"-[rs]*(?:([pdntNu])(.*)|a)?", word, re.DOTALL)
+        if m is None or not is_static(word[:2]):
             return word
-        if word[-1] in "pdntNu":
+        if m[1] and not m[2]:
             rest[:1] = []
     return next((word for word in rest if not _is_harmless_name(word)), None)
 
@@ -91,6 +92,15 @@ def _export(words: tuple[str, ...]) -> str | None:
 def _kill(words: tuple[str, ...]) -> str | None:
     fine = re.compile(rf"-[A-Z0-9]+|%[\d+%-]*|{NUMBER}|-s|-l")
     return next((word for word in words if not fine.fullmatch(word)), None)
+
+
+def _wait(words: tuple[str, ...]) -> str | None:
+    fine = re.compile(rf"-[nf]+|%[\d+%-]*|\d+|{NUMBER}")
+    return next((word for word in words if not fine.fullmatch(word)), None)
+
+
+def _jobs(words: tuple[str, ...]) -> str | None:
+    return next((word for word in words if not re.fullmatch(r"-[lnprs]+", word)), None)
 
 
 def _hash(words: tuple[str, ...]) -> str | None:
@@ -119,6 +129,8 @@ CHECKED: dict[str, Callable[[tuple[str, ...]], str | None]] = {
     "unset": _unset,
     "export": _export,
     "kill": _kill,
+    "wait": _wait,
+    "jobs": _jobs,
     "hash": _hash,
     "ulimit": _ulimit,
     "getopts": _getopts,

@@ -125,16 +125,18 @@ _SEARCHERS = {
         SEARCH,
         first=TEXT,
         text="-e --regexp -m --max-count -A -B -C --after-context --before-context --context"
-        " --include --exclude --exclude-dir --color --colour --label --binary-files -d -D --directories --devices",
+        " --exclude --exclude-dir --color --colour --label --binary-files -d -D --directories --devices",
+        pattern="--include",
         read="-f --file --exclude-from",
     ),
     "rg": spec(
         SEARCH,
         first=TEXT,
         text="-e --regexp -m --max-count -A -B -C --after-context --before-context --context"
-        " -g --glob --iglob -t --type -T --type-not --type-add -j --threads -M --max-columns -r --replace --color"
+        "  -t --type -T --type-not --type-add -j --threads -M --max-columns -r --replace --color"
         " --colors --sort --sortr -d --max-depth --maxdepth --max-filesize -E --encoding --engine --path-separator"
         " --context-separator --field-match-separator --dfa-size-limit --regex-size-limit",
+        pattern="-g --glob --iglob",
         read="-f --file --ignore-file",
         refused="--pre --pre-glob --hostname-bin --search-zip -z",
     ),
@@ -188,7 +190,13 @@ _PRINTERS = {
     "shuf": spec(READ, text="-n -i", write="-o --output", read="--random-source"),
     "seq": spec(TEXT, text="-f -s", anything=True),
     "tr": spec(TEXT, anything=True),
-    "jq": spec(READ, first=TEXT, text="--arg --argjson --indent --tab", read="-f --from-file -L --slurpfile --rawfile"),
+    "jq": spec(
+        READ,
+        first=TEXT,
+        text="--arg --argjson --indent --tab",
+        read="-f --from-file -L",
+        refused="--slurpfile --rawfile --argfile",
+    ),
     "yq": spec(
         READ, first=TEXT, text="-I --indent -p -o --input-format --output-format", refused="-i --inplace -s --split-exp"
     ),

@@ -108,6 +108,7 @@ def _by_grep(argv: tuple[str, ...], feed: tuple[str, ...] | None) -> tuple[str, 
     operands = [word for word in argv[1:] if not word.startswith("-")]
     if any(re.match(r"-[A-Za-z]*[lL]|--files", word) for word in argv[1:]):
         roots = operands if "--files" in argv else operands[1:]
-        return tuple(f"{root}/{DEEP}/{ANY}" for root in roots) or (f"./{DEEP}/{ANY}",)
+        deep = argv[0] == "rg" or any(re.match(r"-[A-Za-z]*[rR]|--recursive", word) for word in argv[1:])
+        return tuple(f"{root}/{DEEP}/{ANY}" if deep else root for root in roots) or (f"./{DEEP}/{ANY}",)
     filters = len(operands) == 1 and not any(re.match(r"-[A-Za-z]*[norR]|--", word) for word in argv[1:])
     return feed if filters else None

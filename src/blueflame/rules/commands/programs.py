@@ -28,7 +28,7 @@ def _check_make(parsed: Parsed) -> str | None:
 
 
 def _is_makefile(value: str) -> bool:
-    return is_static(value) and not value.startswith(("/", "~", "-")) and ".." not in value.split("/")
+    return is_static(value) and not value.startswith(("/", "~", "-"))
 
 
 def _check_ruled_sed(parsed: Parsed) -> str | None:
@@ -70,7 +70,7 @@ _GO = spec(
     " -coverpkg -skip -shuffle"
     " -fuzz -fuzztime -benchtime -list -p -f -vet -buildmode -compiler -installsuffix -buildvcs",
     write="-o -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -outputdir -test.coverprofile",
-    look="-C",
+    tree="-C",
     read="-modfile -overlay -pgo",
     refused="-exec -toolexec -vettool --exec --toolexec --vettool -test.exec -fixtool",
     long_dash=True,
@@ -81,7 +81,7 @@ _MAKE = spec(
     TEXT,
     text="-j --jobs -l --load-average --max-load -o --old-file --assume-old -W --what-if --new-file --assume-new -O"
     " --output-sync --debug",
-    look="-C --directory -I --include-dir",
+    tree="-C --directory -I --include-dir",
     read="-f --file --makefile",
     flags="-j -l -O -d",
     refused="-E --eval",
@@ -91,7 +91,7 @@ _MAKE = spec(
 _NODE_RUNNER = spec(
     GUESS,
     text="-w --workspace --filter -F --loglevel --if-present --silent --reporter",
-    look="--prefix -C --dir --cwd",
+    tree="--prefix -C --dir --cwd",
     refused="--script-shell --shell --node-options --userconfig --globalconfig --registry"
     " --scripts-prepend-node-path -g"
     " --global --location --call -c --package -p --unsafe-perm --git --editor --viewer --shell-emulator"
@@ -105,7 +105,7 @@ _PYTEST = spec(
     " --reruns -W --pythonwarnings --log-level --log-cli-level --show-capture --junit-prefix --code-highlight"
     " --numprocesses",
     guess="--cov --deselect --ignore --ignore-glob",
-    look="--rootdir --confcutdir",
+    tree="--rootdir --confcutdir",
     read="-c --config-file --cov-config",
     write="--basetemp --junitxml --junit-xml --cache-dir --log-file --report-log --html --result-log --cov-report-dir",
     check=_check_pytest,
@@ -148,7 +148,7 @@ PROGRAMS: dict[str, Spec] = {
         " --message-format --exclude -Z",
         read="--manifest-path",
         write="--target-dir --out-dir --artifact-dir",
-        look="-C",
+        tree="-C",
         refused="--config",
         check=_check_cargo,
     ),
@@ -233,7 +233,7 @@ PROGRAMS: dict[str, Spec] = {
         look="-S --build",
         refused="-P -E -C --toolchain --debugger --open",
     ),
-    "ninja": spec(TEXT, text="-j -k -l -d -t -w", look="-C", read="-f"),
+    "ninja": spec(TEXT, text="-j -k -l -d -t -w", tree="-C", read="-f"),
     "mvn": spec(
         TEXT,
         text="-P -pl -T -D --projects --threads",
@@ -244,7 +244,7 @@ PROGRAMS: dict[str, Spec] = {
     "gradle": spec(
         TEXT,
         text="-x --tests -P --max-workers",
-        look="-p --project-dir",
+        tree="-p --project-dir",
         read="-b --build-file -c --settings-file",
         refused="-I --init-script -g --gradle-user-home",
     ),

@@ -17,6 +17,8 @@ class Role(Enum):
     READ = "read"  # a file whose content is shown
     SEARCH = "search"  # a file that is searched or counted
     LOOK = "look"  # a file of which only the name and size matter
+    PATTERN = "pattern"  # names of files to search in
+    TREE = "tree"  # a folder whose own build files would run: it must be in the worktree itself
     WRITE = "write"  # a file that is made, changed or removed
     REFUSED = "refused"  # runs a program, loads code, or leads elsewhere
 
@@ -58,6 +60,8 @@ def spec(
     guess: str = "",
     read: str = "",
     look: str = "",
+    tree: str = "",
+    pattern: str = "",
     write: str = "",
     refused: str = "",
     flags: str = "",
@@ -66,7 +70,15 @@ def spec(
     check: Callable[[Parsed], str | None] | None = None,
 ) -> Spec:
     """A spec from lists of options, written with blanks between."""
-    lists = {Role.TEXT: text, Role.GUESS: guess, Role.READ: read, Role.LOOK: look, Role.WRITE: write}
+    lists = {
+        Role.TEXT: text,
+        Role.GUESS: guess,
+        Role.READ: read,
+        Role.LOOK: look,
+        Role.TREE: tree,
+        Role.PATTERN: pattern,
+        Role.WRITE: write,
+    }
     return Spec(
         operands=operands,
         first=first,
@@ -124,7 +136,7 @@ def _long(spec: Spec, word: str, rest: list[str]) -> tuple[str, str | None]:
 
 def known_name(spec: Spec, name: str) -> str:
     """The whole name of an option that may be abbreviated; the most dangerous one when several begin so."""
-    if name in spec.refused or name in spec.options or not is_static(name) or len(name) < 4 or name[1] != "-":
+    if name in spec.refused or name in spec.options or not is_static(name) or len(name) < 3 or name[1] != "-":
         return name
     begun = [each for each in (*sorted(spec.refused), *spec.options) if each.startswith(name)]
     return begun[0] if begun else name

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from blueflame.rules.commands.listing import find_roots, listed
+from blueflame.rules.commands.listing import FIND_VALUES, find_roots, listed
 from blueflame.rules.commands.spec import Spec, spec
 from blueflame.rules.shell_lists import words
 from blueflame.rules.shell_marks import LOOSE, UNKNOWN, is_static
@@ -125,7 +125,7 @@ _FIND_REFUSED = words("-delete -fprint -fprint0 -fls -fprintf -files0-from -ok -
 
 def _find(argv: Words, _: Words | None) -> Inner:
     roots, expression = find_roots(argv[1:])
-    if any(not is_static(word) and word[:1] in (UNKNOWN, LOOSE) for word in expression):
+    if any(_may_be_option(expression, at) for at in range(len(expression))):
         return Inner(refused="a word that is only known when it runs")
     if bad := next((word for word in expression if word in _FIND_REFUSED), None):
         return Inner(refused=f"{bad}")
@@ -143,6 +143,13 @@ def _find(argv: Words, _: Words | None) -> Inner:
         if word in ("-newer", "-anewer", "-cnewer", "-samefile")
     )
     return Inner(argvs=tuple(commands), looked=(*roots, *files))
+
+
+def _may_be_option(expression: Words, at: int) -> bool:
+    word = expression[at]
+    if LOOSE in word:
+        return True
+    return word[:1] == UNKNOWN and not (at and expression[at - 1] in FIND_VALUES)
 
 
 def _until_end(words: Words) -> Words:
