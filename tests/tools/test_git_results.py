@@ -315,7 +315,15 @@ def test_a_replaced_git_folder_is_refused(ours: Repository, theirs: Path, git: G
     assert not canary.exists()
 
 
-def test_commondir_and_alternates_lead_nowhere(
+def test_alternates_that_are_not_ours_are_not_followed(ours: Repository, theirs: Path, git: Git) -> None:
+    (theirs / "new").write_text("")
+    commit(git, theirs)
+    (theirs / ".git" / "objects" / "info" / "alternates").write_text(f"{ours.objects}\n/dev/stdin\n/nowhere\n")
+    with pytest.raises(GitFailed, match="not as we wrote it"):
+        collect(ours, theirs, branch=BRANCH, base=ours.base_sha, ref=REF)
+
+
+def test_commondir_leads_nowhere(
     ours: Repository, theirs: Path, git: Git, bite: str, canary: Path
 ) -> None:
     evil = canary.with_name("evil")
@@ -324,7 +332,6 @@ def test_commondir_and_alternates_lead_nowhere(
     git(theirs, "init", "-q", str(evil))
     plant_config(git, evil, bite)
     (theirs / ".git" / "commondir").write_text(f"{evil / '.git'}\n")
-    (theirs / ".git" / "objects" / "info" / "alternates").write_text(f"{evil}\n/dev/stdin\n/nowhere\n")
     work_with_everything(ours, theirs, tip)
     assert not canary.exists()
 

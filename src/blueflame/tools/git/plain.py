@@ -17,6 +17,7 @@ LARGEST_REF_FILE = 10_000_000
 def tip_of(checkout: Path, branch: str) -> str | None:
     """The commit that a branch names; None when there is no such branch."""
     inside = _inside(checkout)
+    _refuse_links_above(inside, branch)
     loose = read_plain(inside / "refs" / "heads" / branch)
     found = loose.strip() if loose is not None else _packed(inside / "packed-refs", f"{BRANCH}{branch}")
     if found is not None and not OBJECT_ID.fullmatch(found):
@@ -33,6 +34,41 @@ def head_of_checkout(checkout: Path) -> str | None:
     if not OBJECT_ID.fullmatch(text):
         raise GitFailed(f"HEAD in {checkout} names neither a commit nor a branch but {text[:80]!r}")
     return text
+
+
+def refuse_odd_store(checkout: Path, *, borrowed: str) -> None:
+    """Git opens what it finds in an object store: a pipe would hold it up, a link lead it anywhere. So only plain
+    files and folders may be there, and the one note about other stores is the one that we wrote."""
+    objects = _inside(checkout) / "objects"
+    front = [objects]
+    while front:
+        folder = front.pop()
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            raise _odd(folder)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    front.append(Path(entry.path))
+                elif not entry.is_file(follow_symlinks=False):
+                    raise _odd(Path(entry.path))
+    ours = borrowed.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    for name in ("alternates", "http-alternates"):
+        said = read_plain(objects / "info" / name)
+        if said is not None and said != ours:
+            raise GitFailed(f"{objects / 'info' / name} is not as we wrote it: the agent points git to other objects")
+
+
+def _odd(path: Path) -> GitFailed:
+    return GitFailed(f"{path} is neither a plain file nor a folder, so nothing is taken from this checkout")
+
+
+def _refuse_links_above(inside: Path, name: str) -> None:
+    """A branch's name may have folders in it, and each of them has to be one."""
+    folder = inside
+    for part in ("refs", "heads", *name.split("/")[:-1]):
+        folder /= part
+        if folder.is_symlink():
+            raise _odd(folder)
 
 
 def read_plain(path: Path) -> str | None:

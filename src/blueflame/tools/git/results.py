@@ -21,7 +21,7 @@ from blueflame.model.ids import is_session_id, is_task_id
 from blueflame.tools.files import trouble
 from blueflame.tools.git.checkouts import fetch_path
 from blueflame.tools.git.commands import fields, git, git_capped
-from blueflame.tools.git.plain import tip_of
+from blueflame.tools.git.plain import refuse_odd_store, tip_of
 from blueflame.tools.git.repository import SUBMODULE_MODE, Repository, is_ancestor
 
 LINK_MODE = "120000"
@@ -71,6 +71,8 @@ def collect(repo: Repository, checkout: Path, *, branch: str, base: str, ref: st
         if tip == base:
             return Nothing(reason=f"no commit was made on {branch}")
         _fetch(repo, checkout, tip=tip, base=base, ref=ref)
+    if (kind := git(repo.root, "cat-file", "-t", tip).strip()) != "commit":
+        raise GitFailed(f"{branch} in {checkout} names a {kind}, not a commit")
     if not is_ancestor(repo, base, tip):
         raise GitFailed(
             f"{branch} in {checkout} no longer contains {base}, the commit it started from: history was rewritten"
@@ -187,6 +189,7 @@ def _skeleton(repo: Repository, checkout: Path, tip: str) -> Iterator[Path]:
 
 
 def _build_skeleton(repo: Repository, checkout: Path, tip: str, home: Path) -> None:
+    refuse_odd_store(checkout, borrowed=f"{repo.objects}\n")
     sha256 = len(tip) == 64
     (home / "refs" / "heads").mkdir(parents=True)
     (home / "objects" / "info").mkdir(parents=True)

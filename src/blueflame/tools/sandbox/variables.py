@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -12,7 +13,16 @@ from blueflame.tools.environment import clean_environment
 from blueflame.tools.sandbox.known import WITHOUT_HOME
 from blueflame.tools.sandbox.toolchains import Toolchains
 
-PERSONAL = ("HOME", "USER", "LOGNAME", "MAIL", "HISTFILE", "SHELL", "TMPDIR", "TMP", "TEMP", "CDPATH", "LS_COLORS")
+# Nobody can tell by its name what a variable of the person's own holds, so that only those are passed on by themselves
+# which tools are known to read: words and times, colours, compilers, interpreters and package managers.
+KNOWN = re.compile(
+    r"LANG|LANGUAGE|LC_\w+|TZ|TERM|COLORTERM|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|COLUMNS|LINES|CI|SOURCE_DATE_EPOCH"
+    r"|CC|CXX|CPP|LD|AR|AS|RANLIB|STRIP|(C|CXX|CPP|LD|F)FLAGS|MAKEFLAGS|PKG_CONFIG_PATH|CMAKE_\w+|DEBIAN_FRONTEND"
+    r"|PYTHON\w+|PIP_\w+|UV_\w+|POETRY_\w+|PYENV_\w+|VIRTUAL_ENV|CONDA_\w+|TOX_\w+|PYTEST_\w+|DJANGO_SETTINGS_MODULE"
+    r"|NODE_ENV|NODE_EXTRA_CA_CERTS|NODE_PATH|NVM_\w+|(npm|NPM)_\w+|YARN_\w+|PNPM_\w+|VOLTA_\w+|BUN_\w+|DENO_\w+"
+    r"|GO[A-Z0-9]+|CGO_\w+|CARGO_\w+|RUST\w+|JAVA_HOME|JDK_HOME|MAVEN_\w+|GRADLE_\w+|RUBY\w+|GEM_\w+|BUNDLE_\w+|RBENV_\w+"
+    r"|DOTNET_\w+|ASDF_\w+|MISE_\w+|SDKMAN_\w+|SSL_CERT_(FILE|DIR)|\w+_CA_BUNDLE|PIP_CERT|RAILS_ENV|RACK_ENV|MIX_ENV"
+)
 ALWAYS = {
     "PYTHONDONTWRITEBYTECODE": "1",  # what is compiled already is read where it is; checkouts stay clean
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -37,7 +47,7 @@ def variables_inside(
     kept = {
         name: value
         for name, value in clean_environment(environ, allow=allow).items()
-        if name in allow or not (name in PERSONAL or name.startswith("XDG_") or _leads_home(value, real_home, inside))
+        if name in allow or (KNOWN.fullmatch(name) and not _leads_home(value, real_home, inside))
     }
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
     ours = {"HOME": home, "USER": user, "LOGNAME": user, "SHELL": shell, "PATH": os.pathsep.join(tools.path)}
