@@ -10,6 +10,8 @@ from itertools import permutations
 from blueflame.rules.shell_marks import shown
 
 LONGEST = 2000
+MOST_LETTERS = 7
+"""A longer word with one dash, as in find -maxdepth, is no bundle of short options."""
 _LONG = {
     "--recursive": "r",
     "--force": "f",
@@ -45,6 +47,7 @@ _TAKES_VALUE = {
 }
 
 
+@lru_cache(maxsize=256)
 def blocked_by(argv: tuple[str, ...], patterns: tuple[str, ...]) -> str | None:
     """The pattern that refuses this command; None when there is none."""
     if not argv or not patterns:
@@ -142,7 +145,7 @@ def _split(name: str, words: list[str]) -> tuple[list[str], list[str], list[str]
             long.append(word)
             letters.extend(letter for full, letter in _LONG.items() if len(word) > 3 and full.startswith(word))
         elif word.startswith("-") and len(word) > 1:
-            letters.extend(word[1:])
+            letters.extend(word[1:] if len(word) <= MOST_LETTERS else ())
         else:
             operands.append(word)
         at += 1
