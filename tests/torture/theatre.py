@@ -160,7 +160,10 @@ def _settings(theatre: Theatre, workflow: str) -> dict[str, Any]:
         "planning": {"workflow": workflow},
         "workflows": {"short": {"stages": ["plan", "work", "check", "merge"], "barrier": False}},
         "hooks": {"post_merge": 'cat >> "$BLUEFLAME_ROOT/../hooked"'},
-        "validation": {"validator_diagnostics": {"commands": ["git rev-parse --verify -q HEAD"]}},
+        "validation": {
+            "validator_diagnostics": {"commands": ["git rev-parse --verify -q HEAD"]},
+            "secrets": {"scanner": "builtin"},
+        },
     }
 
 

@@ -41,6 +41,7 @@ def _play(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool,
     from blueflame.tools.decisions import load_decisions
 
     laid = lay_out(folder.resolve())
+    _without_walls_if_need_be(laid.repo / "blueflame.yaml", quiet=as_json or quiet)
     ground = app.grounds(laid.repo / "blueflame.yaml")
     decisions = None if ask else load_decisions(laid.decisions)
     manner = Manner(script=laid.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
@@ -52,6 +53,20 @@ def _play(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool,
     if not as_json:
         _show_history(laid.repo, kept=kept)
     return code
+
+
+def _without_walls_if_need_be(config: Path, *, quiet: bool) -> None:
+    """These agents are ours and play a script; a machine without a sandbox may still show how a session goes."""
+    from blueflame.engine.boxed import shortcomings
+    from blueflame.tools.git.commands import git, identity_environment
+
+    problems = shortcomings("standard")
+    if not problems:
+        return
+    config.write_text(f"{config.read_text()}\nsandbox: {{ level: off }}  # this machine can hold none\n")
+    git(config.parent, "commit", "-qam", "Go without a sandbox", env=identity_environment(config.parent))
+    if not quiet:
+        say(f"Without a sandbox on this machine ({problems[0].words}): fine for a demo, not for real agents.\n")
 
 
 def _show_history(repo: Path, *, kept: bool) -> None:

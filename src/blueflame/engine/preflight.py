@@ -6,12 +6,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from blueflame.model.errors import Refused
+from blueflame.engine.boxed import shortcomings
+from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.settings import Settings
 from blueflame.tools.capacity import room_at
 from blueflame.tools.git.commands import ask
 from blueflame.tools.git.repository import Repository, dirty_paths, tracked_size
 from blueflame.tools.places import STATE_FOLDER, Places
+from blueflame.tools.secrets import read_allowed, scanner
 
 HEADROOM = 2  # a checkout grows: build output, dependencies
 SHOWN = 10
@@ -32,6 +34,25 @@ def unfit_reasons(
     yield from () if allow_dirty else _dirt(repo, places, config)
     yield from _room(repo, places, settings)
     yield from _not_writable(places)
+    yield from _walls(settings)
+    yield from _allow_file(repo, settings)
+
+
+def _walls(settings: Settings) -> Iterator[str]:
+    """A wall that is missing stops the work instead of waving it through."""
+    level = settings.sandbox.level
+    for problem in shortcomings(level):
+        yield f"the sandbox cannot hold level {level}: {problem.words}"
+
+
+def _allow_file(repo: Repository, settings: Settings) -> Iterator[str]:
+    secrets = settings.validation.secrets
+    try:
+        if secrets.enabled:
+            read_allowed(repo, repo.base_sha, secrets.allow_file)
+            scanner(secrets)
+    except BlueFlameError as error:
+        yield str(error)
 
 
 def _dirt(repo: Repository, places: Places, config: Path | None) -> Iterator[str]:

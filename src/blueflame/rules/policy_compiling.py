@@ -36,6 +36,7 @@ def compile_policy(
     schema: bool = False,
     scratch: Iterable[str] = (),
     readable: Iterable[str] = (),
+    also_blocked: Iterable[str] = (),
 ) -> Policy:
     """`schema`: the role answers in structured output and commits nothing, so it only reads.
 
@@ -55,7 +56,7 @@ def compile_policy(
         structured_output=schema,
         read_only=schema,
         allowed_paths=compile_patterns(permissions.allowed_paths),
-        blocked_paths=compile_patterns(permissions.blocked_paths, caseless=True),
+        blocked_paths=compile_patterns((*permissions.blocked_paths, *also_blocked), caseless=True),
         scope=locks,
         scratch=tuple(scratch),
         readable=tuple(readable),

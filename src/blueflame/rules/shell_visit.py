@@ -99,8 +99,9 @@ def visit_word(word: object, state: State, log: Log, *, delimiter: bool = False)
 
 def _substitution(part: Node, state: State, log: Log) -> None:
     log.enter()
-    if flag(part, "Backquotes") and b"\\" in log.source[offset_of(part, "Pos") : offset_of(part, "End")]:
-        raise Strange("a backslash between backquotes, which means something else there; use $(…) instead")
+    written = log.source[offset_of(part, "Pos") : offset_of(part, "End")] if flag(part, "Backquotes") else b""
+    if any(each in written for each in (b"\\", b"'", b'"')):
+        raise Strange("quotes or a backslash between backquotes, which mean something else there; use $(…) instead")
     log.backquoted += flag(part, "Backquotes")
     log.run(nodes(part.get("Stmts")), state.apart(), log)
     log.backquoted -= flag(part, "Backquotes")

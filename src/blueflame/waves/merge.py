@@ -19,6 +19,7 @@ from blueflame.tools.git.landing import Advanced, Dirty, advance
 from blueflame.tools.git.merging import Conflict, combine, commit_tree
 from blueflame.tools.git.repository import Repository, head_of
 from blueflame.tools.git.results import commits, refs, set_ref
+from blueflame.tools.secrets import full_scan
 from blueflame.waves.checking import check_commit
 from blueflame.waves.flame import Emit, Flame
 from blueflame.waves.validate import file_changes
@@ -33,6 +34,10 @@ async def build_changeset(flame: Flame, session: Session, effect: BuildChangeset
     if isinstance(merged, Conflict):
         reason = f"conflict in {', '.join(merged.paths)} with what has landed meanwhile"
         return [ChangesetEvicted(changeset=changeset.id, reason=reason, paths=merged.paths)]
+    leaks = await asyncio.to_thread(full_scan, flame.repo, base, merged, flame.settings.validation.secrets)
+    if leaks:
+        listed = "\n".join(str(leak) for leak in leaks)
+        return [ChangesetEvicted(changeset=changeset.id, reason=f"it would land secrets:\n{listed}")]
     checks = await _checks(flame, session, changeset, merged)
     if checks is None:
         return []

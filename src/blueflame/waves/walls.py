@@ -76,8 +76,10 @@ def command_walls(flame: Flame, checkout: Path, variables: Mapping[str, str]) ->
 
 def policy_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, box: Box) -> Policy:
     record = session.tasks.get(attempt.subject)
+    secrets = flame.settings.validation.secrets
     return compile_policy(
         permissions=flame.settings.permissions,
+        also_blocked=(f"/{secrets.allow_file}",) if secrets.enabled else (),
         validation=flame.settings.validation,
         role=attempt.role,
         role_settings=flame.settings.roles.get(attempt.role),
@@ -109,6 +111,7 @@ def _site(flame: Flame) -> Site:
         home=Path.home(),
         repo_root=flame.repo.root,
         objects=flame.repo.objects,
+        common=flame.places.state / "box",
     )
 
 

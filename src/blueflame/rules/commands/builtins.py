@@ -90,8 +90,8 @@ def _export(words: tuple[str, ...]) -> str | None:
 
 
 def _kill(words: tuple[str, ...]) -> str | None:
-    fine = re.compile(rf"-[A-Z0-9]+|%[\d+%-]*|{NUMBER}|-s|-l")
-    return next((word for word in words if not fine.fullmatch(word)), None)
+    rest = words[1:] if re.fullmatch(r"-(?:[A-Z]+|\d+|l)", words[0] if words else "") else words
+    return next((word for word in rest if not re.fullmatch(rf"%[\d+%-]*|{NUMBER}", word)), None)
 
 
 def _wait(words: tuple[str, ...]) -> str | None:

@@ -250,7 +250,10 @@ def is_reading_config(parsed: Parsed) -> bool:
 
 
 def revisions(word: str) -> Iterator[str]:
-    """The files that a revision such as HEAD:path names."""
+    """The files that a revision such as HEAD:path names, or a path with magic such as :(top)path."""
+    if word.startswith(":(") and "exclude" not in word:
+        yield word.partition(")")[2]
+        return
     head, colon, path = word.partition(":")
     if colon and path and not head.startswith(("/", "(")):
         yield path.removeprefix("./")

@@ -28,7 +28,9 @@ def _check_make(parsed: Parsed) -> str | None:
 
 
 def _is_makefile(value: str) -> bool:
-    return is_static(value) and not value.startswith(("/", "~", "-"))
+    """The usual names only: another makefile is another program."""
+    name = value.rsplit("/", 1)[-1]
+    return name in ("Makefile", "makefile", "GNUmakefile") and not value.startswith(("/", "~")) and is_static(value)
 
 
 def _check_ruled_sed(parsed: Parsed) -> str | None:
