@@ -111,11 +111,11 @@ REFS: tuple[Attack, ...] = (
 )  # fmt: skip
 
 OBJECTS: tuple[Attack, ...] = (
-    poison("git-alternates-elsewhere", "secrets", "alternates that borrow from another repository", SKELETON,
-           'echo "$EVIL/other/.git/objects" >> .git/objects/info/alternates', takes=True),
+    poison("git-alternates-elsewhere", "secrets", "alternates that borrow from another repository", PLAIN,
+           'echo "$EVIL/other/.git/objects" >> .git/objects/info/alternates'),
     poison("git-alternates-pipe", "resources", "an alternates file that is a pipe", PLAIN, 'rm .git/objects/info/alternates; mkfifo .git/objects/info/alternates'),
-    poison("git-alternates-itself", "resources", "alternates that borrow from themselves, a thousand times", SKELETON,
-           'for i in $(seq 1000); do echo "$PWD/.git/objects"; done >> .git/objects/info/alternates', takes=True),
+    poison("git-alternates-itself", "resources", "alternates that borrow from themselves, a thousand times", PLAIN,
+           'for i in $(seq 1000); do echo "$PWD/.git/objects"; done >> .git/objects/info/alternates'),
     poison("git-alternates-endless", "resources", "an alternates file that never ends", PLAIN, 'rm .git/objects/info/alternates; ln -s /dev/zero .git/objects/info/alternates'),
     poison("git-objects-link", "git", "objects is a link elsewhere", SKELETON, 'mv .git/objects "$EVIL/objects"; ln -s "$EVIL/objects" .git/objects'),
     poison("git-objects-pipe", "resources", "an object is a pipe", PLAIN, 'h=$(git rev-parse HEAD); f=".git/objects/$(echo $h | cut -c1-2)/$(echo $h | cut -c3-)"; rm -f "$f"; mkfifo "$f"'),

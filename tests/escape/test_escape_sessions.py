@@ -1,0 +1,132 @@
+"""Whole sessions with agents that do not obey: inside the box they may try what they like, and nothing comes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import pytest
+
+from blueflame.model.attempt import Ending
+from blueflame.tools.git.repository import open_repository
+from blueflame.tools.git.untouched import fingerprint
+from escape.attack import Attack, Poison
+from escape.table import behind
+from sessions import Stage, make_stage, task, writes
+
+pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap here")
+
+QUIET = [
+    row
+    for row in behind("orchestrator")
+    if isinstance(row.deed, Poison)
+    and row.deed.takes
+    and "git commit" not in row.deed.code
+    and "FORGE" not in row.deed.code
+]
+"""They change what git reads, and none of their commits: the session lands them, and must not notice."""
+
+
+WALLS: Mapping[str, Any] = {
+    "sandbox": {"level": "standard"},
+    "permissions": {
+        "allowed_paths": ["src/**"],
+        "bash_rules": {"allowed_commands": ["git add", "git commit", "git status", "ls"], "blocked_patterns": []},
+    },
+    "limits": {"max_retries": 0},
+}
+
+
+@pytest.fixture
+def stage(repo: Path) -> Stage:
+    return make_stage(repo, **WALLS)
+
+
+def elsewhere() -> Path:
+    """Not below /tmp, which agents have one of their own of."""
+    return Path("/var/tmp") / f"blueflame-canary-{token_hex(8)}"
+
+
+def poisoner(number: int, attack: Attack, canary: Path) -> list[Mapping[str, Any]]:
+    """Honest work, and then the deed, without asking anybody and without a word about it."""
+    assert isinstance(attack.deed, Poison)
+    program = f'printf \'#!/bin/sh\\necho {attack.id} >> "{canary}"\\n\' > "$RUN"; chmod +x "$RUN"; '
+    places = 'export EVIL="$PWD/.git/evil"; export RUN="$EVIL/run" PRECIOUS="$PWD/.."; mkdir -p "$EVIL/hooks"; '
+    hooks = 'cp "$RUN" "$EVIL/hooks/post-checkout"; cp "$RUN" "$EVIL/hooks/reference-transaction"; '
+    command = {"command": places + program + hooks + attack.deed.code, "allow_failure": True}
+    return [*writes(f"src/{number}.txt", attack.id), {"run": command, "rogue": "hidden"}]
+
+
+def test_a_session_of_poisoners_ends_and_runs_none_of_their_programs(stage: Stage, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    numbered = dict(enumerate(QUIET, start=1))
+    stage.play(
+        *(task(number) for number in numbered),
+        workers={number: poisoner(number, attack, canary) for number, attack in numbered.items()},
+    )
+    repo = open_repository(stage.root, base_branch="main")
+    before = fingerprint(repo)
+    told = stage.run({"session": ["stop"]})
+    assert not canary.exists(), canary.read_text()
+    assert fingerprint(repo).guarded == before.guarded
+    assert set(told.states.values()) <= {"merged", "failed"}  # some make their own repository unreadable
+    assert list(told.states.values()).count("merged") > len(QUIET) // 2
+
+
+def test_what_the_hook_refuses_is_not_done_and_stands_in_the_audit_log(stage: Stage) -> None:
+    canary = elsewhere()
+    stage.play(
+        task(1),
+        workers={
+            1: [
+                {"run": {"command": "curl http://127.0.0.1/", "allow_failure": True}},
+                {"write": {"path": ".env", "text": "KEY=1"}},
+                {"write": {"path": str(canary), "text": "x"}},
+                *writes("src/1.txt", "one"),
+            ]
+        },
+    )
+    told = stage.run()
+    assert set(told.states.values()) == {"merged"}
+    (log,) = (stage.root / ".blueflame" / "logs").glob("worker-*.audit.jsonl")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    blocked = [line["rule"] for line in lines if line["decision"] == "block"]
+    assert blocked[0] == "canary"
+    assert {"command_not_allowed", "blocked_path", "outside_worktree"} <= set(blocked)
+    assert not canary.exists()
+    assert ".env" not in stage.files()
+
+
+def test_whoever_defies_the_hook_meets_the_box_and_the_postcheck(stage: Stage) -> None:
+    canary = elsewhere()
+    stage.play(
+        task(1),
+        task(2),
+        workers={
+            1: [
+                {"run": {"command": f"echo x > '{canary}'", "allow_failure": True}, "rogue": True},
+                *writes("src/1.txt", "one"),
+            ],
+            2: [
+                {"write": {"path": "src/.env", "text": "KEY=1\n"}, "rogue": True},
+                {"commit": "feat({task}): env", "rogue": True},
+            ],
+        },
+    )
+    told = stage.run({"session": ["stop"]})
+    assert not canary.exists()
+    assert told.states["task-001"] == "merged", "it asked, was refused, failed in the box, and did its work"
+    assert told.states["task-002"] != "merged"
+    assert "src/.env" not in stage.files()
+
+
+def test_whoever_does_not_ask_is_not_believed(stage: Stage) -> None:
+    stage.play(task(1), workers={1: [{"run": "ls", "rogue": "unasked"}, *writes("src/1.txt", "one")]})
+    told = stage.run({"session": ["stop"]})
+    ended = [record.ended for record in told.session.attempts.values() if record.ended is not None]
+    assert [end.ending for end in ended] == [Ending.UNWATCHED]
+    assert "src/1.txt" not in stage.files()
