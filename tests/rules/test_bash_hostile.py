@@ -10,6 +10,11 @@ from shells import Court, open_court
 
 HOSTILE: dict[str, dict[str, str]] = {
     "default": {
+        "make -f src/evil.mk": "option_refused",
+        "make -fevil.mk": "option_refused",
+        "kill -9 -1": "option_refused",
+        "git add ':(top).env'": "blocked_path",
+        "echo \"`ls '{a,b}'`\"": "shell_unreadable",
         "jobs -x curl x": "option_refused",
         "wait -p 'a[$(id)]'": "option_refused",
         "REPLY=README.md; read <<< .env; cat $REPLY": "shell_dynamic",
