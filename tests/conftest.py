@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-GIT_IDENTITY = {
-    "GIT_AUTHOR_NAME": "Ада Лавлейс",
-    "GIT_AUTHOR_EMAIL": "ada@example.org",
-    "GIT_COMMITTER_NAME": "Ада Лавлейс",
-    "GIT_COMMITTER_EMAIL": "ada@example.org",
-}
+from repositories import GIT_IDENTITY, git, make_repository
 
 
 @pytest.fixture(autouse=True)
@@ -33,24 +27,9 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     return home
 
 
-def git(repo: Path, *args: str) -> str:
-    return subprocess.run(["git", *args], cwd=repo, check=True, capture_output=True, text=True).stdout
-
-
 @pytest.fixture(name="git")
 def git_fixture() -> Callable[..., str]:
     return git
-
-
-def make_repository(path: Path) -> Path:
-    path.mkdir(parents=True)
-    git(path, "init", "-q", "-b", "main")
-    (path / "README.md").write_text("# sample\n")
-    (path / "src").mkdir()
-    (path / "src" / "app.py").write_text("def answer():\n    return 42\n")
-    git(path, "add", "-A")
-    git(path, "commit", "-q", "-m", "feat(task-000): begin")
-    return path
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ MAKERS: Mapping[str, Callable[[Dice], str]] = {
     "groq-key": lambda d: f"gsk_{d(52)}",
     "xai-key": lambda d: f"xai-{d(80)}",
     "replicate-token": lambda d: f"r8_{d(37)}",
-    "npm-token": lambda d: f"//registry.npmjs.org/:_authToken=npm_{d(36)}",
+    "npm-token": lambda d: f"//packages.example.net/:_authToken=npm_{d(36)}",
     "pypi-token": lambda d: f"pypi-AgEIcHlwaS5vcmc{d(90, URL)}",
     "docker-token": lambda d: f"dckr_pat_{d(27, URL)}",
     "twilio-key": lambda d: f"'SK{d(32, HEX)}'",

@@ -102,7 +102,7 @@ class Stage:
         await hang_up(side)
         return heard
 
-    async def tunnel(self, target: str = "pypi.org:443") -> Side:
+    async def tunnel(self, target: str = "example.org:443") -> Side:
         side = await self.call()
         side.writer.write(connect(target))
         assert await side.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -128,7 +128,7 @@ def connect(target: str) -> bytes:
 @asynccontextmanager
 async def stage(
     folder: Path,
-    hosts: Sequence[str] = ("pypi.org",),
+    hosts: Sequence[str] = ("example.org",),
     *,
     answers: Sequence[Sequence[str]] = (("151.101.0.223",),),
     behave: Behaviour = echo,
@@ -170,7 +170,7 @@ def play(folder: Path, scene: Play, *hosts: str, **wishes: object) -> Stage:
     """The scene on a stage of its own; what is left of it can be looked at afterwards."""
 
     async def run() -> Stage:
-        async with stage(folder, hosts or ("pypi.org",), **wishes) as there:  # type: ignore[arg-type]  # passed on
+        async with stage(folder, hosts or ("example.org",), **wishes) as there:  # type: ignore[arg-type]  # passed on
             await scene(there)
         return there
 
@@ -188,7 +188,7 @@ def client_hello(name: str | None) -> bytes:
     return outgoing.read()
 
 
-SEEDS = st.sampled_from([connect("pypi.org:443"), client_hello("pypi.org"), b"GET http://pypi.org/ HTTP/1.1\r\n\r\n"])
+SEEDS = st.sampled_from([connect("example.org:443"), client_hello("example.org"), b"GET http://example.org/ HTTP/1.1\r\n\r\n"])
 
 
 @st.composite

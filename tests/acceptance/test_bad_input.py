@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from command_line import CONFIG, YES, Said, configure, here, task, write
-from conftest import git
+from repositories import git
 
 RUN = ("run", "--task", "Add a greeting", "--quiet")
 

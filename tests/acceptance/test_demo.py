@@ -17,7 +17,7 @@ import pytest
 from blueflame.demo import lay_out
 from blueflame.rules.locks import overlap
 from command_line import MAIN, at_terminal, here
-from conftest import git
+from repositories import git
 
 pytestmark = pytest.mark.slow
 

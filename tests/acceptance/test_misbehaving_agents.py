@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from command_line import YES, Said, configure, here, task, write
-from conftest import git
+from repositories import git
 
 ONE_GO: Mapping[str, Any] = {"limits": {"max_retries": 0, "agent_timeout": "1s"}}
 

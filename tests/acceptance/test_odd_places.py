@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from command_line import YES, Said, configure, here, write
-from conftest import git, make_repository
+from repositories import git, make_repository
 
 
 def play(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Said:

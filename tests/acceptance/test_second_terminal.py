@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from command_line import YES, configure, finish, found_in, here, launched, look, task, until, write
-from conftest import git
+from repositories import git
 
 pytestmark = pytest.mark.slow
 

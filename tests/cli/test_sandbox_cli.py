@@ -16,7 +16,7 @@ import pytest
 import blueflame
 from boxes import needs_box
 from command_line import MAIN, Said, at_terminal, call, configure, here
-from conftest import make_repository
+from repositories import make_repository
 
 pytestmark = needs_box
 SOMEBODY = 54321
@@ -27,13 +27,13 @@ def test_show_says_in_words_what_is_inside(
     repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(repo)
-    configure(repo, {"sandbox": {"allowed_hosts": ["pypi.org"], "max_memory_mb": 777}})
+    configure(repo, {"sandbox": {"allowed_hosts": ["example.org"], "max_memory_mb": 777}})
     said = here(capsys, "sandbox", "show")
     assert said.code == 0
     assert "standard is asked for" in said.out
     for words in (
         "(the checkout)",
-        "pypi.org through the gateway",
+        "example.org through the gateway",
         "777 MB of memory",
         f"{repo}/.git  (for the agent)",
     ):
@@ -163,7 +163,7 @@ def test_an_ordinary_user_has_the_doors(somebody: Path) -> None:
         "s = socket.create_connection(('127.0.0.1', int(os.environ['BLUEFLAME_GATEWAY_PORT'])))\n"
         "s.sendall(b'CONNECT 127.0.0.1:22 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'); print(s.recv(200).decode().split()[1])\n"
     )
-    said = as_somebody(somebody, "sandbox", "run", "--host", "pypi.org", "--", "/usr/bin/python3", "-c", script)
+    said = as_somebody(somebody, "sandbox", "run", "--host", "example.org", "--", "/usr/bin/python3", "-c", script)
     assert said.out == "403\n", said.err
 
 

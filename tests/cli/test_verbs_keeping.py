@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from command_line import YES, Said, call, configure, found_in, here, task, write
-from conftest import git
+from repositories import git
 
 REJECT: Mapping[str, Any] = {"changeset": [{"choose": "reject", "reason": "нет"}], "session": ["stop"]}
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from command_line import YES, Said, configure, found_in, here, task, write
-from conftest import git
+from repositories import git
 
 SESSION_KEYS = {
     "session",

@@ -238,7 +238,7 @@ def test_a_host_that_is_not_allowed_is_not_reached_even_with_a_gateway(repo: Pat
         "s.sendall(b'CONNECT example.com:443 HTTP/1.1\\r\\nHost: example.com\\r\\n\\r\\n')\n"
         "print(s.recv(200).decode().split()[1], os.environ['HTTPS_PROXY'])\n"
     )
-    said = call("sandbox", "run", "--host", "pypi.org", "--", "/usr/bin/python3", "-c", script, cwd=repo)
+    said = call("sandbox", "run", "--host", "example.org", "--", "/usr/bin/python3", "-c", script, cwd=repo)
     assert said.out == "403 http://127.0.0.1:61128\n", said.err
 
 

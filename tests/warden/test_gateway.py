@@ -17,7 +17,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> None:
-    hello = client_hello("pypi.org")
+    hello = client_hello("example.org")
 
     async def scene(there: Stage) -> None:
         side = await there.tunnel()
@@ -32,7 +32,7 @@ def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> Non
     assert there.reached == [("151.101.0.223", 443)]
     assert bytes(there.upstream.heard) == hello + b"more"
     (line,) = there.lines()
-    assert (line["host"], line["port"], line["decision"], line["rule"]) == ("pypi.org", 443, "allow", "pypi.org")
+    assert (line["host"], line["port"], line["decision"], line["rule"]) == ("example.org", 443, "allow", "example.org")
     assert line["bytes_up"] == line["bytes_down"] == len(hello) + 4
     assert line["attempt"] == "попытка один"
     assert "geheim" not in (folder / "gateway.jsonl").read_text()
@@ -42,31 +42,31 @@ def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> Non
     ("target", "rule"),
     [
         ("evil.example:443", "host_not_allowed"),
-        ("pypi.org.evil.example:443", "host_not_allowed"),
-        ("evilpypi.org:443", "host_not_allowed"),
-        ("npmjs.org:443", "host_not_allowed"),
-        ("pypi.org:80", "port_not_allowed"),
-        ("pypi.org:22", "port_not_allowed"),
+        ("example.org.evil.example:443", "host_not_allowed"),
+        ("evilexample.org:443", "host_not_allowed"),
+        ("example.net:443", "host_not_allowed"),
+        ("example.org:80", "port_not_allowed"),
+        ("example.org:22", "port_not_allowed"),
         ("127.0.0.1:443", "host_not_allowed"),
         ("[::1]:443", "host_not_allowed"),
         ("169.254.169.254:443", "host_not_allowed"),
         ("8.8.8.8:443", "host_not_allowed"),
-        ("pypi.org", "malformed_request"),
-        ("pypi.org:0", "malformed_request"),
-        ("pypi.org:99999", "malformed_request"),
-        ("pypi.org:443:443", "malformed_request"),
-        ("user@pypi.org:443", "malformed_request"),
-        ("pypi.org%00.evil.example:443", "malformed_request"),
+        ("example.org", "malformed_request"),
+        ("example.org:0", "malformed_request"),
+        ("example.org:99999", "malformed_request"),
+        ("example.org:443:443", "malformed_request"),
+        ("user@example.org:443", "malformed_request"),
+        ("example.org%00.evil.example:443", "malformed_request"),
         ("pypi_org:443", "malformed_request"),
         ("pypi..org:443", "malformed_request"),
         ("127.1:443", "malformed_request"),
         ("0x7f000001:443", "malformed_request"),
         ("2130706433:443", "malformed_request"),
         ("0177.0.0.1:443", "malformed_request"),
-        ("http://pypi.org:443", "malformed_request"),
+        ("http://example.org:443", "malformed_request"),
         ("/", "malformed_request"),
-        ("*.npmjs.org:443", "malformed_request"),
-        ("registry.npmjs.org\\@evil.example:443", "malformed_request"),
+        ("*.example.net:443", "malformed_request"),
+        ("packages.example.net\\@evil.example:443", "malformed_request"),
     ],
 )
 def test_what_is_not_listed_is_neither_looked_up_nor_reached(folder: Path, target: str, rule: str) -> None:
@@ -75,31 +75,31 @@ def test_what_is_not_listed_is_neither_looked_up_nor_reached(folder: Path, targe
         status = 400 if rule == "malformed_request" else 403
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
-    there = play(folder, scene, "pypi.org", "*.npmjs.org")
+    there = play(folder, scene, "example.org", "*.example.net")
 
     assert (there.asked, there.reached, there.upstream.connections) == ([], [], 0)
     (line,) = there.lines()
     assert (line["decision"], line["rule"]) == ("block", rule)
 
 
-@pytest.mark.parametrize("target", ["PyPI.org:443", "pypi.org.:443", "registry.NPMJS.org:443", "a.b.npmjs.org:443"])
+@pytest.mark.parametrize("target", ["Example.org:443", "example.org.:443", "packages.EXAMPLE.net:443", "a.b.example.net:443"])
 def test_names_are_compared_by_one_spelling(folder: Path, target: str) -> None:
     async def scene(there: Stage) -> None:
         await hang_up(await there.tunnel(target))
 
-    there = play(folder, scene, "pypi.org", "*.npmjs.org")
+    there = play(folder, scene, "example.org", "*.example.net")
 
     assert len(there.reached) == 1
 
 
 def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> None:
     async def scene(there: Stage) -> None:
-        answer = await there.ask(connect("crates.io:8443"))
+        answer = await there.ask(connect("example.com:8443"))
         first, _, rest = answer.partition(b"\r\n")
         words = json.loads(rest.partition(b"\r\n\r\n")[2])["error"]
         assert first == f"HTTP/1.1 403 {words}".encode()
-        assert "crates.io" in words
-        assert "sandbox.allowed_hosts: [crates.io:8443]" in words
+        assert "example.com" in words
+        assert "sandbox.allowed_hosts: [example.com:8443]" in words
 
     play(folder, scene)
 
@@ -123,7 +123,7 @@ def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> N
 )
 def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(folder: Path, addresses: list[str]) -> None:
     async def scene(there: Stage) -> None:
-        answer = await there.ask(connect("pypi.org:443"))
+        answer = await there.ask(connect("example.org:443"))
         assert b"no public address" in answer
 
     there = play(folder, scene, answers=[addresses])
@@ -135,11 +135,11 @@ def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(folder: P
 def test_a_name_is_looked_up_once_and_the_checked_address_is_the_one_reached(folder: Path) -> None:
     async def scene(there: Stage) -> None:
         await hang_up(await there.tunnel())
-        assert b"address_not_public" in await there.ask(connect("pypi.org:443"))
+        assert b"address_not_public" in await there.ask(connect("example.org:443"))
 
     there = play(folder, scene, answers=[["151.101.0.223"], ["127.0.0.1"]])
 
-    assert there.asked == ["pypi.org", "pypi.org"]  # once for each request
+    assert there.asked == ["example.org", "example.org"]  # once for each request
     assert there.reached == [("151.101.0.223", 443)]
 
 
@@ -166,7 +166,7 @@ def test_the_machine_itself_is_never_reached_even_when_listed(folder: Path, addr
 def test_a_public_address_of_the_machine_itself_is_no_way_in(folder: Path) -> None:
     async def scene(there: Stage) -> None:
         there.source = "127.0.0.1"  # where the upstream is
-        assert b"which is this machine itself" in await there.ask(connect("pypi.org:443") + client_hello("pypi.org"))
+        assert b"which is this machine itself" in await there.ask(connect("example.org:443") + client_hello("example.org"))
 
     there = play(folder, scene)
 
@@ -176,8 +176,8 @@ def test_a_public_address_of_the_machine_itself_is_no_way_in(folder: Path) -> No
 def test_the_next_address_is_tried_when_one_does_not_answer(folder: Path) -> None:
     async def scene(there: Stage) -> None:
         port, there.upstream.port = there.upstream.port, 1
-        asking = asyncio.ensure_future(there.ask(connect("pypi.org:443")))
-        assert (await asking).startswith(b"HTTP/1.1 502 pypi.org cannot be reached: Connection refused")
+        asking = asyncio.ensure_future(there.ask(connect("example.org:443")))
+        assert (await asking).startswith(b"HTTP/1.1 502 example.org cannot be reached: Connection refused")
         there.upstream.port = port
         await hang_up(await there.tunnel())
 
@@ -189,6 +189,6 @@ def test_the_next_address_is_tried_when_one_does_not_answer(folder: Path) -> Non
 
 def test_a_name_without_an_address_is_told_as_such(folder: Path) -> None:
     async def scene(there: Stage) -> None:
-        assert (await there.ask(connect("pypi.org:443"))).startswith(b"HTTP/1.1 502 the address of pypi.org cannot")
+        assert (await there.ask(connect("example.org:443"))).startswith(b"HTTP/1.1 502 the address of example.org cannot")
 
     assert play(folder, scene, answers=[]).lines()[0]["rule"] == "name_not_found"

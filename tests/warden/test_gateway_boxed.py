@@ -15,7 +15,7 @@ from minibox import Person, boxed, open_to_all, people, person, run, said, start
 from wardens import alive, state_of, until
 
 pytestmark = pytest.mark.skipif(os.uname().sysname != "Linux", reason="bubblewrap is for Linux")
-GATEWAY = {"port": 61128, "hosts": ["pypi.org"]}
+GATEWAY = {"port": 61128, "hosts": ["example.org"]}
 ASK = """
 ask() {
     exec 5<>"/dev/tcp/127.0.0.1/$BLUEFLAME_GATEWAY_PORT"
@@ -58,7 +58,7 @@ def test_an_agent_and_its_setup_reach_the_gateway_and_nobody_else(who: Person, f
     ended = run(who, boxed(folder, "bash", "-c", program, net="doors", gateway=GATEWAY, setup=setup))
 
     assert (ended["reason"], ended["exit_code"], ended["left_running"]) == ("exited", 0, [])
-    assert f'"attempt": "{folder.name}", "hosts": ["pypi.org"]' in said(folder)
+    assert f'"attempt": "{folder.name}", "hosts": ["example.org"]' in said(folder)
     assert "HTTP/1.1 403 evil.example is not one of the allowed hosts" in said(folder)
     assert said(folder).endswith("http://127.0.0.1:61128\n")
     assert "setup.example is not one" in (folder / "setup.log").read_text()

@@ -24,9 +24,9 @@ def folder(tmp_path: Path) -> Path:
     ("opening", "rule"),
     [
         (client_hello("evil.example"), "sni_mismatch"),
-        (client_hello("pypi.org.evil.example"), "sni_mismatch"),
+        (client_hello("example.org.evil.example"), "sni_mismatch"),
         (client_hello(None), "sni_missing"),
-        (client_hello("pypi.org")[:-1], "not_tls"),
+        (client_hello("example.org")[:-1], "not_tls"),
         (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "not_tls"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "not_tls"),
         (b"\x80\x2e\x01\x03\x01" + bytes(41), "not_tls"),
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_without_a_hello_to_the_named_host_not_a_byte_goes_on(folder: Path, opening: bytes, rule: str) -> None:
     async def scene(there: Stage) -> None:
-        answer = await there.ask(connect("pypi.org:443") + opening)
+        answer = await there.ask(connect("example.org:443") + opening)
         assert answer.partition(b"\r\n\r\n")[2] == (b"" if rule == "not_tls" else b"\x15\x03\x03\x00\x02\x02\x31")
 
     there = play(folder, scene)
@@ -48,7 +48,7 @@ def test_without_a_hello_to_the_named_host_not_a_byte_goes_on(folder: Path, open
 
 def test_a_client_that_says_nothing_is_sent_away(folder: Path) -> None:
     async def scene(there: Stage) -> None:
-        assert await there.ask(connect("pypi.org:443"), end=False) == b"HTTP/1.1 200 Connection established\r\n\r\n"
+        assert await there.ask(connect("example.org:443"), end=False) == b"HTTP/1.1 200 Connection established\r\n\r\n"
 
     there = play(folder, scene)
 
@@ -56,7 +56,7 @@ def test_a_client_that_says_nothing_is_sent_away(folder: Path) -> None:
 
 
 def test_a_hello_in_small_pieces_is_put_together(folder: Path) -> None:
-    hello = client_hello("pypi.org")
+    hello = client_hello("example.org")
 
     async def scene(there: Stage) -> None:
         side = await there.tunnel()
@@ -98,7 +98,7 @@ def test_a_real_tls_client_talks_to_a_real_tls_server(folder: Path, tmp_path: Pa
         server = await asyncio.start_server(shout, "127.0.0.1", 0, ssl=context)
         there.upstream.port = server.sockets[0].getsockname()[1]
         side = await there.tunnel()
-        await side.writer.start_tls(ssl.create_default_context(cafile=str(certificate)), server_hostname="pypi.org")
+        await side.writer.start_tls(ssl.create_default_context(cafile=str(certificate)), server_hostname="example.org")
         side.writer.write(b"hush\n")
         assert await side.reader.readuntil(b"\n") == b"HUSH\n"
         await hang_up(side)
@@ -119,8 +119,8 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     if shutil.which("openssl") is None:
         pytest.skip("no openssl to make a certificate with")
     certificate, key = folder / "cert.pem", folder / "key.pem"
-    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=pypi.org"
-    names = ["-addext", "subjectAltName=DNS:pypi.org", "-keyout", str(key), "-out", str(certificate)]
+    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=example.org"
+    names = ["-addext", "subjectAltName=DNS:example.org", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run(["openssl", *made.split(), *names], check=True, capture_output=True)
     return certificate, key
 
@@ -131,9 +131,9 @@ def test_a_damaged_hello_never_gets_on_unless_it_still_names_the_host(
     tmp_path_factory: pytest.TempPathFactory, opening: bytes
 ) -> None:
     async def scene(there: Stage) -> None:
-        await there.ask(connect("pypi.org:443") + opening)
+        await there.ask(connect("example.org:443") + opening)
 
     there = play(tmp_path_factory.mktemp("rubbish"), scene)
 
     assert there.upstream.heard in (b"", opening)
-    assert there.upstream.heard == b"" or b"pypi.org" in opening.lower()
+    assert there.upstream.heard == b"" or b"example.org" in opening.lower()

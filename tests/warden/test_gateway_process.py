@@ -37,7 +37,7 @@ if adopts:
 async def resolve(host, port):
     return [("127.0.0.1", upstream)]
 
-gateway = start(folder, {"port": 61128, "hosts": ["pypi.org"], "allow_private": True}, resolve=resolve)
+gateway = start(folder, {"port": 61128, "hosts": ["example.org"], "allow_private": True}, resolve=resolve)
 doors = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
 ports = [door.getsockname()[1] for door in doors]
 for door in doors:
@@ -188,7 +188,7 @@ def test_it_ends_with_its_warden_in_the_middle_of_a_tunnel(
     warden: Warden, upstream: socket.socket, folder: Path
 ) -> None:
     plug = warden.call()
-    plug.sendall(b"CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")
+    plug.sendall(b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
     far, _ = upstream.accept()
     warden.process.kill()
     warden.process.wait()
@@ -197,19 +197,19 @@ def test_it_ends_with_its_warden_in_the_middle_of_a_tunnel(
         assert far.recv(10) == b""
     assert heard(plug) in (b"", b"HTTP/1.1 200 Connection established\r\n\r\n")
     until(lambda: not alive(warden.pid), "the gateway has ended")
-    assert [line["host"] for line in lines(folder)] == ["pypi.org"]
+    assert [line["host"] for line in lines(folder)] == ["example.org"]
 
 
 def test_when_it_is_closed_its_record_is_complete_and_nothing_of_it_runs(
     warden: Warden, upstream: socket.socket, folder: Path
 ) -> None:
     plug = warden.call()
-    plug.sendall(b"CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")
+    plug.sendall(b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
     far, _ = upstream.accept()
 
     assert warden.obey("close") is True
 
-    assert [line["host"] for line in lines(folder)] == ["pypi.org"]
+    assert [line["host"] for line in lines(folder)] == ["example.org"]
     assert warden.obey("problem") == "it was closed"
     plug.close()
     far.close()
@@ -227,11 +227,11 @@ def test_its_death_is_a_problem_that_is_told(warden: Warden, folder: Path) -> No
 @pytest.mark.parametrize(
     ("orders", "told"),
     [
-        ({"hosts": ["pypi.org", "http://pypi.org/"]}, "'http://pypi.org/' in sandbox.allowed_hosts is no host"),
-        ({"hosts": "pypi.org"}, "hosts must be a list"),
+        ({"hosts": ["example.org", "http://example.org/"]}, "'http://example.org/' in sandbox.allowed_hosts is no host"),
+        ({"hosts": "example.org"}, "hosts must be a list"),
         ({"hosts": [], "budget": 3}, "'budget' is not one of"),
         ({"hosts": [], "allow_private": "yes"}, "allow_private must be true or false"),
-        ({"hosts": ["pypi.org:70000"]}, "there is no port 70000"),
+        ({"hosts": ["example.org:70000"]}, "there is no port 70000"),
     ],
 )
 def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, orders: dict[str, Any], told: str) -> None:

@@ -19,14 +19,14 @@ NAME = st.lists(LABEL, min_size=1, max_size=4).map(".".join)
 
 
 NO_HOSTS = """
-* *. .org pypi.org: pypi.org:0 pypi.org/ *.*.org a.*.org -a.org a-.org a_b.org пример.рф pypi．org ﬁle.org
-127.1 *.1.2.3 1.2.3 1.2.3.4.5 256.1.1.1 0x7f.1 01.2.3.4 ::1 [::1%lo] [] user@pypi.org http://pypi.org
+* *. .org example.org: example.org:0 example.org/ *.*.org a.*.org -a.org a-.org a_b.org пример.рф pypi．org ﬁle.org
+127.1 *.1.2.3 1.2.3 1.2.3.4.5 256.1.1.1 0x7f.1 01.2.3.4 ::1 [::1%lo] [] user@example.org http://example.org
 """
 
 
 @pytest.mark.parametrize(
     "text",
-    [*NO_HOSTS.split(), "", "\u212a.org", "pypi.org\n", " pypi.org", "a" * 64 + ".org", "a." * 127 + "org", None, 443],
+    [*NO_HOSTS.split(), "", "\u212a.org", "example.org\n", " example.org", "a" * 64 + ".org", "a." * 127 + "org", None, 443],
 )
 def test_what_is_no_host_is_no_rule(text: object) -> None:
     with pytest.raises(ValueError, match=r"sandbox\.allowed_hosts"):
@@ -114,7 +114,7 @@ def test_a_real_hello_tells_its_server(name: str) -> None:
 
 @given(cuts=st.lists(st.integers(1, 600), min_size=1, max_size=6))
 def test_a_hello_may_come_in_several_records_and_is_never_read_too_early(cuts: list[int]) -> None:
-    data = client_hello("pypi.org")
+    data = client_hello("example.org")
     body, records = data[5:], b""
     for cut in cuts:
         records += _record(body[:cut]) if body[:cut] else b""
@@ -142,7 +142,7 @@ def _names(*names: tuple[int, bytes]) -> bytes:
     return _extension(0, len(inner).to_bytes(2) + inner)
 
 
-GOOD = _names((0, b"pypi.org"))
+GOOD = _names((0, b"example.org"))
 
 
 @pytest.mark.parametrize(
@@ -151,13 +151,13 @@ GOOD = _names((0, b"pypi.org"))
         (_hello(GOOD + _extension(0xFE0D, b"hidden")), "sni_hidden"),
         (_hello(_extension(0xFFCE, b"hidden")), "sni_hidden"),
         (_hello(GOOD + GOOD), "not_tls"),
-        (_hello(_names((0, b"pypi.org"), (0, b"evil.example"))), "not_tls"),
-        (_hello(_names((1, b"pypi.org"))), "not_tls"),
+        (_hello(_names((0, b"example.org"), (0, b"evil.example"))), "not_tls"),
+        (_hello(_names((1, b"example.org"))), "not_tls"),
         (_hello(_names((0, b""))), "not_tls"),
         (_hello(_names((0, "пи.рф".encode()))), "not_tls"),
         (_hello(GOOD)[:-1], "not_tls"),
         (_hello(GOOD) + b"x", "not_tls"),
-        (_hello(_extension(0, b"\0\x0b\0\0\x08pypi.orgx")), "not_tls"),
+        (_hello(_extension(0, b"\0\x0b\0\0\x08example.orgx")), "not_tls"),
         (b"\x02\x00" + _hello(GOOD)[2:], "not_tls"),
         (b"", "not_tls"),
     ],
@@ -169,7 +169,7 @@ def test_an_unusual_hello_is_refused(hello: bytes, rule: str) -> None:
 
 
 def test_a_plain_hello_is_taken() -> None:
-    assert server_name(_hello(GOOD)) == "pypi.org"
+    assert server_name(_hello(GOOD)) == "example.org"
     assert server_name(_hello(b"")) is None
     assert server_name(_hello(b"")[:-2]) is None
 

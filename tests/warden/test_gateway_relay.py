@@ -26,15 +26,15 @@ def test_either_side_may_finish_first(folder: Path) -> None:
         writer.write(b"you said %d bytes" % len(said))
 
     async def scene(there: Stage) -> None:
-        hello = client_hello("pypi.org")
-        answer = await there.ask(connect("pypi.org:443") + hello + b"and that is all")
+        hello = client_hello("example.org")
+        answer = await there.ask(connect("example.org:443") + hello + b"and that is all")
         assert answer.endswith(b"you said %d bytes" % (len(hello) + 15))
 
     play(folder, scene, behave=answer_after_the_end)
 
 
 def test_much_goes_through_unharmed_both_ways(folder: Path) -> None:
-    hello = client_hello("pypi.org")
+    hello = client_hello("example.org")
     load = bytes(range(256)) * 64 * 1024  # 16 MB
 
     async def scene(there: Stage) -> None:
@@ -66,7 +66,7 @@ def test_a_server_that_does_not_read_holds_its_client_back(folder: Path) -> None
 
     async def scene(there: Stage) -> None:
         side = await there.tunnel()
-        side.writer.write(client_hello("pypi.org"))
+        side.writer.write(client_hello("example.org"))
         with pytest.raises((TimeoutError, ConnectionError)):
             async with asyncio.timeout(20):
                 for _ in range(1000):
@@ -90,7 +90,7 @@ def test_a_torn_connection_is_torn_on_the_other_side_too(folder: Path) -> None:
 
     async def scene(there: Stage) -> None:
         side = await there.tunnel()
-        side.writer.write(client_hello("pypi.org"))
+        side.writer.write(client_hello("example.org"))
         assert await side.reader.read() == b""
         await hang_up(side)
 
@@ -100,7 +100,7 @@ def test_a_torn_connection_is_torn_on_the_other_side_too(folder: Path) -> None:
 def test_a_silent_tunnel_is_closed(folder: Path) -> None:
     async def scene(there: Stage) -> None:
         side = await there.tunnel()
-        hello = client_hello("pypi.org")
+        hello = client_hello("example.org")
         side.writer.write(hello)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await side.reader.readexactly(len(hello) + 1)
@@ -123,7 +123,7 @@ def test_only_so_many_connections_are_open_at_once(folder: Path) -> None:
 
 def test_nothing_more_is_let_through_when_the_record_is_full(folder: Path) -> None:
     async def scene(there: Stage) -> None:
-        while not (answer := await there.ask(connect("pypi.org:443"))).startswith(b"HTTP/1.1 503"):
+        while not (answer := await there.ask(connect("example.org:443"))).startswith(b"HTTP/1.1 503"):
             assert b"200" in answer
         assert b"the gateway's record is full" in answer
 

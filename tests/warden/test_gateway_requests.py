@@ -21,21 +21,21 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("target", "status", "rule"),
     [
-        ("http://pypi.org/simple/?token=geheim", 403, "plain_http"),
+        ("http://example.org/simple/?token=geheim", 403, "plain_http"),
         ("http://evil.example/", 403, "plain_http"),
-        ("http://pypi.org:443/", 403, "plain_http"),
+        ("http://example.org:443/", 403, "plain_http"),
         ("http://127.0.0.1:61128/", 403, "plain_http"),
-        ("https://pypi.org/", 400, "malformed_request"),
-        ("ftp://pypi.org/", 400, "malformed_request"),
-        ("http://user:word@pypi.org/", 400, "malformed_request"),
+        ("https://example.org/", 400, "malformed_request"),
+        ("ftp://example.org/", 400, "malformed_request"),
+        ("http://user:word@example.org/", 400, "malformed_request"),
         ("http:///", 400, "malformed_request"),
-        ("pypi.org", 400, "malformed_request"),
+        ("example.org", 400, "malformed_request"),
         ("*", 400, "malformed_request"),
     ],
 )
 def test_unencrypted_requests_are_refused(folder: Path, target: str, status: int, rule: str) -> None:
     async def scene(there: Stage) -> None:
-        answer = await there.ask(f"GET {target} HTTP/1.1\r\nHost: pypi.org\r\n\r\n".encode())
+        answer = await there.ask(f"GET {target} HTTP/1.1\r\nHost: example.org\r\n\r\n".encode())
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
     there = play(folder, scene)
@@ -86,7 +86,7 @@ def test_the_gateway_says_what_it_is_and_where_nothing_is(folder: Path) -> None:
         assert json.loads(page.partition(b"\r\n\r\n")[2]) == {
             "gateway": "blueflame",
             "attempt": "попытка один",
-            "hosts": ["pypi.org", "*.npmjs.org:8443"],
+            "hosts": ["example.org", "*.example.net:8443"],
         }
         nowhere = await there.ask(b"POST /v1/messages?key=geheim HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
         assert nowhere.startswith(b"HTTP/1.1 404 ")
@@ -94,7 +94,7 @@ def test_the_gateway_says_what_it_is_and_where_nothing_is(folder: Path) -> None:
         assert (await there.ask(b"DELETE / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 405 ")
         assert (await there.ask(b"HEAD / HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\n")
 
-    there = play(folder, scene, "pypi.org", "*.npmjs.org:8443")
+    there = play(folder, scene, "example.org", "*.example.net:8443")
 
     assert [line["decision"] for line in there.lines()] == ["allow", "block", "block", "allow"]
     assert "geheim" not in (folder / "gateway.jsonl").read_text()
@@ -114,8 +114,8 @@ def test_the_gateway_says_what_it_is_and_where_nothing_is(folder: Path) -> None:
         b"GET / HTTP/1.1\r\nName: x\0\r\n\r\n",
         b"\r\nGET / HTTP/1.1\r\n\r\n",
         b"GET /\xff HTTP/1.1\r\n\r\n",
-        b"CONNECT pypi.org:443\r\n\r\n",
-        b"CONNECT pypi.org:443 HTTP/1.1\r\n" + b"A: b\r\n" * 300 + b"\r\n",
+        b"CONNECT example.org:443\r\n\r\n",
+        b"CONNECT example.org:443 HTTP/1.1\r\n" + b"A: b\r\n" * 300 + b"\r\n",
         b"",
     ],
 )
@@ -131,7 +131,7 @@ def test_a_malformed_request_is_answered_with_400(folder: Path, request_: bytes)
 def test_an_endless_head_and_a_slow_one_are_cut_short(folder: Path) -> None:
     async def scene(there: Stage) -> None:
         assert (await there.ask(b"GET / HTTP/1.1\r\nA: " + b"b" * 200_000, end=False)).startswith(b"HTTP/1.1 431 ")
-        assert (await there.ask(b"CONNECT pypi.org:443 HT", end=False)).startswith(b"HTTP/1.1 408 ")
+        assert (await there.ask(b"CONNECT example.org:443 HT", end=False)).startswith(b"HTTP/1.1 408 ")
 
     assert play(folder, scene).reached == []
 
@@ -150,6 +150,6 @@ def test_rubbish_never_reaches_anybody_and_never_ends_the_gateway(
 
     there = play(tmp_path_factory.mktemp("rubbish"), scene)
 
-    assert set(there.asked) <= {"pypi.org"}
+    assert set(there.asked) <= {"example.org"}
     assert there.upstream.heard == b""
     assert len(there.lines()) == len(sent) + 1

@@ -32,7 +32,7 @@ WATCH = {"port": 1, "policy": "/p", "audit": "/a", "agent": "x", "hook": "/h", "
         ({"watch": {**WATCH, "mounts": {"tmp": "/x"}}}, "watch: mounts must be an absolute path"),
         ({"watch": {**WATCH, "policy": None}}, "watch: policy must be a string"),
         ({"gateway": {"port": 70000, "hosts": []}}, "gateway: port must be"),
-        ({"gateway": {"port": 1, "hosts": "pypi.org"}}, "gateway: hosts must be a list"),
+        ({"gateway": {"port": 1, "hosts": "example.org"}}, "gateway: hosts must be a list"),
         ({"sandbox": GOOD, "watch": WATCH}, "neither watch nor gateway could be reached"),
     ],
 )

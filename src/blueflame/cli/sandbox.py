@@ -111,4 +111,4 @@ def _hosts(names: list[str]) -> list[str]:
     try:
         return list(SandboxSettings(allowed_hosts=tuple(names)).allowed_hosts)
     except ValidationError as e:
-        raise UsageError(f"--host: {e.errors()[0]['msg']}; write a name such as pypi.org or *.npmjs.org:443") from e
+        raise UsageError(f"--host: {e.errors()[0]['msg']}; write a name such as example.org or *.example.net:443") from e

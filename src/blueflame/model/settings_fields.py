@@ -148,7 +148,7 @@ HOST = re.compile(
 
 def _host(value: str) -> str:
     if not HOST.fullmatch(value):
-        raise Wrong("is no host name", "write a name such as pypi.org, *.npmjs.org or example.org:8443", got=value)
+        raise Wrong("is no host name", "write a name such as example.org, *.example.net or example.org:8443", got=value)
     return value.lower()
 
 

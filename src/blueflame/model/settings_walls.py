@@ -57,7 +57,7 @@ class SandboxSettings(Section):
     allow_network: bool = False
     """Whether agents may reach the whole network as you can. Leave it false and name hosts instead."""
     allowed_hosts: tuple[HostName, ...] = several()
-    """Hosts that agents and setup commands may reach through the gateway, such as pypi.org or *.npmjs.org:443."""
+    """Hosts that agents and setup commands may reach through the gateway, such as example.org or *.example.net:443."""
     read_only: tuple[Text, ...] = several()
     """More folders or files to show inside, read-only: toolchains and caches that are not found by themselves."""
     writable: tuple[Text, ...] = several()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from blueflame.model.policy import Decision, Unreadable
@@ -9,8 +10,8 @@ from blueflame.rules.bash_words import judge_assigned
 from blueflame.rules.commands.builtins import CHECKED, PLAIN, REFUSED
 from blueflame.rules.commands.filters import FILTERS
 from blueflame.rules.commands.git import SUBCOMMANDS, GitCall, check_git, is_reading_config, read_git, revisions
-from blueflame.rules.commands.matching import bare_name, is_allowed, make_targets, words_of
-from blueflame.rules.commands.programs import PYTHON, program_spec
+from blueflame.rules.commands.matching import bare_name, is_allowed, lacks_own_rule, make_targets, words_of
+from blueflame.rules.commands.programs import PYTHON, plain_words, program_spec
 from blueflame.rules.commands.spec import Parsed, Role, Spec, parse
 from blueflame.rules.commands.wrappers import Inner, unwrap
 from blueflame.rules.shell_blocked import blocked_by
@@ -25,6 +26,10 @@ DEEPEST = 6
 _NO_FIRST = frozenset(("-e", "--regexp", "--expression", "-f", "--file", "--from-file", "--files", "--type-list"))
 _RUNNERS = words("uv poetry pipenv pdm rye bundle")
 _FREE_GIT = frozenset(("rev-parse", "ls-files", "merge-base", "version"))
+_STARTERS = words(
+    "su runuser sg script flock watch parallel doas strace ltrace gdb setarch taskset chrt numactl systemd-run firejail"
+    " proot fakeroot chroot unshare nsenter env exec"
+)
 _PAGERS = words("less more most man info vi vim nvim view ex ed emacs nano pico joe micro top htop")
 
 
@@ -39,11 +44,14 @@ def judge_command(argv: Words, feed: Words | None, bench: Bench) -> Decision | N
             if bench.free
             else _refused("shell_dynamic", argv, "the name of the command is only known when it runs")
         )
-    argv = (bare_name(name), *argv[1:])
+    argv = (bare_name(name), *plain_words(bare_name(name), argv[1:]))
     if pattern := blocked_by(argv, bench.policy.blocked_patterns):
         return _refused("command_blocked", argv, f"the pattern {pattern} refuses it")
+    if argv[0] in _STARTERS and (pattern := _blocked_inside(argv, bench)):
+        return _refused("command_blocked", argv, f"the pattern {pattern} refuses what it starts")
     inner = unwrap(argv, feed)
-    allowed = bench.free or is_allowed(argv, bench.policy.allowed_commands)
+    rules = bench.policy.allowed_commands
+    allowed = bench.free or (is_allowed(argv, rules) and not lacks_own_rule(argv, rules))
     if inner is not None:
         return _judge_inner(argv, inner, bench, allowed=allowed)
     if "/" in argv[0] and not argv[0].startswith("/") and bench.places != ("",) and not bench.free:
@@ -51,6 +59,15 @@ def judge_command(argv: Words, feed: Words | None, bench: Bench) -> Decision | N
     if _is_outside(argv, bench, Role.TREE if allowed else Role.LOOK):
         return _refused("outside_worktree", argv, "a cd before it may lead out of the worktree; use cd … && …")
     return _judge_by_name(argv, bench, allowed=allowed)
+
+
+def _blocked_inside(argv: Words, bench: Bench) -> str | None:
+    """Programs that start another one somewhere among their words, in ways that we do not follow."""
+    tails = (argv[at:] for at in range(1, min(len(argv), 20)) if not argv[at].startswith("-"))
+    split = (tuple(word.split()) for word in argv[1:20] if " " in word)
+    return next(
+        (found for each in (*tails, *split) if (found := blocked_by(each, bench.policy.blocked_patterns))), None
+    )
 
 
 def _is_outside(argv: Words, bench: Bench, role: Role) -> bool:
@@ -111,7 +128,9 @@ def _judge_by_name(argv: Words, bench: Bench, *, allowed: bool) -> Decision | No
     if name in ("cd", "pushd", "popd"):
         return _judge_cd(argv, bench)
     if name in REFUSED:
-        return None if bench.free else _refused("shell_construct", argv, f"{name} cannot be followed beforehand")
+        if bench.free:
+            return _judge_replaced(argv, bench)
+        return _refused("shell_construct", argv, f"{name} cannot be followed beforehand")
     if name in PLAIN:
         return None
     if name in CHECKED:
@@ -124,6 +143,17 @@ def _judge_by_name(argv: Words, bench: Bench, *, allowed: bool) -> Decision | No
     if not allowed:
         return _refuse_unknown(argv, bench)
     return _judge_allowed(argv, bench)
+
+
+def _judge_replaced(argv: Words, bench: Bench) -> Decision | None:
+    """Where any command may run, blocked ones still may not hide behind exec, eval and trap."""
+    deeper = replace(bench, depth=bench.depth + 1)
+    if argv[0] == "exec" and len(argv) > 1:
+        return judge_command(argv[1:], None, deeper)
+    script = " ".join(argv[1:]) if argv[0] == "eval" else argv[1] if argv[0] == "trap" and len(argv) > 2 else ""
+    if not script or not is_static(script) or bench.parse is None or script.startswith("-"):
+        return None
+    return _judge_text(argv, script, deeper)
 
 
 def _judge_cd(argv: Words, bench: Bench) -> Decision | None:
@@ -260,15 +290,20 @@ def _judge_guessed(argv: Words, bench: Bench) -> Decision | None:
 
 
 def _judge_guess(word: str, bench: Bench) -> Decision | None:
-    """A file may hide behind the = of an option, behind a short option, or behind a revision."""
-    value = word
-    if "=" in word and not word.startswith(("/", "./", "../")):
-        value = word.split("=", 1)[1]
-    elif word.startswith("-") and not word.startswith("--") and "/" in word:
-        value = word[word.index("/") :]
-    elif word.startswith("-"):
-        value = ""
-    return judge_path(value, Role.GUESS, bench)
+    """A file may hide behind the = of an option, behind a short option, a @, a : or file://."""
+    if "://" in word and not word.startswith("file:"):
+        return None
+    for part in re.split(r"[=:,@]", word.replace("file://", "")):
+        value = part[part.index("/") :] if part.startswith("-") and "/" in part else part
+        if value.startswith("-"):
+            continue
+        if value.startswith("~/"):
+            return Decision(
+                False, "outside_worktree", f"{shown(value)} is in the home folder; stay inside of the worktree"
+            )
+        if refused := judge_path(value, Role.GUESS, bench):
+            return refused
+    return None
 
 
 # --- git ---

@@ -337,8 +337,8 @@ def test_files_named_one_by_one_are_shown_and_their_folder_is_not(room: Room) ->
 def test_the_network_is_none_unless_something_is_to_be_reached(room: Room) -> None:
     assert room.box().network is Network.NONE
     assert room.box(watched=True).network is Network.DOORS
-    assert room.box(hosts=["pypi.org"]).hosts == ("pypi.org",)
-    room.settings = SandboxSettings(allowed_hosts=("*.npmjs.org:443",))
+    assert room.box(hosts=["example.org"]).hosts == ("example.org",)
+    room.settings = SandboxSettings(allowed_hosts=("*.example.net:443",))
     assert room.box().network is Network.DOORS
     room.settings = SandboxSettings(allow_network=True)
     assert room.box(watched=True).network is Network.HOST

@@ -8,6 +8,7 @@ from functools import lru_cache
 from blueflame.rules.commands.git import read_git
 from blueflame.rules.commands.programs import PYTHON, program_spec
 from blueflame.rules.commands.spec import Spec, parse
+from blueflame.rules.shell_lists import words
 
 _SYSTEM = re.compile(r"(?:/usr/local/s?bin|/usr/s?bin|/s?bin|/opt/homebrew/bin)/([^/]+)\Z")
 _SAME = {
@@ -39,7 +40,14 @@ def words_of(rule: str) -> tuple[str, ...]:
 def is_allowed(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
     """True when the words of a rule are the first words of the command, its options left aside."""
     forms = _forms(argv)
-    return any(_begins(form, words_of(rule)) for rule in rules for form in forms)
+    return any(_begins(form, words_of(rule)) for rule in rules for form in forms) or _is_module(argv, rules)
+
+
+def _is_module(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
+    """A rule for python -m pytest allows pytest as well."""
+    if argv[0] not in ("pytest", "mypy", "ruff", "tox", "black", "flake8", "coverage", "unittest"):
+        return False
+    return any(words_of(rule)[1:2] == ("-m",) and _begins(("python", "-m", *argv), words_of(rule)) for rule in rules)
 
 
 def _begins(argv: tuple[str, ...], rule: tuple[str, ...]) -> bool:
@@ -66,19 +74,37 @@ def _forms(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
         forms.append((argv[0], *operands[1:]))
     if PYTHON.match(argv[0]):
         forms.extend(_as_module(argv))
-    elif argv[0] in ("pytest", "mypy", "ruff", "tox", "black", "flake8", "coverage", "unittest"):
-        forms.append(("python", "-m", *argv))
     return forms
 
 
 def _as_module(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
     """python -m pytest is pytest; python's own harmless options count for nothing."""
     at = 1
-    while at < len(argv) and re.fullmatch(r"-[bBdEIOOqsSuv]+|-X[a-z]+|-W[a-z]+", argv[at]):
-        at += 1
+    while at < len(argv) and (argv[at] in ("-X", "-W") or re.fullmatch(r"-[bBdEIOPqRsSuv]+|-[XW]\w+", argv[at])):
+        at += 2 if argv[at] in ("-X", "-W") else 1
     if argv[at : at + 1] == ("-m",) and len(argv) > at + 1:
         return [argv[at + 1 :], (argv[0], *argv[at:])]
     return [(argv[0], *argv[at:])]
+
+
+OWN_RULE = {
+    **dict.fromkeys(
+        ("npm", "pnpm", "yarn", "bun"), words("exec x dlx create init explore node publish login unpublish")
+    ),
+    "cargo": words("install publish login owner yank"),
+    "go": words("install generate tool get"),
+    "git": words("push"),
+}
+"""Subcommands that run or publish anything at all: a rule for the program alone does not mean them."""
+
+
+def lacks_own_rule(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
+    """True when the subcommand must be named in a rule, and is not."""
+    known = OWN_RULE.get(argv[0])
+    asked = [word for word in argv[1:] if not word.startswith("-")][:1]
+    if known is None or not asked or asked[0] not in known:
+        return False
+    return not any(words_of(rule)[:2] == (argv[0], asked[0]) for rule in rules)
 
 
 def make_targets(rules: tuple[str, ...]) -> frozenset[str] | None:

@@ -44,6 +44,9 @@ def _check_ruled_sed(parsed: Parsed) -> str | None:
 def _check_go(parsed: Parsed) -> str | None:
     if parsed.operands[:1] in (("run",), ("install",), ("tool",), ("generate",)):
         return next((word for word in parsed.operands[1:2] if "@" in word), None)
+    flags = [value or "" for name, value in parsed.options if name in ("-ldflags", "--ldflags")]
+    if any("-ext" in value for value in flags):
+        return "-ldflags with another linker"
     if parsed.operands[:1] == ("env",) and any(name in ("-w", "-u") for name, _ in parsed.options):
         return "env -w"
     return None
@@ -70,11 +73,11 @@ _GO = spec(
     GUESS,
     text="-run -bench -count -timeout -cpu -parallel -tags -ldflags -gcflags -asmflags -mod -covermode"
     " -coverpkg -skip -shuffle"
-    " -fuzz -fuzztime -benchtime -list -p -f -vet -buildmode -compiler -installsuffix -buildvcs",
+    " -fuzz -fuzztime -benchtime -list -p -f -vet -buildmode -installsuffix -buildvcs",
     write="-o -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -outputdir -test.coverprofile",
     tree="-C",
     read="-modfile -overlay -pgo",
-    refused="-exec -toolexec -vettool --exec --toolexec --vettool -test.exec -fixtool",
+    refused="-exec -toolexec -vettool -gccgoflags -compiler --exec --toolexec --vettool -test.exec -fixtool",
     long_dash=True,
     check=_check_go,
 )
@@ -225,7 +228,7 @@ PROGRAMS: dict[str, Spec] = {
         read="-i --input-file --post-file --body-file",
         refused="-e --execute --config --use-askpass",
     ),
-    "dd": spec(GUESS),
+    "dd": spec(GUESS, read="--if", write="--of"),
     "split": spec(READ, last=WRITE, text="-n -l -b -a", refused="--filter"),
     "csplit": spec(READ),
     "cmake": spec(
@@ -291,6 +294,7 @@ PROGRAMS: dict[str, Spec] = {
     ),
     "jq": FILTERS["jq"],
 }
+_IN_PLACE = spec(WRITE, text="-e -E -M", flags="-i -0 -l")
 _PYTHON = spec(READ, text="-W -X", refused="-i")
 PYTHON = re.compile(r"(?:python|pypy)(?:3(?:\.\d+)?|2)?\Z")
 
@@ -299,6 +303,8 @@ def program_spec(name: str, words: tuple[str, ...]) -> Spec | None:
     """How the words of a program that a rule allows are read; None when we do not know it."""
     if PYTHON.match(name):
         return _PYTHON
+    if name in ("perl", "ruby") and any(re.match(r"-\w*i", word) for word in words):
+        return _IN_PLACE
     if name == "sed" and not _edits_in_place(words):
         return FILTERS["sed"]
     return PROGRAMS.get(name) or FILTERS.get(name)
@@ -306,3 +312,38 @@ def program_spec(name: str, words: tuple[str, ...]) -> Spec | None:
 
 def _edits_in_place(words: tuple[str, ...]) -> bool:
     return any(re.match(r"-[nErsuz]*i|--i", word) for word in words)
+
+
+def plain_words(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words as options, for programs that have older ways to write them: tar xfC, dd of=, python -Im."""
+    if name in ("tar", "bsdtar") and words and re.fullmatch(r"[A-Za-z]+", words[0]):
+        return _tar_words(words)
+    if name == "dd":
+        return tuple(f"--{word}" if word.startswith(("if=", "of=")) else word for word in words)
+    if PYTHON.match(name):
+        return _python_words(words)
+    return words
+
+
+def _tar_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Letters without a dash take their values in order from the words that follow."""
+    found: list[str] = []
+    rest = list(words[1:])
+    for letter in words[0]:
+        found.append(f"-{letter}")
+        if letter in "bfCHgTXIFLVKN" and rest:
+            found.append(rest.pop(0))
+    return (*found, *rest)
+
+
+def _python_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    found: list[str] = []
+    for at, word in enumerate(words):
+        m = re.fullmatch(r"-([bBdEIOPqRsSuv]*)m(.*)", word)
+        if m:
+            flags = (f"-{m[1]}",) if m[1] else ()
+            return (*found, *flags, "-m", *((m[2],) if m[2] else ()), *words[at + 1 :])
+        if not word.startswith("-") and not (at and words[at - 1] in ("-X", "-W")):
+            break
+        found.append(word)
+    return words

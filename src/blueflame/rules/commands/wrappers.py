@@ -167,18 +167,30 @@ def _without_exec(expression: Words) -> Words:
     return (*expression[:at], *_without_exec(expression[at + len(command) + 2 :]))
 
 
+_SHELL_FLAGS = re.compile(r"[-+][abefhklmnpruvxBCEHPT]*\Z|--(?:norc|noprofile|posix|login)\Z")
+_SHELL_TEXT = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*\Z")
+
+
 def _shell(argv: Words, _: Words | None) -> Inner | None:
-    """sh -c TEXT; a script is not a wrapper but needs a rule of its own."""
+    """sh -c TEXT. A script is not a wrapper but needs a rule of its own; a shell that reads its input is refused."""
     words = list(argv[1:])
-    while words and re.fullmatch(r"-[eux]+", words[0]):
-        words.pop(0)
-    if words[:2] == ["-o", "pipefail"]:
-        words = words[2:]
-    if not words or not re.fullmatch(r"-[euxl]*c", words[0]):
-        return None
-    if len(words) < 2 or not is_static(words[1]):
-        return Inner(refused="text that is only known when it runs")
-    return Inner(script=words[1])
+    reads_text = False
+    while words:
+        if words[0] in ("-o", "+o", "-O", "+O"):
+            words = words[2:]
+        elif _SHELL_TEXT.match(words[0]):
+            reads_text = True
+            words.pop(0)
+        elif words[0] != "-" and _SHELL_FLAGS.match(words[0]):
+            words.pop(0)
+        else:
+            break
+    if reads_text:
+        known = bool(words) and is_static(words[0])
+        return Inner(script=words[0]) if known else Inner(refused="text that is only known when it runs")
+    if not words or words[0].startswith(("-", "+")):
+        return None if words == ["--version"] else Inner(refused="commands from its input or a file of its own")
+    return None
 
 
 _UV = spec(
@@ -200,6 +212,8 @@ def _runner(verb: str, known: Spec) -> Callable[[Words, Words | None], Inner | N
             return Inner(argvs=(("python", *argv[at:]),))
         if unknown:
             return Inner(refused=f"the option {unknown}")
+        if any("/" in word for word in argv[2 : len(argv) - len(rest)]):
+            return Inner(refused="an option with a path")
         if rest and rest[0].endswith(".py") and is_static(rest[0]):
             rest = ("python", *rest)
         return Inner(argvs=(rest,) if rest else (), refused="" if rest else "nothing to run")

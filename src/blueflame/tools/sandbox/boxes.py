@@ -18,7 +18,6 @@ from blueflame.tools.sandbox.toolchains import Toolchains
 from blueflame.tools.sandbox.variables import variables_inside
 
 ORDINARY = 1000  # the uid inside when the caller is root: nobody inside is root, not even by name
-CRATES = "crates.io"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +88,7 @@ def make_box(site: Site, wanted: Wanted) -> Box:
         hosts=hosts if network is Network.DOORS else (),
         bounds=bounds_of(settings),
         environment=tuple(sorted((variables | dict(wanted.variables)).items())),
-        links=() if any(host.partition(":")[0].endswith(CRATES) for host in hosts) else site.tools.links,
+        links=() if hosts else site.tools.links,
         uid=ORDINARY if root else os.geteuid(),
         gid=ORDINARY if root else os.getegid(),
         home=home,

@@ -29,7 +29,6 @@ ALWAYS = {
     "npm_config_update_notifier": "false",
     "GOTOOLCHAIN": "local",
 }
-GO_PROXY = "https://proxy.golang.org"
 
 
 def variables_inside(
@@ -61,7 +60,7 @@ def variables_inside(
 def _reach(tools: Toolchains, *, online: bool) -> dict[str, str]:
     proxy = tools.variables.get("GOPROXY")
     if online:
-        return {"GOPROXY": f"{proxy},{GO_PROXY}"} if proxy else {}
+        return {"GOPROXY": f"{proxy},direct"} if proxy else {}
     return {"CARGO_NET_OFFLINE": "true", "GOPROXY": proxy or "off"}
 
 

@@ -1,6 +1,6 @@
 """What a gateway is told, and the allow list's own language. Light: the warden reads it before it forks.
 
-pypi.org          this very name, port 443          *.npmjs.org       every name below it, not npmjs.org itself
+example.org          this very name, port 443          *.example.net       every name below it, not example.net itself
 example.org:8443  another port                      10.1.2.3:443      a literal address, also when it is a private one
 """
 
@@ -72,7 +72,7 @@ def read_rule(text: object) -> Rule:
     if found is None or host is None or (found["wild"] and is_literal(host)):
         raise ValueError(
             f"gateway: {text!r:.80} in sandbox.allowed_hosts is no host;"
-            " write pypi.org, *.npmjs.org or example.org:8443"
+            " write example.org, *.example.net or example.org:8443"
         )
     port = int(found["port"] or HTTPS)
     if port > 65535:
