@@ -1,4 +1,4 @@
-"""`blueflame doctor`: is everything here that a session needs?"""
+"""`blueflame doctor`: is everything here that a session needs, and does every guard hold?"""
 
 from __future__ import annotations
 
@@ -12,32 +12,50 @@ from blueflame.cli.saying import tell
 from blueflame.model.exits import Exit
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from blueflame.app import Grounds
     from blueflame.engine.examination import Finding
+    from blueflame.engine.guards import Guards
 
 
 def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
-    """Look at the machine, the configuration, the repository and what earlier sessions left."""
-    from blueflame.engine.examination import State
+    """Look at the machine, the configuration, the repository and what earlier sessions left, and try every guard."""
+    from blueflame import app
+    from blueflame.engine.examination import Finding, State, examine_level
+    from blueflame.model.errors import BlueFlameError
 
-    found = list(_findings(config))
+    ground: Grounds | BlueFlameError
+    try:
+        ground = app.grounds(config)
+    except BlueFlameError as error:
+        ground = error
+    found = list(_findings(ground))
+    guards: Guards | None = None
+    try:
+        guards = _guards(None if isinstance(ground, BlueFlameError) else ground)
+        found.append(examine_level(guards))
+    except BlueFlameError as error:
+        found.append(Finding("level", State.BAD, f"the guards could not be tried: {error}"))
     if as_json:
-        told = [{"name": each.name, "state": each.state.value, "details": each.words} for each in found]
-        tell({"findings": told})
+        tell(_told(found, guards))
     else:
-        _show(found)
+        _show(found, guards)
     return Exit.REFUSED if any(each.state is State.BAD for each in found) else Exit.OK
 
 
-def _findings(config: Path | None) -> Iterator[Finding]:
-    from blueflame import app
+def _findings(ground: object) -> Iterator[Finding]:
+    from blueflame.app import Grounds
     from blueflame.engine.examination import Finding, State, examine_editor, examine_machine, examine_project
     from blueflame.model.errors import BlueFlameError
     from blueflame.tools.clock import SystemClock
 
     yield from examine_machine()
     yield examine_editor((os.environ.get("VISUAL", ""), os.environ.get("EDITOR", ""), "nano", "vi"))
+    if not isinstance(ground, Grounds):
+        yield Finding("project", State.BAD, str(ground))
+        return
     try:
-        ground = app.grounds(config)
         yield Finding("configuration", State.OK, str(ground.loaded.path))
         yield from (Finding("configuration", State.WARNING, warning) for warning in ground.loaded.warnings)
         yield from examine_project(
@@ -47,12 +65,64 @@ def _findings(config: Path | None) -> Iterator[Finding]:
         yield Finding("project", State.BAD, str(error))
 
 
-def _show(found: list[Finding]) -> None:
+def _guards(ground: Grounds | None) -> Guards:
+    """Without a configuration, as the defaults have it."""
+    from blueflame.engine.guards import examine_guards
+    from blueflame.model.settings_walls import SandboxSettings, Validation
+
+    if ground is None:
+        return examine_guards(SandboxSettings(), Validation())
+    settings = ground.settings
+    return examine_guards(settings.sandbox, settings.validation, repo_root=ground.repo.root)
+
+
+def _told(found: list[Finding], guards: Guards | None) -> dict[str, object]:
+    table = guards.table if guards is not None else ()
+    level = {"asked": guards.asked.value, "held": guards.held.value} if guards is not None else None
+    return {
+        "findings": [{"name": each.name, "state": each.state.value, "details": each.words} for each in found],
+        "level": level,
+        "guards": [
+            {"name": each.name, "holds": each.holds, "state": each.state.value, "seen": each.seen} for each in table
+        ],
+    }
+
+
+def _show(found: list[Finding], guards: Guards | None) -> None:
     from rich.text import Text
 
-    from blueflame.cli.paint import BAD, NOTE, OK, columns, make_console, show
+    from blueflame.cli.paint import BAD, NOTE, OK, columns, make_console, show, stack
     from blueflame.cli.plain import clean
 
     marks = {"ok": (OK, "good"), "warning": (NOTE, "warn"), "bad": (BAD, "bad")}
     rows = [(Text(*marks[each.state.value]), each.name, clean(each.words)) for each in found]
-    show(make_console(), columns(rows))
+    show(make_console(), stack(columns(rows), _table(guards) if guards is not None else None))
+
+
+def _table(guards: Guards) -> RenderableType:
+    from rich.text import Text
+
+    from blueflame.cli.paint import BAD, NOTE, OK, Heading, columns, stack
+
+    marks = {
+        "enforced": (OK, "good"),
+        "detected only": (NOTE, "warn"),
+        "off": (NOTE, "warn"),
+        "impossible here": (BAD, "bad"),
+    }
+    rows = [
+        (Text(*marks[each.state.value]), Text(each.state.value, marks[each.state.value][1]), each.name, _said(each))
+        for each in guards.table
+    ]
+    return stack(Heading("Guards", "each was tried just now"), columns(rows, whole=(0, 1)))
+
+
+def _said(guard: object) -> RenderableType:
+    from rich.text import Text
+
+    from blueflame.cli.plain import clean
+    from blueflame.engine.guards import Guard, Held
+
+    assert isinstance(guard, Guard)
+    quiet = guard.state is Held.ENFORCED
+    return Text(guard.holds) if quiet else Text(f"{guard.holds}\n").append(clean(guard.seen), "quiet")

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import psutil
 
+from blueflame.engine.guards import Guards, Held
 from blueflame.engine.housekeeping import Kind, Leftover, leftovers
 from blueflame.engine.preflight import unfit_reasons
+from blueflame.model.box import Level
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.settings import Settings
 from blueflame.tools import flock
@@ -110,6 +112,21 @@ def _journal(repo: Repository, places: Places, settings: Settings, now: float) -
     if open_ones and held is None:
         yield Finding("unfinished", State.WARNING, f"{', '.join(open_ones)}: 'blueflame resume' goes on")
     yield from _left_behind(found)
+
+
+def examine_level(guards: Guards) -> Finding:
+    """The level that the configuration asks for, against the one that this machine can hold."""
+    asked, held = guards.asked, guards.held
+    if asked is Level.OFF:
+        able = "this machine cannot hold any" if held is Level.OFF else f"this machine could hold {held}"
+        return Finding("level", State.WARNING, f"off: agents run as you, without walls; {able}")
+    if guards.problems:
+        why = "; ".join(problem.words for problem in guards.problems)
+        return Finding("level", State.BAD, f"{asked} is asked for and cannot be held, so no session starts: {why}")
+    broken = [guard.name for guard in guards.table if guard.state is Held.IMPOSSIBLE]
+    if broken:
+        return Finding("level", State.BAD, f"{asked} is asked for, and not all of it holds: {', '.join(broken)}")
+    return Finding("level", State.OK, f"{asked} is asked for; this machine can hold {held}")
 
 
 def _at_work(held: str | None) -> str:

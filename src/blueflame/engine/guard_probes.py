@@ -220,7 +220,7 @@ def file_size(orders: Orders) -> None:
 
 
 def open_files(orders: Orders) -> None:
-    held = []
+    held: list[int] = []
     with contextlib.suppress(OSError):
         while len(held) < orders["files"]:
             held.append(os.open(_place(orders, "open", str(len(held))), os.O_CREAT | os.O_WRONLY))
@@ -319,9 +319,7 @@ TRIES: Mapping[str, Try] = {
         *(sockets, capabilities, system_calls, kernel, gateway, watcher, audit, file_size, open_files),
     )
 }
-ROLES: Mapping[str, Try] = {
-    each.__name__: each for each in (everything, cpu, nested, daemon, memory, many, stay)
-}
+ROLES: Mapping[str, Try] = {each.__name__: each for each in (everything, cpu, nested, daemon, memory, many, stay)}
 
 
 def main() -> None:

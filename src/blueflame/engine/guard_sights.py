@@ -13,6 +13,7 @@ class Sight:
     no_new_privileges: bool
     user_namespace: str  # "" when it cannot be read
     kernel_settings_read_only: bool
+    cpu_seconds: str  # the limit: a number, or unlimited
 
 
 def sight_of(pid: int) -> Sight | None:
@@ -26,6 +27,7 @@ def sight_of(pid: int) -> Sight | None:
             no_new_privileges=status.get("NoNewPrivs") == "1",
             user_namespace=_namespace(pid),
             kernel_settings_read_only=_is_read_only(mounts, "/proc"),
+            cpu_seconds=_limit(Path(f"/proc/{pid}/limits").read_text("utf-8", "replace"), "Max cpu time"),
         )
     except (OSError, KeyError, ValueError):
         return None
@@ -46,3 +48,9 @@ def _is_read_only(mounts: str, place: str) -> bool:
     """The last mount on a place is the one that holds."""
     options = [words[5] for line in mounts.splitlines() if len(words := line.split()) > 5 and words[4] == place]
     return bool(options) and "ro" in options[-1].split(",")
+
+
+def _limit(limits: str, name: str) -> str:
+    """The hard one: the other can be raised up to it."""
+    words = next((line.removeprefix(name).split() for line in limits.splitlines() if line.startswith(name)), [])
+    return words[1] if len(words) > 1 else ""

@@ -66,7 +66,7 @@ CREDENTIALS = (
 )
 PLANTED = ("MY_API_KEY", "DB_PASSWORD", "SSH_AUTH_SOCK", "AWS_SESSION_TOKEN")
 PATIENCE = 30.0
-LOOK = 0.005
+LOOK = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +185,11 @@ def laid_out(machine: Machine) -> Iterator[Ground]:
 def _lay_out(ground: Ground, stack: ExitStack) -> None:
     for name in ("secret.txt", "written.txt", "victim.txt", "inherited.txt"):
         _put(ground.outside / name, ground.secret(name))
-    for name, text in {"config": ground.secret("git"), "objects/shown": "shown", "HEAD": "ref: refs/heads/main"}.items():
+    for name, text in {
+        "config": ground.secret("git"),
+        "objects/shown": "shown",
+        "HEAD": "ref: refs/heads/main",
+    }.items():
         _put(ground.git / name, text)
     for name in ("objects/pack", "refs/heads", "hooks"):
         (ground.git / name).mkdir(parents=True, exist_ok=True)
@@ -354,9 +358,7 @@ def _watch(
 
 def look_at(trial: Trial) -> Mapping[str, Sight]:
     """What the kernel says of them while they live, by role; then they may go on."""
-    end = time.monotonic() + PATIENCE
-    while not (trial.checkout / "waiting").exists() and trial.warden.poll() is None and time.monotonic() < end:
-        time.sleep(LOOK)
+    _until(lambda: (trial.checkout / "waiting").exists() or trial.warden.poll() is not None)
     pids = {role: trial.running(role)[:1] for role in ("everything", "nested")}
     sights = {role: sight_of(found[0]) for role, found in pids.items() if found}
     with suppress(OSError):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from random import Random
+from secrets import choice
 from string import ascii_letters, digits
 from typing import TypeAlias
 
@@ -47,7 +46,6 @@ from blueflame.tools.sandbox import Problem, make_box, toolchains
 from blueflame.warden.start import HEADROOM
 
 MB = 1 << 20
-BURNT = 0.8  # seconds of processor time without which nothing was tried
 
 
 class Held(StrEnum):
@@ -239,12 +237,18 @@ def _writes_outside(evidence: Evidence) -> Verdict:
 
 def _system_folders(evidence: Evidence) -> Verdict:
     there = [folder for folder in SYSTEM_FOLDERS if Path(folder, evidence.ground.mark).exists()]
-    return _verdict([f"a file was made in {folder}" for folder in there], "new files in /, /usr, /etc, /tmp...: none came")
+    return _verdict(
+        [f"a file was made in {folder}" for folder in there], "new files in /, /usr, /etc, /tmp...: none came"
+    )
 
 
 def _history(evidence: Evidence) -> Verdict:
     git = evidence.ground.git
-    new = [name for name in ("objects/new", "objects/pack/new", "refs/heads/new", "hooks/post-commit") if (git / name).exists()]
+    new = [
+        name
+        for name in ("objects/new", "objects/pack/new", "refs/heads/new", "hooks/post-commit")
+        if (git / name).exists()
+    ]
     shown = ["an object was changed"] if (git / "objects/shown").read_text() != "shown" else []
     config = ["the settings were changed"] if (git / "config").read_text() != evidence.ground.secret("git") else []
     breaches = [*(f"{name} was made" for name in new), *shown, *config, *_stolen(evidence, "git", "the settings")]
@@ -373,7 +377,9 @@ def _system_calls(evidence: Evidence) -> Verdict:
         return UNSEEN
     unfiltered = [] if sight.filtered else ["the kernel says that there is no filter"]
     names = ("keyctl", "ptrace", "io_uring_setup", "bpf")
-    return _verdict([*_escaped(evidence, *names), *unfiltered], f"{', '.join(names)}: refused, and the kernel names a filter")
+    return _verdict(
+        [*_escaped(evidence, *names), *unfiltered], f"{', '.join(names)}: refused, and the kernel names a filter"
+    )
 
 
 def _kernel(evidence: Evidence) -> Verdict:
@@ -428,10 +434,10 @@ def _open_files(evidence: Evidence) -> Verdict:
 
 
 def _cpu(evidence: Evidence) -> Verdict:
-    outcome = evidence.outcome
-    if outcome is None or outcome.cpu_seconds < BURNT:
-        return Held.IMPOSSIBLE, f"it could not be tried: {_why_not(evidence)}"
-    return _verdict(_escaped(evidence, "cpu"), "2 s of computing where 1 s is allowed: the kernel ended it")
+    sight, limit = _sight(evidence), str(TINY["max_cpu_seconds"])
+    breaches = _escaped(evidence, "cpu")
+    breaches += [f"the kernel says {sight.cpu_seconds}"] if sight is not None and sight.cpu_seconds != limit else []
+    return _verdict(breaches, f"2 s of computing where {limit} s is allowed: the kernel ended it")
 
 
 def _disk(evidence: Evidence) -> Verdict:
@@ -443,7 +449,9 @@ def _disk(evidence: Evidence) -> Verdict:
 def _watcher(evidence: Evidence) -> Verdict:
     calls = [(line.tool if line.tool == CANARY else line.call, line.decision) for line in evidence.audit.lines]
     wanted = [(CANARY, "block"), ("forbidden", "block"), ("honest", "allow")]
-    breaches = [] if calls == wanted else [f"its log says {', '.join(f'{name}: {said}' for name, said in calls) or 'nothing'}"]
+    breaches = (
+        [] if calls == wanted else [f"its log says {', '.join(f'{name}: {said}' for name, said in calls) or 'nothing'}"]
+    )
     watch = evidence.outcome.watch if evidence.outcome is not None else {}
     breaches += [] if watch.get("proven") else ["the canary was not refused"]
     return _verdict(breaches, "through the agent's own hook: canary and forbidden call refused, honest call allowed")
@@ -451,7 +459,9 @@ def _watcher(evidence: Evidence) -> Verdict:
 
 def _dead(evidence: Evidence) -> Verdict:
     code = evidence.dead_watcher
-    return _verdict([] if code == 2 else [f"the hook ended with {code}, not 2"], "the hook with nobody listening: refused")
+    return _verdict(
+        [] if code == 2 else [f"the hook ended with {code}, not 2"], "the hook with nobody listening: refused"
+    )
 
 
 def _audit(evidence: Evidence) -> Verdict:
@@ -465,8 +475,7 @@ def _audit(evidence: Evidence) -> Verdict:
 def _secrets(evidence: Evidence) -> Verdict:
     if not evidence.validation.secrets.enabled:
         return Held.OFF, "validation.secrets.enabled is false"
-    dice = Random(os.urandom(8))
-    token = "ghp" + "_" + "".join(dice.choice(ascii_letters + digits) for _ in range(36))
+    token = "ghp_" + "".join(choice(ascii_letters + digits) for _ in range(36))
     found = judge(look([Line("src/app.py", 1, f'token = "{token}"'), Line("src/app.py", 2, "x = 1")]), Allowed())
     breaches = [] if [each.line for each in found] == [1] else ["a made-up token was not found"]
     return _verdict(breaches, "a token made up just now, in an added line: found")
@@ -477,37 +486,63 @@ def _scope(evidence: Evidence) -> Verdict:
         return Held.OFF, "validation.file_scope.enforce is false"
     changes = [Change(status="M", path="src/mine.py"), Change(status="M", path="src/others.py")]
     found = violations(changes, [], allowed_paths=["src/**"], file_locks=["src/mine.py"])
-    breaches = [] if [(one.rule, one.path) for one in found] == [(OUTSIDE_SCOPE, "src/others.py")] else ["it was missed"]
+    breaches = (
+        [] if [(one.rule, one.path) for one in found] == [(OUTSIDE_SCOPE, "src/others.py")] else ["it was missed"]
+    )
     return _verdict(breaches, "a change beside the task's own file: found, and its own let through")
 
 
 def _rows() -> Iterator[Row]:
-    yield Row(name="files outside", holds="nothing beside the checkout can be read", judge=_files_outside, try_="read_outside")
-    yield Row(name="writes outside", holds="nothing beside the checkout can be changed", judge=_writes_outside, try_="write_outside")
-    yield Row(name="system folders", holds="of the machine, only the checkout can be written", judge=_system_folders, try_="write_system")
-    yield Row(name="history", holds="the repository's objects are read-only, the rest of it is not there", judge=_history, try_="history")
-    yield Row(name="home", holds="your home and what is secret in it are not there", judge=_home, try_="home")
+    yield Row(
+        name="files outside", holds="nothing beside the checkout is there", judge=_files_outside, try_="read_outside"
+    )
+    yield Row(
+        name="writes outside",
+        holds="nothing beside the checkout changes",
+        judge=_writes_outside,
+        try_="write_outside",
+    )
+    yield Row(
+        name="system folders",
+        holds="only the checkout can be written",
+        judge=_system_folders,
+        try_="write_system",
+    )
+    yield Row(
+        name="history",
+        holds="the repository cannot be changed",
+        judge=_history,
+        try_="history",
+    )
+    yield Row(name="home", holds="your home and its secrets are not there", judge=_home, try_="home")
     yield Row(name="environment", holds="no secrets in environment variables", judge=_environment, try_="environment")
-    yield Row(name="open files of ours", holds="no file or socket is handed down", judge=_inherited, try_="inherited")
+    yield Row(name="handed-down files", holds="no open file of ours gets inside", judge=_inherited, try_="inherited")
     yield Row(name="other processes", holds="can be neither seen nor signalled", judge=_processes, try_="processes")
-    yield Row(name="daemons", holds="everything ends with the agent and with its warden", judge=_nothing_stays, try_="daemon")
-    yield Row(name="network", holds="no network, nor the machine's own services", judge=_network, try_="network")
-    yield Row(name="sockets", holds="no Unix or abstract socket of the machine", judge=_sockets, try_="sockets")
-    yield Row(name="gateway", holds="only hosts that are listed can be reached", judge=_gateway, try_="gateway")
-    yield Row(name="capabilities", holds="nobody inside has rights over the machine", judge=_capabilities, try_="capabilities")
-    yield Row(name="namespaces", holds="no further namespaces inside, where rights would come back", judge=_namespaces, try_="nested")
+    yield Row(name="daemons", holds="all ends with the agent and its warden", judge=_nothing_stays, try_="daemon")
+    yield Row(name="network", holds="no network, no services of the machine", judge=_network, try_="network")
+    yield Row(name="sockets", holds="no Unix sockets of the machine", judge=_sockets, try_="sockets")
+    yield Row(name="gateway", holds="only listed hosts can be reached", judge=_gateway, try_="gateway")
+    yield Row(name="capabilities", holds="no rights over the machine", judge=_capabilities, try_="capabilities")
+    yield Row(
+        name="namespaces",
+        holds="no way to rights in a new namespace",
+        judge=_namespaces,
+        try_="nested",
+    )
     yield Row(name="system calls", holds="what no build needs is filtered", judge=_system_calls, try_="system_calls")
     yield Row(name="kernel settings", holds="/proc/sys cannot be written", judge=_kernel, try_="kernel")
-    yield Row(name="audit log", holds="log, policy and orders are out of reach", judge=_audit, try_="audit")
-    yield Row(name="memory", holds="an agent that takes too much is ended", judge=_memory, boxed=False)
-    yield Row(name="processes", holds="an agent that starts too many is ended", judge=_many, boxed=False)
+    yield Row(name="audit log", holds="log and policy are out of reach", judge=_audit, try_="audit")
+    yield Row(name="memory", holds="who takes too much is ended", judge=_memory, boxed=False)
+    yield Row(name="processes", holds="who starts too many is ended", judge=_many, boxed=False)
     yield Row(name="file size", holds="no file grows too large", judge=_file_size, try_="file_size", boxed=False)
-    yield Row(name="open files", holds="no process opens too many files", judge=_open_files, try_="open_files", boxed=False)
+    yield Row(
+        name="open files", holds="no process opens too many files", judge=_open_files, try_="open_files", boxed=False
+    )
     yield Row(name="CPU time", holds="no process computes for too long", judge=_cpu, try_="cpu", boxed=False)
-    yield Row(name="free disk", holds="an agent is ended before the disk is full", judge=_disk, boxed=False)
-    yield Row(name="watcher", holds="each tool call is asked for and judged", judge=_watcher, try_="watcher", boxed=False)
-    yield Row(name="dead watcher", holds="without an answer every tool call is refused", judge=_dead, boxed=False)
-    yield Row(name="secrets", holds="results are searched for keys and tokens", judge=_secrets, boxed=False)
+    yield Row(name="free disk", holds="agents end before the disk is full", judge=_disk, boxed=False)
+    yield Row(name="watcher", holds="each tool call is judged before it", judge=_watcher, try_="watcher", boxed=False)
+    yield Row(name="dead watcher", holds="without an answer, all is refused", judge=_dead, boxed=False)
+    yield Row(name="secrets", holds="results are searched for secrets", judge=_secrets, boxed=False)
     yield Row(name="file scope", holds="results stay within their task's files", judge=_scope, boxed=False)
 
 
