@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from blueflame.app import Grounds
     from blueflame.engine.examination import Finding
-    from blueflame.engine.guards import Guards
+    from blueflame.engine.guards import Guard, Guards
 
 
 def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
@@ -117,12 +117,12 @@ def _table(guards: Guards) -> RenderableType:
     return stack(Heading("Guards", "each was tried just now"), columns(rows, whole=(0, 1)))
 
 
-def _said(guard: object) -> RenderableType:
+def _said(guard: Guard) -> RenderableType:
+    """Of a guard that is not as it should be, also what was seen."""
     from rich.text import Text
 
     from blueflame.cli.plain import clean
-    from blueflame.engine.guards import Guard, Held
 
-    assert isinstance(guard, Guard)
-    quiet = guard.state is Held.ENFORCED
-    return Text(guard.holds) if quiet else Text(f"{guard.holds}\n").append(clean(guard.seen), "quiet")
+    if guard.state.value == "enforced":
+        return Text(guard.holds)
+    return Text(f"{guard.holds}\n").append(clean(guard.seen), "quiet")

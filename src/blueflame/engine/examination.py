@@ -12,7 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from blueflame.engine.guards import Guards, Held
+from blueflame.engine.guard_evidence import Held
+from blueflame.engine.guards import Guards
 from blueflame.engine.housekeeping import Kind, Leftover, leftovers
 from blueflame.engine.preflight import unfit_reasons
 from blueflame.model.box import Level

@@ -191,17 +191,19 @@ def gateway(orders: Orders) -> None:
 
 
 def watcher(orders: Orders) -> None:
-    """Asks as an agent's hook does: one call that nobody may make, and one that everybody may."""
-    for name, tool, path in (
-        ("forbidden", "Write", f"{orders['outside']}/written.txt"),
-        ("honest", "Read", f"{orders['checkout']}/README.md"),
-    ):
-        asked = {"file_path": path, "content": ""} if tool == "Write" else {"file_path": path}
-        said = {"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": asked}
-        question = {**said, "tool_use_id": name, "cwd": orders["checkout"]}
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            data = json.dumps(question).encode()
-            subprocess.run([orders["hook"]], input=data, capture_output=True, timeout=PATIENCE, check=False)
+    """Asks as an agent's hook does: calls that nobody may make, and calls that everybody may."""
+    write = {"file_path": f"{orders['outside']}/written.txt", "content": ""}
+    _ask(orders, "forbidden", "Write", write)
+    _ask(orders, "honest", "Read", {"file_path": f"{orders['checkout']}/README.md"})
+    _ask(orders, "hidden", "Bash", {"command": "git log && env -i sh -c 'git status; rm -r src'"})
+    _ask(orders, "plain", "Bash", {"command": "git log && git status"})
+
+
+def _ask(orders: Orders, name: str, tool: str, given: Mapping[str, str]) -> None:
+    said = {"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": given}
+    question = json.dumps({**said, "tool_use_id": name, "cwd": orders["checkout"]}).encode()
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run([orders["hook"]], input=question, capture_output=True, timeout=PATIENCE, check=False)
 
 
 def audit(orders: Orders) -> None:

@@ -1,6 +1,6 @@
-"""Where the doctor tries the guards: things to lose in a folder of its own, and boxes in which probes are let loose.
+"""The boxes in which the doctor lets its probes loose.
 
-The boxes are an agent's, made the same way and started by the same warden; only their limits are tiny. What became of
+They are an agent's, made the same way and started by the same warden; only their limits are tiny. What became of
 everything is looked at from outside: a probe's own word counts only when it is that it got through.
 """
 
@@ -8,39 +8,30 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import psutil
+from typing import Any
 
 import blueflame
+from blueflame.engine.guard_ground import PATIENCE, PLANTED, PROBES, SYSTEM_FOLDERS, Ground, Trial, put
 from blueflame.engine.guard_sights import Sight, sight_of
-from blueflame.engine.local import ENTRY, KEPT, read_outcome
-from blueflame.engine.verbs import Outcome
+from blueflame.engine.local import ENTRY, KEPT
 from blueflame.model.box import Box, Kind, Level, Network
-from blueflame.model.errors import WorldError
-from blueflame.model.settings_walls import Permissions, SandboxSettings, Validation
+from blueflame.model.errors import Refused
+from blueflame.model.settings_walls import Permissions, Validation
 from blueflame.rules.policy_compiling import compile_policy
 from blueflame.rules.sandbox import DOOR_PORTS
 from blueflame.tools.agents.hooking import HOOK, PORT, hook_path
-from blueflame.tools.files import trouble
 from blueflame.tools.policies import save_policy, shfmt_path
-from blueflame.tools.sandbox import Site, Toolchains, Wanted, make_box, prepare
-from blueflame.tools.sandbox.clearing import passing_folder
+from blueflame.tools.sandbox import Site, Wanted, prepare
 from blueflame.warden.pressure import free_mb
 
-MakeBox: TypeAlias = Callable[[Site, Wanted], Box]
-PROBES = Path(__file__).with_name("guard_probes.py")
 TINY: Mapping[str, int] = {
     "max_cpu_seconds": 1,
     "max_memory_mb": 64,
@@ -58,198 +49,7 @@ WALLED = (
 """Tried only in a box: without one they would go through."""
 ALWAYS = ("watcher", "file_size", "open_files", "cpu")
 LAST = ("audit",)
-SYSTEM_FOLDERS = ("/", "/usr", "/usr/bin", "/etc", "/var", "/home", "/root", "/opt", "/run", "/tmp", "/dev/shm")  # noqa: S108
-CREDENTIALS = (
-    *("", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".netrc", ".git-credentials", ".npmrc", ".pypirc", ".config"),
-    *(".docker/config.json", ".cargo/credentials.toml", ".m2/settings.xml", ".gem/credentials", ".vault-token"),
-    *(".bash_history", ".zsh_history", ".claude", ".claude.json", ".codex", ".gemini", ".mozilla", ".local/share"),
-)
-PLANTED = ("MY_API_KEY", "DB_PASSWORD", "SSH_AUTH_SOCK", "AWS_SESSION_TOKEN")
-PATIENCE = 30.0
 LOOK = 0.02
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """What the person has: their settings, tools and home. `boxed` says whether a box is to be built."""
-
-    sandbox: SandboxSettings
-    tools: Toolchains
-    home: Path
-    repo_root: Path | None
-    boxed: bool
-    make: MakeBox = make_box
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """One attempt under a warden of its own."""
-
-    checkout: Path
-    folder: Path
-    box: Box
-    warden: subprocess.Popen[bytes]
-
-    def ended(self) -> Outcome | None:
-        with suppress(subprocess.TimeoutExpired):
-            self.warden.wait(PATIENCE)
-        try:
-            return read_outcome(self.folder)
-        except WorldError:
-            return None
-
-    def found(self, folder: str) -> frozenset[str]:
-        with suppress(OSError):
-            return frozenset(each.name for each in (self.checkout / folder).iterdir())
-        return frozenset()
-
-    def loot(self, name: str) -> str:
-        with suppress(OSError):
-            return (self.checkout / "loot" / name).read_text("utf-8", "surrogateescape")
-        return ""
-
-    def running(self, role: str = "") -> list[int]:
-        """Of what was let loose, the box around it included; of one role when named."""
-        script = str(self.checkout / PROBES.name)
-        found = []
-        for process in psutil.process_iter(["cmdline"]):
-            words = process.info["cmdline"] or []
-            if (words[4:5] == [script] and words[-1] == role) if role else script in words:
-                found.append(process.pid)
-        return sorted(found)
-
-
-@dataclass(slots=True, kw_only=True)
-class Ground:
-    """A folder with things to lose. `word` is in every secret that was planted, and nobody inside is told it."""
-
-    root: Path
-    machine: Machine
-    mark: str = field(default_factory=lambda: f"blueflame-{secrets.token_hex(6)}")
-    word: str = field(default_factory=lambda: secrets.token_hex(12))
-    doors: dict[str, socket.socket] = field(default_factory=dict)
-    victim: subprocess.Popen[bytes] | None = None
-    trials: list[Trial] = field(default_factory=list)
-
-    @property
-    def outside(self) -> Path:
-        return self.root / "outside"
-
-    @property
-    def git(self) -> Path:
-        return self.root / "main" / ".git"
-
-    @property
-    def audit(self) -> Path:
-        return self.root / "logs" / "doctor.audit.jsonl"
-
-    def credentials(self) -> list[Path]:
-        there = [self.machine.home / name for name in CREDENTIALS]
-        return [path for path in there if os.access(path, os.R_OK)]
-
-    def knocked(self, *names: str) -> list[str]:
-        """At which of our doors somebody was."""
-        return [name for name in names if name in self.doors and _was_there(self.doors[name])]
-
-    def environ(self) -> dict[str, str]:
-        return {**os.environ, **{name: self.secret(name) for name in PLANTED}}
-
-    def secret(self, name: str) -> str:
-        return f"{self.word}-{name}"
-
-
-def _was_there(door: socket.socket) -> bool:
-    try:
-        if door.type == socket.SOCK_DGRAM:
-            return bool(door.recv(100))
-        door.accept()[0].close()
-    except OSError:
-        return False
-    return True
-
-
-@contextmanager
-def laid_out(machine: Machine) -> Iterator[Ground]:
-    """Gone at the end with everything that was started."""
-    with ExitStack() as stack:
-        root = Path(os.path.realpath(stack.enter_context(passing_folder())))
-        ground = Ground(root=root, machine=machine)
-        try:
-            _lay_out(ground, stack)
-        except OSError as e:
-            raise trouble("prepare what the doctor tries in", root, e) from e
-        stack.callback(_end_all, ground)
-        yield ground
-
-
-def _lay_out(ground: Ground, stack: ExitStack) -> None:
-    for name in ("secret.txt", "written.txt", "victim.txt", "inherited.txt"):
-        _put(ground.outside / name, ground.secret(name))
-    for name, text in {
-        "config": ground.secret("git"),
-        "objects/shown": "shown",
-        "HEAD": "ref: refs/heads/main",
-    }.items():
-        _put(ground.git / name, text)
-    for name in ("objects/pack", "refs/heads", "hooks"):
-        (ground.git / name).mkdir(parents=True, exist_ok=True)
-    _open_doors(ground, stack)
-    ground.victim = subprocess.Popen(
-        ["/bin/sh", "-c", f"while :; do sleep 60; done; : {ground.secret('victim')}"],
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    stack.callback(_end, ground.victim)
-
-
-def _put(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def _open_doors(ground: Ground, stack: ExitStack) -> None:
-    """A name in the file system may be too long for a socket; one without a file never is."""
-    wanted: list[tuple[str, int, int, Any]] = [
-        ("tcp", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
-        ("other", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
-        ("udp", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
-        ("unix", socket.AF_UNIX, socket.SOCK_STREAM, str(ground.outside / "door")),
-    ]
-    if sys.platform == "linux":
-        wanted.append(("abstract", socket.AF_UNIX, socket.SOCK_STREAM, f"\0{ground.mark}"))
-    for name, family, kind, address in wanted:
-        door = stack.enter_context(socket.socket(family, kind))
-        with suppress(OSError):
-            door.bind(address)
-            door.setblocking(False)
-            if kind == socket.SOCK_STREAM:
-                door.listen()
-            ground.doors[name] = door
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is not None:
-        return
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _end_all(ground: Ground) -> None:
-    """Wardens end when asked, and their boxes with them; whatever is left of a hole in a wall is ended here."""
-    for trial in ground.trials:
-        if trial.warden.poll() is None:
-            trial.warden.terminate()
-    for trial in ground.trials:
-        with suppress(subprocess.TimeoutExpired):
-            trial.warden.wait(PATIENCE)
-        _end(trial.warden)
-        for pid in trial.running():
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-    for folder in SYSTEM_FOLDERS:
-        with suppress(OSError):
-            Path(folder, ground.mark).unlink()
 
 
 def let_loose(
@@ -259,12 +59,12 @@ def let_loose(
     checkout, folder = ground.root / "main" / ".trees" / name, ground.root / "attempts" / name
     for place in (checkout, folder):
         place.mkdir(parents=True)
-    _put(checkout / "README.md", "# sample\n")
+    put(checkout / "README.md", "# sample\n")
     shutil.copyfile(PROBES, checkout / PROBES.name)
     box, launch = _launch(ground, checkout, folder, watched=watched, limits=limits or {})
-    _put(checkout / "orders.json", json.dumps(_orders(ground, checkout, folder, tries)))
+    put(checkout / "orders.json", json.dumps(_orders(ground, checkout, folder, tries)))
     argv = [sys.executable, "-I", "-S", "-E", str(checkout / PROBES.name), str(checkout / "orders.json"), role]
-    _put(folder / "launch.json", json.dumps({**launch, "attempt": f"doctor-{name}", "argv": argv}))
+    put(folder / "launch.json", json.dumps({**launch, "attempt": f"doctor-{name}", "argv": argv}))
     trial = Trial(checkout=checkout, folder=folder, box=box, warden=_start_warden(ground, folder, handles))
     ground.trials.append(trial)
     return trial
@@ -350,7 +150,7 @@ def _watch(
         "audit": str(ground.audit),
         "agent": "doctor",
         "hook": str(hook_path()),
-        "shfmt": shfmt_path(),
+        "shfmt": _shell_reader(),
         "mounts": dict(mounts),
     }
     return {"watch": watch}
@@ -400,3 +200,11 @@ def dead_watcher() -> int:
 def too_much_disk(ground: Ground) -> Mapping[str, int]:
     """A limit that this disk cannot keep."""
     return {"min_free_disk_mb": (free_mb(str(ground.root)) or 0) + 1024}
+
+
+def _shell_reader() -> str:
+    """Without one nothing but shell commands cannot be judged, and that is a guard of its own."""
+    try:
+        return shfmt_path()
+    except Refused:
+        return "/nonexistent/shfmt"
