@@ -472,6 +472,7 @@ HONEST: dict[str, tuple[str, ...]] = {
         "go test -count 1 -run TestSSH ./internal/ssh",
     ),
     "rust": (
+        "cargo build --jobs=2",
         "cargo test",
         "cargo test --package x",
         "cargo build --release",

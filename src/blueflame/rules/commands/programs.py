@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from blueflame.rules.commands.assignments import is_dangerous
 from blueflame.rules.commands.filters import FILTERS, is_quiet_sed
@@ -294,6 +295,7 @@ PROGRAMS: dict[str, Spec] = {
     ),
     "jq": FILTERS["jq"],
 }
+_UNTAR = replace(_TAR, options={**_TAR.options, "-f": READ, "--file": READ})
 _IN_PLACE = spec(WRITE, text="-e -E -M", flags="-i -0 -l")
 _PYTHON = spec(READ, text="-W -X", refused="-i")
 PYTHON = re.compile(r"(?:python|pypy)(?:3(?:\.\d+)?|2)?\Z")
@@ -305,6 +307,8 @@ def program_spec(name: str, words: tuple[str, ...]) -> Spec | None:
         return _PYTHON
     if name in ("perl", "ruby") and any(re.match(r"-\w*i", word) for word in words):
         return _IN_PLACE
+    if name in ("tar", "bsdtar") and any(re.match(r"-\w*[xt]|--(?:extract|get|list)", word) for word in words):
+        return _UNTAR
     if name == "sed" and not _edits_in_place(words):
         return FILTERS["sed"]
     return PROGRAMS.get(name) or FILTERS.get(name)
@@ -312,38 +316,3 @@ def program_spec(name: str, words: tuple[str, ...]) -> Spec | None:
 
 def _edits_in_place(words: tuple[str, ...]) -> bool:
     return any(re.match(r"-[nErsuz]*i|--i", word) for word in words)
-
-
-def plain_words(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words as options, for programs that have older ways to write them: tar xfC, dd of=, python -Im."""
-    if name in ("tar", "bsdtar") and words and re.fullmatch(r"[A-Za-z]+", words[0]):
-        return _tar_words(words)
-    if name == "dd":
-        return tuple(f"--{word}" if word.startswith(("if=", "of=")) else word for word in words)
-    if PYTHON.match(name):
-        return _python_words(words)
-    return words
-
-
-def _tar_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Letters without a dash take their values in order from the words that follow."""
-    found: list[str] = []
-    rest = list(words[1:])
-    for letter in words[0]:
-        found.append(f"-{letter}")
-        if letter in "bfCHgTXIFLVKN" and rest:
-            found.append(rest.pop(0))
-    return (*found, *rest)
-
-
-def _python_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    found: list[str] = []
-    for at, word in enumerate(words):
-        m = re.fullmatch(r"-([bBdEIOPqRsSuv]*)m(.*)", word)
-        if m:
-            flags = (f"-{m[1]}",) if m[1] else ()
-            return (*found, *flags, "-m", *((m[2],) if m[2] else ()), *words[at + 1 :])
-        if not word.startswith("-") and not (at and words[at - 1] in ("-X", "-W")):
-            break
-        found.append(word)
-    return words
