@@ -8,8 +8,10 @@ import pwd
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,11 @@ NOBODY_SPECIAL = 54321
 CONFIG: Mapping[str, Any] = {"schema_version": 2, "project": {"name": "sample"}}
 
 
+def everybody() -> tuple[str, ...]:
+    """Whom the probes run as: as whoever runs the tests, and as an ordinary user when that is root."""
+    return ("root", "user") if os.geteuid() == 0 else ("user",)
+
+
 def ordinary_user() -> int | None:
     """Who the probes also run as; None when the tests themselves are not run by root."""
     if os.geteuid() != 0:
@@ -34,6 +41,7 @@ def ordinary_user() -> int | None:
     return min(users, default=NOBODY_SPECIAL)
 
 
+@lru_cache
 def interpreter(uid: int) -> str | None:
     """A Python that this user may run: ours may lie in a home that they cannot enter."""
     for python in (sys.executable, SYSTEM_PYTHON):
@@ -49,19 +57,25 @@ def as_user(uid: int) -> dict[str, Any]:
     return {"user": uid, "group": uid, "extra_groups": []} if uid != os.geteuid() else {}
 
 
+def uid_of(who: str) -> int | None:
+    """None when they have no Python to run us with."""
+    user = ordinary_user()
+    uid = 0 if who == "root" else os.geteuid() if user is None else user
+    return uid if interpreter(uid) is not None else None
+
+
 def python_path() -> str:
     """Where our packages are, for an interpreter that is not the one of our environment."""
     return os.pathsep.join(path for path in sys.path if path and not path.startswith(sys.base_prefix))
 
 
 @contextmanager
-def machine(root: Path, uid: int) -> Iterator[Outside]:
-    """Below a folder that the user may enter; gone afterwards."""
-    root.mkdir(mode=0o755)
-    try:
-        yield build(root, uid)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+def machine(uid: int) -> Iterator[Outside]:
+    """In a folder that the user may enter, which pytest's own is not; gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="escape-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        (Path(folder) / "m").mkdir(mode=0o755)
+        yield build(Path(folder) / "m", uid)
 
 
 def attempt(

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from blueflame.tools.git.checkouts import card_path, make_checkout
 from blueflame.tools.git.repository import open_repository
-from conftest import GIT_IDENTITY
 from escape.attack import Attack, Probe
 from escape.inside import call
 from escape.probes_kernel import FILES, KEPT, VARIABLES
+from repositories import GIT_IDENTITY
 
 PLACES = (
     *("/tmp", "/var/tmp", "/dev/shm", "/run", "/", "/etc", "/etc/cron.d", "/etc/cron.hourly", "/var/spool/cron"),
@@ -223,7 +223,7 @@ class Watch:
 
     def _socket(self, attack: Attack) -> Path:
         """Short: the kernel takes 107 bytes."""
-        return self.outside.root / f"s{self.attacks.index(attack)}"
+        return self.outside.root / f"s{hashlib.sha256(attack.id.encode()).hexdigest()[:6]}"
 
     def _register(self, door: socket.socket, attack: Attack) -> None:
         door.setblocking(False)

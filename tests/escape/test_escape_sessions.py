@@ -20,13 +20,14 @@ from sessions import Stage, make_stage, task, writes
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap here")
 
+SLOW = ("git-poison-index",)  # whoever asks git for the state of such a checkout waits for a minute
 QUIET = [
     row
     for row in behind("orchestrator")
     if isinstance(row.deed, Poison)
     and row.deed.takes
-    and "git commit" not in row.deed.code
-    and "FORGE" not in row.deed.code
+    and row.id not in SLOW
+    and not any(word in row.deed.code for word in ("git commit", "$FORGE"))
 ]
 """They change what git reads, and none of their commits: the session lands them, and must not notice."""
 

@@ -6,21 +6,19 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from escape import inside
-from escape.boxing import interpreter, machine, ordinary_user, run
+from escape.boxing import everybody, machine, run, uid_of
 from escape.outside import Outside
 from escape.sharing import once
 from honest.works import FILES, WORKS
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap here")
 
-USER = ordinary_user()
-WHO = ("root", "user") if USER is not None else ("user",)
+WHO = everybody()
 DONE = "DONE\n"
 SYSTEM = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
@@ -63,16 +61,11 @@ def _said(folder: Path) -> str:
 
 
 def outcome(who: str) -> dict[str, str]:
-    uid = 0 if who == "root" else os.geteuid() if USER is None else USER
-    if interpreter(uid) is None:
+    uid = uid_of(who)
+    if uid is None:
         pytest.skip("there is no Python of our version that the ordinary user may run")
-    folder = Path(tempfile.mkdtemp(prefix="honest-"))
-    folder.chmod(0o755)
-    try:
-        with machine(folder / "m", uid) as outside:
-            return work(outside)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with machine(uid) as outside:
+        return work(outside)
 
 
 @pytest.mark.parametrize("who", WHO)
