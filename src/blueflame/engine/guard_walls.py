@@ -11,20 +11,16 @@ from blueflame.engine.guard_evidence import Evidence, Held, Verdict, changed, es
 from blueflame.engine.guard_ground import SYSTEM_FOLDERS
 from blueflame.engine.guard_probes import file_id
 
+MADE = ("objects/new", "objects/pack/new", "refs/heads/new", "hooks/post-commit")
+UNSEEN = (Held.IMPOSSIBLE, "the kernel does not say how it stands with the process inside")
+
 
 def files_outside(evidence: Evidence) -> Verdict:
-    names = " ".join(_names(evidence.ground.outside))
-    listed = ["the folder was listed"] if "secret.txt" in evidence.main.loot("outside") and names else []
+    listed = ["its folder was listed"] if "secret.txt" in evidence.main.loot("outside") else []
     return verdict(
         [*stolen(evidence, "outside", "a file beside the checkout"), *listed],
         "a file beside the checkout, by its path and through /proc: not there",
     )
-
-
-def _names(folder: Path) -> list[str]:
-    with suppress(OSError):
-        return sorted(each.name for each in folder.iterdir())
-    return []
 
 
 def writes_outside(evidence: Evidence) -> Verdict:
@@ -34,24 +30,29 @@ def writes_outside(evidence: Evidence) -> Verdict:
 
 
 def system_folders(evidence: Evidence) -> Verdict:
-    there = [folder for folder in SYSTEM_FOLDERS if Path(folder, evidence.ground.mark).exists()]
+    there = [folder for folder in SYSTEM_FOLDERS if os.path.lexists(Path(folder, evidence.ground.mark))]
     return verdict(
         [f"a file was made in {folder}" for folder in there], "new files in /, /usr, /etc, /tmp...: none came"
     )
 
 
 def history(evidence: Evidence) -> Verdict:
-    git = evidence.ground.git
-    new = [
-        name
-        for name in ("objects/new", "objects/pack/new", "refs/heads/new", "hooks/post-commit")
-        if (git / name).exists()
-    ]
-    shown = ["an object was changed"] if (git / "objects/shown").read_text() != "shown" else []
-    config = ["the settings were changed"] if (git / "config").read_text() != evidence.ground.secret("git") else []
-    breaches = [*(f"{name} was made" for name in new), *shown, *config, *stolen(evidence, "git", "the settings")]
+    git, settings = evidence.ground.git, evidence.ground.secret("git")
+    new = [name for name in MADE if os.path.lexists(git / name)]
+    breaches = [f"{name} was made" for name in new]
+    breaches += [] if _text(git / "objects/shown") == "shown" else ["an object was changed"]
+    breaches += [] if _text(git / "config") == settings else ["the settings were changed"]
     readable = "objects can be read" if "shown" in evidence.main.loot("objects") else "objects cannot even be read"
-    return verdict(breaches, f"objects, refs, hooks, settings, to write: all as before; {readable}")
+    return verdict(
+        [*breaches, *stolen(evidence, "git", "the settings")],
+        f"objects, refs, hooks, settings, to write: all as before; {readable}",
+    )
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text("utf-8", "replace")
+    return ""
 
 
 def home(evidence: Evidence) -> Verdict:
@@ -130,21 +131,18 @@ def gateway(evidence: Evidence) -> Verdict:
     if evidence.open_network:
         return Held.OFF, "sandbox.allow_network is true: nobody needs the gateway"
     lines = _gateway_lines(evidence.main.folder / "gateway.jsonl")
-    refused = [line for line in lines if line.get("decision") == "block"]
+    allowed = [line for line in lines if line.get("decision") != "block"]
     breaches = ["our port was reached through it"] if evidence.ground.knocked("other") else []
-    breaches += [] if len(refused) == len(lines) else ["it let an unlisted host through"]
+    breaches += ["it let an unlisted host through"] if allowed else []
     if not lines:
         return Held.IMPOSSIBLE, "it could not be tried: the gateway was not reached"
-    return verdict(breaches, f"127.0.0.1 and a host that is not listed: refused ({refused[-1].get('rule', '')})")
+    return verdict(breaches, f"127.0.0.1 and a host that is not listed: refused ({lines[-1].get('rule', '')})")
 
 
 def _gateway_lines(path: Path) -> list[dict[str, object]]:
-    with suppress(OSError, ValueError):
-        return [json.loads(line) for line in path.read_text().splitlines()]
+    with suppress(ValueError):
+        return [json.loads(line) for line in _text(path).splitlines()]
     return []
-
-
-UNSEEN = (Held.IMPOSSIBLE, "the kernel does not say how it stands with the process inside")
 
 
 def capabilities(evidence: Evidence) -> Verdict:
