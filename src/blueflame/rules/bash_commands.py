@@ -24,6 +24,7 @@ from blueflame.rules.shell_paths import Bench, judge_path
 from blueflame.rules.shell_state import join_place
 
 DEEPEST = 6
+_SHELLS = words("sh bash dash ash")
 _RUNNERS = words("uv poetry pipenv pdm rye bundle")
 _STARTERS = words(
     "su runuser sg script flock watch parallel doas strace ltrace gdb setarch taskset chrt numactl systemd-run firejail"
@@ -87,6 +88,8 @@ def _judge_inner(argv: Words, inner: Inner, bench: Bench, *, allowed: bool) -> D
     if inner.refused:
         if bench.free or (allowed and argv[0] in _RUNNERS):
             return None
+        if argv[0] in _SHELLS and inner.script is None and not allowed and not inner.refused.startswith("text"):
+            return refuse_unknown(argv, bench.policy)
         rule = "option_refused" if argv[0] == "find" and inner.refused.startswith("-") else "wrapper_refused"
         return refused_for(rule, argv, f"{inner.refused} of {argv[0]} is not allowed")
     for name, value in inner.assigned:
@@ -95,6 +98,8 @@ def _judge_inner(argv: Words, inner: Inner, bench: Bench, *, allowed: bool) -> D
     for path in inner.looked:
         if refused := judge_path(path, Role.LOOK, bench):
             return named(refused, argv)
+    if argv[0] == "env" and not inner.argvs and not allowed:
+        return refuse_unknown(argv, bench.policy)  # it would print the environment
     if inner.script is not None:
         return _judge_text(argv, inner.script, deeper)
     for each in inner.argvs:

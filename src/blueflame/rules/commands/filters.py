@@ -194,8 +194,7 @@ _PRINTERS = {
         READ,
         first=TEXT,
         text="--arg --argjson --indent --tab",
-        read="-f --from-file -L",
-        refused="--slurpfile --rawfile --argfile",
+        read="-f --from-file -L --slurpfile --rawfile --argfile",
     ),
     "yq": spec(
         READ, first=TEXT, text="-I --indent -p -o --input-format --output-format", refused="-i --inplace -s --split-exp"
@@ -231,7 +230,6 @@ _ALONE = {
     "ps": spec(TEXT, anything=True),
     "pgrep": spec(TEXT, anything=True),
     "expr": spec(TEXT, anything=True),
-    "printenv": spec(TEXT, anything=True),
     "sleep": spec(TEXT, anything=True),
     "which": spec(TEXT, anything=True),
     "whereis": spec(TEXT, anything=True),

@@ -188,9 +188,6 @@ PROGRAMS: dict[str, Spec] = {
         refused="-f --file",
         check=_check_ruled_sed,
     ),
-    "awk": spec(
-        READ, first=TEXT, text="-F -v", read="-f --file", refused="-i --include -l --load -E --exec -o -p -d -D"
-    ),
     "perl": spec(READ, text="-e -E -M -I -i", flags="-i -0 -l"),
     "ruby": spec(READ, text="-e", read="-r -I"),
     "node": spec(

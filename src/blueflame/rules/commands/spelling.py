@@ -13,6 +13,8 @@ def plain_words(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
         return _tar_words(words)
     if name == "dd":
         return tuple(f"--{word}" if word.startswith(("if=", "of=")) else word for word in words)
+    if name == "jq":
+        return _jq_words(words)
     if PYTHON.match(name):
         return _python_words(words)
     return words
@@ -27,6 +29,19 @@ def _tar_words(words: tuple[str, ...]) -> tuple[str, ...]:
         if letter in "bfCHgTXIFLVKN" and rest:
             found.append(rest.pop(0))
     return (*found, *rest)
+
+
+def _jq_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Some options of jq take a name and a value: only the value matters."""
+    found: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word in ("--arg", "--argjson", "--slurpfile", "--rawfile", "--argfile") and len(rest) > 1:
+            word = f"{word}={rest[1]}"
+            rest = rest[2:]
+        found.append(word)
+    return tuple(found)
 
 
 def _python_words(words: tuple[str, ...]) -> tuple[str, ...]:
