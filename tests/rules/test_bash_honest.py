@@ -19,6 +19,9 @@ EOF
 
 HONEST: dict[str, tuple[str, ...]] = {
     "default": (
+        "du -sh * | sort -h",
+        "make -j$(nproc)",
+        "sed -E 's/([0-9]+)/<\\1>/g' README.md | head",
         "grep -l foo src/*.py | xargs sed -n '1,5p'",
         'find . -name "$x"',
         "grep -rn x --include='*.json' .",

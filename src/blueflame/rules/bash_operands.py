@@ -42,7 +42,7 @@ def _judge_options(argv: Words, known: Spec, parsed: Parsed, bench: Bench) -> De
     bad = next(
         (word for word in parsed.unknown if risky and (is_unknown(word) or known.operands is not Role.READ)), None
     )
-    if bad is not None and not bench.free and argv[0] not in ("grep", "rg", "wc", "ls"):
+    if bad is not None and not bench.free and argv[0] not in ("grep", "rg", "wc", "ls", "du", "file"):
         return refused_for("shell_dynamic", argv, f"{shown(bad)} may become an option; put ./ before it or name it")
     return None
 

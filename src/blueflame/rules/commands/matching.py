@@ -92,7 +92,7 @@ OWN_RULE = {
         ("npm", "pnpm", "yarn", "bun"), words("exec x dlx create init explore node publish login unpublish")
     ),
     "cargo": words("install publish login owner yank"),
-    "go": words("install generate tool get"),
+    "go": words("install generate get"),
     "git": words("push"),
 }
 """Subcommands that run or publish anything at all: a rule for the program alone does not mean them."""
