@@ -188,7 +188,9 @@ def client_hello(name: str | None) -> bytes:
     return outgoing.read()
 
 
-SEEDS = st.sampled_from([connect("example.org:443"), client_hello("example.org"), b"GET http://example.org/ HTTP/1.1\r\n\r\n"])
+SEEDS = st.sampled_from(
+    [connect("example.org:443"), client_hello("example.org"), b"GET http://example.org/ HTTP/1.1\r\n\r\n"]
+)
 
 
 @st.composite

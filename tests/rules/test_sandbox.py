@@ -210,7 +210,11 @@ def test_plain_words_say_what_can_be_written_reached_and_used() -> None:
     [
         (Network.NONE, (), "none"),
         (Network.DOORS, (), "none"),
-        (Network.DOORS, ("example.org", "*.example.net:443"), "none, but for example.org, *.example.net:443 through the gateway"),
+        (
+            Network.DOORS,
+            ("example.org", "*.example.net:443"),
+            "none, but for example.org, *.example.net:443 through the gateway",
+        ),
         (Network.HOST, (), "all of yours, as sandbox.allow_network says: this is a hole in the wall"),
     ],
 )

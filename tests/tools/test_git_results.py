@@ -323,9 +323,7 @@ def test_alternates_that_are_not_ours_are_not_followed(ours: Repository, theirs:
         collect(ours, theirs, branch=BRANCH, base=ours.base_sha, ref=REF)
 
 
-def test_commondir_leads_nowhere(
-    ours: Repository, theirs: Path, git: Git, bite: str, canary: Path
-) -> None:
+def test_commondir_leads_nowhere(ours: Repository, theirs: Path, git: Git, bite: str, canary: Path) -> None:
     evil = canary.with_name("evil")
     (theirs / "new").write_text("")
     tip = commit(git, theirs)

@@ -82,7 +82,9 @@ def test_what_is_not_listed_is_neither_looked_up_nor_reached(folder: Path, targe
     assert (line["decision"], line["rule"]) == ("block", rule)
 
 
-@pytest.mark.parametrize("target", ["Example.org:443", "example.org.:443", "packages.EXAMPLE.net:443", "a.b.example.net:443"])
+@pytest.mark.parametrize(
+    "target", ["Example.org:443", "example.org.:443", "packages.EXAMPLE.net:443", "a.b.example.net:443"]
+)
 def test_names_are_compared_by_one_spelling(folder: Path, target: str) -> None:
     async def scene(there: Stage) -> None:
         await hang_up(await there.tunnel(target))
@@ -166,7 +168,9 @@ def test_the_machine_itself_is_never_reached_even_when_listed(folder: Path, addr
 def test_a_public_address_of_the_machine_itself_is_no_way_in(folder: Path) -> None:
     async def scene(there: Stage) -> None:
         there.source = "127.0.0.1"  # where the upstream is
-        assert b"which is this machine itself" in await there.ask(connect("example.org:443") + client_hello("example.org"))
+        assert b"which is this machine itself" in await there.ask(
+            connect("example.org:443") + client_hello("example.org")
+        )
 
     there = play(folder, scene)
 
@@ -189,6 +193,8 @@ def test_the_next_address_is_tried_when_one_does_not_answer(folder: Path) -> Non
 
 def test_a_name_without_an_address_is_told_as_such(folder: Path) -> None:
     async def scene(there: Stage) -> None:
-        assert (await there.ask(connect("example.org:443"))).startswith(b"HTTP/1.1 502 the address of example.org cannot")
+        assert (await there.ask(connect("example.org:443"))).startswith(
+            b"HTTP/1.1 502 the address of example.org cannot"
+        )
 
     assert play(folder, scene, answers=[]).lines()[0]["rule"] == "name_not_found"

@@ -227,7 +227,10 @@ def test_its_death_is_a_problem_that_is_told(warden: Warden, folder: Path) -> No
 @pytest.mark.parametrize(
     ("orders", "told"),
     [
-        ({"hosts": ["example.org", "http://example.org/"]}, "'http://example.org/' in sandbox.allowed_hosts is no host"),
+        (
+            {"hosts": ["example.org", "http://example.org/"]},
+            "'http://example.org/' in sandbox.allowed_hosts is no host",
+        ),
         ({"hosts": "example.org"}, "hosts must be a list"),
         ({"hosts": [], "budget": 3}, "'budget' is not one of"),
         ({"hosts": [], "allow_private": "yes"}, "allow_private must be true or false"),

@@ -26,7 +26,17 @@ NO_HOSTS = """
 
 @pytest.mark.parametrize(
     "text",
-    [*NO_HOSTS.split(), "", "\u212a.org", "example.org\n", " example.org", "a" * 64 + ".org", "a." * 127 + "org", None, 443],
+    [
+        *NO_HOSTS.split(),
+        "",
+        "\u212a.org",
+        "example.org\n",
+        " example.org",
+        "a" * 64 + ".org",
+        "a." * 127 + "org",
+        None,
+        443,
+    ],
 )
 def test_what_is_no_host_is_no_rule(text: object) -> None:
     with pytest.raises(ValueError, match=r"sandbox\.allowed_hosts"):

@@ -110,19 +110,21 @@ def _table(guards: Guards) -> RenderableType:
         "off": (NOTE, "warn"),
         "impossible here": (BAD, "bad"),
     }
-    rows = [
-        (Text(*marks[each.state.value]), Text(each.state.value, marks[each.state.value][1]), each.name, _said(each))
-        for each in guards.table
-    ]
+    rows: list[tuple[RenderableType, ...]] = []
+    told = ""
+    for each in guards.table:
+        mark, colour = marks[each.state.value]
+        rows.append((Text(mark, colour), Text(each.state.value, colour), each.name, _said(each, told)))
+        told = each.seen
     return stack(Heading("Guards", "each was tried just now"), columns(rows, whole=(0, 1)))
 
 
-def _said(guard: Guard) -> RenderableType:
-    """Of a guard that is not as it should be, also what was seen."""
+def _said(guard: Guard, told: str) -> RenderableType:
+    """Of a guard that is not as it should be, also what was seen; not again what the line above it has told."""
     from rich.text import Text
 
     from blueflame.cli.plain import clean
 
-    if guard.state.value == "enforced":
+    if guard.state.value == "enforced" or guard.seen == told:
         return Text(guard.holds)
     return Text(f"{guard.holds}\n").append(clean(guard.seen), "quiet")

@@ -47,7 +47,7 @@ def run(
 
     ground = _ground(config, worktree)
     if ground.sandbox.level == "off":
-        typer.echo("blueflame: sandbox.level is off: the command runs without any walls", err=True)
+        say("blueflame: sandbox.level is off: the command runs without any walls", err=True)
     return run_boxed(ground, command, hosts=_hosts(host))
 
 
@@ -111,4 +111,4 @@ def _hosts(names: list[str]) -> list[str]:
     try:
         return list(SandboxSettings(allowed_hosts=tuple(names)).allowed_hosts)
     except ValidationError as e:
-        raise UsageError(f"--host: {e.errors()[0]['msg']}; write a name such as example.org or *.example.net:443") from e
+        raise UsageError(f"--host: {e.errors()[0]['msg']}; write example.org or *.example.net:443") from e

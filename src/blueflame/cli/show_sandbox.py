@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from blueflame.cli.plain import clean
+from blueflame.cli.saying import say
 from blueflame.rules.sandbox import plain_words
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ def show_sandbox(box: Box, held: Level, problems: Sequence[Problem]) -> None:
         if said or heading.startswith("Nothing"):
             lines += ["", heading + (":" if said else "."), *(f"  {line}" for line in said)]
     lines += ["", "An agent has a clone of its own in the place of your checkout, and may write to its .git."]
-    typer.echo(clean("\n".join(lines)))
+    say("\n".join(lines))
 
 
 def sandbox_json(box: Box, held: Level, problems: Sequence[Problem]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 STREAM, DATAGRAM, TYPE_MASK = 1, 2, 0xF
 PERSONALITIES = (0, 0x0008, 0x0040000, 0xFFFFFFFF)
 """Linux, Linux32, without address randomisation (race detectors ask for it), and the question which one it is."""
-SETUID = 0o4000
+SETUID = 0o6000  # and setgid: a program in a checkout that gives its group away is a hole for everybody else
 """A file of ours with this bit runs as us for whoever finds it on the machine."""
 CREATES = 0o100 | 0o20000000
 """O_CREAT and O_TMPFILE: without them open() is given no mode, and what is in its place means nothing."""

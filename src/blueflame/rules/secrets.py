@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -140,7 +140,8 @@ def _violation(finding: Finding) -> Violation:
 
 def _in_files(lines: Iterable[Line | Unscanned], unscanned: list[Unscanned]) -> Iterator[Finding]:
     for (path, commit), group in groupby(_readable(lines, unscanned), key=attrgetter("path", "commit")):
-        yield from find_secrets(path, ((line.number, line.text) for line in group), commit=commit)
+        written = ((line.number, line.text) for line in group)
+        yield from find_secrets(path, chain([(1, path)], written), commit=commit)  # a name lands as well as its lines
 
 
 def _readable(lines: Iterable[Line | Unscanned], unscanned: list[Unscanned]) -> Iterator[Line]:

@@ -34,7 +34,7 @@ USAGE = 64
 UNRECORDED = 74  # the folder is gone, or cannot be written: nothing is known for certain
 ANOTHER = 75  # a living warden has the folder; nothing was changed
 TAIL = 4000
-SURVEY_TIMEOUT = 60.0
+SURVEY_TIMEOUT = 30.0
 
 
 def main(arguments: list[str]) -> int:

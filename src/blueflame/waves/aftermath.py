@@ -79,12 +79,15 @@ def touched(flame: Flame, folder: Path) -> tuple[Violation, ...]:
     return differences(before, fingerprint(flame.repo))
 
 
-def leftovers(folder: Path) -> Leftovers | None:
-    """None where nobody could ask: without a box, or when the agent was ended with its machine."""
+def leftovers(flame: Flame, attempt: Attempt, outcome: Outcome) -> Leftovers | None:
+    """None where nobody could ask: without a box, or of an agent that did not end by itself."""
+    folder = flame.engine.directory(attempt.id)
     try:
         after = parse_status((folder / "survey-after").read_bytes())
     except FileNotFoundError:
-        return None
+        if flame.settings.sandbox.level == "off" or outcome.reason is not Reason.EXITED:
+            return None
+        raise GitFailed("git status in the box gave no answer: what the agent left there cannot be told") from None
     try:
         return after.since(parse_status((folder / "survey-before").read_bytes()))
     except FileNotFoundError:

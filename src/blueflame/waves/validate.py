@@ -63,7 +63,7 @@ async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tup
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
         gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
-        broken = await asyncio.to_thread(_changed_by_reviewer, flame, attempt, base)
+        broken = await asyncio.to_thread(_changed_by_reviewer, flame, handed)
     except GitFailed as error:
         return Ended(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     facts = Facts(
@@ -86,10 +86,10 @@ async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tup
     return ended, [VerdictGiven(task=attempt.subject, sha=base, verdict=verdict)]
 
 
-def _changed_by_reviewer(flame: Flame, attempt: Attempt, base: str) -> tuple[Violation, ...]:
+def _changed_by_reviewer(flame: Flame, handed: Handed) -> tuple[Violation, ...]:
     """A reviewer that changes what it reviews has reviewed something else."""
-    left = leftovers(flame.engine.directory(attempt.id))
+    left = leftovers(flame, handed.attempt, handed.outcome)
     if left is None:
         return ()
-    head = head_of_checkout(flame.places.checkout(attempt.agent_id))
-    return validator_left_changes(left, head=head, expected=base)
+    head = head_of_checkout(flame.places.checkout(handed.attempt.agent_id))
+    return validator_left_changes(left, head=head, expected=handed.base)

@@ -50,7 +50,7 @@ async def read_worker(flame: Flame, session: Session, handed: Handed) -> tuple[E
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
         found = await asyncio.to_thread(_fetch, flame, attempt, base)
-        left = await asyncio.to_thread(leftovers, flame.engine.directory(attempt.id))
+        left = await asyncio.to_thread(leftovers, flame, attempt, outcome)
         gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
         broken = await asyncio.to_thread(_broken_rules, flame, session, handed, found, left)
     except (GitFailed, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)

@@ -1,6 +1,6 @@
 """The server name in the first bytes of a TLS connection, read strictly: what is unusual is refused, not guessed at.
 
-A tunnel to example.org must speak to example.org: a shared front end would otherwise serve any other of its sites through it.
+A tunnel to example.org must speak to example.org: a shared front end would otherwise serve any other of its sites.
 """
 
 from __future__ import annotations

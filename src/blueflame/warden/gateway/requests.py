@@ -65,7 +65,7 @@ def read_authority(text: str, *, port: int | None) -> tuple[str, int]:
     found = _AUTHORITY.fullmatch(text)
     host = read_host(found[1]) if found else None
     if found is None or host is None:
-        raise malformed(f"{text[:80]!r} is no host name that this gateway takes; write a plain name such as example.org")
+        raise malformed(f"{text[:80]!r} is no host name that this gateway takes; write a name such as example.org")
     number = int(found[2]) if found[2] else port
     if number is None or number > 65535:
         raise malformed(f"{text[:80]!r} has no port; write {host}:443")
