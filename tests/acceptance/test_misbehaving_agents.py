@@ -36,7 +36,7 @@ CASES: Mapping[str, tuple[object, str, str]] = {
     "crasher": ("crasher", "crashed", ""),
     "stuck": ("stuck", "timeout", "its time was up"),
     "a blocked path": (
-        [{"write": {"path": "blueflame.yaml", "text": "x"}}, {"commit": "feat({task}): x"}],
+        [{"write": {"path": "blueflame.yaml", "text": "x"}, "rogue": True}, {"commit": "feat({task}): x"}],
         "postcheck",
         "blueflame.yaml",
     ),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.saying import say
 from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
