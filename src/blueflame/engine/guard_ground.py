@@ -163,8 +163,10 @@ def _lay_out(ground: Ground, stack: ExitStack) -> None:
         (ground.git / name).mkdir(parents=True, exist_ok=True)
     _open_doors(ground, stack)
     ground.victim = subprocess.Popen(
-        ["/bin/sh", "-c", f"while :; do sleep 60; done; : {ground.secret('victim')}"],
+        [sys.executable, "-I", "-S", "-c", f"import time; time.sleep({2 * PATIENCE})", ground.secret("victim")],
         stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     stack.callback(_end, ground.victim)
