@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from blueflame.engine.guard_trials import (
 )
 from blueflame.engine.verbs import Outcome
 from blueflame.model.box import Network
+from blueflame.model.errors import ProcessFailed
 from blueflame.model.settings_walls import Validation
 from blueflame.tools.audit import Audit, read_audit
 
@@ -96,7 +96,7 @@ def gather(ground: Ground, validation: Validation) -> Evidence:
 def _hook_alone() -> int:
     try:
         return dead_watcher()
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, ProcessFailed):
         return -1
 
 

@@ -6,7 +6,6 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,6 +20,7 @@ from blueflame.engine.verbs import Outcome
 from blueflame.model.box import Box
 from blueflame.model.errors import WorldError
 from blueflame.model.settings_walls import SandboxSettings
+from blueflame.tools.companions import Companion, start_companion
 from blueflame.tools.files import trouble
 from blueflame.tools.sandbox import Site, Toolchains, Wanted, make_box
 from blueflame.tools.sandbox.clearing import passing_folder
@@ -56,11 +56,10 @@ class Trial:
     checkout: Path
     folder: Path
     box: Box
-    warden: subprocess.Popen[bytes]
+    warden: Companion
 
     def ended(self) -> Outcome | None:
-        with suppress(subprocess.TimeoutExpired):
-            self.warden.wait(PATIENCE)
+        self.warden.wait(PATIENCE)
         try:
             return read_outcome(self.folder)
         except WorldError:
@@ -96,7 +95,7 @@ class Ground:
     mark: str = field(default_factory=lambda: f"blueflame-{secrets.token_hex(6)}")
     word: str = field(default_factory=lambda: secrets.token_hex(12))
     doors: dict[str, socket.socket] = field(default_factory=dict)
-    victim: subprocess.Popen[bytes] | None = None
+    victim: Companion | None = None
     trials: list[Trial] = field(default_factory=list)
 
     @property
@@ -162,14 +161,9 @@ def _lay_out(ground: Ground, stack: ExitStack) -> None:
     for name in ("objects/pack", "refs/heads", "hooks"):
         (ground.git / name).mkdir(parents=True, exist_ok=True)
     _open_doors(ground, stack)
-    ground.victim = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", f"import time; time.sleep({2 * PATIENCE})", ground.secret("victim")],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    stack.callback(_end, ground.victim)
+    waits = f"import time; time.sleep({2 * PATIENCE})"
+    ground.victim = start_companion([sys.executable, "-I", "-S", "-c", waits, ground.secret("victim")])
+    stack.callback(ground.victim.end)
 
 
 def put(path: Path, text: str) -> None:
@@ -197,23 +191,14 @@ def _open_doors(ground: Ground, stack: ExitStack) -> None:
             ground.doors[name] = door
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is not None:
-        return
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 def _end_all(ground: Ground) -> None:
     """Wardens end when asked, and their boxes with them; whatever is left of a hole in a wall is ended here."""
     for trial in ground.trials:
-        if trial.warden.poll() is None:
-            trial.warden.terminate()
+        if trial.warden.is_running:
+            trial.warden.ask_to_end()
     for trial in ground.trials:
-        with suppress(subprocess.TimeoutExpired):
-            trial.warden.wait(PATIENCE)
-        _end(trial.warden)
+        trial.warden.wait(PATIENCE)
+        trial.warden.end()
         for pid in trial.running():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

@@ -13,7 +13,6 @@ import os
 import platform
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -203,8 +202,14 @@ def watcher(orders: Orders) -> None:
 def _ask(orders: Orders, name: str, tool: str, given: Mapping[str, str]) -> None:
     said = {"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": given}
     question = json.dumps({**said, "tool_use_id": name, "cwd": orders["checkout"]}).encode()
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run([orders["hook"]], input=question, capture_output=True, timeout=PATIENCE, check=False)
+    reader, writer = os.pipe()
+    os.write(writer, question)
+    os.close(writer)
+    quiet = [(os.POSIX_SPAWN_OPEN, number, "/dev/null", os.O_WRONLY, 0) for number in (1, 2)]
+    with contextlib.suppress(OSError):
+        files = [(os.POSIX_SPAWN_DUP2, reader, 0), *quiet]
+        os.waitpid(os.posix_spawn(orders["hook"], [orders["hook"]], os.environ, file_actions=files), 0)
+    os.close(reader)
 
 
 def audit(orders: Orders) -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,9 @@ from blueflame.model.settings_walls import Permissions, Validation
 from blueflame.rules.policy_compiling import compile_policy
 from blueflame.rules.sandbox import DOOR_PORTS
 from blueflame.tools.agents.hooking import HOOK, PORT, hook_path
+from blueflame.tools.companions import Companion, start_companion
 from blueflame.tools.policies import save_policy, shfmt_path
+from blueflame.tools.process import run
 from blueflame.tools.sandbox import Site, Wanted, prepare
 from blueflame.warden.pressure import free_mb
 
@@ -70,17 +71,13 @@ def let_loose(
     return trial
 
 
-def _start_warden(ground: Ground, folder: Path, handles: Sequence[int]) -> subprocess.Popen[bytes]:
+def _start_warden(ground: Ground, folder: Path, handles: Sequence[int]) -> Companion:
     """As engine/local does it, but with files that somebody forgot to close, and secrets in its environment."""
     root = Path(blueflame.__file__).parents[1]
     argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(root), str(folder)]
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     env |= {name: ground.secret(name) for name in PLANTED}
-    with (folder / "warden.log").open("ab") as log:
-        return subprocess.Popen(
-            argv, cwd="/", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True, pass_fds=handles,
-        )  # fmt: skip
+    return start_companion(argv, env=env, log=folder / "warden.log", handles=handles)
 
 
 def _orders(ground: Ground, checkout: Path, folder: Path, tries: Sequence[str]) -> dict[str, Any]:
@@ -158,7 +155,7 @@ def _watch(
 
 def look_at(trial: Trial) -> Mapping[str, Sight]:
     """What the kernel says of them while they live, by role; then they may go on."""
-    _until(lambda: (trial.checkout / "waiting").exists() or trial.warden.poll() is not None)
+    _until(lambda: (trial.checkout / "waiting").exists() or not trial.warden.is_running)
     pids = {role: trial.running(role)[:1] for role in ("everything", "nested")}
     sights = {role: sight_of(found[0]) for role, found in pids.items() if found}
     with suppress(OSError):
@@ -168,10 +165,9 @@ def look_at(trial: Trial) -> Mapping[str, Sight]:
 
 def kill_warden(trial: Trial) -> bool:
     """Once its daemon lives. Tells whether all of it has gone with the warden."""
-    _until(lambda: "daemon" in trial.found("tried") or trial.warden.poll() is not None)
+    _until(lambda: "daemon" in trial.found("tried") or not trial.warden.is_running)
     was_there = bool(trial.running())
     trial.warden.kill()
-    trial.warden.wait()
     return was_there and _until(lambda: not trial.running(), seconds=5.0)
 
 
@@ -190,11 +186,8 @@ def dead_watcher() -> int:
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
         call = {"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {}, "cwd": "/"}
-        done = subprocess.run(
-            [str(hook_path())], input=json.dumps(call).encode(), capture_output=True, timeout=PATIENCE, check=False,
-            env={PORT: str(port), "PATH": os.defpath},
-        )  # fmt: skip
-    return done.returncode
+        env = {PORT: str(port), "PATH": os.defpath}
+        return run(str(hook_path()), cwd=Path("/"), env=env, stdin=json.dumps(call), timeout=PATIENCE).code
 
 
 def too_much_disk(ground: Ground) -> Mapping[str, int]:

@@ -92,7 +92,7 @@ def inherited(evidence: Evidence) -> Verdict:
 
 def processes(evidence: Evidence) -> Verdict:
     victim = evidence.ground.victim
-    killed = ["a process of ours was killed"] if victim is None or victim.poll() is not None else []
+    killed = ["a process of ours was killed"] if victim is None or not victim.is_running else []
     return verdict(
         [*stolen(evidence, "processes", "the command line of a process of ours"), *killed],
         "a process of ours, to find and kill: it lives",
