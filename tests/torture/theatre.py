@@ -91,6 +91,10 @@ class Theatre:
         lines = (line.split() for line in _lines(self.ledger))
         return Counter(attempt.partition(".")[2] for what, attempt, _pid in lines if what == "start")
 
+    def ends(self) -> frozenset[str]:
+        lines = (line.split() for line in _lines(self.ledger))
+        return frozenset(attempt.partition(".")[2] for what, attempt, _pid in lines if what == "end")
+
     def made(self) -> tuple[str, ...]:
         """The commits that agents say they made."""
         return tuple(line for line in _lines(self.commits) if len(line) == 40)
@@ -156,7 +160,7 @@ def _settings(theatre: Theatre, workflow: str) -> dict[str, Any]:
             "allowed_paths": ["src/**", "docs/**"],
             "bash_rules": {"allowed_commands": ["*"], "blocked_patterns": []},
         },
-        "sandbox": {"level": "off"},  # the players keep their books outside of any box
+        "sandbox": {"level": "off", "min_free_disk_mb": 0},  # the players keep their books outside of any box
         "planning": {"workflow": workflow},
         "workflows": {"short": {"stages": ["plan", "work", "check", "merge"], "barrier": False}},
         "hooks": {"post_merge": 'cat >> "$BLUEFLAME_ROOT/../hooked"'},
