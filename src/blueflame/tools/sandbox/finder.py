@@ -1,5 +1,6 @@
 """Collects what is to be shown of the machine, read-only: each thing once, never a secret, with its links followed."""
 
+# ruff: noqa: PTH110, PTH112 (os.path says no where pathlib raises: in folders that we may not look into)
 from __future__ import annotations
 
 import os
@@ -32,7 +33,7 @@ class Finder:
         """Under the name it is asked for, and under its real one, which others may lead to."""
         name = os.path.normpath(path)
         real = os.path.realpath(name)
-        if not os.access(real, os.R_OK) or (Path(real).is_dir() and not os.access(real, os.X_OK)):
+        if not os.access(real, os.R_OK) or (os.path.isdir(real) and not os.access(real, os.X_OK)):
             return False
         for target in dict.fromkeys((name, real)):
             if self.inside(target):
@@ -61,7 +62,7 @@ class Finder:
     def _is_prefix(self, folder: str, prefix: str) -> bool:
         if Path(folder).name not in BIN or self.secret(prefix) or prefix == f"{self.home}/.local":
             return False  # .local/share holds more than programs
-        return any(Path(prefix, mark).exists() for mark in PREFIX_MARKS)
+        return any(os.path.exists(f"{prefix}/{mark}") for mark in PREFIX_MARKS)
 
     def follow_all(self, folder: str) -> None:
         """Every program of a folder leads to something that is inside, through links or its first line."""
@@ -85,7 +86,7 @@ class Finder:
 
     def _lead_to(self, path: str, why: str) -> None:
         real = os.path.realpath(path)
-        if not Path(real).exists() or (self.inside(path) and self.inside(real)):
+        if not os.path.exists(real) or (self.inside(path) and self.inside(real)):
             return
         if not self.inside(real):
             self._add_target(real, why)

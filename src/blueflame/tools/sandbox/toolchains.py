@@ -3,6 +3,7 @@
 All of it is read-only and at its own path, so that what a virtual environment or a shim has written down still holds.
 """
 
+# ruff: noqa: PTH110, PTH112, PTH113 (os.path says no where pathlib raises: in folders that we may not look into)
 from __future__ import annotations
 
 import os
@@ -66,9 +67,9 @@ def _environments(environ: Mapping[str, str], repo_root: Path | None) -> Iterato
     folders = [Path(active)] if active.startswith("/") else []
     folders += [repo_root / name for name in VENVS] if repo_root else []
     for folder in dict.fromkeys(folders):
-        if (folder / "pyvenv.cfg").is_file():
+        if os.path.isfile(folder / "pyvenv.cfg"):
             yield folder
-        elif folder.name in (".tox", ".nox") and folder.is_dir():
+        elif folder.name in (".tox", ".nox") and os.path.isdir(folder):
             yield from sorted(each.parent for each in folder.glob("*/pyvenv.cfg"))
 
 
@@ -86,11 +87,11 @@ def _add_environment(finder: Finder, folder: Path) -> None:
 
 def _add_known(finder: Finder, known: Known, environ: Mapping[str, str], home: Path) -> None:
     for folder in _folders(known, environ, home):
-        if known.marks and not any(next(folder.glob(mark), None) for mark in known.marks):
+        if known.marks and not any(_first(folder, mark) for mark in known.marks):
             continue
         for part in known.parts:
             shown = folder / part if part else folder
-            if shown.exists():
+            if os.path.exists(shown):
                 finder.add(shown, known.why)
 
 
@@ -107,7 +108,7 @@ def _folders(known: Known, environ: Mapping[str, str], home: Path) -> Iterator[P
 def _add_node_modules(finder: Finder, repo_root: Path) -> None:
     """Node looks for packages in the folders above, so that a checkout below the repository finds these."""
     folder = repo_root / "node_modules"
-    if folder.is_dir() and finder.add(folder, "the project's packages, for checkouts without their own"):
+    if os.path.isdir(folder) and finder.add(folder, "the project's packages, for checkouts without their own"):
         finder.follow_all(str(folder / ".bin"))
 
 
@@ -127,7 +128,7 @@ def _add_certificates(finder: Finder, environ: Mapping[str, str]) -> None:
 
 
 def _is_public(path: Path) -> bool:
-    return path.is_file() and "CERTIFICATE-----" in (text := _text(path)) and "PRIVATE KEY" not in text
+    return os.path.isfile(path) and "CERTIFICATE-----" in (text := _text(path)) and "PRIVATE KEY" not in text
 
 
 def _path(finder: Finder, written: str, repo_root: Path | None) -> Iterator[str]:
@@ -137,7 +138,7 @@ def _path(finder: Finder, written: str, repo_root: Path | None) -> Iterator[str]
         problem = _unfit(entry, finder, repo_root)
         if problem:
             finder.notes.append(f"PATH: {entry or 'an empty entry'} is left out: {problem}")
-        elif Path(entry).is_dir():
+        elif os.path.isdir(entry):
             folder = os.path.normpath(entry)
             if not finder.inside(folder):
                 finder.add_programs(folder, "programs on your PATH")
@@ -176,7 +177,7 @@ def _variables(finder: Finder, environ: Mapping[str, str], home: Path) -> Iterat
     if modules := at("GOMODCACHE", "go/pkg/mod") or at("GOPATH", "go", "pkg/mod"):
         yield "GOPROXY", f"file://{modules}/cache/download"
         yield "GOSUMDB", "off"  # go.sum still holds; the server that is asked for others cannot be reached
-    if (home / ".local/lib").is_dir() and finder.inside(str(home / ".local/lib")):
+    if os.path.isdir(home / ".local/lib") and finder.inside(str(home / ".local/lib")):
         yield "PYTHONUSERBASE", str(home / ".local")
     if maven := at("", ".m2/repository"):
         yield "MAVEN_ARGS", f"-Dmaven.repo.local.tail={maven}"
@@ -215,3 +216,10 @@ def _text(path: Path) -> str:
             return file.read(LARGEST_NOTE).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def _first(folder: Path, pattern: str) -> Path | None:
+    try:
+        return next(folder.glob(pattern), None)
+    except PermissionError:
+        return None
