@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from blueflame.rules.commands.git import read_git
@@ -39,8 +40,23 @@ def words_of(rule: str) -> tuple[str, ...]:
 
 def is_allowed(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
     """True when the words of a rule are the first words of the command, its options left aside."""
-    forms = _forms(argv)
-    return any(_begins(form, words_of(rule)) for rule in rules for form in forms) or _is_module(argv, rules)
+    filed = _filed(rules)
+    meant = ((form, rule) for form in _forms(argv) for rule in filed.get(_heading(form[0]), ()))
+    return any(_begins(form, rule) for form, rule in meant) or _is_module(argv, rules)
+
+
+@lru_cache(maxsize=16)
+def _filed(rules: tuple[str, ...]) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+    """By the program they are about: a thousand rules take no longer than ten."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for rule in map(words_of, rules):
+        if rule:
+            found.setdefault(_heading(bare_name(rule[0])), []).append(rule)
+    return {name: tuple(about) for name, about in found.items()}
+
+
+def _heading(name: str) -> str:
+    return "python" if PYTHON.match(name) else name
 
 
 def _is_module(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
