@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from blueflame.model.policy import Unreadable
 from blueflame.rules.bash import refuse_text
 from blueflame.rules.shell import read
 from blueflame.rules.shell_log import Simple
-from blueflame.rules.shell_marks import ANY, LOOSE, MARKS, is_glob, is_static
+from blueflame.rules.shell_marks import LOOSE, MARKS, is_glob, is_static
 from blueflame.rules.shell_nodes import Strange
 from blueflame.tools.policies import shfmt_path
 from blueflame.tools.policy_world import LocalWorld
@@ -318,20 +317,48 @@ class Maker:
         )
 
 
+END = "\x01"
+ANYTHING, WITHIN = "any words", "some text"
+"""What a mark may have become: any number of words, or some text of one word."""
+
+
 def _covers(simple: Simple, argv: tuple[str, ...]) -> bool:
     """Static words to the letter; what is marked as loose or as a pattern may have become any number of words."""
     if simple.argv and all(is_static(word) for word in simple.argv):
         return simple.argv == argv
-    line = "".join(_expected(word) for word in simple.argv)
-    return re.fullmatch(line, "".join(f"{word}\x01" for word in argv), re.DOTALL) is not None
+    expected = [each for word in simple.argv for each in _expected(word)]
+    return _matches(expected, "".join(f"{word}{END}" for word in argv))
 
 
-def _expected(word: str) -> str:
-    if set(word) <= MARKS and (LOOSE in word or ANY in word):
-        return r"(?:.*\x01)?"
-    several = ".*" if LOOSE in word else r"[^\x01]*"
-    found = "".join(several if each in MARKS else re.escape(each) for each in word) + r"\x01"
-    return f"(?:{found})*" if is_glob(word) else found
+def _expected(word: str) -> list[str]:
+    if is_glob(word) or set(word) == {LOOSE}:
+        return [ANYTHING]
+    several = ANYTHING if LOOSE in word else WITHIN
+    return [several if each in MARKS else each for each in word] + [END]
+
+
+def _matches(expected: list[str], line: str) -> bool:
+    """All states at once: a regular expression with as many stars would never come back."""
+    reached = _skipped({0}, expected)
+    for char in line:
+        after = {at + 1 for at in reached if at < len(expected) and expected[at] == char}
+        after |= {at for at in reached if at < len(expected) and _swallows(expected[at], char)}
+        reached = _skipped(after, expected)
+    return len(expected) in reached
+
+
+def _swallows(each: str, char: str) -> bool:
+    return each == ANYTHING or (each == WITHIN and char != END)
+
+
+def _skipped(reached: set[int], expected: list[str]) -> set[int]:
+    todo = list(reached)
+    while todo:
+        at = todo.pop()
+        if at < len(expected) and expected[at] in (ANYTHING, WITHIN) and at + 1 not in reached:
+            reached.add(at + 1)
+            todo.append(at + 1)
+    return reached
 
 
 def is_reported(found: list[Simple], argv: tuple[str, ...]) -> bool:
