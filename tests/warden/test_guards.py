@@ -155,7 +155,7 @@ TALK = (
 
 def test_a_box_with_a_gateway_reaches_it_and_nothing_past_it(who: Person, folder: Path) -> None:
     gateway = {"port": GATEWAY, "hosts": ["example.org"]}
-    talk = TALK.format(host="example.org:443")
+    talk = TALK.format(host="example.com:443")
 
     ended = run(who, boxed(folder, "bash", "-c", talk, net="doors", gateway=gateway))
 
@@ -165,7 +165,7 @@ def test_a_box_with_a_gateway_reaches_it_and_nothing_past_it(who: Person, folder
 
 def test_every_step_has_its_own_door_to_the_one_gateway(who: Person, folder: Path) -> None:
     gateway = {"port": GATEWAY, "hosts": ["example.org"]}
-    talk = TALK.format(host="example.org:443")
+    talk = TALK.format(host="example.com:443")
     steps = [{"argv": ["bash", "-c", talk]}, {"argv": ["bash", "-c", talk]}]
 
     ended = run(who, boxed(folder, "bash", "-c", talk, net="doors", gateway=gateway, setup=steps))

@@ -8,7 +8,7 @@ import pytest
 
 from blueflame import app
 from blueflame.model.errors import Refused
-from blueflame.model.event import AttemptIntended
+from blueflame.model.event import AttemptEnded, AttemptIntended
 from sessions import Stage, git, make_stage, task, writes
 
 
@@ -23,11 +23,13 @@ def test_paths_with_spaces_and_other_letters_are_worked_on(stage: Stage) -> None
 
 def test_locks_that_differ_in_case_only_do_not_run_at_once(stage: Stage) -> None:
     """On file systems where both are one file they would; the order costs little, the mix-up much."""
+    stage.reconfigure(limits={"max_retries": 0})
     stage.play(task(1, locks=["src/Readme.txt"]), task(2, locks=["src/README.txt"]))
-    told = stage.run()
+    told = stage.run({"session": ["stop"]})
     first, second = (e.attempt for e in told.of(AttemptIntended))
     assert [foundation.task for foundation in second.built_on] == [first.subject]
-    assert told.session.outcome == "completed"
+    broken = told.of(AttemptEnded)[-1].ended.violations
+    assert {(found.rule, found.path) for found in broken} == {("case_collision", "src/README.txt")}
 
 
 def test_a_repository_with_submodules_keeps_them_as_they_are(stage: Stage, tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def _run(folder: str, bell: Bell, status: Status) -> dict[str, Any]:
         return _outcome(folder, status, stage="setup", watched=Watched("spawn_failed", str(e)))
     try:
         record.reserve_outcome(folder)
-        ward = Ward(folder, launch, bell, Spool(folder, bell if launch.sandbox is not None else None), status)
+        spool = Spool(folder, bell if launch.sandbox or launch.watch else None)
+        ward = Ward(folder, launch, bell, spool, status)
     except OSError as e:
         unready = Watched("spawn_failed", f"cannot prepare to run it: {e}")
         return _outcome(folder, status, stage="setup", watched=unready)

@@ -1,8 +1,9 @@
 """The agent's output, on the disk and never in memory.
 
-Outside of a box it goes straight into the files: no pipe that a survivor could hold. In a box it comes through pipes
-that the warden empties: whoever holds a file can cut it off or open it again through /proc, and an agent that may
-rewrite what it has said could hide a call that nobody was asked about. What is in a pipe cannot be taken back.
+A command's goes straight into the files: no pipe that a survivor could hold. A watched or boxed agent's comes through
+pipes that the warden empties. A limit on the size of its files is no limit on what it says then; and whoever holds a
+file can cut it off, or open it again through /proc: an agent that may rewrite what it has said could hide a call that
+nobody was asked about. What is in a pipe cannot be taken back.
 """
 
 from __future__ import annotations

@@ -85,9 +85,12 @@ def _by_git(words: tuple[str, ...]) -> tuple[str, ...] | None:
         if any(word.startswith(("-s", "--stage", "-t", "-v", "--format", "--debug")) for word in words[1:]):
             return None
         found = []
-        for each in specs:
-            folder, _, name = as_marks(each).rpartition("/")
-            found.append(f"{folder or '.'}/{DEEP}/{name or ANY}")
+        for each in map(as_marks, specs):
+            folder, _, name = each.rpartition("/")
+            if ANY in each or ONE in each:  # git's * goes across folders
+                found.append(f"{folder or '.'}/{DEEP}/{name or ANY}")
+            else:
+                found += [each, f"{each.rstrip('/')}/{DEEP}/{ANY}"]
         return tuple(found) or (f"./{DEEP}/{ANY}",)
     if words[:1] in (("diff",), ("show",), ("log",), ("grep",)) and _LISTS & set(words):
         return (f"./{DEEP}/{ANY}",)
