@@ -193,6 +193,11 @@ class Terminal:
         return bool(data)
 
 
+def _without_a_size() -> dict[str, str]:
+    """What says how large another terminal is would win over what ours says itself."""
+    return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+
+
 @contextmanager
 def at_terminal(
     *argv: object, cwd: Path, columns: int = 80, env: Mapping[str, str] | None = None
@@ -206,7 +211,7 @@ def at_terminal(
         stdout=slave,
         stderr=slave,
         start_new_session=True,
-        env={**os.environ, "TERM": "xterm", **(env or {})},
+        env={**_without_a_size(), "TERM": "xterm", **(env or {})},
     )
     os.close(slave)
     terminal = Terminal(process, master)
