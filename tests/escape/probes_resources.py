@@ -222,7 +222,7 @@ for n in range(1, 40):
         time.sleep(20)
         os._exit(0)
     count(n * 32)
-    time.sleep(0.02)
+    time.sleep(0.1)  # without a control group it is watched, and a busy machine watches slowly
 time.sleep(8)
 escaped("more than a gigabyte in all")
 """,
