@@ -18,7 +18,7 @@ from blueflame.tools.git.results import delete_refs, refs
 from blueflame.tools.places import Places
 from blueflame.tools.store.journal import Journal
 
-ATTEMPTS = "refs/blueflame/attempts/"
+MADE = ("refs/blueflame/attempts/", "refs/blueflame/failed/")  # what agents committed
 
 
 class Kind(StrEnum):
@@ -78,7 +78,7 @@ def _leftover(kind: Kind, path: Path, session: str) -> Leftover:
 
 def size_of(path: Path) -> int:
     try:
-        return sum(file.lstat().st_size for file in path.rglob("*")) if path.is_dir() else 0
+        return sum(file.lstat().st_size for file in path.rglob("*")) if path.is_dir() else path.lstat().st_size
     except OSError:  # something is being removed while we count
         return 0
 
@@ -89,16 +89,18 @@ def _folders(places: Places, session: Session) -> Iterator[Path]:
 
 
 def _logs(places: Places, session: Session) -> Iterator[Path]:
-    return (path for path in (places.logs / session.id, places.session_config(session.id).parent) if path.exists())
+    audits = (places.audit(record.attempt.agent_id) for record in session.attempts.values())
+    kept = (places.logs / session.id, places.session_config(session.id).parent, *audits)
+    return (path for path in kept if path.exists())
 
 
 def _stale_refs(repo: Repository, going_on: Collection[str]) -> Iterator[Leftover]:
     found = refs(repo, "refs/blueflame/")
-    lonely = _on_no_branch(repo, {sha for name, sha in found.items() if name.startswith(ATTEMPTS)})
+    lonely = _on_no_branch(repo, {sha for name, sha in found.items() if name.startswith(MADE)})
     for name, sha in sorted(found.items()):
         session = name.split("/")[3] if name.count("/") > 3 else ""
         if session not in going_on:
-            loses = name.startswith(ATTEMPTS) and sha in lonely
+            loses = name.startswith(MADE) and sha in lonely
             yield Leftover(kind=Kind.UNMERGED if loses else Kind.REF, name=name, session=session)
 
 
@@ -117,7 +119,7 @@ def remove(repo: Repository, found: tuple[Leftover, ...]) -> None:
             remove_checkout(leftover.path)
         elif leftover.path is not None:
             try:
-                shutil.rmtree(leftover.path)
+                shutil.rmtree(leftover.path) if leftover.path.is_dir() else leftover.path.unlink(missing_ok=True)
             except OSError as error:
                 raise trouble("remove", leftover.path, error) from error
     delete_refs(repo, [leftover.name for leftover in found if leftover.kind in (Kind.REF, Kind.UNMERGED)])
