@@ -25,7 +25,6 @@ from blueflame.tools.git.results import (
     delete_refs,
     diff_text,
     keep_failed,
-    made_executable,
     refs,
     set_ref,
 )
@@ -579,12 +578,3 @@ def test_a_failed_result_is_kept_where_a_person_finds_it(ours: Repository) -> No
 def test_a_failed_result_is_kept_under_no_other_name(ours: Repository) -> None:
     with pytest.raises(ValueError, match="no ids"):
         keep_failed(ours, "ses-20260101-000000", "../../heads/main", 1, ours.base_sha)
-
-
-def test_files_that_became_programs_are_listed(ours: Repository, theirs: Path, git: Git) -> None:
-    (theirs / "README.md").chmod(0o755)
-    (theirs / "мой скрипт").write_text("#!/bin/sh\n")
-    (theirs / "мой скрипт").chmod(0o755)
-    tip = commit(git, theirs)
-    collected(ours, theirs)
-    assert made_executable(ours, ours.base_sha, tip) == ("README.md",)

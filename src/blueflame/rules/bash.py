@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from blueflame.model.policy import Decision, Paths, Policy
@@ -11,7 +11,6 @@ from blueflame.rules.bash_commands import judge_command
 from blueflame.rules.bash_words import judge_assigned, judge_redirection
 from blueflame.rules.shell import read
 from blueflame.rules.shell_log import Oddity, Simple
-from blueflame.rules.shell_marks import shown
 from blueflame.rules.shell_nodes import Strange
 from blueflame.rules.shell_paths import Bench
 
@@ -108,8 +107,3 @@ def _refuse_oddity(found: Oddity) -> Decision:
     return Decision(
         False, found.rule, f"{found.what} cannot be followed beforehand. Write the commands out, one by one."
     )
-
-
-def simple_lines(found: Iterable[Simple | Oddity]) -> list[str]:
-    """The commands in words, for people."""
-    return [" ".join(shown(word) for word in each.argv) for each in found if isinstance(each, Simple) and each.argv]

@@ -131,13 +131,6 @@ def keep_failed(repo: Repository, session: str, task: str, n: int, sha: str) -> 
     return ref
 
 
-def made_executable(repo: Repository, base: str, tip: str) -> tuple[str, ...]:
-    """Files that were plain and can now be run: worth a look, and no violation."""
-    parts = iter(fields(git(repo.root, *TREE_TO_TREE, "-z", "--raw", base, tip, "--", timeout=300)))
-    found = [(head, _raw(head, parts)) for head in parts]
-    return tuple(entry.path for head, entry in found if head.startswith(":100644 ") and entry.mode == "100755")
-
-
 def delete_ref(repo: Repository, ref: str) -> None:
     """Deleting what is not there is fine."""
     delete_refs(repo, (ref,))
