@@ -22,6 +22,7 @@ from blueflame.tools.git.repository import tree_files
 from blueflame.tools.git.results import Collected, changes
 from blueflame.tools.git.untouched import Fingerprint, differences, fingerprint
 from blueflame.tools.leftovers import parse_status
+from blueflame.tools.policies import load_policy
 from blueflame.tools.secrets import scan
 from blueflame.waves.flame import Flame, Handed
 
@@ -98,32 +99,30 @@ def left_note(left: Leftovers | None) -> str:
     return leftover_note(left) if left else ""
 
 
-def broken_rules(
-    flame: Flame, session: Session, handed: Handed, found: Collected, left: Leftovers | None
-) -> tuple[Violation, ...]:
-    """The third wall, on the pinned commits."""
-    rules, limits = flame.settings.validation, session.limits
-    attempt, base = handed.attempt, handed.base
+def broken_rules(flame: Flame, handed: Handed, found: Collected, left: Leftovers | None) -> tuple[Violation, ...]:
+    """The third wall, on the pinned commits, by the very policy that the watcher went by."""
+    policy = load_policy(flame.engine.directory(handed.attempt.id) / "policy.json")
+    secrets, base = flame.settings.validation.secrets, handed.base
     also = (
-        *scan(flame.repo, base, found.tip, rules.secrets),
-        *touched(flame, flame.engine.directory(attempt.id)),
-        *(leftover_violations(left, limits.blocked_paths) if left else ()),
+        *scan(flame.repo, base, found.tip, secrets),
+        *touched(flame, flame.engine.directory(handed.attempt.id)),
+        *(leftover_violations(left, policy.blocked_paths.written) if left else ()),
     )
     return violations(
         changes(flame.repo, base, found.tip),
         found.commits,
-        allowed_paths=limits.allowed_paths,
-        blocked_paths=limits.blocked_paths,
-        file_locks=session.tasks[attempt.subject].task.file_locks,
-        enforce_scope=rules.file_scope.enforce,
-        commit_pattern=rules.commit_format.pattern,
-        naming_style=rules.file_naming.style,
-        naming_globs=rules.file_naming.enforce_for,
-        require_tests=rules.require_tests.enabled,
-        source_patterns=rules.require_tests.source_patterns,
-        test_patterns=rules.require_tests.test_patterns,
-        expected_binaries=rules.binaries.expected,
-        secrets_file=rules.secrets.allow_file if rules.secrets.enabled else "",
+        allowed_paths=policy.allowed_paths.written,
+        blocked_paths=policy.blocked_paths.written,
+        file_locks=policy.scope or (),
+        enforce_scope=policy.scope is not None,
+        commit_pattern=policy.commit_pattern,
+        naming_style=policy.naming_style,
+        naming_globs=policy.naming_globs.written,
+        require_tests=policy.require_tests,
+        source_patterns=policy.source_patterns.written,
+        test_patterns=policy.test_patterns.written,
+        expected_binaries=policy.expected_binaries.written,
+        secrets_file=secrets.allow_file if secrets.enabled else "",
         existing=tree_files(flame.repo, found.tip),
         also=also,
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from secrets import token_hex
 
 from blueflame.model.attempt import Attempt, Ended, Ending
-from blueflame.model.errors import GitFailed, UsageError
+from blueflame.model.errors import UsageError, WorldError
 from blueflame.model.event import Event
 from blueflame.model.ids import attempt_ref
 from blueflame.model.verdict import Violation
@@ -45,15 +45,15 @@ def worker_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) 
     return render_worker(brief, token_hex(16))
 
 
-async def read_worker(flame: Flame, session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+async def read_worker(flame: Flame, _session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
     """Its commits are fetched and kept whatever else is true of them; only then are they judged."""
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
         found = await asyncio.to_thread(_fetch, flame, attempt, base)
         left = await asyncio.to_thread(leftovers, flame, attempt, outcome)
         gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
-        broken = await asyncio.to_thread(_broken_rules, flame, session, handed, found, left)
-    except (GitFailed, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
+        broken = await asyncio.to_thread(_broken_rules, flame, handed, found, left)
+    except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
         return Ended(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, Collected) else (None, 0)
     facts = Facts(
@@ -81,6 +81,6 @@ def _fetch(flame: Flame, attempt: Attempt, base: str) -> Collected | Nothing:
 
 
 def _broken_rules(
-    flame: Flame, session: Session, handed: Handed, found: Collected | Nothing, left: Leftovers | None
+    flame: Flame, handed: Handed, found: Collected | Nothing, left: Leftovers | None
 ) -> tuple[Violation, ...]:
-    return () if isinstance(found, Nothing) else broken_rules(flame, session, handed, found, left)
+    return () if isinstance(found, Nothing) else broken_rules(flame, handed, found, left)
