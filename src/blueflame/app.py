@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ from blueflame.rules.answers import proposal
 from blueflame.rules.next_steps import the_one_task
 from blueflame.rules.replay import apply, replay
 from blueflame.rules.session import Session
-from blueflame.rules.settings import limits_of, workflow_of
+from blueflame.rules.settings import default_runtime, limits_of, runtime_kind, workflow_of
 from blueflame.tools import flock
 from blueflame.tools.agents.all_runtimes import RUNTIMES
 from blueflame.tools.agents.runtime import Brief, Runtime
@@ -185,8 +185,10 @@ def begin(
     workflow: str | None = None,
     tasks: Sequence[Task] | None = None,
     allow_dirty: bool = False,
+    scripted: bool = False,
 ) -> Session:
-    """Open a session; with `tasks` the plan is the person's own and only needs approval."""
+    """Open a session; with `tasks` the plan is the person's own and only needs approval. `scripted`: roles that name
+    no runtime play a script."""
     flow = workflow_of(ground.settings, workflow)
     refuse_if_unfit(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path)
     now = SystemClock().now()
@@ -198,7 +200,7 @@ def begin(
         base_branch=ground.repo.base_branch,
         base_sha=ground.repo.base_sha,
         workflow=flow,
-        limits=limits_of(ground.settings, flow.name),
+        limits=limits_of(ground.settings, flow.name, scripted=scripted),
         config_digest=ground.loaded.digest,
     )
     keep_settings(ground.places, name, ground.settings)
@@ -236,7 +238,7 @@ def ignite(ground: Grounds, session: Session, *, script: Path | None = None) -> 
         repo=ground.repo,
         places=ground.places,
         engine=LocalEngine(ground.places.state),
-        runtimes=_runtimes(ground, settings, script),
+        runtimes=_runtimes(ground, settings, script, session.limits.role_runtimes.values()),
         clock=SystemClock(),
         environ=dict(os.environ),
         read_config=lambda: load(ground.loaded.path),
@@ -256,17 +258,21 @@ def check_runtimes(ground: Grounds, *, script: Path | None = None) -> None:
     _runtimes(ground, ground.settings, script)
 
 
-def _runtimes(ground: Grounds, settings: Settings, script: Path | None) -> Mapping[str, Runtime]:
+def _runtimes(
+    ground: Grounds, settings: Settings, script: Path | None, also: Iterable[str] = ()
+) -> Mapping[str, Runtime]:
     """Each runtime that a role asks for, ready to use; one that this version lacks is refused before work starts."""
-    wanted = sorted({role.runtime for role in settings.roles.values()})
-    lacking = [name for name in wanted if name not in RUNTIMES]
+    default = default_runtime(settings, scripted=script is not None)
+    wanted = sorted({role.runtime or default for role in settings.roles.values()} | set(also))
+    kinds = {name: runtime_kind(settings, name) for name in wanted}
+    lacking = [name for name, kind in kinds.items() if kind not in RUNTIMES]
     if lacking:
         raise Refused(
             f"the runtime {', '.join(lacking)} is not in this version of Blue Flame; it has: {', '.join(RUNTIMES)}. "
-            "Change roles.<role>.runtime in the configuration"
+            "Change roles.<role>.runtime in the configuration, or say with runtimes.<name>.kind what drives it"
         )
     root = ground.loaded.path.parent
-    return {name: RUNTIMES[name](_options(settings, name, script), root) for name in wanted}
+    return {name: RUNTIMES[kind](_options(settings, name, script), root) for name, kind in kinds.items()}
 
 
 def foreseen_plan(
@@ -274,9 +280,10 @@ def foreseen_plan(
 ) -> tuple[Task, ...] | None:
     """The plan, if it is known without asking anybody: scripted planners always say the same."""
     if not flow.has("plan"):
-        limits = limits_of(ground.settings, flow.name)
+        limits = limits_of(ground.settings, flow.name)  # of which only the paths are looked at
         return (the_one_task(request, limits.allowed_paths),)
-    planner = _runtimes(ground, ground.settings, script)[ground.settings.roles[PLANNER].runtime]
+    limits = limits_of(ground.settings, flow.name, scripted=script is not None)
+    planner = _runtimes(ground, ground.settings, script).get(limits.runtime(PLANNER))
     if not isinstance(planner, Scripted):
         return None
     brief = Brief(

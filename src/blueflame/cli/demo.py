@@ -48,7 +48,7 @@ def _play(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool,
     if not as_json:
         say(f"A sample repository in {laid.repo}; the request: {REQUEST}\n")
     with app.orchestrating(ground) as journal:
-        session = app.begin(ground, journal, request=REQUEST, workflow=workflow)
+        session = app.begin(ground, journal, request=REQUEST, workflow=workflow, scripted=True)
         code = carry(ground, journal, session, manner, also={"log": lambda: _log(laid.repo)})
     if not as_json:
         _show_history(laid.repo, kept=kept)

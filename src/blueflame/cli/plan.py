@@ -41,5 +41,13 @@ def plan(
     refuse_early(ground, plan, tasks, workflow=workflow, script=script, allow_dirty=True)
     with app.orchestrating(ground) as journal:
         refuse_unfinished(app.unfinished(journal))
-        session = app.begin(ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=True)
+        session = app.begin(
+            ground,
+            journal,
+            request=request,
+            workflow=workflow,
+            tasks=tasks,
+            allow_dirty=True,
+            scripted=script is not None,
+        )
         return carry(ground, journal, session, manner, until=lambda found: found.phase is Phase.WORKING)

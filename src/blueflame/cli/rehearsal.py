@@ -35,7 +35,7 @@ def rehearse(
     as_json: bool,
 ) -> int:
     flow = workflow_of(ground.settings, workflow)
-    limits = limits_of(ground.settings, flow.name)
+    limits = limits_of(ground.settings, flow.name, scripted=script is not None)
     known = tasks if tasks is not None else app.foreseen_plan(ground, request, flow, script=script)
     planned = known if tasks is not None or flow.has("plan") else None  # the one task we make ourselves is no plan
     wrong = _problems(planned, limits)

@@ -60,7 +60,15 @@ def run(
         if left is not None and _takes_up(ground, journal, left, manner, fresh=fresh):
             return carry(ground, journal, app.look(journal, left.id), manner)
         see_to_stale(ground, journal, manner)
-        session = app.begin(ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=allow_dirty)
+        session = app.begin(
+            ground,
+            journal,
+            request=request,
+            workflow=workflow,
+            tasks=tasks,
+            allow_dirty=allow_dirty,
+            scripted=script is not None,
+        )
         return carry(ground, journal, session, manner)
 
 

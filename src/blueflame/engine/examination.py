@@ -19,6 +19,7 @@ from blueflame.engine.preflight import unfit_reasons
 from blueflame.model.box import Level
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.settings import Settings
+from blueflame.rules.settings import default_runtime, runtime_kind
 from blueflame.tools import flock
 from blueflame.tools.agents.all_runtimes import RUNTIMES
 from blueflame.tools.capacity import measure, room_at
@@ -86,8 +87,9 @@ def _agents(repo: Repository, places: Places, settings: Settings) -> Iterator[Fi
     slots = min(settings.concurrency.development, capacity.agents)
     state = State.OK if slots == settings.concurrency.development else State.WARNING
     yield Finding("slots", state, f"{slots} of {settings.concurrency.development} workers at once; {capacity.reason}")
-    for name in sorted({role.runtime for role in settings.roles.values()}):
-        known = name in RUNTIMES
+    default = default_runtime(settings)
+    for name in sorted({role.runtime or default for role in settings.roles.values()}):
+        known = runtime_kind(settings, name) in RUNTIMES
         words = "ready" if known else f"not in this version; it has {', '.join(RUNTIMES)}"
         yield Finding(f"runtime {name}", State.OK if known else State.BAD, words)
 

@@ -52,6 +52,8 @@ class Order:
     limits: Mapping[str, int] = field(default_factory=dict)  # core cpu data fsize nofile nproc stack
     walls: Mapping[str, Any] = field(default_factory=dict)
     """For the warden as it stands: sandbox, memory_mb, processes, min_free_disk_mb, watch, gateway; {} = no walls."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """For the gateway alone, by name: through a pipe to the warden, never to the disk."""
 
 
 class Reason(StrEnum):
@@ -65,6 +67,8 @@ class Reason(StrEnum):
     MEMORY = "memory"  # more than the sandbox allows, as the next two
     PROCESSES = "processes"
     DISK = "disk"
+    BUDGET = "budget"  # the gateway has refused a model call: its money or tokens are used up
+    OUTAGE = "outage"  # the model could not be reached for longer than it may wait
     UNWATCHED = "unwatched"  # nobody answered its hook, or the canary was let through
     LOST = "lost"  # its warden vanished; what it left running has been ended
 
@@ -105,6 +109,7 @@ class Running:
     state_since: float | None = None
     last_output: float | None = None
     output_bytes: int = 0
+    parked: Mapping[str, Any] = field(default_factory=dict)  # why it waits for its model: kind, reason, until, since
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,13 @@ class Ending(StrEnum):
     POSTCHECK = "postcheck"  # the result breaks the policy
     UNWATCHED = "unwatched"  # the watcher was not live, or did not see every tool call
     RESOURCES = "resources"  # more memory, processes or disk than the sandbox allows
+    OUTAGE = "outage"  # the model could not be reached: a rate limit, an overload, no network
     SETUP = "setup"  # the worktree could not be made ready
     CANCELLED = "cancelled"  # a person or a stop ended it
     LOST = "lost"  # its warden vanished without a record
 
 
-BLAMELESS = frozenset({Ending.CANCELLED, Ending.LOST})
+BLAMELESS = frozenset({Ending.CANCELLED, Ending.LOST, Ending.OUTAGE})
 """Endings that say nothing about the work: the task is tried again and no retry is counted."""
 
 
@@ -55,7 +56,9 @@ class Attempt:
     model: str = ""
     runtime: str = "scripted"
     budget: Budget = UNLIMITED
+    ceiling: Budget = UNLIMITED  # what its task, the session and the day leave to it, in their unit
     timeout: float = 300.0
+    interactive: bool = False  # it talks with the person in their terminal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -183,6 +183,31 @@ class AttemptCancelled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptNearsBudget:
+    """It has used the part of its budget at which a warning is due; told once."""
+
+    attempt: str
+    used: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeParked:
+    """The model cannot be had for now: agents of this runtime wait, and no new one is started. Told once for all."""
+
+    runtime: str
+    kind: str  # rate_limit | outage | network
+    reason: str
+    until: float | None = None  # when the provider says that it is over; None when nobody knows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeResumed:
+    runtime: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded:
     attempt: str
     ended: Ended
@@ -311,6 +336,9 @@ Event: TypeAlias = (
     | AttemptStarted
     | AttemptStalled
     | AttemptCancelled
+    | AttemptNearsBudget
+    | RuntimeParked
+    | RuntimeResumed
     | AttemptEnded
     | Checked
     | VerdictGiven

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from blueflame.model.spend import UNLIMITED, Budget
+from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Spend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,8 @@ class Limits:
     max_replans: int = 3
     max_history: int = 10
     session_budget: Budget = UNLIMITED
+    task_budget: Budget = UNLIMITED  # all attempts at one task, its reviews included
+    day_budget: Budget = UNLIMITED  # all sessions of the repository, from midnight to midnight
     role_budgets: Mapping[str, Budget] = field(default_factory=dict)
     warn_threshold: float = 0.8
     role_timeouts: Mapping[str, float] = field(default_factory=dict)
@@ -37,6 +39,8 @@ class Limits:
     role_runtimes: Mapping[str, str] = field(default_factory=dict)
     group_validator_models: Mapping[str, str] = field(default_factory=dict)
     on_stall: str = "warn"  # warn | ask | kill
+    on_rate_limit: str = "wait"  # wait | ask
+    interactive_planning: bool = False
     on_validation_failed: str = "ask"  # ask | requeue | drop
     hooks: tuple[str, ...] = ()  # the user hooks that are configured
     checks: tuple[str, ...] = ()  # the diagnostic commands
@@ -62,3 +66,4 @@ class Capacity:
 
     agents: int
     reason: str = ""
+    day_spend: Spend = NOTHING  # of all sessions of the repository since midnight, the present one's included

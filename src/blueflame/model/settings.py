@@ -114,8 +114,20 @@ class LimitSettings(Section):
     """What a session may cost in dollars; 0 = unlimited. Setting only max_session_tokens switches this off."""
     max_session_tokens: int = Field(default=0, ge=0, le=10**13)
     """What a session may use in tokens; 0 = unlimited. Only one of the two units can be set."""
+    max_task_cost_usd: float = Field(default=0.0, ge=0, le=10_000_000)
+    """What all attempts at one task, its reviews included, may cost in dollars; 0 = no limit of its own."""
+    max_task_tokens: int = Field(default=0, ge=0, le=10**13)
+    """What they may use in tokens; 0 = no limit of its own. Only one of the two units can be set."""
+    max_day_cost_usd: float = Field(default=0.0, ge=0, le=10_000_000)
+    """What all sessions of this repository may cost in dollars from midnight to midnight; 0 = unlimited."""
+    max_day_tokens: int = Field(default=0, ge=0, le=10**13)
+    """What they may use in tokens; 0 = unlimited. Only one of the two units can be set."""
     warn_threshold: float = Field(default=0.8, gt=0, le=1)
     """The part of a budget at which a warning is given."""
+    rate_limit_wait: DurationOrOff = 6 * 3600.0
+    """How long an agent waits by itself when the model's provider says: too much for now; then a person is asked."""
+    outage_wait: DurationOrOff = 1800.0
+    """How long an agent waits by itself when the model cannot be reached: overloaded, failing, no network."""
 
     @model_validator(mode="before")
     @classmethod
@@ -125,6 +137,8 @@ class LimitSettings(Section):
     @model_validator(mode="after")
     def _not_both_units(self) -> LimitSettings:
         refuse_both_units(self.max_session_cost_usd, self.max_session_tokens, tokens="max_session_tokens")
+        refuse_both_units(self.max_task_cost_usd, self.max_task_tokens, tokens="max_task_tokens")
+        refuse_both_units(self.max_day_cost_usd, self.max_day_tokens, tokens="max_day_tokens")
         return self
 
 
@@ -140,6 +154,8 @@ class GateSettings(Section):
     """What happens to a task whose verdict is fail: ask a person, send it back with the notes, or drop it."""
     validator_retries: int = Field(default=1, ge=0, le=100)
     """Retries when a validator itself fails, before a person is asked."""
+    on_rate_limit: Literal["wait", "ask"] = "wait"
+    """What happens when the model's provider says that it was too much: wait until it is over, or ask a person."""
     max_replans: int = Field(default=3, ge=0, le=100)
     """Re-plans in a row before writing the plan by hand is suggested."""
 
@@ -163,9 +179,24 @@ class Superpowers(Section):
     enabled: bool = True
     """Whether agents are given skills."""
     skills: tuple[Text, ...] = several(
-        ("test-driven-development", "systematic-debugging", "requesting-code-review", "brainstorm", "write-plan")
+        ("test-driven-development", "systematic-debugging", "requesting-code-review", "brainstorming", "writing-plans")
     )
-    """The skills; brainstorm and write-plan are the planner's."""
+    """The skills; brainstorming and writing-plans are the planner's."""
+    plugin: Text | None = None
+    """The folder of the plugin that has them, outside of the repository; left out, no skills are loaded."""
+
+
+class Price(Section):
+    input: float = Field(ge=0, le=1_000_000)
+    """Dollars for a million tokens that the model reads."""
+    output: float = Field(ge=0, le=1_000_000)
+    """Dollars for a million tokens that it writes."""
+    cache_read: float | None = Field(default=None, ge=0, le=1_000_000)
+    """Dollars for a million tokens read from its cache; left out, as `input`."""
+    cache_write: float | None = Field(default=None, ge=0, le=1_000_000)
+    """Dollars for a million tokens written to its cache; left out, as `input`."""
+    cache_write_1h: float | None = Field(default=None, ge=0, le=1_000_000)
+    """The same for an hour's cache; left out, as `cache_write`."""
 
 
 class DecayPolicy(Section):
@@ -231,6 +262,10 @@ class Settings(Section):
         default_factory=dict, validate_default=True
     )
     """In which order: waves, flow, single and direct are built in."""
+    prices: Annotated[Mapping[Text, Price], BeforeValidator(lambda given: {} if given is None else given)] = Field(
+        default_factory=dict
+    )
+    """What models cost, where the built-in table is wrong or lacks one: by name, with * for any letters."""
     planning: Planning = Field(default_factory=Planning)
     """How a request becomes tasks."""
     gates: GateSettings = Field(default_factory=GateSettings)

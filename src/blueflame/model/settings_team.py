@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -54,11 +54,21 @@ class RuntimeSettings(Section):
     """Environment variables for the agent. No secrets: this file is committed."""
     script: Text | None = None
     """Only for `scripted`: the file that says what the agents do, relative to this file. `--script` goes before it."""
+    kind: Literal["claude", "codex", "gemini", "opencode", "acp", "tmux"] | None = None
+    """For a runtime with a name of your own: which built-in one drives it."""
+    credential: Literal["auto", "environment", "login", "none"] = "auto"
+    """What the gateway adds to model calls, outside of the sandbox: a key from your environment (ANTHROPIC_API_KEY and
+    the like), else your login; only one of the two; or nothing."""
+    upstream: Text | None = None
+    """Where model calls go; left out, as your environment says (ANTHROPIC_BASE_URL and the like), else the vendor's."""
+    plugins: tuple[Text, ...] = several()
+    """Folders of plugins for the agent, outside of the repository."""
 
 
 class RoleSettings(Section):
-    runtime: Text = "scripted"
-    """How the agent is driven: scripted, claude, codex, gemini, opencode, acp, tmux, or a name under `runtimes`."""
+    runtime: Text | None = None
+    """How the agent is driven: scripted, claude, codex, gemini, opencode, acp, tmux, or a name under `runtimes`;
+    left out, scripted when there is a script, else claude."""
     model: Text = "sonnet"
     """The model, in the runtime's own words."""
     timeout: Duration | None = None
@@ -163,12 +173,12 @@ def refuse_unknown_runtimes(roles: Mapping[str, RoleSettings], known: tuple[str,
     wrongs = tuple(
         Wrong(
             "is no runtime that is known here",
-            f"{did_you_mean(role.runtime, known)} Use one of {', '.join(known)}, or add it under runtimes".lstrip(),
+            f"{did_you_mean(runtime, known)} Use one of {', '.join(known)}, or add it under runtimes".lstrip(),
             at=(name, "runtime"),
-            got=role.runtime,
+            got=runtime,
         )
         for name, role in roles.items()
-        if role.runtime not in known
+        if (runtime := role.runtime) is not None and runtime not in known
     )
     if wrongs:
         raise SeveralWrong(wrongs)

@@ -19,6 +19,7 @@ class Facts:
     violations: int = 0
     has_output: bool = False
     unwatched: int = 0  # tool calls that the watcher did not see
+    failure: str = ""  # how the agent itself says that it failed, in one of FAILURES
 
 
 ENDINGS = {
@@ -29,11 +30,17 @@ ENDINGS = {
     "setup_failed": Ending.SETUP,
     "spawn_failed": Ending.SETUP,
     "lost": Ending.LOST,
+    "budget": Ending.BUDGET,
+    "outage": Ending.OUTAGE,
     "unwatched": Ending.UNWATCHED,
     "memory": Ending.RESOURCES,
     "processes": Ending.RESOURCES,
     "disk": Ending.RESOURCES,
 }
+
+
+FAILURES = {"budget": Ending.BUDGET, "outage": Ending.OUTAGE, "output": Ending.BAD_OUTPUT}
+"""What an agent's own last word says of a failure; any other word is a plain one."""
 
 
 def judge(facts: Facts) -> Ending:
@@ -44,6 +51,8 @@ def judge(facts: Facts) -> Ending:
         return Ending.UNWATCHED
     if facts.signal is not None:
         return Ending.CRASHED
+    if facts.failure:
+        return FAILURES.get(facts.failure, Ending.FAILED)
     if facts.exit_code != 0:
         return Ending.FAILED
     if facts.role != WORKER:

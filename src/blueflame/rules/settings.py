@@ -19,10 +19,11 @@ INHERITED_FROM = "default"
 REVIEW_THRESHOLD, RETRY_BACKOFF_BASE_MS = 0.8, 30_000
 
 
-def limits_of(settings: Settings, workflow: str | None = None) -> Limits:
+def limits_of(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> Limits:
     """What bounds a session of that workflow: its own numbers go before the general ones."""
     chosen = _workflow(settings, workflow)
     roles = _cast(settings, chosen)
+    default = default_runtime(settings, scripted=scripted)
     diagnostics = settings.validation.validator_diagnostics
     return Limits(
         workers=settings.concurrency.development,
@@ -33,19 +34,34 @@ def limits_of(settings: Settings, workflow: str | None = None) -> Limits:
         max_replans=settings.gates.max_replans,
         max_history=settings.limits.max_history,
         session_budget=budget_of(settings.limits.max_session_cost_usd, settings.limits.max_session_tokens),
+        task_budget=budget_of(settings.limits.max_task_cost_usd, settings.limits.max_task_tokens),
+        day_budget=budget_of(settings.limits.max_day_cost_usd, settings.limits.max_day_tokens),
         role_budgets={name: budget_of(role.budget_usd, role.budget_tokens) for name, role in roles.items()},
         warn_threshold=settings.limits.warn_threshold,
         role_timeouts={name: role.timeout or settings.limits.agent_timeout for name, role in roles.items()},
         role_models={name: role.model for name, role in roles.items()},
-        role_runtimes={name: role.runtime for name, role in roles.items()},
+        role_runtimes={name: role.runtime or default for name, role in roles.items()},
         group_validator_models=dict(settings.validation.validator_models),
         on_stall=settings.limits.on_stall,
+        on_rate_limit=settings.gates.on_rate_limit,
         on_validation_failed=settings.gates.on_validation_failed,
         hooks=tuple(name for name in HOOKS if getattr(settings.hooks, name)),
         checks=diagnostics.commands if diagnostics.enabled else (),
         allowed_paths=settings.permissions.allowed_paths,
         blocked_paths=settings.permissions.blocked_paths,
     )
+
+
+def default_runtime(settings: Settings, *, scripted: bool = False) -> str:
+    """Whoever gives a script wants to see it played; everybody else wants work done."""
+    given = settings.runtimes.get("scripted")
+    return "scripted" if scripted or (given is not None and given.script) else "claude"
+
+
+def runtime_kind(settings: Settings, name: str) -> str:
+    """Which built-in runtime drives the one of that name."""
+    own = settings.runtimes.get(name)
+    return (own.kind if own is not None and own.kind else None) or name
 
 
 def budget_of(usd: float, tokens: int) -> Budget:

@@ -53,7 +53,8 @@ def _drift(flame: Flame, session: Session) -> ConfigDrifted | None:
     """None while the file says what the session runs with, or says what a person has already looked at."""
     try:
         loaded = flame.read_config()
-        limits = limits_of(loaded.settings, session.workflow.name)
+        scripted = "scripted" in session.limits.role_runtimes.values()
+        limits = limits_of(loaded.settings, session.workflow.name, scripted=scripted)
         flame.make_runtimes(loaded.settings)
     except ConfigError as error:
         return _unusable(session, error.problems)

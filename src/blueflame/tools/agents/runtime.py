@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from blueflame.model.audit import Act
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Spend
 from blueflame.model.task import Task
 from blueflame.tools.agents.lines import BLOCK, MAX_LINE, Gap, read_at, spool_lines, text_lines
 
@@ -38,6 +38,14 @@ class Brief:
     task: Task | None = None
     allowed_paths: tuple[str, ...] = ()
     watched: bool = True  # there will be a hook to ask: an agent that finds none must do nothing
+    tools: tuple[str, ...] = ()  # that its policy lets it use, in the policy's words
+    system: str = ""  # what is added to its system prompt
+    home: str = ""  # its HOME, as it sees it
+    gateway: str = ""  # where it reaches its model: http://127.0.0.1:PORT; "" when it is not to have one
+    token: str = ""  # what it shows the gateway in place of a key
+    budget: Budget = UNLIMITED
+    skills: tuple[str, ...] = ()
+    interactive: bool = False  # it talks with a person: `Launch.terminal` must be set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +54,10 @@ class Launch:
     env: Mapping[str, str]  # in addition to what every agent gets
     stdin: str
     needs: tuple[Path, ...] = ()  # files and folders that it reads, to be shown in its box
+    home: Mapping[str, str] = field(default_factory=dict)  # files put into its HOME first: relative path -> content
+    apis: tuple[str, ...] = ()  # that it calls its model by, at the gateway: anthropic, openai, gemini
+    dialect: str = "claude"  # in which words it asks its hook (warden/dialects.py)
+    terminal: bool = False  # its stdin is a terminal that a person can be connected to
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +84,35 @@ class Complained:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A call that its own program turned away, before anybody was asked: there is no such tool in its session."""
+
+    call: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """Its program's own last word. `failure` is "" when all went well, else a word of rules/endings.FAILURES, or
+    `error`. The last one counts; `reported` is what it says the whole run has cost, by its own prices."""
+
+    failure: str = ""
+    detail: str = ""
+    reported: Spend | None = None
+
+
 Acted: TypeAlias = Act
-Signal: TypeAlias = Said | Used | Produced | Complained | Acted
+Signal: TypeAlias = Said | Used | Produced | Complained | NotRun | Finished | Acted
 
 
 class Runtime(Protocol):
+    @property
+    def finishes(self) -> bool:
+        """Whether it always ends with a last word of its own, so that one that is missing is a failure."""
+
+    def problems(self) -> tuple[str, ...]:
+        """Why it cannot be used on this machine, in words to act on: no program, too old, lacks a flag."""
+
     def launch(self, brief: Brief, *, directory: Path) -> Launch:
         """How to start an agent for this brief; files that it needs are put into the attempt's directory."""
 
@@ -97,6 +133,7 @@ class Gathered:
     actions: int = 0
     acts: tuple[Act, ...] = ()
     unread_bytes: int = 0
+    finished: Finished | None = None
 
     @property
     def unread(self) -> bool:
@@ -114,6 +151,8 @@ class _Gathering:
     complaint_count: int = 0
     actions: int = 0
     acts: list[Act] = field(default_factory=list)
+    not_run: set[str] = field(default_factory=set)
+    finished: Finished | None = None
 
     def take(self, signal: Signal) -> None:
         match signal:
@@ -127,6 +166,10 @@ class _Gathering:
                 self.actions += 1
                 if len(self.acts) < KEPT_ACTS:
                     self.acts.append(signal)
+            case NotRun(call):
+                self.not_run.add(call)
+            case Finished():
+                self.finished = signal
             case Complained(text):
                 self.complaint_count += 1
                 if len(self.complaints) < KEPT_COMPLAINTS:
@@ -144,6 +187,7 @@ def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED) -> 
             continue
         for signal in runtime.read(part):
             gathering.take(signal)
+    acts = tuple(act for act in gathering.acts if act.call not in gathering.not_run)
     return Gathered(
         said=gathering.said,
         spend=gathering.spend,
@@ -151,9 +195,10 @@ def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED) -> 
         output=gathering.output,
         complaints=tuple(gathering.complaints),
         complaint_count=gathering.complaint_count,
-        actions=gathering.actions,
-        acts=tuple(gathering.acts),
+        actions=gathering.actions - len(gathering.acts) + len(acts),
+        acts=acts,
         unread_bytes=unread,
+        finished=gathering.finished,
     )
 
 

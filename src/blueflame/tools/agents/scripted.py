@@ -26,6 +26,10 @@ ENTRY = "import sys; sys.path.append(sys.argv.pop(1)); from player import main; 
 @dataclass(frozen=True, slots=True)
 class Scripted:
     script: Script = BUILT_IN
+    finishes: bool = False  # a player that was told to crash says nothing more
+
+    def problems(self) -> tuple[str, ...]:
+        return ()
 
     def launch(self, brief: Brief, *, directory: Path) -> Launch:
         program = directory / "program.json"
