@@ -1,0 +1,139 @@
+"""What the gateway shows a model's provider in the agent's place: found in the person's environment or login.
+
+The values go through a pipe to the warden (`Order.secrets`) and nowhere else: no file, no environment, no journal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from blueflame.model.errors import Refused
+
+CLAUDE_LOGIN, CODEX_LOGIN = ".claude/.credentials.json", ".codex/auth.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How one API is reached. `file` is a login that is read anew for each call; else `value` is what is shown."""
+
+    upstream: str
+    auth: str = "none"  # x-api-key | bearer | oauth | x-goog-api-key | none
+    value: str = field(default="", repr=False)
+    file: str = ""
+    origin: str = "nothing is shown"  # for people: where the credential comes from
+
+    def orders(self, api: str) -> dict[str, str]:
+        """For launch.json, which the value is not in."""
+        secret = {"secret": api} if self.value else {}
+        return {"upstream": self.upstream, "auth": self.auth, **secret, **({"file": self.file} if self.file else {})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    address: str
+    address_variables: tuple[str, ...]
+    keys: tuple[tuple[str, str], ...]  # variable -> how it is shown
+    login: Callable[[Mapping[str, str], Path], tuple[str, str, str] | None]  # auth, value, file
+    how: str
+
+
+def _claude_login(environ: Mapping[str, str], home: Path) -> tuple[str, str, str] | None:
+    folder = environ.get("CLAUDE_CONFIG_DIR")
+    path = Path(folder) / ".credentials.json" if folder else home / CLAUDE_LOGIN
+    return ("oauth", "", str(path)) if path.is_file() else None
+
+
+def _codex_login(environ: Mapping[str, str], home: Path) -> tuple[str, str, str] | None:
+    """Only a key: a ChatGPT login speaks to another server, in another way."""
+    folder = environ.get("CODEX_HOME")
+    path = Path(folder) / "auth.json" if folder else home / CODEX_LOGIN
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    key = found.get("OPENAI_API_KEY") if isinstance(found, dict) else None
+    return ("bearer", key, "") if isinstance(key, str) and key else None
+
+
+def _no_login(_environ: Mapping[str, str], _home: Path) -> None:
+    return None
+
+
+VENDORS: Mapping[str, Vendor] = {
+    "anthropic": Vendor(
+        address="https://api.anthropic.com",
+        address_variables=("ANTHROPIC_BASE_URL",),
+        keys=(
+            ("ANTHROPIC_API_KEY", "x-api-key"),
+            ("ANTHROPIC_AUTH_TOKEN", "bearer"),
+            ("CLAUDE_CODE_OAUTH_TOKEN", "oauth"),
+        ),
+        login=_claude_login,
+        how="set ANTHROPIC_API_KEY, or log in with 'claude'",
+    ),
+    "openai": Vendor(
+        address="https://api.openai.com/v1",
+        address_variables=("OPENAI_BASE_URL",),
+        keys=(("OPENAI_API_KEY", "bearer"), ("CODEX_API_KEY", "bearer")),
+        login=_codex_login,
+        how="set OPENAI_API_KEY, or log in with 'codex login --with-api-key' (a ChatGPT login cannot be used here)",
+    ),
+    "gemini": Vendor(
+        address="https://generativelanguage.googleapis.com",
+        address_variables=("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
+        keys=(("GEMINI_API_KEY", "x-goog-api-key"), ("GOOGLE_API_KEY", "x-goog-api-key")),
+        login=_no_login,
+        how="set GEMINI_API_KEY (a Google login cannot be used here)",
+    ),
+}
+
+
+def access_to(api: str, runtime: str, options: Mapping[str, Any], environ: Mapping[str, str], home: Path) -> Access:
+    """By the runtime's settings `credential` and `upstream`. Raises Refused when there is nothing to show."""
+    vendor = VENDORS[api]
+    upstream = options.get("upstream") or _first(environ, vendor.address_variables) or vendor.address
+    _refuse_odd(upstream, runtime)
+    wanted = options.get("credential") or "auto"
+    if wanted == "none":
+        return Access(upstream=upstream)
+    if wanted in ("auto", "environment"):
+        for name, auth in vendor.keys:
+            if value := environ.get(name, "").strip():
+                return Access(upstream=upstream, auth=auth, value=_plain(value, name), origin=name)
+    if wanted in ("auto", "login") and (login := vendor.login(environ, home)) is not None:
+        auth, value, file = login
+        return Access(upstream=upstream, auth=auth, value=value, file=file, origin=file or "your login")
+    raise Refused(
+        f"the runtime {runtime} has nothing to show at {upstream}: {vendor.how}; "
+        f"a server that asks for nothing needs runtimes.{runtime}.credential: none"
+    )
+
+
+def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
+
+
+def _plain(value: str, name: str) -> str:
+    """A line end in a header would end the header."""
+    if not value.isascii() or not value.isprintable():
+        raise Refused(f"{name} holds letters that no key has (a line end?); set it again, with the key alone")
+    return value
+
+
+def _refuse_odd(upstream: str, runtime: str) -> None:
+    scheme, _, rest = upstream.partition("://")
+    host = rest.partition("/")[0]
+    if scheme not in ("http", "https") or not host or "@" in host or not upstream.isascii() or " " in upstream:
+        raise Refused(
+            f"model calls of the runtime {runtime} cannot go to {upstream!r}: write http://host or https://host, "
+            "without a name and password (runtimes.<name>.upstream, or the variable of your environment)"
+        )
+
+
+def person_home(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 (HOME first, as the CLIs do)
