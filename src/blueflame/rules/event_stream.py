@@ -1,0 +1,203 @@
+"""Answers of model APIs, cut into their parts as the bytes come in: server-sent events, or JSON objects.
+
+Any chunking gives the same parts, nothing raises, and a part of any size takes bounded memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LARGEST_PART = 8 * 1024 * 1024  # of a larger one only both ends are kept
+KEPT_HEAD, KEPT_TAIL = 64 * 1024, 256 * 1024
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_OUTSIDE = re.compile(rb'["{}\[\]]')
+_INSIDE = re.compile(rb'["\\]')
+_BEFORE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks say nothing about what follows
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One event, or one object. `cut` when it was too large: then `data` is its beginning and `tail` its end."""
+
+    name: str
+    data: bytes
+    cut: bool = False
+    tail: bytes = b""
+
+
+class _Held:
+    """Bytes of a part that is still coming in."""
+
+    __slots__ = ("_head", "_largest", "_pieces", "_size", "_tail")
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self.clear()
+
+    def clear(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._head: bytes | None = None
+        self._tail = b""
+
+    def add(self, data: bytes) -> None:
+        if self._head is None:
+            self._pieces.append(data)
+            self._size += len(data)
+            if self._size > self._largest:
+                self._cut(b"".join(self._pieces))
+        elif data:
+            self._tail = (self._tail + data[-KEPT_TAIL:])[-KEPT_TAIL:]
+
+    def add_cut(self, head: bytes, tail: bytes) -> None:
+        """What was too large before it got here."""
+        if self._head is None:
+            self._cut(b"".join((*self._pieces, head)))
+        self.add(tail)
+
+    def _cut(self, whole: bytes) -> None:
+        self._pieces = []
+        self._head, self._tail = whole[: min(KEPT_HEAD, self._largest)], whole[-KEPT_TAIL:]
+
+    def part(self, name: str) -> Part:
+        if self._head is None:
+            return Part(name, b"".join(self._pieces))
+        return Part(name, self._head, cut=True, tail=self._tail)
+
+    @property
+    def empty(self) -> bool:
+        return self._head is None and not self._size
+
+
+class EventLines:
+    """Server-sent events: LF, CRLF or CR, data in several lines, comments."""
+
+    def __init__(self, largest: int = LARGEST_PART) -> None:
+        self._line = _Held(largest)
+        self._data = _Held(largest)
+        self._has_data = False
+        self._name = ""
+        self._after_cr = False
+
+    def feed(self, data: bytes) -> Iterator[Part]:
+        if self._after_cr and data:
+            self._after_cr = False
+            data = data.removeprefix(b"\n")
+        if not data:
+            return
+        self._after_cr = data.endswith(b"\r")
+        *ended, rest = _LINE_END.split(data)
+        for piece in ended:
+            self._line.add(piece)
+            yield from self._take_line()
+        self._line.add(rest)
+
+    def end(self) -> Iterator[Part]:
+        """What a server left without its last empty line."""
+        if not self._line.empty:
+            yield from self._take_line()
+        yield from self._dispatch()
+
+    def _take_line(self) -> Iterator[Part]:
+        line = self._line.part("")
+        self._line.clear()
+        if not line.data:
+            yield from self._dispatch()
+            return
+        field, _, value = line.data.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"event":
+            self._name = value[:200].decode(errors="replace")
+        elif field == b"data":
+            if self._has_data:
+                self._data.add(b"\n")
+            self._has_data = True
+            if line.cut:
+                self._data.add_cut(value, line.tail)
+            else:
+                self._data.add(value)
+
+    def _dispatch(self) -> Iterator[Part]:
+        if self._has_data:
+            yield self._data.part(self._name)
+        self._data.clear()
+        self._has_data = False
+        self._name = ""
+
+
+class Objects:
+    """JSON: every object at the top, or directly in a list at the top."""
+
+    def __init__(self, largest: int = LARGEST_PART) -> None:
+        self._held = _Held(largest)
+        self._depth = 0
+        self._begun_at = -1  # the depth in which the object began that is being held
+        self._in_text = False
+        self._escaped = False
+        self._in_list = False
+
+    def feed(self, data: bytes) -> Iterator[Part]:
+        at, kept_from = 0, 0
+        if self._escaped and data:
+            self._escaped, at = False, 1
+        while found := (_INSIDE if self._in_text else _OUTSIDE).search(data, at):
+            at = found.end()
+            mark = found[0]
+            if mark == b"\\":
+                self._escaped = at == len(data)
+                at += 1
+            elif mark == b'"':
+                self._in_text = not self._in_text
+            elif mark in b"{[":
+                if self._begins(mark):
+                    kept_from = found.start()
+                self._depth += 1
+            else:
+                self._depth = max(0, self._depth - 1)
+                if self._depth == self._begun_at:
+                    self._held.add(data[kept_from:at])
+                    yield self._held.part("")
+                    self._held.clear()
+                    self._begun_at = -1
+        if self._begun_at >= 0:
+            self._held.add(data[kept_from:])
+
+    def end(self) -> Iterator[Part]:
+        """An object without its end is none."""
+        return iter(())
+
+    def _begins(self, mark: bytes) -> bool:
+        if self._depth == 0:
+            self._in_list = mark == b"["
+        if mark != b"{" or self._begun_at >= 0 or self._depth != int(self._in_list):
+            return False
+        self._begun_at = self._depth
+        return True
+
+
+class Parts:
+    """Looks at the first byte to tell JSON from events: a server does not always answer as it was asked to."""
+
+    def __init__(self, largest: int = LARGEST_PART) -> None:
+        self._largest = largest
+        self._reader: EventLines | Objects | None = None
+
+    def feed(self, data: bytes) -> Iterator[Part]:
+        if self._reader is None:
+            data = data.lstrip(_BEFORE)
+            if not data:
+                return
+            self._reader = (Objects if data[:1] in b"{[" else EventLines)(self._largest)
+        yield from self._reader.feed(data)
+
+    @property
+    def whole(self) -> bool:
+        """It is JSON, not a stream of events."""
+        return isinstance(self._reader, Objects)
+
+    def end(self) -> Iterator[Part]:
+        if self._reader is not None:
+            yield from self._reader.end()
