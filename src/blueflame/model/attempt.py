@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Spend
+from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Ceiling, Spend
 from blueflame.model.task import Foundation
 from blueflame.model.verdict import Violation
 
@@ -56,7 +56,7 @@ class Attempt:
     model: str = ""
     runtime: str = "scripted"
     budget: Budget = UNLIMITED
-    ceiling: Budget = UNLIMITED  # what its task, the session and the day leave to it, in their unit
+    ceilings: tuple[Ceiling, ...] = ()  # what its task, the session and the day leave to it, each in its own unit
     timeout: float = 300.0
     interactive: bool = False  # it talks with the person in their terminal
 

@@ -64,3 +64,11 @@ class Budget:
 
 
 UNLIMITED = Budget()
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What somebody else's budget leaves to an attempt."""
+
+    name: str  # task | session | day
+    budget: Budget

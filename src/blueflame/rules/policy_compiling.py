@@ -75,6 +75,11 @@ def compile_policy(
     )
 
 
+def tools_of(permissions: Permissions, role: RoleSettings | None) -> tuple[str, ...]:
+    """What an agent of the role is offered at all: the rest would only be refused."""
+    return tuple(tool for tool in _tools(permissions.allowed_tools, role) if tool not in permissions.blocked_tools)
+
+
 def _tools(allowed: tuple[str, ...], role: RoleSettings | None) -> tuple[str, ...]:
     own = None if role is None else role.tools
     return allowed if own is None else tuple(tool for tool in allowed if tool in own)

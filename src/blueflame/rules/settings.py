@@ -64,6 +64,23 @@ def runtime_kind(settings: Settings, name: str) -> str:
     return (own.kind if own is not None and own.kind else None) or name
 
 
+ROLE_SKILLS: Mapping[str, tuple[str, ...]] = {
+    "planner": ("brainstorming", "writing-plans"),
+    "validator": ("requesting-code-review",),
+    "triager": (),
+}
+"""Which of the general skills a role gets; whoever works gets the rest of them."""
+
+
+def skills_of(settings: Settings, role: str) -> tuple[str, ...]:
+    """None unless skills are switched on and somebody said where they are; what a role names for itself comes along."""
+    own = settings.roles[role].skills if role in settings.roles else ()
+    general = settings.superpowers.skills if settings.superpowers.enabled and settings.superpowers.plugin else ()
+    taken = {skill for skills in ROLE_SKILLS.values() for skill in skills}
+    mine = [skill for skill in general if (skill in ROLE_SKILLS[role] if role in ROLE_SKILLS else skill not in taken)]
+    return tuple(dict.fromkeys((*mine, *own)))
+
+
 def budget_of(usd: float, tokens: int) -> Budget:
     """One limit in one unit; 0 in both is no limit. The models refuse both at once."""
     if tokens:

@@ -44,6 +44,10 @@ class Places:
     def activity_log(self) -> Path:
         return self.logs / "activity.log"
 
+    def parked(self, runtime: str) -> Path:
+        """Written by the gateway that met a limit of the account, looked at by the others (docs/gateway.md)."""
+        return self.state / "parked" / f"{runtime}.json"
+
     def audit(self, agent: str) -> Path:
         """What an agent asked to do, and what it was told; written by its warden."""
         return self.logs / f"{agent}.audit.jsonl"

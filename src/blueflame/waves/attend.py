@@ -13,9 +13,10 @@ from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt, Attempt
 from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event, PlanFailed
 from blueflame.model.ids import base_ref, branch_name
+from blueflame.model.spend import Spend
 from blueflame.rules.next_steps import Attend, CancelAttempt
 from blueflame.rules.session import Session
-from blueflame.tools.agents.runtime import read_spool
+from blueflame.tools.agents.runtime import Gathered, read_spool
 from blueflame.tools.git.checkouts import make_checkout, remove_checkout
 from blueflame.tools.git.merging import Conflict, combine
 from blueflame.tools.git.results import delete_ref, refs, set_ref
@@ -156,12 +157,27 @@ async def _collect(flame: Flame, session: Session, attempt: Attempt, base: str, 
     folder = flame.engine.directory(attempt.id)
     checkout = flame.places.checkout(attempt.agent_id)
     gathered = await asyncio.to_thread(read_spool, flame.runtimes[attempt.runtime], folder / "stdout.log")
-    handed = Handed(attempt=attempt, base=base, outcome=outcome, gathered=gathered)
+    finishes = flame.runtimes[attempt.runtime].finishes
+    handed = Handed(attempt=attempt, base=base, outcome=outcome, gathered=gathered, finishes=finishes)
     ended, more = await READERS[attempt.role](flame, session, handed)
-    ended = replace(ended, spend=gathered.spend, seconds=outcome.seconds, exit_code=outcome.exit_code)
+    spend = await asyncio.to_thread(_spent, flame, folder, gathered)
+    ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code)
     if ended.ending is Ending.PASSED or attempt.role != WORKER:
         await asyncio.to_thread(_clear_away, flame, attempt, checkout)
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
+
+
+def _spent(flame: Flame, folder: Path, gathered: Gathered) -> Spend:
+    """By the gateway's book where there is one; an agent's own word counts only where nothing better is known."""
+    if not (folder / "usage.jsonl").exists():
+        return gathered.spend
+    from blueflame.tools.metering import read_metered, settle
+    from blueflame.tools.observed_prices import note_observed
+
+    metered = read_metered(folder)
+    reported = gathered.finished.reported if gathered.finished is not None else None
+    note_observed(flame.places.state, metered, reported)
+    return settle(metered, reported)
 
 
 def _clear_away(flame: Flame, attempt: Attempt, checkout: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from blueflame.engine.verbs import Engine, Outcome
@@ -30,6 +31,8 @@ class Flame:
     read_config: Callable[[], Loaded]
     make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
     tools: Toolchains
+    record: Path | None = None  # the cassette that the model's answers go to
+    replay: Path | None = None  # the cassette that they come from
 
 
 Emit: TypeAlias = Callable[[Sequence[Event]], None]
@@ -44,3 +47,12 @@ class Handed:
     base: str
     outcome: Outcome
     gathered: Gathered
+    finishes: bool = False  # its program always has a last word
+
+    @property
+    def failure(self) -> str:
+        """How its own program says that it failed, in a word of rules/endings; "" when it does not."""
+        last = self.gathered.finished
+        if last is not None:
+            return last.failure
+        return "error" if self.finishes else ""

@@ -5,19 +5,24 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 
 from blueflame.engine.verbs import Order, SetupStep
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt
 from blueflame.model.schemas import SCHEMAS
+from blueflame.rules.policy_compiling import tools_of
 from blueflame.rules.session import Session
+from blueflame.rules.settings import skills_of
 from blueflame.rules.stalls import KILL
 from blueflame.tools.agents.runtime import Brief
 from blueflame.tools.environment import environment
 from blueflame.tools.ports import BASE, CEILING, port_block
 from blueflame.waves.flame import Flame
+from blueflame.waves.model_door import door_port, model_door
 from blueflame.waves.plan import planner_prompt
+from blueflame.waves.prompting import system_prompt
 from blueflame.waves.validate import validator_prompt
-from blueflame.waves.walls import agent_walls
+from blueflame.waves.walls import agent_walls, home_seen
 from blueflame.waves.work import worker_prompt
 
 PROMPTS = {PLANNER: planner_prompt, WORKER: worker_prompt, VALIDATOR: validator_prompt}
@@ -28,12 +33,23 @@ SET_UP = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  # its out
 
 def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> Order:
     ports = _ports(flame, attempt)
-    brief = replace(_brief(flame, session, attempt, checkout, base), ports=tuple(ports or ()))
     folder = flame.engine.directory(attempt.id)
     folder.mkdir(parents=True, exist_ok=True)
+    port, token = door_port(flame), f"bf-{token_hex(24)}"
+    brief = replace(
+        _brief(flame, session, attempt, checkout, base),
+        ports=tuple(ports or ()),
+        home=home_seen(flame, folder),
+        gateway=f"http://127.0.0.1:{port}",
+        token=token,
+    )
     launch = flame.runtimes[attempt.runtime].launch(brief, directory=folder)
+    places = {"{{worktree}}": str(checkout), "{{agent}}": attempt.agent_id, "{{session}}": session.id}
+    door = model_door(flame, attempt, launch, port=port, token=token, places=places) if launch.apis else None
     variables = _variables(flame, session, attempt, checkout, ports)
-    walls = agent_walls(flame, session, attempt, checkout=checkout, base=base, launch=launch, variables=variables)
+    walls = agent_walls(
+        flame, session, attempt, checkout=checkout, base=base, launch=launch, variables=variables, door=door
+    )
     return Order(
         attempt=attempt.id,
         argv=launch.argv,
@@ -46,6 +62,7 @@ def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, 
         timeout=attempt.timeout,
         silence=_silence(flame),
         grace=flame.settings.limits.kill_grace,
+        secrets=door.secrets if door else {},
     )
 
 
@@ -83,6 +100,11 @@ def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, bas
         task=record.task if record else None,
         allowed_paths=session.limits.allowed_paths,
         watched=True,
+        tools=tools_of(flame.settings.permissions, flame.settings.roles.get(attempt.role)),
+        system=system_prompt(attempt.role, attempt.agent_id),
+        budget=attempt.budget,
+        skills=skills_of(flame.settings, attempt.role),
+        interactive=attempt.interactive,
     )
 
 

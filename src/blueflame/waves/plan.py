@@ -48,6 +48,7 @@ async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[
         signal=outcome.signal,
         has_output=gathered.output is not None,
         unwatched=len(gaps),
+        failure=handed.failure,
     )
     ending = judge(facts)
     notes = gap_notes(gaps) if gaps else what_happened(outcome, gathered)

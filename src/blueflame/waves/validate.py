@@ -74,6 +74,7 @@ async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tup
         has_output=gathered.output is not None,
         violations=len(broken),
         unwatched=len(gaps),
+        failure=handed.failure,
     )
     notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", what_happened(outcome, gathered)) if part)
     ended = Ended(ending=judge(facts), notes=notes, base=base, output=gathered.output, violations=broken)

@@ -24,20 +24,23 @@ from blueflame.tools.git.repository import tree_files
 from blueflame.tools.leftovers import status_argv
 from blueflame.tools.places import make_folder
 from blueflame.tools.policies import save_policy, shfmt_path
-from blueflame.tools.sandbox.boxes import Site, Wanted, make_box
+from blueflame.tools.sandbox.boxes import Site, Wanted, home_inside, make_box
 from blueflame.tools.sandbox.preparing import Prepared, prepare
 from blueflame.waves.flame import Flame
+from blueflame.waves.model_door import GATEWAY, Door, put_home
 
-GATEWAY, ASKING = DOOR_PORTS
+ASKING = DOOR_PORTS[1]
+TERMINAL = {"rows": 40, "columns": 120}  # until a person connects theirs
 MOST_FROZEN = 100  # each is a mount; what is beyond that, the postcheck sees
 
 
 def agent_walls(
     flame: Flame, session: Session, attempt: Attempt, *, checkout: Path, base: str, launch: Launch,
-    variables: Mapping[str, str],
+    variables: Mapping[str, str], door: Door | None = None,
 ) -> Walls:  # fmt: skip
     folder = flame.engine.directory(attempt.id)
     hook = hook_path()
+    variables = {**variables, **_own_home(flame, folder, launch)}
     wanted = Wanted(
         worktree=checkout,
         folder=folder,
@@ -59,9 +62,12 @@ def agent_walls(
         "hook": str(hook),
         "shfmt": shfmt_path(),
         "mounts": dict(prepared.mounts),
+        **({"dialect": launch.dialect} if launch.dialect != "claude" else {}),
     }
     survey = {"survey": list(status_argv())} if box.level is not Level.OFF else {}
-    return _walls(box, prepared, {"watch": watch, **survey})
+    put_home(folder / "home", launch.home)
+    terminal = {"terminal": dict(TERMINAL)} if launch.terminal else {}
+    return _walls(box, prepared, {"watch": watch, **survey, **terminal}, door)
 
 
 def command_walls(flame: Flame, checkout: Path, variables: Mapping[str, str]) -> Callable[[Path], Walls]:
@@ -97,10 +103,23 @@ def _scratch(box: Box) -> tuple[str, ...]:
     return (os.path.realpath(os.environ.get("TMPDIR") or "/tmp"),) if box.level is Level.OFF else ("/tmp", box.home)  # noqa: S108
 
 
-def _walls(box: Box, prepared: Prepared, more: Mapping[str, Any]) -> Walls:
-    gateway = {"port": GATEWAY, "hosts": list(box.hosts)}
-    out = {"gateway": gateway} if box.network is Network.DOORS and box.hosts else {}
+def _walls(box: Box, prepared: Prepared, more: Mapping[str, Any], door: Door | None = None) -> Walls:
+    hosts = list(box.hosts) if box.network is Network.DOORS else []
+    gateway = {"port": door.port if door else GATEWAY, "hosts": hosts, **({"model": door.orders} if door else {})}
+    out = {"gateway": gateway} if hosts or door else {}
     return Walls(env=prepared.env, limits=prepared.limits, keys={**prepared.launch(), **more, **out})
+
+
+def _own_home(flame: Flame, folder: Path, launch: Launch) -> Mapping[str, str]:
+    """Without a box, too, a real agent finds neither the person's settings nor their login."""
+    bare = flame.settings.sandbox.level == "off"
+    return {"HOME": home_seen(flame, folder)} if bare and (launch.apis or launch.home) else {}
+
+
+def home_seen(flame: Flame, folder: Path) -> str:
+    """An agent's HOME as it sees it."""
+    site = _site(flame)
+    return str(folder / "home") if flame.settings.sandbox.level == "off" else home_inside(site)
 
 
 def _site(flame: Flame) -> Site:

@@ -7,5 +7,6 @@ from blueflame.tools.agents.runtime import Gathered
 
 
 def what_happened(outcome: Outcome, gathered: Gathered) -> str:
-    said = [outcome.detail, outcome.setup_output.strip(), *gathered.complaints[:3]]
+    last = gathered.finished.detail if gathered.finished is not None else ""
+    said = [outcome.detail, outcome.setup_output.strip(), last, *gathered.complaints[:3]]
     return "\n".join(part for part in said if part) or gathered.said

@@ -64,6 +64,7 @@ async def read_worker(flame: Flame, _session: Session, handed: Handed) -> tuple[
         commits=count,
         violations=len(broken),
         unwatched=len(gaps),
+        failure=handed.failure,
     )
     ending = judge(facts)
     if ending is not Ending.PASSED and tip is not None:

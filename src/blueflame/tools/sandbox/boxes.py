@@ -66,7 +66,7 @@ def make_box(site: Site, wanted: Wanted) -> Box:
             level=level, cwd=str(worktree), network=Network.HOST, bounds=bounds, environment=given, seccomp=False
         )
     network = _network(settings, wanted, hosts)
-    home = HOME if not is_below(str(site.home), HOME) else f"/home/{USER}-box"
+    home = home_inside(site)
     asked, notes = asked_for(settings, site.repo_root, site.home)
     mounts = arranged((*_mounts(site, wanted, worktree, home, network), *asked))
     variables = variables_inside(
@@ -95,6 +95,10 @@ def make_box(site: Site, wanted: Wanted) -> Box:
         path=site.tools.path,
         notes=(*site.tools.notes, *notes),
     )
+
+
+def home_inside(site: Site) -> str:
+    return HOME if not is_below(str(site.home), HOME) else f"/home/{USER}-box"
 
 
 def bounds_of(settings: SandboxSettings) -> Bounds:
