@@ -1,14 +1,10 @@
-"""What tests of Blue Flame, ours and other people's, need: a clock that is turned by hand, throw-away repositories."""
+"""A clock that is turned by hand."""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Mapping
 from itertools import count
-from pathlib import Path
-
-from blueflame.tools.git.commands import git, identity_environment
 
 
 class FakeClock:
@@ -46,16 +42,3 @@ class FakeClock:
         """When the next sleeper is due: what a simulation advances to."""
         live = [deadline for deadline, _, woken in self._sleepers if not woken.done()]
         return min(live, default=None)
-
-
-def throwaway_repository(path: Path, files: Mapping[str, str]) -> Path:
-    """A real repository at `path` with one commit on main that holds the files."""
-    path.mkdir(parents=True, exist_ok=True)
-    git(path, "init", "-q", "-b", "main")
-    for name, text in files.items():
-        file = path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    git(path, "add", "-A")
-    git(path, "commit", "-q", "--allow-empty", "-m", "chore(task-000): begin", env=identity_environment(path))
-    return path

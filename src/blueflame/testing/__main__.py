@@ -1,0 +1,42 @@
+"""`python -m blueflame.testing model --script FILE`: the loopback model as a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from blueflame.model.errors import BlueFlameError
+from blueflame.testing.model import LoopbackModel
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prints its URL, then serves until it is told to end."""
+    told = _arguments().parse_args(argv)
+    signals = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # before its threads, which inherit that
+    try:
+        with LoopbackModel(told.script, port=told.port, ledger=told.ledger) as model:
+            print(model.url, flush=True)  # noqa: T201 (what it was started for)
+            signal.sigwait(signals)
+    except BlueFlameError as error:
+        print(f"blueflame.testing: {error}", file=sys.stderr)  # noqa: T201 (there is no other face)
+        return error.exit_code
+    except OSError as error:
+        print(f"blueflame.testing: cannot serve at port {told.port}: {error.strerror}", file=sys.stderr)  # noqa: T201 (as above)
+        return 4
+    return 0
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m blueflame.testing")
+    model = parser.add_subparsers(dest="what", required=True).add_parser("model", help="serve a loopback model")
+    model.add_argument("--script", type=Path, required=True, help="what it says (docs/loopback-model.md)")
+    model.add_argument("--port", type=int, default=0, help="0 (the default) takes a free one")
+    model.add_argument("--ledger", type=Path, help="append each answer that was served, one JSON object per line")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
