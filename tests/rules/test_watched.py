@@ -66,10 +66,38 @@ def test_a_name_that_is_used_twice_is_a_gap_even_when_it_was_asked_for_twice() -
     assert unwatched([WRITE, WRITE], [line(WRITE)])[1] == "Write 'src/a.py' was asked for less often than it was done"
 
 
-def test_a_call_without_a_name_or_a_digest_is_a_gap() -> None:
-    for nameless in (replace(WRITE, call=""), replace(WRITE, digest=""), Act("", "")):
+def test_a_call_without_a_name_is_a_gap() -> None:
+    for nameless in (replace(WRITE, call=""), replace(WRITE, call="", digest=""), Act("", "")):
         (gap,) = unwatched([nameless], [line(nameless)])
         assert "no name" in gap
+
+
+def test_a_call_without_a_digest_is_found_by_its_name_alone() -> None:
+    shown, asked = replace(WRITE, digest=""), replace(WRITE, target="/whole/src/a.py")
+
+    assert unwatched([shown, RUN], [line(asked), line(RUN)]) == ()
+    assert unwatched([shown], [line(RUN)]) == ("Write 'src/a.py' was never asked for",)
+    assert unwatched([shown], []) == ("Write 'src/a.py' was never asked for",)
+
+
+def test_a_line_stands_for_one_call_without_a_digest_only() -> None:
+    shown = replace(WRITE, digest="")
+
+    gaps = unwatched([shown, shown], [line(WRITE)])
+
+    assert gaps == (
+        "the call 'call-1' stands 2 times in its output",
+        "Write 'src/a.py' was asked for less often than it was done",
+    )
+
+
+def test_a_refused_call_that_is_shown_as_done_without_a_digest_is_defied() -> None:
+    shown = replace(WRITE, digest="")
+
+    assert defied([shown], [line(WRITE, BLOCK)]) == (line(WRITE, BLOCK),)
+    assert defied([replace(shown, denied=True)], [line(WRITE, BLOCK)]) == ()
+    assert defied([shown], [line(WRITE, BLOCK), line(WRITE)]) == ()
+    assert defied([shown], [line(RUN, BLOCK)]) == ()
 
 
 def test_what_was_not_read_is_a_gap() -> None:

@@ -36,13 +36,15 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One tool call as an agent's own output shows it. `denied`: the agent says that it was refused, and not done."""
+    """One tool call as an agent's own output shows it. `denied`: the agent says that it was refused, and not done;
+    `open`: its result is still to come."""
 
     tool: str
     target: str
     call: str = ""
     digest: str = ""
     denied: bool = False
+    open: bool = False
 
 
 def digest_of(tool_input: Mapping[str, Any]) -> str:

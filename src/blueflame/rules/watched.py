@@ -15,6 +15,8 @@ UNREAD = "part of its output was too large to be read: nobody knows what it did 
 def unwatched(acts: Sequence[Act], audit: Sequence[AuditLine], *, unread: bool = False) -> tuple[str, ...]:
     """Gaps, in words for the person; none when each call in the stream has its own line in the log.
 
+    A call without a digest is found by its name alone: its program asks with other words than it shows (whole paths
+    for short ones), and names its calls itself.
     Lines without a call are no gap: an agent that was ended had asked, and could not say any more what it did.
     """
     gaps = [*([UNREAD] if unread else []), *_reused(acts), *_unasked(acts, audit)]
@@ -25,8 +27,11 @@ def unwatched(acts: Sequence[Act], audit: Sequence[AuditLine], *, unread: bool =
 def defied(acts: Sequence[Act], audit: Sequence[AuditLine]) -> tuple[AuditLine, ...]:
     """Calls that were refused and that the agent shows as done all the same. They were watched: no gap."""
     done = {(act.call, act.digest) for act in acts if not act.denied and act.call}
-    allowed = {(line.call, line.digest) for line in audit if line.allowed}
-    return tuple(line for line in audit if not line.allowed and (line.call, line.digest) in done - allowed)
+    allowed = {(line.call, digest) for line in audit if line.allowed for digest in (line.digest, "")}
+    left = done - allowed
+    return tuple(
+        line for line in audit if not line.allowed and not left.isdisjoint({(line.call, line.digest), (line.call, "")})
+    )
 
 
 def _reused(acts: Sequence[Act]) -> list[str]:
@@ -38,15 +43,18 @@ def _reused(acts: Sequence[Act]) -> list[str]:
 def _unasked(acts: Sequence[Act], audit: Sequence[AuditLine]) -> list[str]:
     lines = Counter((line.call, line.digest) for line in audit)
     asked = {line.call: line for line in audit}
+    named = Counter(line.call for line in audit)
     gaps = []
     for act in acts:
-        if not act.call or not act.digest:
+        if act.call and not act.digest and named[act.call] > 0:
+            named[act.call] -= 1
+        elif not act.call:
             gaps.append(f"{_named(act)} has no name to find it by in the audit log")
         elif lines[act.call, act.digest] > 0:
             lines[act.call, act.digest] -= 1
         elif act.call not in asked:
             gaps.append(f"{_named(act)} was never asked for")
-        elif asked[act.call].digest != act.digest:
+        elif act.digest and asked[act.call].digest != act.digest:
             gaps.append(f"{_named(act)} is not what was asked for: {_named(asked[act.call])}")
         else:
             gaps.append(f"{_named(act)} was asked for less often than it was done")

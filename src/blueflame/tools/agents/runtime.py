@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -91,6 +91,14 @@ class NotRun:
     call: str
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The result of an open call has come back. `denied`: its program says that it was refused, and not done."""
+
+    call: str
+    denied: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """Its program's own last word. `failure` is "" when all went well, else a word of rules/endings.FAILURES, or
@@ -102,7 +110,7 @@ class Finished:
 
 
 Acted: TypeAlias = Act
-Signal: TypeAlias = Said | Used | Produced | Complained | NotRun | Finished | Acted
+Signal: TypeAlias = Said | Used | Produced | Complained | NotRun | Answered | Finished | Acted
 
 
 class Runtime(Protocol):
@@ -152,6 +160,7 @@ class _Gathering:
     actions: int = 0
     acts: list[Act] = field(default_factory=list)
     not_run: set[str] = field(default_factory=set)
+    answered: dict[str, bool] = field(default_factory=dict)
     finished: Finished | None = None
 
     def take(self, signal: Signal) -> None:
@@ -168,12 +177,23 @@ class _Gathering:
                     self.acts.append(signal)
             case NotRun(call):
                 self.not_run.add(call)
+            case Answered(call, denied):
+                self.answered[call] = denied
             case Finished():
                 self.finished = signal
             case Complained(text):
                 self.complaint_count += 1
                 if len(self.complaints) < KEPT_COMPLAINTS:
                     self.complaints.append(text)
+
+    def done(self) -> Iterator[Act]:
+        """Without the calls that came to nothing. One that still waits for its result counts, unless its program
+        broke off by itself: then there was nobody left to ask for it, and the attempt has failed anyway."""
+        broken_off = self.finished is None or self.finished.failure != ""
+        for act in self.acts:
+            if act.call in self.not_run or (act.open and broken_off and act.call not in self.answered):
+                continue
+            yield replace(act, denied=act.denied or self.answered.get(act.call, False), open=False)
 
 
 def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED) -> Gathered:
@@ -187,7 +207,7 @@ def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED) -> 
             continue
         for signal in runtime.read(part):
             gathering.take(signal)
-    acts = tuple(act for act in gathering.acts if act.call not in gathering.not_run)
+    acts = tuple(gathering.done())
     return Gathered(
         said=gathering.said,
         spend=gathering.spend,
