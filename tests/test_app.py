@@ -13,6 +13,7 @@ import pytest
 from blueflame import app
 from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError, WorldError
 from blueflame.model.event import Event, OrchestratorStarted, PlanProposed, Recorded, SessionOpened
+from blueflame.model.limits import Workflow
 from blueflame.rules.settings import workflow_of
 from blueflame.tools.config import digest_of
 from blueflame.tools.git.results import refs
@@ -127,13 +128,26 @@ def test_a_refused_beginning_leaves_no_session(stage: Stage, wrong: str) -> None
 def test_a_script_that_cannot_be_played_is_refused_before_there_is_a_session(stage: Stage) -> None:
     stage.script.write_text("defaults: {worker: [dance]}\n")
     with pytest.raises(ScriptError, match="dance"):
-        app.check_runtimes(stage.ground(), script=stage.script)
+        app.check_runtimes(stage.ground(), Workflow(), script=stage.script)
 
 
-def test_a_runtime_that_this_version_lacks_is_refused(repo: Path) -> None:
+def test_agents_without_a_credential_are_refused_before_there_is_a_session(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "empty"))
     stage = make_stage(repo, roles={"worker": {"runtime": "claude"}})
-    with pytest.raises(Refused, match="claude"):
-        app.check_runtimes(stage.ground())
+    with pytest.raises(Refused, match="ANTHROPIC_API_KEY"):
+        app.check_runtimes(stage.ground(), Workflow())
+    app.check_runtimes(stage.ground(), Workflow(stages=("plan", "check")))  # nobody works: nobody needs one
+    app.check_runtimes(stage.ground(), Workflow(), replay=tmp_path / "cassette")
+
+
+def test_a_name_of_ones_own_needs_a_kind(repo: Path) -> None:
+    stage = make_stage(repo, roles={"worker": {"runtime": "goose"}}, runtimes={"goose": {"command": "goose acp"}})
+    with pytest.raises(Refused, match=r"goose is not in this version.*runtimes\.<name>\.kind"):
+        app.check_runtimes(stage.ground(), Workflow())
 
 
 def test_what_a_scripted_planner_would_say_is_known_beforehand(stage: Stage) -> None:

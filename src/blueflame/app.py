@@ -35,7 +35,7 @@ from blueflame.rules.answers import proposal
 from blueflame.rules.next_steps import the_one_task
 from blueflame.rules.replay import apply, replay
 from blueflame.rules.session import Session
-from blueflame.rules.settings import default_runtime, limits_of, runtime_kind, workflow_of
+from blueflame.rules.settings import cast_of, default_runtime, limits_of, runtime_kind, workflow_of
 from blueflame.tools import flock
 from blueflame.tools.agents.all_runtimes import RUNTIMES
 from blueflame.tools.agents.runtime import Brief, Runtime
@@ -43,6 +43,7 @@ from blueflame.tools.agents.scripted import Scripted
 from blueflame.tools.agents.scripts import steps_for
 from blueflame.tools.clock import SystemClock
 from blueflame.tools.config import Loaded, digest_of, find, load, resolved_json
+from blueflame.tools.credentials import APIS, access_to, person_home
 from blueflame.tools.files import sweep_drafts, write_whole
 from blueflame.tools.git.repository import Repository, exclude, open_repository
 from blueflame.tools.places import STATE_FOLDER, Places
@@ -52,7 +53,7 @@ from blueflame.tools.signals import touch
 from blueflame.tools.store.journal import Journal, SessionInfo
 from blueflame.waves.boundary import keep_settings, kept_settings
 from blueflame.waves.conductor import Answerer, Conductor, Onlooker
-from blueflame.waves.flame import Flame
+from blueflame.waves.flame import NO_CASSETTE, Cassette, Flame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +231,7 @@ def _append(journal: Journal, session: Session, events: Sequence[Event], now: fl
         apply(session, recorded)
 
 
-def ignite(ground: Grounds, session: Session, *, script: Path | None = None) -> Flame:
+def ignite(ground: Grounds, session: Session, *, script: Path | None = None, cassette: Cassette = NO_CASSETTE) -> Flame:
     """Everything a session has at hand, from the configuration it was opened with."""
     settings = _settings_of(ground, session)
     return Flame(
@@ -244,6 +245,7 @@ def ignite(ground: Grounds, session: Session, *, script: Path | None = None) -> 
         read_config=lambda: load(ground.loaded.path),
         make_runtimes=lambda settings: _runtimes(ground, settings, script),
         tools=toolchains(os.environ, repo_root=ground.repo.root, home=Path.home(), ours=True),
+        cassette=cassette,
     )
 
 
@@ -253,9 +255,25 @@ def _settings_of(ground: Grounds, session: Session) -> Settings:
     return kept_settings(ground.places, session.id, session.config_digest) or ground.settings
 
 
-def check_runtimes(ground: Grounds, *, script: Path | None = None) -> None:
-    """Refuse before a session exists what would be refused after it was opened."""
-    _runtimes(ground, ground.settings, script)
+def check_runtimes(ground: Grounds, flow: Workflow, *, script: Path | None = None, replay: Path | None = None) -> None:
+    """Refuse before a session exists what would be refused after it was opened: with every reason at once."""
+    made = _runtimes(ground, ground.settings, script)
+    limits = limits_of(ground.settings, flow.name, scripted=script is not None)
+    names = sorted({limits.runtime(role) for role in cast_of(flow)})
+    reasons = [f"{name}: {problem}" for name in names for problem in made[name].problems()]
+    reasons += list(_without_credential(ground, names)) if replay is None else []
+    if reasons:
+        raise Refused("agents cannot be started:\n" + "\n".join(f"  - {reason}" for reason in reasons))
+
+
+def _without_credential(ground: Grounds, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        options = _options(ground.settings, name, None)
+        for api in APIS.get(runtime_kind(ground.settings, name), ()):
+            try:
+                access_to(api, name, options, os.environ, person_home(os.environ))
+            except Refused as reason:
+                yield str(reason)
 
 
 def _runtimes(

@@ -40,7 +40,8 @@ def test_the_limits_of_a_minimal_configuration() -> None:
     assert limits.budget("worker") == Budget(Unit.USD, 1_500_000)
     assert limits.timeout("validator") == 300
     assert limits.model("validator") == "haiku"
-    assert limits.runtime("worker") == "scripted"
+    assert limits.runtime("worker") == "claude"
+    assert limits_of(settings(), scripted=True).runtime("worker") == "scripted"
     assert (limits.hooks, limits.checks) == ((), ())
 
 

@@ -14,24 +14,23 @@ from rich.text import Text
 
 from blueflame import app
 from blueflame.cli.answerers import Answerer, AtTerminal, Elsewhere, FromDecisions
-from blueflame.cli.live import LiveView, live_view
+from blueflame.cli.live import Doings, LiveView, live_view
 from blueflame.cli.paint import make_console, show
 from blueflame.cli.plain import clean
 from blueflame.cli.saying import say, tell
 from blueflame.cli.show_session import session_json, show_summary
-from blueflame.model.attempt import Attempt
 from blueflame.model.changeset import Build
-from blueflame.model.errors import BlueFlameError
+from blueflame.model.errors import BlueFlameError, UsageError
 from blueflame.model.exits import Exit, exit_for
 from blueflame.model.gate import Gate, GateKind
 from blueflame.rules.estimate import cost_range
 from blueflame.rules.session import Session
-from blueflame.tools.agents.listening import Listener
+from blueflame.tools.agents.activities import Follower
 from blueflame.tools.decisions import Decisions
 from blueflame.tools.git.results import diff_text
 from blueflame.tools.store.journal import Journal
 from blueflame.tools.terminal import is_attended
-from blueflame.waves.flame import Flame
+from blueflame.waves.flame import NO_CASSETTE, Cassette, Flame
 
 TICK = 0.25
 LONGEST_DIFF = 20 * 1024 * 1024
@@ -43,6 +42,7 @@ class Manner:
 
     script: Path | None = None
     decisions: Decisions | None = None
+    cassette: Cassette = NO_CASSETTE
     as_json: bool = False
     quiet: bool = False
     config: Path | None = None  # as the person gave it, to be given again
@@ -59,9 +59,10 @@ def carry(
     also: Mapping[str, Callable[[], object]] | None = None,
 ) -> int:
     """Until it ends or stops; gives the exit code. `also` is added to what --json prints."""
-    flame = app.ignite(ground, session, script=manner.script)
+    flame = app.ignite(ground, session, script=manner.script, cassette=manner.cassette)
     console = make_console()
-    view = live_view(console, LastWords(flame, session), quiet=manner.quiet or manner.as_json)
+    doings = Doings(Follower(flame.runtimes, flame.engine.directory, flame.places.audit), session)
+    view = live_view(console, doings, quiet=manner.quiet or manner.as_json)
     try:
         asyncio.run(_carry(flame, journal, session, _answerer(flame, view, manner), view, _warner(console), until))
     except BlueFlameError as error:
@@ -113,6 +114,16 @@ def _warner(console: Console) -> Callable[[str], None]:
     return warn
 
 
+def read_cassette(record: Path | None, replay: Path | None) -> Cassette:
+    if record is not None and replay is not None:
+        raise UsageError("--record and --replay exclude each other: a cassette is written or played, not both")
+    if replay is not None and not replay.is_file():
+        raise UsageError(f"--replay: there is no cassette at {replay}; --record {replay} makes one")
+    if record is not None and not record.absolute().parent.is_dir():
+        raise UsageError(f"--record: there is no folder {record.absolute().parent} to keep the cassette in")
+    return Cassette(record=record and record.absolute(), replay=replay and replay.absolute())
+
+
 def _answerer(flame: Flame, view: LiveView, manner: Manner) -> Answerer:
     """A decisions file speaks for the person who wrote it; else they are asked here, else gates wait for an answer."""
     if manner.decisions is not None:
@@ -132,28 +143,6 @@ def diff_of(flame: Flame) -> Callable[[Session, Gate], Callable[[], str] | None]
 
 def _reader(flame: Flame, build: Build) -> Callable[[], str]:
     return lambda: diff_text(flame.repo, build.base, build.commit, max_bytes=LONGEST_DIFF)
-
-
-class LastWords:
-    """What each running agent said last; one that has stalled and said nothing since is told as silent."""
-
-    def __init__(self, flame: Flame, session: Session) -> None:
-        self._flame, self._session = flame, session
-        self._listener = Listener(flame.runtimes)
-        self._heard: dict[str, tuple[int, float]] = {}  # how far it has spoken, and when that was noticed
-
-    def __call__(self) -> Mapping[str, str]:
-        self._listener.forget(self._session.live)
-        return {attempt.agent_id: self._words(attempt) for attempt in self._session.live.values()}
-
-    def _words(self, attempt: Attempt) -> str:
-        heard = self._listener.hear(attempt, self._flame.engine.directory(attempt.id))
-        offset, at = self._heard.get(attempt.id, (0, 0.0))
-        if heard.offset != offset:
-            at = self._flame.clock.now()
-            self._heard[attempt.id] = (heard.offset, at)
-        stalled_at = self._session.attempts[attempt.id].stalled_at
-        return f"silent; last: {heard.said}" if stalled_at is not None and at < stalled_at else heard.said
 
 
 def _print_json(
@@ -182,7 +171,13 @@ def _what_now(manner: Manner, *, done: bool) -> str:
     if not manner.kept:
         return "Stopped, and the throw-away repository is gone. To keep one: blueflame demo --in FOLDER"
     decisions = manner.decisions.path if manner.decisions else None
-    given = {"--config": manner.config, "--script": manner.script, "--decisions-file": decisions}
+    given = {
+        "--config": manner.config,
+        "--script": manner.script,
+        "--decisions-file": decisions,
+        "--record": manner.cassette.record,
+        "--replay": manner.cassette.replay,
+    }
     flags = [word for flag, path in given.items() if path is not None for word in (flag, str(path))]
     words = "The plan is approved" if done else "Stopped; nothing is lost"
     return f"{words}. Go on with: {shlex.join(['blueflame', 'resume', *flags])}"

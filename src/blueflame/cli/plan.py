@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, SCRIPT
+from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, RECORD, REPLAY, SCRIPT
 from blueflame.cli.run import (
     PLAN,
     TASK,
@@ -26,19 +26,28 @@ def plan(
     workflow: str | None = WORKFLOW,
     decisions: Path | None = DECISIONS,
     script: Path | None = SCRIPT,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
     as_json: bool = JSON,
     quiet: bool = QUIET,
 ) -> int:
     """Plan a request and ask for approval; nothing is worked on before 'blueflame resume'."""
     from blueflame import app
-    from blueflame.cli.carrying import Manner, carry
+    from blueflame.cli.carrying import Manner, carry, read_cassette
     from blueflame.rules.session import Phase
 
     ground = app.grounds(config)
     request, tasks = read_request(text, task, plan)
-    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet, config=config)
+    manner = Manner(
+        script=script,
+        decisions=read_decisions(decisions),
+        cassette=read_cassette(record, replay),
+        as_json=as_json,
+        quiet=quiet,
+        config=config,
+    )
     say_warnings(ground)
-    refuse_early(ground, plan, tasks, workflow=workflow, script=script, allow_dirty=True)
+    refuse_early(ground, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=True)
     with app.orchestrating(ground) as journal:
         refuse_unfinished(app.unfinished(journal))
         session = app.begin(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, SCRIPT, SESSION
+from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, RECORD, REPLAY, SCRIPT, SESSION
 from blueflame.cli.saying import say
 from blueflame.model.errors import UsageError
 
@@ -14,16 +14,25 @@ def resume(
     config: Path | None = CONFIG,
     decisions: Path | None = DECISIONS,
     script: Path | None = SCRIPT,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
     as_json: bool = JSON,
     quiet: bool = QUIET,
 ) -> int:
     """Go on with an unfinished session: agents that still run are adopted, nothing is done twice."""
     from blueflame import app
-    from blueflame.cli.carrying import Manner, carry
+    from blueflame.cli.carrying import Manner, carry, read_cassette
     from blueflame.cli.run import read_decisions
 
     ground = app.grounds(config)
-    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet, config=config)
+    manner = Manner(
+        script=script,
+        decisions=read_decisions(decisions),
+        cassette=read_cassette(record, replay),
+        as_json=as_json,
+        quiet=quiet,
+        config=config,
+    )
     with app.reading(ground):
         pass  # where nothing has been run, nothing is made
     with app.orchestrating(ground) as journal:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, SCRIPT
+from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, RECORD, REPLAY, SCRIPT
 from blueflame.cli.saying import say
 from blueflame.model.errors import PlanError, Refused, UsageError
 
@@ -35,6 +35,8 @@ def run(
     workflow: str | None = WORKFLOW,
     decisions: Path | None = DECISIONS,
     script: Path | None = SCRIPT,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
     dry_run: bool = typer.Option(False, "--dry-run", help="Show plan, schedule, cost and agents; start nothing."),
     fresh: bool = typer.Option(False, "--fresh", help="End an unfinished session instead of asking about it."),
     allow_dirty: bool = typer.Option(False, "--allow-dirty", help="Start although the checkout has changes."),
@@ -43,18 +45,25 @@ def run(
 ) -> int:
     """Plan a request, work on it in parallel, check it, and land what you approve."""
     from blueflame import app
-    from blueflame.cli.carrying import Manner, carry
+    from blueflame.cli.carrying import Manner, carry, read_cassette
     from blueflame.cli.stale import see_to_stale
 
     ground = app.grounds(config)
     request, tasks = read_request(text, task, plan)
-    manner = Manner(script=script, decisions=read_decisions(decisions), as_json=as_json, quiet=quiet, config=config)
+    manner = Manner(
+        script=script,
+        decisions=read_decisions(decisions),
+        cassette=read_cassette(record, replay),
+        as_json=as_json,
+        quiet=quiet,
+        config=config,
+    )
     say_warnings(ground)
     if dry_run:
         from blueflame.cli.rehearsal import rehearse
 
         return rehearse(ground, request, tasks, workflow=workflow, script=script, as_json=as_json)
-    refuse_early(ground, plan, tasks, workflow=workflow, script=script, allow_dirty=allow_dirty)
+    refuse_early(ground, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=allow_dirty)
     with app.orchestrating(ground) as journal:
         left = app.unfinished(journal)
         if left is not None and _takes_up(ground, journal, left, manner, fresh=fresh):
@@ -97,6 +106,7 @@ def refuse_early(
     *,
     workflow: str | None,
     script: Path | None,
+    replay: Path | None = None,
     allow_dirty: bool,
 ) -> None:
     """What is wrong is told before anything is made: no folder, no journal, no session."""
@@ -105,7 +115,7 @@ def refuse_early(
     from blueflame.rules.settings import workflow_of
 
     flow = workflow_of(ground.settings, workflow)
-    wiring.check_runtimes(ground, script=script)
+    wiring.check_runtimes(ground, flow, script=script, replay=replay)
     if plan is not None and tasks is not None:
         _refuse_plan(ground, plan, tasks, flow.name)
     if not ground.places.journal.exists():  # else an unfinished session may be taken up, which is fit to go on

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from blueflame.model.attempt import WORKER
+from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.errors import UsageError
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.settings import Settings
@@ -44,6 +44,7 @@ def limits_of(settings: Settings, workflow: str | None = None, *, scripted: bool
         group_validator_models=dict(settings.validation.validator_models),
         on_stall=settings.limits.on_stall,
         on_rate_limit=settings.gates.on_rate_limit,
+        rate_limit_wait=settings.limits.rate_limit_wait,
         on_validation_failed=settings.gates.on_validation_failed,
         hooks=tuple(name for name in HOOKS if getattr(settings.hooks, name)),
         checks=diagnostics.commands if diagnostics.enabled else (),
@@ -95,6 +96,12 @@ def workflow_of(settings: Settings, name: str | None = None) -> Workflow:
     stages = stages_of(settings, name)
     _refuse_what_cannot_run(name, stages)
     return Workflow(name=name, stages=stages, barrier=_workflow(settings, name).barrier)
+
+
+def cast_of(workflow: Workflow) -> tuple[str, ...]:
+    """The roles that a session of this workflow will surely need."""
+    players = (("plan", PLANNER), ("work", WORKER), ("validate", VALIDATOR))
+    return tuple(role for stage, role in players if workflow.has(stage))
 
 
 def stages_of(settings: Settings, name: str) -> tuple[str, ...]:

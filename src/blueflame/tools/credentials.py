@@ -14,6 +14,13 @@ from typing import Any
 
 from blueflame.model.errors import Refused
 
+APIS: Mapping[str, tuple[str, ...]] = {
+    "claude": ("anthropic",),
+    "tmux": ("anthropic",),
+    "codex": ("openai",),
+    "gemini": ("gemini",),
+}
+"""What a kind of runtime calls its model by; others say so when they are launched."""
 CLAUDE_LOGIN, CODEX_LOGIN = ".claude/.credentials.json", ".codex/auth.json"
 
 

@@ -20,6 +20,17 @@ from blueflame.tools.sandbox.toolchains import Toolchains
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cassette:
+    """Where the model's answers are kept, or where they come from instead of a model."""
+
+    record: Path | None = None
+    replay: Path | None = None
+
+
+NO_CASSETTE = Cassette()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Flame:
     settings: Settings
     repo: Repository
@@ -31,8 +42,7 @@ class Flame:
     read_config: Callable[[], Loaded]
     make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
     tools: Toolchains
-    record: Path | None = None  # the cassette that the model's answers go to
-    replay: Path | None = None  # the cassette that they come from
+    cassette: Cassette = NO_CASSETTE
 
 
 Emit: TypeAlias = Callable[[Sequence[Event]], None]

@@ -62,8 +62,8 @@ def model_door(
         "rate_limit_wait": limits.rate_limit_wait,
         "outage_wait": limits.outage_wait,
         "shared": str(flame.places.parked(attempt.runtime)),
-        "record": str(flame.record or ""),
-        "replay": str(flame.replay or ""),
+        "record": str(flame.cassette.record or ""),
+        "replay": str(flame.cassette.replay or ""),
         "key": f"{attempt.role}/{attempt.subject}/{attempt.n}",
         "places": dict(places),
     }
@@ -72,7 +72,7 @@ def model_door(
 
 
 def _access(flame: Flame, runtime: str, api: str) -> Access:
-    if flame.replay is not None:
+    if flame.cassette.replay is not None:
         return NOBODY
     found = flame.settings.runtimes.get(runtime)
     options = found.model_dump() if found else {}

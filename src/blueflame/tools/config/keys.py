@@ -20,6 +20,7 @@ MAPPING_KEYS = {
     "workflows": "<workflow>",
     "env": "<VARIABLE>",
     "validator_models": "<group>",
+    "prices": "<model>",
 }
 
 

@@ -185,11 +185,11 @@ limits:
   max_wave_cycles: 5
   max_session_cost_usd: 10.00   # 0 = unlimited; or max_session_tokens instead
 
-roles:                          # runtime: how the agent is driven; scripted agents play a script and cost nothing
-  planner: { runtime: scripted, model: sonnet, budget_usd: 0.40 }
-  worker: { runtime: scripted, model: sonnet, budget_usd: 1.50 }
-  validator: { runtime: scripted, model: haiku, budget_usd: 0.15 }
-  merger: { runtime: scripted, model: sonnet, budget_usd: 0.50 }
+roles:                          # runtime: claude unless said otherwise; with --script, agents that play a script
+  planner: { model: sonnet, budget_usd: 0.40 }
+  worker: { model: sonnet, budget_usd: 1.50 }
+  validator: { model: haiku, budget_usd: 0.15 }
+  merger: { model: sonnet, budget_usd: 0.50 }
 
 planning:
   workflow: waves               # waves: in step; flow: each task as soon as it may; single: no plan""".splitlines()
