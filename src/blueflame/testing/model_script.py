@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from blueflame.model.errors import ScriptError, WorldError
 from blueflame.tools.config.problems import show_path
@@ -143,7 +144,16 @@ def _judged(data: object, source: str, lines: Mapping[KeyPath, int]) -> ModelScr
 
 
 def _wrongs(error: ValidationError, source: str, lines: Mapping[KeyPath, int]) -> Iterator[str]:
-    for details in error.errors(include_url=False, include_input=False):
+    found = error.errors(include_url=False, include_input=False)
+    for details in found:
         path: KeyPath = details["loc"]
+        if details["type"] == "too_short" and any(path == each["loc"][: len(path)] != each["loc"] for each in found):
+            continue  # its entries are wrong and have been taken out; that is told already
         line = next((f":{lines[path[:end]]}" for end in range(len(path), 0, -1) if path[:end] in lines), "")
-        yield f"{source}{line}: {show_path(path)}: {details['msg'].removeprefix('Value error, ')}"
+        yield f"{source}{line}: {show_path(path)}: {_words(details)}"
+
+
+def _words(details: ErrorDetails) -> str:
+    if details["type"] == "extra_forbidden":
+        return "unknown key; docs/loopback-model.md has those that there are"
+    return details["msg"].removeprefix("Value error, ")

@@ -77,6 +77,19 @@ class Door(ThreadingHTTPServer):
         """Clients come and go as they like; what they did not get is in the book."""
 
 
+class Noted:
+    """One answer in the book, once."""
+
+    def __init__(self, book: Book, question: Question, key: str) -> None:
+        self._book, self._question, self._key = book, question, key
+        self._done = False
+
+    def served(self, tokens: Tokens, *, complete: bool) -> None:
+        if not self._done:
+            self._done = True
+            self._book.note_served(self._question.api, self._question.model, self._key, tokens, complete=complete)
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Door
@@ -138,35 +151,30 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, api: Api, question: Question, play: Play, key: str) -> None:
         """The book is written before the last byte goes out: who has the whole answer can look at it."""
-        told, sent = Tokens(), False
-        billed = api.billed(play.reply.tokens)
-        pieces = _pieces(api, question, play)
+        noted = Noted(self.server.book, question, key)
         self._begin(play.turn.headers, streamed=question.stream)
+        told = Tokens()
         try:
-            for at, (piece, last) in enumerate(pieces):
-                if play.turn.cut is not None and at >= play.turn.cut:
+            for at, (piece, last) in enumerate(_pieces(api, question, play)):
+                if at == play.turn.cut:
                     break
-                if play.turn.broken is not None and at >= play.turn.broken:
+                if at == play.turn.broken:
+                    noted.served(api.billed(told), complete=False)
                     self._chunk(api.broken(play.turn.error or "the script says so"))
                     self._chunk(b"")
-                    break
-                if at and play.turn.pace:
-                    time.sleep(play.turn.pace)
+                    return
+                time.sleep(play.turn.pace if at else 0)
                 if last:
-                    sent = True
-                    self._note(question, key, billed, complete=True)
+                    noted.served(api.billed(play.reply.tokens), complete=True)
                 self._chunk(piece.data)
                 told = piece.told
-            if sent:
+            else:
                 self._chunk(b"")
+                return
         except OSError:  # the client went away
-            self.close_connection = True
-        if not sent:
-            self._note(question, key, api.billed(told), complete=False)
-            self._drop()
-
-    def _note(self, question: Question, key: str, tokens: Tokens, *, complete: bool) -> None:
-        self.server.book.note_served(question.api, question.model, key, tokens, complete=complete)
+            pass
+        noted.served(api.billed(told), complete=False)
+        self._drop()
 
     def _begin(self, headers: Mapping[str, str], *, streamed: bool) -> None:
         self.send_response(200)
