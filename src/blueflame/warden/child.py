@@ -11,6 +11,7 @@ import fcntl
 import os
 import resource
 import signal
+import termios
 from contextlib import suppress
 
 from blueflame.warden.bell import forget_signals
@@ -29,7 +30,8 @@ OUT_OF_THE_WAY = 32
 class Plan:
     """What the child is to become. `ports` is None when it stays in the network that it is in.
 
-    `apart` when it is made in namespaces of its own; `user` is who it is to be in one for users.
+    `apart` when it is made in namespaces of its own; `user` is who it is to be in one for users. `takes_terminal`: its
+    stdin is a terminal, to be its session's own; a box begins a session of its own, where the entry sees to it.
     """
 
     __slots__ = (
@@ -45,6 +47,7 @@ class Plan:
         "ports",
         "seccomp",
         "stdin",
+        "takes_terminal",
         "user",
         "warden",
     )
@@ -61,6 +64,7 @@ class Plan:
         self.line: socket.socket | None = None
         self.seccomp = ""
         self.apart = False
+        self.takes_terminal = False
         self.user: tuple[int, int] | None = None
         self.ports: list[int] | None = None
         self.warden = os.getpid()
@@ -89,6 +93,9 @@ def become(plan: Plan) -> NoReturn:
             files[FILTER] = os.open(plan.seccomp, os.O_RDONLY | os.O_CLOEXEC)
         doing = "arrange its files"
         _plug(files, plan)
+        if plan.takes_terminal:
+            doing = "take its terminal"
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         doing = "set its limits"
         _limit(plan.limits)
         doing = f"enter the folder {plan.cwd}"

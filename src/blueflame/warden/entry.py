@@ -17,10 +17,10 @@ READY, GO, PASSED = b"ready\n", b"go\n", b"passed\n"
 NO_GO, NO_CANARY, NO_PROGRAM = 125, 126, 127
 NAME = "blueflame-entry"
 
-# The words after NAME: the hook ("" for none), then the program with its arguments. Neither 9 nor the canary's pipe is
-# left open for the agent; its stdin is not touched.
+# The words after NAME: the hook ("" for none), "terminal" or "", then the program with its arguments. Neither 9 nor the
+# canary's pipe is left open for the agent; its stdin is not touched.
 ENTRY = """\
-hook=$1; shift
+hook=$1 terminal=$2; shift 2
 command -v "$1" >/dev/null || { printf 'cannot run %s: there is no such program in here\\n' "$1" >&2; exit 127; }
 printf 'ready\\n' >&9 && IFS= read -r word <&9 && [ "$word" = go ] || exit 125
 if [ -n "$hook" ]; then
@@ -30,11 +30,13 @@ if [ -n "$hook" ]; then
   printf 'passed\\n' >&9 || exit 125
 fi
 exec 9>&-
-unset hook word
+# its own session, with the terminal as its own: Ctrl-C reaches it. bubblewrap's new session is led by bubblewrap.
+[ -n "$terminal" ] && command -v setsid >/dev/null && set -- setsid -c "$@"
+unset hook terminal word
 exec "$@"
 """
 
 
-def command(argv: list[str], hook: str) -> list[str]:
-    """What to run so that `argv` runs behind the entry."""
-    return ["/bin/sh", "-c", ENTRY, NAME, hook, *argv]
+def command(argv: list[str], hook: str, *, terminal: bool = False) -> list[str]:
+    """What to run so that `argv` runs behind the entry. `terminal`: its stdin is one, to be taken as its own."""
+    return ["/bin/sh", "-c", ENTRY, NAME, hook, "terminal" if terminal else "", *argv]

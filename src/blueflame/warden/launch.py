@@ -59,6 +59,7 @@ class Launch:
         "silence",
         "stdin",
         "survey",
+        "terminal",
         "timeout",
         "watch",
     )
@@ -83,6 +84,7 @@ class Launch:
         self.survey = walls.words(read["survey"], "survey") if read.get("survey") else []
         self.watch = walls.watch(read.get("watch"))
         self.gateway = walls.gateway(read.get("gateway"))
+        self.terminal = walls.terminal(read.get("terminal"))
         if self.sandbox is not None and self.sandbox.net == "none" and (self.watch or self.gateway):
             raise ValueError("sandbox: net is none, so that neither watch nor gateway could be reached from inside")
         if self.survey and self.sandbox is None:

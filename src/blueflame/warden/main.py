@@ -179,13 +179,26 @@ def _run_agent(ward: Ward, cookie: str) -> Watched:
     wish = cancel_wish(ward)
     if wish is not None:
         return Watched("cancelled", wish[0])
+    if ward.launch.terminal is None:
+        return _run_with(ward, cookie, ward.launch.stdin)
+    from blueflame.warden.terminal import Terminal
+
+    try:
+        terminal = Terminal(ward.folder, ward.launch.terminal, ward.bell)
+    except OSError as e:
+        return Watched("spawn_failed", f"it can have no terminal: {e}")
+    with contextlib.closing(terminal):
+        return _run_with(ward, cookie, terminal.handle)
+
+
+def _run_with(ward: Ward, cookie: str, stdin: str | int) -> Watched:
     launch, is_watched = ward.launch, ward.launch.watch is not None
     try:
         child = _start(
             ward,
             launch.argv,
             cookie=cookie,
-            stdin=launch.stdin,
+            stdin=stdin,
             output=ward.spool.handles,
             log="stderr.log",
             is_watched=is_watched,
@@ -219,7 +232,7 @@ def _start(
     argv: list[str],
     *,
     cookie: str,
-    stdin: str,
+    stdin: str | int,
     output: tuple[int, int],
     log: str,
     is_watched: bool = False,
@@ -246,6 +259,7 @@ def _start(
             output=output,
             cookie=cookie,
             watched=is_watched,
+            terminal=isinstance(stdin, int),
             admit=note_down,
             hurry=hurry,
         )

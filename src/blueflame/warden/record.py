@@ -7,6 +7,7 @@ stderr.log                                         status.json   how it stands, 
 setup.log     what the setup steps said            outcome.json  how it ended; nothing changes after it
 survey-before what git status said after the setup survey-after  and after the agent, each asked in the box
 groups.json   its control groups, before they are made
+attach.sock   where people connect to its terminal, while it has one
 """
 
 # ruff: noqa: PTH105, PTH108, PTH110, PTH116 (pathlib's imports would cost every attempt some 10 ms)

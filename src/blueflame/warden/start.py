@@ -76,19 +76,22 @@ def start(
     output: tuple[int, int],
     cookie: str = "",
     watched: bool = False,
+    terminal: bool = False,
     admit: Callable[[Child], None] = _admit_anybody,
     hurry: Callable[[], bool] = _never,
 ) -> Child:
     """Start `argv` as `launch` wants it, in a session of its own, and return when it is about to run.
 
-    `admit(child)` is done before anything of it runs; `watched` puts the canary and the hook's door before it; when
-    `hurry()` turns true, the start is given up. Raises CannotStart, and then nothing of it runs.
-    The caller must have one thread only, and must not end while the program is to go on.
+    `admit(child)` is done before anything of it runs; `watched` puts the canary and the hook's door before it;
+    `terminal` says that `stdin` is one, to be its own; when `hurry()` turns true, the start is given up.
+    Raises CannotStart, and then nothing of it runs. The caller must have one thread only, and must not end while the
+    program is to go on.
     """
     names = [name for name, wanted in (("hook", watched), ("gateway", launch.gateway)) if wanted]
     inner = launch.sandbox is not None and launch.sandbox.net == "doors"
     doors = {} if inner else _doors_outside(names)
-    plan = Plan(_command(argv, launch, watched=watched), {}, launch.cwd, stdin, output)
+    plan = Plan(_command(argv, launch, watched=watched, terminal=terminal), {}, launch.cwd, stdin, output)
+    plan.takes_terminal = terminal and launch.sandbox is None
     plan.env = _environment(launch, cookie, names, doors)
     plan.limits = dict(launch.limits)
     mine = _prepare_walls(plan, launch, names) if launch.sandbox is not None or watched else None
@@ -115,13 +118,14 @@ def start(
     return child
 
 
-def _command(argv: list[str], launch: Launch, *, watched: bool) -> list[str]:
+def _command(argv: list[str], launch: Launch, *, watched: bool, terminal: bool) -> list[str]:
     if launch.sandbox is None and not watched:
         return argv
     from blueflame.warden.entry import command
 
     hook = str(launch.watch["hook"]) if watched and launch.watch is not None else ""
-    return [*(launch.sandbox.argv if launch.sandbox is not None else ()), *command(argv, hook)]
+    box = launch.sandbox.argv if launch.sandbox is not None else ()
+    return [*box, *command(argv, hook, terminal=terminal and bool(box))]
 
 
 def _doors_outside(names: list[str]) -> dict[str, socket.socket]:

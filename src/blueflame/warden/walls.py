@@ -62,6 +62,16 @@ def gateway(value: object) -> dict[str, Any] | None:
     return read
 
 
+def terminal(value: object) -> tuple[int, int] | None:
+    """Rows and columns that an agent's own terminal has until somebody connects with another size."""
+    if value is None:
+        return None
+    read = table(value, "terminal")
+    only(read, ("rows", "columns"), "terminal")
+    rows, columns = (number(read.get(name), f"terminal: {name}", most=1000, least=1) for name in ("rows", "columns"))
+    return rows, columns
+
+
 def words(value: object, what: str) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
         raise ValueError(f"{what} must be a list of strings with at least one of them, not {value!r:.80}")

@@ -1,0 +1,19 @@
+"""What goes over the socket of an agent's terminal, both ways: one byte for the kind, four for the length, the content.
+
+To the agent's warden: KEYS that were typed, the SIZE of the person's window. From it: the PAST (what was shown before
+they came), what is SHOWN now, and that it has ENDED.
+"""
+
+from __future__ import annotations
+
+import struct
+
+SOCKET = "attach.sock"  # in the attempt's folder
+KEYS, SIZE, PAST, SHOWN, ENDED = b"k", b"s", b"p", b"o", b"e"
+HEAD = struct.Struct("!cI")
+WINDOW = struct.Struct("!HH")  # rows, columns
+LONGEST_SENT = 64 * 1024  # bytes of one frame to the warden
+
+
+def frame(kind: bytes, content: bytes) -> bytes:
+    return HEAD.pack(kind, len(content)) + content
