@@ -127,6 +127,13 @@ def test_a_task_or_its_group_can_have_a_validator_model_of_its_own() -> None:
     assert models == {"task-001": "strongest", "task-002": "strong", "task-003": "plain"}
 
 
+def test_a_task_can_have_a_worker_model_of_its_own() -> None:
+    own = replace(task(1), model="strongest")
+    world = told(Told(own, task(2)), limits=Limits(role_models={WORKER: "plain"}))
+    works = [event.attempt for event in events(world, AttemptIntended) if event.attempt.role == WORKER]
+    assert {attempt.subject: attempt.model for attempt in works} == {"task-001": "strongest", "task-002": "plain"}
+
+
 def test_live_attempts_have_slots_of_their_own_and_free_ones_are_used_again() -> None:
     world = told(Told(*(task(n) for n in range(1, 6))), limits=Limits(workers=2))
     slots = {r.attempt.slot for r in world.session.attempts.values()}

@@ -123,13 +123,14 @@ def test_the_older_form_is_read(wrote: Callable[[str], Path]) -> None:
 
 
 def test_a_planners_json_is_read(wrote: Callable[[str], Path]) -> None:
-    (task,) = read_plan(wrote(json.dumps({"tasks": [GOOD | {"estimate_minutes": 5, "validator_model": "opus"}]})))
+    (task,) = read_plan(wrote(json.dumps({"tasks": [GOOD | {"estimate_minutes": 5, "model": "sonnet", "validator_model": "opus"}]})))
     assert task == Task(
         id="task-001",
         title="Add middleware",
         description="In pkg/",
         priority=1,
         file_locks=("pkg/",),
+        model="sonnet",
         validator_model="opus",
         estimate_minutes=5.0,
     )
@@ -241,7 +242,7 @@ def test_wrong_types_are_refused(change: dict[str, Any], says: str) -> None:
 
 
 def test_what_may_be_left_out_may_be_null() -> None:
-    nothing = dict.fromkeys(["dependencies", "cohesion_group", "validator_model", "estimate_minutes"])
+    nothing = dict.fromkeys(["dependencies", "cohesion_group", "model", "validator_model", "estimate_minutes"])
     assert tasks_from({"tasks": [GOOD | nothing]}) == tasks_from({"tasks": [GOOD]})
 
 
@@ -275,6 +276,7 @@ tasks = st.builds(
     cohesion_group=texts,
     dependencies=st.lists(texts, max_size=3).map(tuple),
     file_locks=st.lists(texts, max_size=3).map(tuple),
+    model=st.none() | texts,
     validator_model=st.none() | texts,
     estimate_minutes=st.none() | st.floats(min_value=0, allow_infinity=False),
 )

@@ -26,6 +26,7 @@ PLAN_SCHEMA: Mapping[str, Any] = {
                     "cohesion_group": {"type": "string", "description": "tasks of one group land together"},
                     "dependencies": {**_TEXTS, "description": "ids of the tasks whose results this one needs"},
                     "file_locks": {**_TEXTS, "description": "files and folders that only this task may change"},
+                    "model": {"type": "string", "description": "another model for this task's worker"},
                     "validator_model": {"type": "string", "description": "another model for this task's validator"},
                     "estimate_minutes": {"type": "number", "description": "how long a worker will need"},
                 },

@@ -61,6 +61,7 @@ class Task:
     cohesion_group: str = DEFAULT_GROUP
     dependencies: tuple[str, ...] = ()
     file_locks: tuple[str, ...] = ()
+    model: str | None = None  # another one than its role has, for whoever works on it
     validator_model: str | None = None
     estimate_minutes: float | None = None
 

@@ -17,6 +17,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "cohesion_group": (str,),
     "dependencies": (tuple,),
     "file_locks": (tuple,),
+    "model": (str, type(None)),
     "validator_model": (str, type(None)),
     "estimate_minutes": (int, float, type(None)),
 }

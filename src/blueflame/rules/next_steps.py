@@ -17,6 +17,7 @@ from blueflame.model.event import (
     ChangesetsFormed,
     CycleEnded,
     Event,
+    GateWithdrawn,
     PlanApproved,
     SlotsChanged,
     TaskMoved,
@@ -24,14 +25,25 @@ from blueflame.model.event import (
 from blueflame.model.gate import GateKind
 from blueflame.model.ids import agent_id, attempt_id, branch_name
 from blueflame.model.limits import Capacity
-from blueflame.model.spend import Budget
 from blueflame.model.task import Cause, Task
-from blueflame.rules.budget import Refusal, grant, should_warn, spent_out
+from blueflame.rules.budget import (
+    DAY,
+    TASK,
+    Grant,
+    Refusal,
+    day_budget,
+    grant,
+    should_warn,
+    should_warn_of_day,
+    spent_out,
+    task_meter,
+)
 from blueflame.rules.forming import form
 from blueflame.rules.foundations import foundations
-from blueflame.rules.questions import budget_gate, changeset_gate, plan_gate
+from blueflame.rules.questions import budget_gate, changeset_gate, day_gate, plan_gate, unpaid_gate
 from blueflame.rules.session import HookDue, Phase, Session
 from blueflame.rules.stages import OVER, cycle_is_over, may_claim, next_wave, ready_to_land
+from blueflame.rules.undoing import block_dependants
 
 MAX_PLAN_FAILURES = 2
 
@@ -46,10 +58,20 @@ def decide(session: Session, capacity: Capacity) -> tuple[Event, ...]:
     return ()
 
 
-def _warn_of_budget(session: Session, _capacity: Capacity) -> Iterator[Event]:
+def _warn_of_budget(session: Session, capacity: Capacity) -> Iterator[Event]:
     if should_warn(session):
         budget = session.limits.session_budget
         yield BudgetWarned(used=budget.used(session.spend), limit=budget.limit)
+    if should_warn_of_day(session, capacity):
+        budget = day_budget(session, capacity)
+        yield BudgetWarned(used=budget.used(capacity.day_spend), limit=budget.limit, budget=DAY, day=capacity.day)
+
+
+def _greet_new_day(session: Session, capacity: Capacity) -> Iterator[Event]:
+    """What was asked about yesterday's budget needs no answer any more."""
+    name = session.gate_subjects.get((GateKind.BUDGET, DAY))
+    if name is not None and session.open_gates[name].evidence.get("day") != capacity.day:
+        yield GateWithdrawn(gate=name, reason="a new day has begun")
 
 
 def _tell_of_slots(session: Session, capacity: Capacity) -> Iterator[Event]:
@@ -60,9 +82,14 @@ def _tell_of_slots(session: Session, capacity: Capacity) -> Iterator[Event]:
         yield SlotsChanged(slots=slots, configured=configured, reason=capacity.reason)
 
 
-def _break_circuit(session: Session, _capacity: Capacity) -> Iterator[Event]:
-    if spent_out(session) and _would_spend(session) and not session.asks(GateKind.BUDGET):
-        yield budget_gate(session)
+def _break_circuit(session: Session, capacity: Capacity) -> Iterator[Event]:
+    if (whose := spent_out(session, capacity)) and _would_spend(session):
+        yield from _ask_for_money(session, whose, capacity)
+
+
+def _ask_for_money(session: Session, whose: str, capacity: Capacity) -> Iterator[Event]:
+    if not session.asks(GateKind.BUDGET):
+        yield day_gate(session, capacity) if whose == DAY else budget_gate(session)
 
 
 def _would_spend(session: Session) -> bool:
@@ -71,7 +98,7 @@ def _would_spend(session: Session) -> bool:
     return claims or (session.stage_open("validate") and bool(session.to_review))
 
 
-def _plan(session: Session, _capacity: Capacity) -> Iterator[Event]:
+def _plan(session: Session, capacity: Capacity) -> Iterator[Event]:
     if session.phase is not Phase.PLANNING or session.open_gates or session.running(PLANNER):
         return
     if session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
@@ -79,7 +106,7 @@ def _plan(session: Session, _capacity: Capacity) -> Iterator[Event]:
     elif not session.workflow.has("plan"):
         yield PlanApproved(tasks=(the_one_task(session.request, session.limits.allowed_paths),))
     else:
-        yield from _spawn(session, PLANNER, PLAN_SUBJECT)
+        yield from _spawn(session, PLANNER, PLAN_SUBJECT, capacity)
 
 
 def the_one_task(request: str, allowed_paths: tuple[str, ...]) -> Task:
@@ -96,21 +123,37 @@ def _lock_around(glob: str) -> str:
     return inner if anchored and not {"\\", "!"} & set(glob) else "."
 
 
-def _spawn(session: Session, role: str, subject: str, *, model: str | None = None) -> Iterator[Event]:
-    """Intend a new attempt, if there is money for it; ask for more when no running one can give any back."""
-    budget = grant(session, role)
-    if isinstance(budget, Refusal):
-        if budget.final and not session.asks(GateKind.BUDGET):
-            yield budget_gate(session)
+def _spawn(
+    session: Session, role: str, subject: str, capacity: Capacity, *, model: str | None = None
+) -> Iterator[Event]:
+    """Intend a new attempt, if its model can be had and there is money for it."""
+    if session.limits.runtime(role) in session.parked:
         return
-    if role == WORKER:
+    granted = grant(session, role, subject, capacity)
+    if isinstance(granted, Refusal):
+        yield from _without_money(session, role, subject, granted, capacity)
+    elif role == WORKER:
         yield TaskMoved(task=subject, cause=Cause.CLAIM)
-        yield AttemptIntended(attempt=_worker_attempt(session, subject, budget))
+        yield AttemptIntended(attempt=_worker_attempt(session, subject, granted))
     else:
-        yield AttemptIntended(attempt=_attempt(session, role, subject, budget, model))
+        yield AttemptIntended(attempt=_attempt(session, role, subject, granted, model))
 
 
-def _attempt(session: Session, role: str, subject: str, budget: Budget, model: str | None = None) -> Attempt:
+def _without_money(
+    session: Session, role: str, subject: str, refusal: Refusal, capacity: Capacity
+) -> Iterator[Event]:
+    """Ask for more when no running attempt can give any back; a task's own budget is a task's own end."""
+    if refusal.by != TASK:
+        if refusal.final:
+            yield from _ask_for_money(session, refusal.by, capacity)
+    elif role == WORKER:
+        yield TaskMoved(task=subject, cause=Cause.BLOCK, reason=task_meter(session, subject))
+        yield from block_dependants(session, subject, f"dependency {subject} is blocked")
+    else:
+        yield unpaid_gate(session, session.tasks[subject])
+
+
+def _attempt(session: Session, role: str, subject: str, granted: Grant, model: str | None = None) -> Attempt:
     n = session.next_try(subject, role)
     name = attempt_id(session.id, subject, role, n)
     return Attempt(
@@ -124,7 +167,8 @@ def _attempt(session: Session, role: str, subject: str, budget: Budget, model: s
         slot=_free_slot(session),
         model=model or session.limits.model(role),
         runtime=session.limits.runtime(role),
-        budget=budget,
+        budget=granted.budget,
+        ceilings=granted.ceilings,
         timeout=session.limits.timeout(role),
     )
 
@@ -134,8 +178,8 @@ def _free_slot(session: Session) -> int:
     return next(n for n in range(len(taken) + 1) if n not in taken)
 
 
-def _worker_attempt(session: Session, task: str, budget: Budget) -> Attempt:
-    attempt = _attempt(session, WORKER, task, budget)
+def _worker_attempt(session: Session, task: str, granted: Grant) -> Attempt:
+    attempt = _attempt(session, WORKER, task, granted)
     return replace(
         attempt,
         branch=branch_name(session.id, task, attempt.n),
@@ -148,15 +192,16 @@ def _claim(session: Session, capacity: Capacity) -> Iterator[Event]:
         return
     slots = min(session.limits.workers, capacity.agents) - session.running(WORKER)
     for name in session.queue.pick(min(slots, 1)):
-        yield from _spawn(session, WORKER, name)
+        yield from _spawn(session, WORKER, name, capacity)
 
 
-def _review(session: Session, _capacity: Capacity) -> Iterator[Event]:
+def _review(session: Session, capacity: Capacity) -> Iterator[Event]:
     if not session.stage_open("validate") or session.asks(GateKind.BUDGET) or not session.to_review:
         return
     name = session.to_review.first(1)[0]
     if session.running(VALIDATOR) < session.limits.validators and not _held_by_hook(session, name):
-        yield from _spawn(session, VALIDATOR, name, model=_validator_model(session, session.tasks[name].task))
+        model = _validator_model(session, session.tasks[name].task)
+        yield from _spawn(session, VALIDATOR, name, capacity, model=model)
 
 
 def _validator_model(session: Session, task: Task) -> str | None:
@@ -184,6 +229,7 @@ def _end_cycle(session: Session, _capacity: Capacity) -> Iterator[Event]:
 
 STORY: tuple[Callable[[Session, Capacity], Iterator[Event]], ...] = (
     _warn_of_budget,
+    _greet_new_day,
     _tell_of_slots,
     _break_circuit,
     _plan,
@@ -243,7 +289,16 @@ class AskGate:
     gate: str
 
 
-Effect = Attend | CancelAttempt | CrossBoundary | Diagnose | BuildChangeset | LandChangeset | RunHook | AskGate
+@dataclass(frozen=True, slots=True)
+class AwaitRuntime:
+    """Look until its model can be had again."""
+
+    runtime: str
+
+
+Effect = (
+    Attend | CancelAttempt | CrossBoundary | Diagnose | BuildChangeset | LandChangeset | RunHook | AskGate | AwaitRuntime
+)
 
 
 def wanted(session: Session) -> tuple[Effect, ...]:
@@ -260,6 +315,7 @@ def wanted(session: Session) -> tuple[Effect, ...]:
         *_diagnosing(session),
         *_merging(session),
         *(AskGate(name) for name in session.open_gates),
+        *(AwaitRuntime(name) for name in session.parked),
     )
 
 

@@ -61,6 +61,7 @@ _FIELDS: Mapping[str, _Field] = {
     "cohesion_group": _Field(_is_text, "a text"),
     "dependencies": _Field(_is_texts, "a list of task ids", make=tuple),
     "file_locks": _Field(_is_texts, "a list of paths", required=True, make=tuple),
+    "model": _Field(_is_text, "a text"),
     "validator_model": _Field(_is_text, "a text"),
     "estimate_minutes": _Field(_is_minutes, "a number of minutes", make=float),
 }
@@ -123,7 +124,11 @@ def _standing_yaml(record: TaskRecord) -> str:
 
 
 def _asked(task: Task) -> dict[str, Value]:
-    optional = {"validator_model": task.validator_model, "estimate_minutes": task.estimate_minutes}
+    optional = {
+        "model": task.model,
+        "validator_model": task.validator_model,
+        "estimate_minutes": task.estimate_minutes,
+    }
     return {
         "id": task.id,
         "title": task.title,
