@@ -2,7 +2,7 @@
 
 Whatever the agent shows is read at once, whether anybody looks or not; the last of it is kept for who comes later.
 People connect at `attach.sock` in the attempt's folder, which no box shows (model/frames.py has what is said there).
-Whoever does not keep up with reading is let go; the agent never waits.
+Whoever does not keep up with reading misses what is in between; the agent never waits.
 """
 
 # ruff: noqa: PTH108, PTH110, PTH118 (pathlib's imports would cost every attempt some 10 ms)
@@ -92,6 +92,9 @@ class Terminal:
         elif group == 0:
             send_all(descendants({os.getpid()}), signal.SIGWINCH)
 
+    def past(self) -> bytes:
+        return bytes(self._past[-KEPT:])
+
     def forget(self, viewer: _Viewer) -> None:
         self._viewers.remove(viewer)
 
@@ -135,17 +138,18 @@ class Terminal:
             return
         viewer = _Viewer(connection, self, self._bell)
         self._viewers.append(viewer)
-        viewer.tell(PAST, bytes(self._past[-KEPT:]))
+        viewer.tell(PAST, self.past())
 
 
 class _Viewer:
     """One person (or program) who looks, and may type."""
 
-    __slots__ = ("_bell", "_got", "_terminal", "connection", "unread")
+    __slots__ = ("_behind", "_bell", "_got", "_terminal", "connection", "unread")
 
     def __init__(self, connection: socket.socket, terminal: Terminal, bell: Bell) -> None:
         self.connection = connection
-        self.unread = bytearray()
+        self.unread: list[bytes] = []  # frames, of which the first may be sent in part already
+        self._behind = 0
         self._terminal = terminal
         self._bell = bell
         self._got = bytearray()
@@ -155,16 +159,23 @@ class _Viewer:
     def tell(self, kind: bytes, content: bytes) -> None:
         if self.connection.fileno() < 0:
             return
-        self.unread += frame(kind, content)
-        if len(self.unread) > FARTHEST_BEHIND:
-            self.close()
-        else:
-            self.send()
+        if self._behind > FARTHEST_BEHIND:
+            self._skip_ahead()
+        self.unread.append(frame(kind, content))
+        self._behind += len(self.unread[-1])
+        self.send()
+
+    def _skip_ahead(self) -> None:
+        del self.unread[1:]
+        self.unread.append(frame(PAST, self._terminal.past()))
+        self._behind = sum(map(len, self.unread))
 
     def send(self) -> None:
         try:
             while self.unread:
-                del self.unread[: self.connection.send(self.unread)]
+                sent = self.connection.send(self.unread[0])
+                self._behind -= sent
+                self.unread[:1] = [self.unread[0][sent:]] if sent < len(self.unread[0]) else []
         except BlockingIOError:
             pass
         except OSError:
