@@ -9,9 +9,10 @@ import pytest
 from rich.console import Console
 from story import BEGAN, ID, Story
 
-from blueflame.cli.live import EVERY, Frame, JsonLines, LineLog, Silence, bar, frame, live_view
-from blueflame.cli.paint import THEME, as_text, make_console
-from blueflame.cli.telling import TELL, named, tell, tell_all
+from blueflame.cli.live import EVERY, QUIET, Frame, JsonLines, LineLog, Silence, live_view
+from blueflame.cli.paint import THEME, make_console
+from blueflame.cli.telling import TELL, named, tell
+from blueflame.model.activity import Activity, Doing, Stand
 from blueflame.model.attempt import Ending
 from blueflame.model.event import Event, HookRan, Recorded
 from blueflame.tools.store.codec import decode
@@ -36,50 +37,6 @@ class Timer:
 
     def __call__(self) -> float:
         return self.at
-
-
-def test_the_frame_shows_cost_tasks_agents_and_what_happened() -> None:
-    story = Story().working()
-    words = {next(iter(story.session.live.values())).agent_id: "edit internal/auth/jwt.go: " + "and so on " * 10}
-    view = frame(story.session, now=story.now + 65, words=words, recent=tell_all(story.recorded)[-4:])
-    assert as_text(view, width=80) == (
-        """\
-Blue Flame                           cycle 1 · work · 1:11 · ses-20260206-143022
-────────────────────────────────────────────────────────────────────────────────
-tasks  ────────────────────  0 of 3 landed  · 1 pending  ▸ 2 claimed
-cost   ────────────────────  $0.00 / $10.00 USD limit
-
-worker-992ee207  task-001 #1  1:06  edit internal/auth/jwt.go: and so on and so…
-worker-6207378b  task-003 #1  1:05
-
-14:30:25  · cycle 1 begins on aaaaaaaaaa
-14:30:26  · wave: work
-14:30:27  · task-001 #1 started
-14:30:28  · task-003 #1 started
-"""
-    )
-
-
-def test_the_frame_shows_verified_work_and_open_questions() -> None:
-    story = Story().reviewing()
-    text = as_text(frame(story.session, now=story.now, words={}), width=80)
-    assert "tasks  ╍╍╍╍╍╍╍╍╍╍╍╍╍╍╍╍╍╍╍╍  0 of 3 landed  ● 3 validated" in text
-    assert "cost   ━━━─────────────────  $1.68 / $10.00 USD limit" in text
-    assert "? changeset-cs-1-auth  [auth] Add JWT" in text
-
-
-def test_more_agents_than_fit_are_counted() -> None:
-    story = Story().working()
-    text = as_text(frame(story.session, now=story.now, words={}, rows=1), width=80)
-    assert "… 1 more" in text
-
-
-def test_no_line_of_the_frame_is_wider_than_the_terminal() -> None:
-    story = Story().working().ends("task-001", Ending.FAILED)
-    recent = tell_all(story.recorded)
-    for width in (40, 60, 80, 120):
-        lines = as_text(frame(story.session, now=story.now, words={}, recent=recent), width=width).splitlines()
-        assert max(map(len, lines)) <= width
 
 
 def test_the_frame_is_redrawn_at_most_eight_times_a_second() -> None:
@@ -204,7 +161,39 @@ def test_attempts_are_named_for_people(attempt: str, name: str) -> None:
     assert named(attempt) == name
 
 
-def test_a_bar_never_overflows() -> None:
-    assert bar([(7, "━", "good")], 3).plain == "━" * 20
-    assert bar([(1, "━", "good")], 0).plain == "─" * 20
-    assert bar([(1, "━", "good"), (1, "╍", "id")], 4).plain == "━" * 5 + "╍" * 5 + "─" * 10
+def test_a_frame_with_nothing_new_is_not_drawn_again() -> None:
+    console, out = screen()
+    timer = Timer()
+    story = Story().working()
+    view = Frame(console, timer=timer)
+    view.see(story.session, story.recorded)
+    drawn = len(out.getvalue())
+    for _ in range(5):
+        timer.at += 1
+        view.tick(story.now + 0.1)
+    assert len(out.getvalue()) == drawn
+    timer.at += 1
+    view.tick(story.now + 1.1)
+    assert len(out.getvalue()) > drawn
+    view.close()
+
+
+def test_a_log_that_was_quiet_for_long_says_what_agents_do() -> None:
+    out, timer, story = StringIO(), Timer(), Story().working()
+    found = {
+        name: Activity(attempt=attempt, stand=Stand(doing=Doing.WORKING), tool="Edit", target="a.py")
+        for name, attempt in story.session.live.items()
+    }
+    log = LineLog(make_console(file=out, width=80), lambda: found, timer=timer)
+    log.see(story.session, story.recorded)
+    lines = len(out.getvalue().splitlines())
+    timer.at += QUIET - 1
+    log.tick(story.now)
+    assert len(out.getvalue().splitlines()) == lines
+    for _ in range(3):
+        timer.at += QUIET / 3
+        log.tick(story.now)
+    assert out.getvalue().splitlines()[lines:] == [
+        "14:30:28  ▸ worker-992ee207  task-001 #1  Edit a.py",
+        "14:30:28  ▸ worker-6207378b  task-003 #1  Edit a.py",
+    ]

@@ -8,27 +8,35 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Protocol
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from blueflame.cli.paint import Heading
-from blueflame.cli.plain import clean, clock, one_line
-from blueflame.cli.show_session import MARKS, budget_line
+from blueflame.cli.show_doing import activity_line
+from blueflame.cli.show_live import RECENT, Picture
 from blueflame.cli.telling import tell_all
-from blueflame.model.attempt import AttemptRecord
+from blueflame.model.activity import Activity
 from blueflame.model.event import Recorded
-from blueflame.model.task import VERIFIED, TaskState
 from blueflame.rules.session import Session
+from blueflame.tools.agents.activities import Follower
 from blueflame.tools.store.codec import encode
 
 EVERY = 0.125  # seconds between two frames at least: more is only flicker
-RECENT = 6
-BAR = 20
+QUIET = 60.0  # seconds without a line after which a log says what goes on: whoever reads it sees that it lives
 
-Words = Callable[[], Mapping[str, str]]
-"""What each agent said last, by agent id; asked for when a frame is drawn."""
+Activities = Callable[[], Mapping[str, Activity]]
+"""What each agent does now, by attempt; asked for when it is to be shown."""
+
+
+class Doings:
+    """What the running agents of one session do now, each looked at anew when it is called."""
+
+    def __init__(self, follower: Follower, session: Session) -> None:
+        self._follower, self._session = follower, session
+
+    def __call__(self) -> Mapping[str, Activity]:
+        self._follower.forget(self._session.live)
+        return {name: self._follower.look(self._session.attempts[name]) for name in self._session.live}
 
 
 class LiveView(Protocol):
@@ -44,15 +52,19 @@ class LiveView(Protocol):
 class LineLog:
     """One line per significant event: for pipes, logs and dumb terminals."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(
+        self, console: Console, activities: Activities = dict, *, timer: Callable[[], float] = monotonic
+    ) -> None:
+        self._console, self._activities, self._timer = console, activities, timer
+        self._said_at = timer()
 
     def see(self, session: Session, recorded: Sequence[Recorded]) -> None:  # noqa: ARG002 - an onlooker gets both
-        for line in tell_all(recorded):
-            self._console.print(line, soft_wrap=True)
+        self._say(tell_all(recorded))
 
     def tick(self, now: float) -> None:
-        pass
+        """After a long silence: a line for each agent."""
+        if self._timer() - self._said_at >= QUIET:
+            self._say([activity_line(each, now=now) for each in self._activities().values()])
 
     def pause(self) -> None:
         pass
@@ -62,6 +74,11 @@ class LineLog:
 
     def close(self) -> None:
         pass
+
+    def _say(self, lines: Sequence[Text]) -> None:
+        for line in lines:
+            self._console.print(line, soft_wrap=True)
+            self._said_at = self._timer()
 
 
 class JsonLines(LineLog):
@@ -74,6 +91,9 @@ class JsonLines(LineLog):
             self._console.file.write(json.dumps(line) + "\n")
         self._console.file.flush()
 
+    def tick(self, now: float) -> None:
+        pass
+
 
 class Silence(LineLog):
     """Nothing at all: for --quiet and for commands that print one JSON object at the end."""
@@ -81,16 +101,22 @@ class Silence(LineLog):
     def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
         pass
 
+    def tick(self, now: float) -> None:
+        pass
+
 
 class Frame:
     """Who works on what, for how long and for how much, redrawn in place a few times a second."""
 
-    def __init__(self, console: Console, words: Words = dict, *, timer: Callable[[], float] = monotonic) -> None:
-        self._console, self._words, self._timer = console, words, timer
+    def __init__(
+        self, console: Console, activities: Activities = dict, *, timer: Callable[[], float] = monotonic
+    ) -> None:
+        self._console, self._activities, self._timer = console, activities, timer
         self._recent: deque[Text] = deque(maxlen=RECENT)
         self._session: Session | None = None
         self._now = 0.0
         self._drawn_at = float("-inf")
+        self._drawn: object = None
         self._live: Live | None = None
         self.resume()
 
@@ -114,117 +140,35 @@ class Frame:
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="ellipsis")
             self._live.start()
-            self._drawn_at = float("-inf")
+            self._drawn_at, self._drawn = float("-inf"), None
 
     def close(self) -> None:
         self.pause()
 
     def _draw(self) -> None:
+        """Only when there is something new to see; the clock in it turns once a second."""
         at = self._timer()
         if self._live is None or self._session is None or at - self._drawn_at < EVERY:
             return
         self._drawn_at = at
-        rows = max(self._console.height - 12, 3)
-        self._live.update(
-            frame(self._session, now=self._now, words=self._words(), recent=self._recent, rows=rows), refresh=True
-        )
+        activities = self._activities()
+        news = (self._session.seq, int(self._now), activities, self._console.size)
+        if news == self._drawn:
+            return
+        self._drawn = news
+        height = self._console.size.height
+        picture = Picture(self._session, self._now, activities, self._recent, height)
+        self._live.update(picture, refresh=True)
 
 
-def live_view(console: Console, words: Words = dict, *, as_json: bool = False, quiet: bool = False) -> LiveView:
+def live_view(
+    console: Console, activities: Activities = dict, *, as_json: bool = False, quiet: bool = False
+) -> LiveView:
     """The view that suits who is watching."""
     if as_json:
         return JsonLines(console)
     if quiet:
         return Silence(console)
     if console.is_terminal and not console.is_dumb_terminal:
-        return Frame(console, words)
-    return LineLog(console)
-
-
-def frame(
-    session: Session, *, now: float, words: Mapping[str, str], recent: Sequence[Text] | deque[Text] = (), rows: int = 12
-) -> RenderableType:
-    """The whole picture; `rows` bounds the list of agents, so that it fits the screen."""
-    stage = f"cycle {session.cycle}" if session.cycle else ""
-    doing = session.wave or session.phase.value
-    parts: list[RenderableType] = [
-        Heading("Blue Flame", stage, doing, clock(now - session.opened_at), session.id),
-        _bars(session),
-    ]
-    live = [session.attempts[name] for name in session.live]
-    if live:
-        parts += ["", _agents(live, now, words, rows)]
-    if session.open_gates:
-        parts += ["", *(_question(gate.id, gate.title) for gate in session.open_gates.values())]
-    if recent:
-        parts += ["", *(_cut(line) for line in recent)]
-    return Group(*parts)
-
-
-def _bars(session: Session) -> RenderableType:
-    budget = session.limits.session_budget
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(3):
-        grid.add_column(no_wrap=True)
-    if session.tasks:
-        total, landed = len(session.tasks), session.count(TaskState.MERGED)
-        shares = ((landed, "━", "good"), (session.count(*VERIFIED) - landed, "╍", "id"))
-        grid.add_row(Text("tasks", "quiet"), bar(shares, total), _standing(session, landed, total))
-    used = 0 if budget.unlimited else budget.used(session.spend)
-    style = "warn" if used >= budget.limit * session.limits.warn_threshold else "id"
-    line = Text(budget_line(budget, session.spend))
-    grid.add_row(Text("cost", "quiet"), bar(((used, "━", style),), budget.limit), line)
-    return grid
-
-
-def bar(shares: Sequence[tuple[int, str, str]], whole: int) -> Text:
-    """Shares of a whole, each with its own glyph and style; the rest is a thin line."""
-    text, drawn, sofar = Text(), 0, 0
-    for share, glyph, style in shares:
-        sofar += share
-        upto = min(BAR, BAR * sofar // whole) if whole else 0
-        text.append(glyph * (upto - drawn), style)
-        drawn = upto
-    return text.append("─" * (BAR - drawn), "quiet")
-
-
-def _standing(session: Session, done: int, total: int) -> Text:
-    """`3 of 12 landed`, and the other states that occur, each with its mark."""
-    text = Text(f"{done} of {total} landed", overflow="ellipsis")
-    for state, (mark, style) in MARKS.items():
-        n = session.count(state)
-        if n and state is not TaskState.MERGED:
-            text.append(f"  {mark} ", style).append(f"{n} {state.value}")
-    return text
-
-
-def _agents(records: Sequence[AttemptRecord], now: float, words: Mapping[str, str], rows: int) -> RenderableType:
-    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
-    grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True, justify="right")
-    grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1, style="quiet")
-    ordered = sorted(records, key=lambda record: (record.intended_at, record.attempt.id))
-    for record in ordered[:rows]:
-        attempt = record.attempt
-        since = record.started_at or record.intended_at
-        said = one_line(words.get(attempt.agent_id, "")) or ("ending" if record.cancel_reason else "")
-        grid.add_row(
-            Text(attempt.agent_id, "id"),
-            f"{clean(attempt.subject)} #{attempt.n}",
-            clock(now - since),
-            said or ("starting" if record.started_at is None else ""),
-        )
-    if len(ordered) > rows:
-        grid.add_row(Text(f"… {len(ordered) - rows} more", "quiet"))
-    return grid
-
-
-def _question(gate: str, title: str) -> Text:
-    return _cut(Text.assemble(("? ", "warn"), (f"{gate}  ", "id"), one_line(title)))
-
-
-def _cut(line: Text) -> Text:
-    line = line.copy()
-    line.no_wrap, line.overflow = True, "ellipsis"
-    return line
+        return Frame(console, activities)
+    return LineLog(console, activities)

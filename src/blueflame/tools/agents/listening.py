@@ -8,7 +8,8 @@ from pathlib import Path
 
 from blueflame.model.attempt import Attempt
 from blueflame.model.spend import NOTHING, Spend
-from blueflame.tools.agents.runtime import Runtime, Said, Signal, Used, follow
+from blueflame.tools.agents.runtime import Acted, NotRun, Runtime, Said, Signal, Used, follow
+from blueflame.tools.agents.usage_tail import UsageTail
 
 STEP = 64 * 1024  # bytes: a frame is drawn several times a second, for several agents
 
@@ -16,7 +17,11 @@ STEP = 64 * 1024  # bytes: a frame is drawn several times a second, for several 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
     said: str = ""
-    spend: Spend = NOTHING
+    tool: str = ""  # of the latest call that its output shows
+    target: str = ""
+    spoke: bool = False  # the words came after that call
+    acts: int = 0
+    spend: Spend = NOTHING  # as the gateway counts it; without one as the agent says itself
     offset: int = 0
 
 
@@ -26,6 +31,7 @@ class Listener:
     def __init__(self, runtimes: Mapping[str, Runtime]) -> None:
         self._runtimes = runtimes
         self._heard: dict[str, Heard] = {}
+        self._meters: dict[str, UsageTail] = {}
 
     def hear(self, attempt: Attempt, directory: Path, *, most: int = 1) -> Heard:
         """All so far; of what is new a step, or about `most` bytes: a flood is caught up with bit by bit."""
@@ -38,18 +44,30 @@ class Listener:
                 break
             heard = replace(_taken(heard, signals), offset=offset)
         self._heard[attempt.id] = heard
-        return heard
+        metered = self._metered(attempt, directory, most)
+        return heard if metered is None else replace(heard, spend=metered)
+
+    def _metered(self, attempt: Attempt, directory: Path, most: int) -> Spend | None:
+        if attempt.id not in self._meters:
+            self._meters[attempt.id] = UsageTail(directory)
+        self._meters[attempt.id].read_on(most=most)
+        return self._meters[attempt.id].spend
 
     def forget(self, living: Mapping[str, object]) -> None:
         """Whoever is not among the living says nothing more."""
         self._heard = {name: heard for name, heard in self._heard.items() if name in living}
+        self._meters = {name: meter for name, meter in self._meters.items() if name in living}
 
 
 def _taken(heard: Heard, signals: tuple[Signal, ...]) -> Heard:
-    said, spend = heard.said, heard.spend
     for signal in signals:
-        if isinstance(signal, Said):
-            said = signal.text
-        elif isinstance(signal, Used):
-            spend = spend + signal.spend
-    return Heard(said=said, spend=spend)
+        match signal:
+            case Said(text):
+                heard = replace(heard, said=text, spoke=True)
+            case Used(spend):
+                heard = replace(heard, spend=heard.spend + spend)
+            case Acted(tool, target):
+                heard = replace(heard, tool=tool, target=target, spoke=False, acts=heard.acts + 1)
+            case NotRun():
+                heard = replace(heard, acts=max(heard.acts - 1, 0))
+    return heard

@@ -1,0 +1,63 @@
+"""What one agent does now, as far as it can be seen from outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from blueflame.model.attempt import Attempt
+from blueflame.model.spend import NOTHING, Budget, Spend
+
+
+class Doing(StrEnum):
+    STARTING = "starting"  # intended, or its checkout is being made ready
+    SETUP = "setup"  # the setup commands run
+    WORKING = "working"
+    SILENT = "silent"  # at work, and has said nothing for longer than it should
+    PARKED = "parked"  # its model cannot be had for now
+    ENDING = "ending"  # it was told to end, or its result is being looked at
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stand:
+    """The state an agent is in, since when and why; `until` is when it is over, if anybody knows."""
+
+    doing: Doing = Doing.STARTING
+    since: float | None = None
+    why: str = ""
+    until: float | None = None
+    kind: str = ""  # of what it is parked for: rate_limit | outage | network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    attempt: Attempt
+    stand: Stand = field(default_factory=Stand)
+    tool: str = ""  # of its latest call
+    target: str = ""
+    words: str = ""  # its last ones
+    spoke: bool = False  # the words are newer than the call
+    calls: int = 0
+    refused: int = 0
+    spend: Spend = NOTHING
+
+    @property
+    def call(self) -> str:
+        return f"{self.tool} {self.target}".strip()
+
+    @property
+    def tightest(self) -> Budget | None:
+        """Of its own budget and what its task, the session and the day leave to it, the one that is used up most."""
+        budgets = (self.attempt.budget, *(ceiling.budget for ceiling in self.attempt.ceilings))
+        limits = [budget for budget in budgets if not budget.unlimited]
+        return max(limits, key=self._share, default=None)
+
+    @property
+    def share(self) -> float:
+        """How much of the tightest is used: 1.0 is all of it; 0.0 without a limit."""
+        tightest = self.tightest
+        return self._share(tightest) if tightest else 0.0
+
+    def _share(self, budget: Budget) -> float:
+        return budget.used(self.spend) / budget.limit
