@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 from blueflame.testing.model_playing import Player
 from blueflame.testing.model_script import model_script
-from blueflame.testing.model_serving import Door, Handler
+from blueflame.testing.model_serving import Door
 from blueflame.testing.model_talk import Tokens
 
 
@@ -40,18 +41,29 @@ class Asked(NamedTuple):
 
 
 class LoopbackModel:
-    """`with LoopbackModel(script) as model:` serves at `model.url` until the block ends."""
+    """`with LoopbackModel(script) as model:` serves at `model.url` until the block ends.
 
-    def __init__(self, script: Path | Mapping[str, Any], *, port: int = 0, ledger: Path | None = None) -> None:
+    A `listener` that was made in another network namespace is served there.
+    """
+
+    def __init__(
+        self,
+        script: Path | Mapping[str, Any],
+        *,
+        port: int = 0,
+        ledger: Path | None = None,
+        listener: socket.socket | None = None,
+    ) -> None:
         self._script = model_script(script)
         self._port = port
+        self._listener = listener
         self._ledger = ledger
         self._lock = threading.Lock()
         self._served: list[Served] = []
         self._requests: list[Asked] = []
 
     def __enter__(self) -> LoopbackModel:
-        self._door = Door(("127.0.0.1", self._port), Handler)
+        self._door = Door(self._port, self._listener)
         self._door.player = Player(self._script)
         self._door.key = self._script.key
         self._door.book = self
@@ -68,7 +80,7 @@ class LoopbackModel:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._door.server_address[1]}"
+        return f"http://127.0.0.1:{self._door.socket.getsockname()[1]}"
 
     @property
     def served(self) -> tuple[Served, ...]:

@@ -55,9 +55,12 @@ class Door(ThreadingHTTPServer):
     key: str
     book: Book
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(address, handler)
+    def __init__(self, port: int, listener: socket.socket | None = None) -> None:
         self._open: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", port), Handler, bind_and_activate=listener is None)
+        if listener is not None:
+            self.socket.close()
+            self.socket = listener
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 (as the library has it)
         self._open.add(request)
