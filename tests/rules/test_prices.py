@@ -37,6 +37,7 @@ def priced(usage: Usage, rows: tuple[Row, ...] = BUILT_IN) -> int:
         (Usage(model="claude-opus-5-5", web_search=100), 1_000_000),
         (Usage(model="claude-opus-5-5[1m]", input=400_000, output=100_000), 3_600_000),
         (Usage(model="claude-haiku-5-5", input=100_000), 10_000),
+        (Usage(model="claude-haiku-5-5", input=1, cache_read=100_000), 5_001),
         (Usage(model="claude-haiku-5-5", input=400_000, output=100_000), 450_000),
         (Usage(model="claude-opus-5", input=100_000), 500_000),
         (Usage(model="claude-sonnet-4-5-20250929", input=100_000), 300_000),

@@ -20,7 +20,7 @@ Line: TypeAlias = tuple[str, str, int, float, float, float, float, float, float]
 
 TABLE: tuple[Line, ...] = (
     # vendor, model, above, input, output, cache_read, cache_write, cache_write_1h, web_search
-    ("anthropic", "*claude-haiku-5-5*", 200_000, 0.5, 2.5, 0.05, 0.625, 1.0, 0.01),
+    ("anthropic", "*claude-haiku-5-5*", 100_000, 0.5, 2.5, 0.05, 0.625, 1.0, 0.01),
     ("anthropic", "*claude-haiku-5-5*", 0, 0.1, 0.5, 0.01, 0.125, 0.2, 0.01),
     ("anthropic", "*claude-opus-5-5*", 0, 4, 20, 0.2, 5, 8, 0.01),
     ("anthropic", "*claude-sonnet-5-5*", 0, 2, 10, 0.1, 2.5, 4, 0.01),
