@@ -70,10 +70,13 @@ def test_the_canary_is_not_let_through_when_somebody_allows_it() -> None:
 
 
 @pytest.mark.parametrize("tool", ["Task", "Agent"])
-def test_no_agent_starts_another(tool: str) -> None:
-    assert ask(policy(), tool, {"prompt": "x"}).rule == "tool_blocked"
-    allowed = Permissions(allowed_tools=(tool, "Read"), blocked_tools=())
-    assert ask(policy(allowed), tool, {"prompt": "x"}).rule == "tool_blocked"
+def test_an_agent_starts_another_only_where_a_person_has_listed_that(tool: str) -> None:
+    errand = {"prompt": "x", "description": "y", "subagent_type": "general-purpose"}
+    assert ask(policy(), tool, errand).rule == "tool_blocked"
+    assert ask(policy(Permissions(allowed_tools=("Agent",))), tool, errand).rule == "tool_blocked"  # Task is blocked
+    listed = policy(Permissions(allowed_tools=("Agent", "Read"), blocked_tools=()))
+    assert ask(listed, tool, errand).allowed
+    assert ask(listed, tool, {**errand, "isolation": "worktree"}).rule == "malformed_call"
 
 
 @pytest.mark.parametrize(

@@ -80,11 +80,17 @@ def show_policy(policy: Policy) -> None:
     show(console, columns(rows, indent=0))
 
 
+def _subagents(policy: Policy) -> tuple[str, ...]:
+    """One tool with two names; it is for nobody unless the person lists it."""
+    names = ("Task", "Agent")
+    return () if any(name in policy.allowed_tools for name in names) else names
+
+
 def _rows(policy: Policy) -> tuple[tuple[str, str], ...]:
     naming = f"new files in {_list(policy.naming_globs.written)} are named in {policy.naming_style}"
     return (
         ("use", _list((*policy.allowed_tools, *(("StructuredOutput",) if policy.structured_output else ())))),
-        ("never use", _list((*policy.blocked_tools, "Task", "Agent", "mcp__*"))),
+        ("never use", _list((*policy.blocked_tools, *_subagents(policy), "mcp__*"))),
         ("read", f"the worktree, {_list((*policy.scratch, *policy.readable))}"),
         ("write", "nothing: this role only reads" if policy.read_only else _written(policy)),
         ("never touch", _list(policy.blocked_paths.written)),

@@ -52,9 +52,9 @@ def _tool_refused(policy: Policy, tool: str) -> Decision | None:
     if tool == CANARY:
         return Decision(False, "canary", "the watcher is awake")
     name = shown(tool, 60)
-    if tool in SUBAGENTS:
-        return Decision(False, "tool_blocked", f"{name} starts another agent, which is never allowed; do it yourself")
-    if tool in policy.blocked_tools:
+    if tool in SUBAGENTS and SUBAGENTS.isdisjoint(policy.allowed_tools):  # one tool by its old and its new name
+        return Decision(False, "tool_blocked", f"{name} starts another agent, which is not allowed; do it yourself")
+    if tool in policy.blocked_tools or (tool in SUBAGENTS and not SUBAGENTS.isdisjoint(policy.blocked_tools)):
         return Decision(False, "tool_blocked", f"{name} is in blocked_tools; {_tools(policy)}")
     if tool == STRUCTURED_OUTPUT:
         if policy.structured_output:
@@ -62,7 +62,7 @@ def _tool_refused(policy: Policy, tool: str) -> Decision | None:
         return Decision(False, "tool_not_allowed", f"a {policy.role} has no schema to answer in; {_tools(policy)}")
     if tool.startswith("mcp__"):
         return Decision(False, "tool_not_allowed", f"tools of MCP servers are never allowed; {_tools(policy)}")
-    if tool not in policy.allowed_tools:
+    if tool not in policy.allowed_tools and tool not in SUBAGENTS:
         return Decision(False, "tool_not_allowed", f"{name} is not in allowed_tools; {_tools(policy)}")
     if tool not in SHAPES and tool not in TOUCHING_NOTHING:
         return Decision(False, "tool_not_allowed", f"what {name} touches is not known here; {_tools(policy)}")

@@ -31,6 +31,8 @@ class Shape:
     needs: tuple[str, ...] = ()
 
 
+ERRAND = Shape({"description": TEXT, "prompt": TEXT, "subagent_type": TEXT, "model": TEXT, "name": TEXT}, ("prompt",))
+"""Starts an agent inside of the agent. What that one does is judged call by call, like its parent's."""
 SEARCH = {"pattern": TEXT, "path": READ, "glob": TEXT, "type": TEXT, "output_mode": TEXT}
 
 SHAPES: Mapping[str, Shape] = {
@@ -48,6 +50,8 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "Delete": Shape({"file_path": WRITE}, ("file_path",)),
     "Bash": Shape({"command": TEXT}, ("command",)),
+    "Agent": ERRAND,
+    "Task": ERRAND,
     "WebFetch": Shape({"url": TEXT, "prompt": TEXT}, ("url",)),
 }
 
