@@ -187,7 +187,7 @@ def test_people_are_told_what_becomes_of_a_call_and_how_to_allow_it(capsys: pyte
     assert "command_blocked" in said.out and "blocked_patterns" in said.out
     assert "is allowed" in here(capsys, "policy", "explain", "Grep", "src").out
     assert "blocked_path" in here(capsys, "policy", "explain", "Glob", "**/.env").out
-    assert "tool_blocked" in here(capsys, "policy", "explain", "Task").out
+    assert "tool_blocked" in here(capsys, "policy", "explain", "Task", "look around").out
 
 
 def test_a_tool_without_its_argument_is_asked_for_it(capsys: pytest.CaptureFixture[str]) -> None:
