@@ -156,6 +156,7 @@ def _without_money(
 def _attempt(session: Session, role: str, subject: str, granted: Grant, model: str | None = None) -> Attempt:
     n = session.next_try(subject, role)
     name = attempt_id(session.id, subject, role, n)
+    talks = role == PLANNER and session.limits.interactive_planning
     return Attempt(
         id=name,
         session=session.id,
@@ -169,7 +170,8 @@ def _attempt(session: Session, role: str, subject: str, granted: Grant, model: s
         runtime=session.limits.runtime(role),
         budget=granted.budget,
         ceilings=granted.ceilings,
-        timeout=session.limits.timeout(role),
+        timeout=0.0 if talks else session.limits.timeout(role),  # nobody hurries a person who thinks
+        interactive=talks,
     )
 
 

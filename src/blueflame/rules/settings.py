@@ -19,8 +19,11 @@ INHERITED_FROM = "default"
 REVIEW_THRESHOLD, RETRY_BACKOFF_BASE_MS = 0.8, 30_000
 
 
-def limits_of(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> Limits:
-    """What bounds a session of that workflow: its own numbers go before the general ones."""
+def limits_of(
+    settings: Settings, workflow: str | None = None, *, scripted: bool = False, interactive: bool = False
+) -> Limits:
+    """What bounds a session of that workflow: its own numbers go before the general ones. `interactive`: there is a
+    person at a terminal whom the planner can talk with."""
     chosen = _workflow(settings, workflow)
     roles = _cast(settings, chosen)
     default = default_runtime(settings, scripted=scripted)
@@ -44,6 +47,7 @@ def limits_of(settings: Settings, workflow: str | None = None, *, scripted: bool
         group_validator_models=dict(settings.validation.validator_models),
         on_stall=settings.limits.on_stall,
         on_rate_limit=settings.gates.on_rate_limit,
+        interactive_planning=interactive and may_talk(settings, workflow, scripted=scripted),
         rate_limit_wait=settings.limits.rate_limit_wait,
         on_validation_failed=settings.gates.on_validation_failed,
         hooks=tuple(name for name in HOOKS if getattr(settings.hooks, name)),
@@ -51,6 +55,17 @@ def limits_of(settings: Settings, workflow: str | None = None, *, scripted: bool
         allowed_paths=settings.permissions.allowed_paths,
         blocked_paths=settings.permissions.blocked_paths,
     )
+
+
+TALKATIVE = ("claude", "tmux")
+"""Runtimes whose agents can talk with a person before they answer."""
+
+
+def may_talk(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> bool:
+    """Whether the planner is to talk with a person, if there is one."""
+    planner = _cast(settings, _workflow(settings, workflow)).get(PLANNER)
+    runtime = (planner.runtime if planner is not None else None) or default_runtime(settings, scripted=scripted)
+    return settings.planning.interactive and runtime_kind(settings, runtime) in TALKATIVE
 
 
 def default_runtime(settings: Settings, *, scripted: bool = False) -> str:

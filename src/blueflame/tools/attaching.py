@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import re
 import signal
@@ -31,6 +32,7 @@ QUERY = re.compile(
 )
 """Questions to the terminal. In what was shown earlier they were answered or given up; an answer now would be typed."""
 ALTERNATE = re.compile(rb"\x1b\[\?(?:\d+;)*(?:47|1047|1049)(?:;\d+)*([hl])")
+LOOK = 0.02  # seconds
 LONGEST_MARK = 64  # bytes of an escape code that may be cut by the end of a block
 
 PUT_TITLE_ASIDE, TITLE_BACK = b"\x1b[22;0t", b"\x1b[23;0t"
@@ -52,7 +54,25 @@ class Parting(StrEnum):
 
 
 def has_terminal(folder: Path) -> bool:
+    """It runs, and somebody can connect."""
     return (folder / SOCKET).exists()
+
+
+def was_given_terminal(folder: Path) -> bool:
+    """By its order; it may not have started yet, or have ended."""
+    try:
+        return bool(json.loads((folder / "launch.json").read_bytes()).get("terminal"))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+async def until_there(folder: Path) -> bool:
+    """Wait for an agent that is about to start; False when it ends without ever having had a terminal."""
+    while not has_terminal(folder):
+        if (folder / "outcome.json").exists():
+            return False
+        await asyncio.sleep(LOOK)
+    return True
 
 
 async def attach(folder: Path, *, read_only: bool = False, keyboard: int = 0, screen: int = 1) -> Parting:

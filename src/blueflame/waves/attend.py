@@ -17,6 +17,7 @@ from blueflame.model.spend import Spend
 from blueflame.rules.next_steps import Attend, CancelAttempt
 from blueflame.rules.session import Session
 from blueflame.tools.agents.runtime import Gathered, read_spool
+from blueflame.tools.attaching import was_given_terminal
 from blueflame.tools.git.checkouts import make_checkout, remove_checkout
 from blueflame.tools.git.merging import Conflict, combine
 from blueflame.tools.git.results import delete_ref, refs, set_ref
@@ -31,6 +32,7 @@ from blueflame.waves.validate import read_validator
 from blueflame.waves.work import read_worker
 
 READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator}
+PARTING = 5.0  # seconds
 LOOKS, PAUSE = 200, 0.01  # a warden needs some 50 ms until it has its lock and can be told by its pid
 
 
@@ -50,9 +52,15 @@ async def attend(flame: Flame, session: Session, effect: Attend, emit: Emit) -> 
 
 
 async def _until_ended(flame: Flame, session: Session, attempt: Attempt, emit: Emit) -> Outcome:
-    watching = asyncio.create_task(watch_over(flame, session, attempt.id, emit))
+    folder = flame.engine.directory(attempt.id)
+    talks = attempt.interactive and await asyncio.to_thread(was_given_terminal, folder)
+    watching = asyncio.create_task(
+        _converse(flame, attempt, folder) if talks else watch_over(flame, session, attempt.id, emit)
+    )
     try:
         outcome = await flame.engine.wait(attempt.id)
+        if talks:
+            await asyncio.wait({watching}, timeout=PARTING)  # what was shown last is still on its way to the screen
     finally:
         watching.cancel()
         with suppress(asyncio.CancelledError):
@@ -60,6 +68,12 @@ async def _until_ended(flame: Flame, session: Session, attempt: Attempt, emit: E
     if outcome.reason is Reason.CANCELLED and session.attempts[attempt.id].cancelled_for_silence:
         return replace(outcome, reason=Reason.SILENT)
     return outcome
+
+
+async def _converse(flame: Flame, attempt: Attempt, folder: Path) -> None:
+    """A silence at a person's terminal is no stall. With nobody there now, it waits for who attaches."""
+    if flame.converse is not None:
+        await flame.converse(attempt, folder)
 
 
 async def cancel(flame: Flame, session: Session, effect: CancelAttempt, _emit: Emit) -> Sequence[Event]:

@@ -54,7 +54,8 @@ def _drift(flame: Flame, session: Session) -> ConfigDrifted | None:
     try:
         loaded = flame.read_config()
         scripted = "scripted" in session.limits.role_runtimes.values()
-        limits = limits_of(loaded.settings, session.workflow.name, scripted=scripted)
+        talks = session.limits.interactive_planning
+        limits = limits_of(loaded.settings, session.workflow.name, scripted=scripted, interactive=talks)
         flame.make_runtimes(loaded.settings)
     except ConfigError as error:
         return _unusable(session, error.problems)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -30,6 +30,10 @@ class Cassette:
 NO_CASSETTE = Cassette()
 
 
+Converse: TypeAlias = Callable[[Attempt, Path], Awaitable[None]]
+"""Connects the person's terminal with the agent's, whose folder it gets; until the agent ends or the person leaves."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flame:
     settings: Settings
@@ -43,6 +47,7 @@ class Flame:
     make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
     tools: Toolchains
     cassette: Cassette = NO_CASSETTE
+    converse: Converse | None = None  # None: there is no person at a terminal, and planners plan in one shot
 
 
 Emit: TypeAlias = Callable[[Sequence[Event]], None]

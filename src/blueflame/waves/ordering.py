@@ -19,7 +19,7 @@ from blueflame.tools.environment import environment
 from blueflame.tools.ports import BASE, CEILING, port_block
 from blueflame.waves.flame import Flame
 from blueflame.waves.model_door import door_port, model_door
-from blueflame.waves.plan import planner_prompt
+from blueflame.waves.plan import planner_prompt, talks
 from blueflame.waves.prompting import system_prompt
 from blueflame.waves.validate import validator_prompt
 from blueflame.waves.walls import agent_walls, home_seen
@@ -59,11 +59,16 @@ def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, 
         cwd=str(checkout),
         prompt=launch.stdin,
         setup=_setup(flame) if attempt.role == WORKER else (),
-        timeout=attempt.timeout,
-        silence=_silence(flame),
+        timeout=_timeout(session, attempt, brief),
+        silence=0.0 if brief.interactive else _silence(flame),
         grace=flame.settings.limits.kill_grace,
         secrets=door.secrets if door else {},
     )
+
+
+def _timeout(session: Session, attempt: Attempt, brief: Brief) -> float:
+    """One that was to talk with a person, and finds none when it starts, has the time of those who do not."""
+    return attempt.timeout if brief.interactive == attempt.interactive else session.limits.timeout(attempt.role)
 
 
 def _silence(flame: Flame) -> float:
@@ -104,7 +109,7 @@ def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, bas
         system=system_prompt(attempt.role, attempt.agent_id),
         budget=attempt.budget,
         skills=skills_of(flame.settings, attempt.role),
-        interactive=attempt.interactive,
+        interactive=talks(flame, attempt),
     )
 
 

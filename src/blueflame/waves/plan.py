@@ -20,7 +20,12 @@ from blueflame.waves.prompting import PlannerBrief, render_planner
 from blueflame.waves.words import what_happened
 
 
-def planner_prompt(_flame: Flame, session: Session, _attempt: Attempt, _base: str) -> str:
+def talks(flame: Flame, attempt: Attempt) -> bool:
+    """Whether it talks with a person: it is meant to, and there is one."""
+    return attempt.interactive and flame.converse is not None
+
+
+def planner_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) -> str:
     brief = PlannerBrief(
         project=session.project,
         base_branch=session.base_branch,
@@ -35,7 +40,7 @@ def planner_prompt(_flame: Flame, session: Session, _attempt: Attempt, _base: st
         replan_notes=session.replan_notes,
         problems=session.plan_failures,
     )
-    return render_planner(brief, token_hex(16))
+    return render_planner(brief, token_hex(16), interactive=talks(flame, attempt))
 
 
 async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
