@@ -45,7 +45,7 @@ def model_door(
     flame: Flame, attempt: Attempt, launch: Launch, *, port: int, token: str, places: Mapping[str, str]
 ) -> Door:
     """Raises Refused when there is no credential to be found."""
-    from blueflame.rules.prices import compile_prices, fallback
+    from blueflame.rules.prices import as_json, compile_prices, fallback
     from blueflame.tools.observed_prices import read_observed
 
     limits = flame.settings.limits
@@ -57,8 +57,8 @@ def model_door(
         "apis": {api: access.orders(api) for api, access in accesses.items()},
         "budgets": list(_budgets(attempt)),
         "warn": limits.warn_threshold,
-        "prices": [{"model": row.model, **_figures(row)} for row in prices],
-        "fallback": _figures(fallback(prices)),
+        "prices": [as_json(row) for row in prices],
+        "fallback": as_json(fallback(prices)),
         "rate_limit_wait": limits.rate_limit_wait,
         "outage_wait": limits.outage_wait,
         "shared": str(flame.places.parked(attempt.runtime)),
@@ -86,17 +86,6 @@ def _budgets(attempt: Attempt) -> list[dict[str, Any]]:
 
 def _budget(name: str, budget: Budget) -> dict[str, Any]:
     return {"name": name, "unit": budget.unit.value, "limit": budget.limit}
-
-
-def _figures(row: Any) -> dict[str, int]:
-    return {
-        "input": row.input,
-        "output": row.output,
-        "cache_read": row.cache_read,
-        "cache_write": row.cache_write,
-        "cache_write_1h": row.cache_write_1h,
-        "web_search": row.web_search,
-    }
 
 
 def put_home(home: Path, files: Mapping[str, str]) -> None:
