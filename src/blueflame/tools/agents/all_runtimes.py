@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from blueflame.tools.agents.claude import claude
 from blueflame.tools.agents.runtime import Runtime
 from blueflame.tools.agents.scripted import scripted
 
 RUNTIMES: Mapping[str, Callable[[Mapping[str, Any], Path], Runtime]] = {
     "scripted": scripted,
+    "claude": claude,
 }
 """From the runtime's settings and the folder that relative paths in them start from, to the runtime."""

@@ -13,6 +13,7 @@ from typing import Any
 from blueflame.model.errors import UsageError
 from blueflame.model.spend import Spend, micro_usd
 from blueflame.tools.agents import player
+from blueflame.tools.agents.committing import commit_identity
 from blueflame.tools.agents.hooking import HOOK, hook_path
 from blueflame.tools.agents.runtime import Acted, Brief, Complained, Launch, Produced, Said, Signal, Used
 from blueflame.tools.agents.scripts import BUILT_IN, Script, load_script, steps_for
@@ -67,15 +68,8 @@ def scripted(options: Mapping[str, Any], root: Path) -> Scripted:
 
 
 def _environment(brief: Brief) -> dict[str, str]:
-    """A name to commit with, so that it works on a machine where git was never told one."""
-    mail = f"{brief.agent_id}@agents.invalid"
-    identity = {
-        f"GIT_{who}_{what}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", brief.agent_id), ("EMAIL", mail))
-    }
     ledger = os.environ.get(LEDGER)
-    return identity | {HOOK: str(hook_path())} | ({LEDGER: ledger} if ledger else {})
+    return commit_identity(brief.agent_id) | {HOOK: str(hook_path())} | ({LEDGER: ledger} if ledger else {})
 
 
 def _signals(said: Mapping[str, Any]) -> tuple[Signal, ...]:
