@@ -37,6 +37,7 @@ from blueflame.rules.replay import apply, replay
 from blueflame.rules.session import Session
 from blueflame.rules.settings import cast_of, default_runtime, limits_of, runtime_kind, workflow_of
 from blueflame.tools import flock
+from blueflame.tools.agents.activities import Follower
 from blueflame.tools.agents.all_runtimes import RUNTIMES
 from blueflame.tools.agents.runtime import Brief, Runtime
 from blueflame.tools.agents.scripted import Scripted
@@ -133,10 +134,26 @@ def commands_of(ground: Grounds, session: Session) -> tuple[UnderWay, ...]:
 def examine(ground: Grounds, session: Session) -> Mapping[str, Checkup]:
     """How the agents of a session are, seen from any terminal: nobody's word is taken for it."""
     records = [session.attempts[name] for name in session.live]
-    wanted = sorted({record.attempt.runtime for record in records} & set(RUNTIMES))
-    readers = {name: RUNTIMES[name]({}, ground.loaded.path.parent) for name in wanted}
-    rounds = Rounds(LocalEngine(ground.places.state), readers, _settings_of(ground, session).limits)
+    rounds = Rounds(LocalEngine(ground.places.state), readers(ground, session), _settings_of(ground, session).limits)
     return asyncio.run(rounds.visit(records, SystemClock().now()))
+
+
+def readers(ground: Grounds, session: Session) -> Mapping[str, Runtime]:
+    """What reads the output of a session's agents, whatever they were started with."""
+    used = {record.attempt.runtime for record in session.attempts.values()}
+    names = sorted(used | set(session.limits.role_runtimes.values()))
+    kinds = {name: runtime_kind(_settings_of(ground, session), name) for name in names}
+    return {name: RUNTIMES[kind]({}, ground.loaded.path.parent) for name, kind in kinds.items() if kind in RUNTIMES}
+
+
+def attempt_folder(ground: Grounds, attempt: str) -> Path:
+    return LocalEngine(ground.places.state).directory(attempt)
+
+
+def follower(ground: Grounds, session: Session) -> Follower:
+    """Tells what the session's agents do now, from any terminal."""
+    directory = LocalEngine(ground.places.state).directory
+    return Follower(readers(ground, session), directory, ground.places.audit)
 
 
 @contextmanager
@@ -187,9 +204,10 @@ def begin(
     tasks: Sequence[Task] | None = None,
     allow_dirty: bool = False,
     scripted: bool = False,
+    interactive: bool = False,
 ) -> Session:
     """Open a session; with `tasks` the plan is the person's own and only needs approval. `scripted`: roles that name
-    no runtime play a script."""
+    no runtime play a script. `interactive`: a person is there to talk with the planner."""
     flow = workflow_of(ground.settings, workflow)
     refuse_if_unfit(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path)
     now = SystemClock().now()
@@ -201,7 +219,7 @@ def begin(
         base_branch=ground.repo.base_branch,
         base_sha=ground.repo.base_sha,
         workflow=flow,
-        limits=limits_of(ground.settings, flow.name, scripted=scripted),
+        limits=limits_of(ground.settings, flow.name, scripted=scripted, interactive=interactive),
         config_digest=ground.loaded.digest,
     )
     keep_settings(ground.places, name, ground.settings)

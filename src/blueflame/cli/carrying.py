@@ -6,7 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from blueflame import app
 from blueflame.cli.answerers import Answerer, AtTerminal, Elsewhere, FromDecisions
+from blueflame.cli.conversing import AfterConversation, Conversation
 from blueflame.cli.live import Doings, LiveView, live_view
 from blueflame.cli.paint import make_console, show
 from blueflame.cli.plain import clean
@@ -25,6 +26,7 @@ from blueflame.model.exits import Exit, exit_for
 from blueflame.model.gate import Gate, GateKind
 from blueflame.rules.estimate import cost_range
 from blueflame.rules.session import Session
+from blueflame.rules.settings import may_talk, workflow_of
 from blueflame.tools.agents.activities import Follower
 from blueflame.tools.decisions import Decisions
 from blueflame.tools.git.results import diff_text
@@ -48,6 +50,18 @@ class Manner:
     config: Path | None = None  # as the person gave it, to be given again
     kept: bool = True  # the repository is still there afterwards, so that the session can be resumed
 
+    @property
+    def why_silent(self) -> str:
+        """Why no agent can talk with a person here; "" when one can."""
+        reasons = {
+            "a decisions file speaks for you": self.decisions is not None,
+            "a cassette can be played only without you": self.cassette != NO_CASSETTE,
+            "--json is given": self.as_json,
+            "--quiet is given": self.quiet,
+            "there is no terminal": not is_attended(),
+        }
+        return next((words for words, holds in reasons.items() if holds), "")
+
 
 def carry(
     ground: app.Grounds,
@@ -63,8 +77,12 @@ def carry(
     console = make_console()
     doings = Doings(Follower(flame.runtimes, flame.engine.directory, flame.places.audit), session)
     view = live_view(console, doings, quiet=manner.quiet or manner.as_json)
+    answerer = _answerer(flame, view, manner)
+    if not manner.why_silent:
+        conversation = Conversation(console, view)
+        flame, answerer = replace(flame, converse=conversation), AfterConversation(answerer, conversation, console)
     try:
-        asyncio.run(_carry(flame, journal, session, _answerer(flame, view, manner), view, _warner(console), until))
+        asyncio.run(_carry(flame, journal, session, answerer, view, _warner(console), until))
     except BlueFlameError as error:
         if manner.as_json:  # a machine gets its one object even so: it says how far the session came
             _print_json(session, flame, also or {}, error=str(error))
@@ -76,6 +94,20 @@ def carry(
     else:
         _sum_up(session, flame, manner, done=until(session))
     return Exit.OK if until(session) else exit_code(session)
+
+
+def planner_talks(ground: app.Grounds, manner: Manner, *, workflow: str | None, planned: bool) -> bool:
+    """Whether the planner of a new session can talk with the person first; says so when they may expect it in vain."""
+    settings = ground.settings
+    flow = workflow_of(settings, workflow)
+    if planned or not flow.has("plan") or not may_talk(settings, flow.name, scripted=manner.script is not None):
+        return False
+    asked_for = manner.decisions is not None or "interactive" in settings.planning.model_fields_set
+    if manner.why_silent and asked_for:
+        say(
+            f"blueflame: the planner does not talk with you first (planning.interactive): {manner.why_silent}", err=True
+        )
+    return not manner.why_silent
 
 
 async def _carry(

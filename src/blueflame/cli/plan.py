@@ -33,7 +33,7 @@ def plan(
 ) -> int:
     """Plan a request and ask for approval; nothing is worked on before 'blueflame resume'."""
     from blueflame import app
-    from blueflame.cli.carrying import Manner, carry, read_cassette
+    from blueflame.cli.carrying import Manner, carry, planner_talks, read_cassette
     from blueflame.rules.session import Phase
 
     ground = app.grounds(config)
@@ -58,5 +58,6 @@ def plan(
             tasks=tasks,
             allow_dirty=True,
             scripted=script is not None,
+            interactive=planner_talks(ground, manner, workflow=workflow, planned=tasks is not None),
         )
         return carry(ground, journal, session, manner, until=lambda found: found.phase is Phase.WORKING)

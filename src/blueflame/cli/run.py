@@ -45,7 +45,7 @@ def run(
 ) -> int:
     """Plan a request, work on it in parallel, check it, and land what you approve."""
     from blueflame import app
-    from blueflame.cli.carrying import Manner, carry, read_cassette
+    from blueflame.cli.carrying import Manner, carry, planner_talks, read_cassette
     from blueflame.cli.stale import see_to_stale
 
     ground = app.grounds(config)
@@ -77,6 +77,7 @@ def run(
             tasks=tasks,
             allow_dirty=allow_dirty,
             scripted=script is not None,
+            interactive=planner_talks(ground, manner, workflow=workflow, planned=tasks is not None),
         )
         return carry(ground, journal, session, manner)
 
