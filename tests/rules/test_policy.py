@@ -103,6 +103,27 @@ def test_a_role_has_no_more_tools_than_its_own_list() -> None:
     assert ask(few, "Write", {"file_path": "src/a"}).rule == "tool_not_allowed"
 
 
+def test_a_skill_is_loaded_only_by_whom_it_is_meant_for() -> None:
+    skilled = policy(skills=("brainstorming",))
+
+    assert ask(skilled, "Skill", {"skill": "brainstorming", "args": "now"}).allowed
+    assert ask(skilled, "Skill", {"skill": "superpowers:brainstorming"}).allowed
+    for other in ("update-config", "brainstorming:update-config", "Brainstorming", "", "brainstorming "):
+        answer = ask(skilled, "Skill", {"skill": other})
+        assert answer.rule == "tool_not_allowed"
+        assert "there are brainstorming" in answer.details
+    assert ask(skilled, "Skill", {}).rule == "malformed_call"
+    assert ask(skilled, "Skill", {"skill": 5}).rule == "malformed_call"
+    assert ask(skilled, "Skill", {"skill": "brainstorming", "run": "ls"}).rule == "malformed_call"
+
+
+def test_without_skills_nobody_loads_one_whatever_tools_are_allowed() -> None:
+    for rules in (policy(), policy(Permissions(allowed_tools=("Skill",)))):
+        assert ask(rules, "Skill", {"skill": "brainstorming"}).rule == "tool_not_allowed"
+    blocked = policy(Permissions(blocked_tools=("Skill",)), skills=("brainstorming",))
+    assert ask(blocked, "Skill", {"skill": "brainstorming"}).rule == "tool_blocked"
+
+
 def test_structured_output_is_for_roles_with_a_schema() -> None:
     assert ask(policy(role=VALIDATOR), STRUCTURED_OUTPUT, {"status": "pass"}).allowed
     assert ask(policy(role=VALIDATOR), STRUCTURED_OUTPUT, {"status": "pass"}, cwd="/").allowed

@@ -100,6 +100,7 @@ def _ready(
     from blueflame.rules.locks import BadLock
     from blueflame.rules.policy import prepare
     from blueflame.rules.policy_compiling import ANSWERING, compile_policy
+    from blueflame.rules.settings import skills_of
     from blueflame.tools.config import find, load
     from blueflame.tools.policies import shfmt_path
     from blueflame.tools.policy_world import LocalWorld
@@ -118,6 +119,7 @@ def _ready(
             schema=role in ANSWERING,
             scratch=_folders((*map(str, scratch), *settings.sandbox.writable)),
             readable=(*MACHINE, *_folders(settings.sandbox.read_only)),
+            skills=skills_of(settings, role),
         )
     except BadLock as error:
         raise UsageError(f"--scope: {error}") from None

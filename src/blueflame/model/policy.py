@@ -11,6 +11,9 @@ CANARY = "BlueflameCanary"
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 
+SKILL = "Skill"
+"""Loads instructions that a person has chosen; what they make an agent do is judged call by call, as ever."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patterns:
@@ -49,6 +52,7 @@ class Policy:
     source_patterns: Patterns = Patterns()
     test_patterns: Patterns = Patterns()
     expected_binaries: Patterns = Patterns()
+    skills: tuple[str, ...] = ()  # that it may load, without the name of their plugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from blueflame.model.policy import CANARY, STRUCTURED_OUTPUT, Call, Decision, Policy, Unreadable, World
+from blueflame.model.policy import CANARY, SKILL, STRUCTURED_OUTPUT, Call, Decision, Policy, Unreadable, World
 from blueflame.rules.policy_globs import judge_filter, judge_glob
 from blueflame.rules.policy_memory import Witness
 from blueflame.rules.policy_names import CONTROL, shown, some
@@ -34,6 +34,8 @@ def decide(policy: Policy, call: Call, world: World) -> Decision:
         return Decision(False, "malformed_call", wrong)
     if call.tool == "WebFetch":
         return _fetched(call)
+    if call.tool == SKILL:
+        return _loaded(policy, call)
     places = Places(bounds=bounds_of(policy), world=world, cwd=call.cwd, shell=call.tool == "Bash")
     standing = places.standing()
     if not standing.allowed:
@@ -62,6 +64,8 @@ def _tool_refused(policy: Policy, tool: str) -> Decision | None:
         return Decision(False, "tool_not_allowed", f"a {policy.role} has no schema to answer in; {_tools(policy)}")
     if tool.startswith("mcp__"):
         return Decision(False, "tool_not_allowed", f"tools of MCP servers are never allowed; {_tools(policy)}")
+    if tool == SKILL:
+        return None if policy.skills else Decision(False, "tool_not_allowed", f"there are no skills; {_tools(policy)}")
     if tool not in policy.allowed_tools and tool not in SUBAGENTS:
         return Decision(False, "tool_not_allowed", f"{name} is not in allowed_tools; {_tools(policy)}")
     if tool not in SHAPES and tool not in TOUCHING_NOTHING:
@@ -72,6 +76,16 @@ def _tool_refused(policy: Policy, tool: str) -> Decision | None:
 def _tools(policy: Policy) -> str:
     known = tuple(tool for tool in policy.allowed_tools if tool in SHAPES or tool in TOUCHING_NOTHING)
     return f"use {some((*known, *((STRUCTURED_OUTPUT,) if policy.structured_output else ())), 12)}"
+
+
+def _loaded(policy: Policy, call: Call) -> Decision:
+    """By its bare name, or with that of its plugin before it."""
+    if call.input["skill"].rpartition(":")[2] in policy.skills:
+        return ALLOWED
+    wanted = shown(call.input["skill"], 60)
+    return Decision(
+        False, "tool_not_allowed", f"the skill {wanted} is not for you; there are {some(policy.skills, 12)}"
+    )
 
 
 def _fetched(call: Call) -> Decision:

@@ -37,6 +37,7 @@ def compile_policy(
     scratch: Iterable[str] = (),
     readable: Iterable[str] = (),
     also_blocked: Iterable[str] = (),
+    skills: Iterable[str] = (),
 ) -> Policy:
     """`schema`: the role answers in structured output and commits nothing, so it only reads.
 
@@ -72,6 +73,7 @@ def compile_policy(
         expected_binaries=compile_patterns(validation.binaries.expected)
         if validation.binaries.expected
         else Patterns(),
+        skills=tuple(skills),
     )
 
 

@@ -52,12 +52,13 @@ SHAPES: Mapping[str, Shape] = {
     "Bash": Shape({"command": TEXT}, ("command",)),
     "Agent": ERRAND,
     "Task": ERRAND,
+    "Skill": Shape({"skill": TEXT, "args": TEXT}, ("skill",)),
     "WebFetch": Shape({"url": TEXT, "prompt": TEXT}, ("url",)),
 }
 
 TOUCHING_NOTHING = frozenset(
     {
-        *("TodoWrite", "TodoRead", "Skill", "ToolSearch", "ExitPlanMode", "WebSearch", "ReportFindings"),
+        *("TodoWrite", "TodoRead", "ToolSearch", "ExitPlanMode", "WebSearch", "ReportFindings"),
         *("BashOutput", "KillShell", "KillBash", "TaskOutput", "TaskStop"),
     }
 )

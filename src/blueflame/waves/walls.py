@@ -18,6 +18,7 @@ from blueflame.rules.policy_compiling import compile_policy
 from blueflame.rules.policy_patterns import plain
 from blueflame.rules.sandbox import DOOR_PORTS
 from blueflame.rules.session import Session
+from blueflame.rules.settings import skills_of
 from blueflame.tools.agents.hooking import HOOK, hook_path
 from blueflame.tools.agents.runtime import Launch
 from blueflame.tools.git.repository import tree_files
@@ -95,6 +96,7 @@ def policy_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path,
         schema=attempt.role in SCHEMAS,
         scratch=_scratch(box),
         readable=tuple(mount.target for mount in box.mounts if mount.kind is Kind.RO and mount.target != box.cwd),
+        skills=skills_of(flame.settings, attempt.role),
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.model.errors import Refused
+from blueflame.model.policy import SKILL
 from blueflame.model.spend import Unit
 from blueflame.tools.agents.claude_options import bad_arguments, bad_variables
 from blueflame.tools.agents.claude_program import HOW_TO_GET_IT, Program, find_program, probe
@@ -116,8 +117,11 @@ class Claude:
         skilled = any(not set(brief.skills).isdisjoint(skills_in(folder)) for folder in loaded)
         yield from (word for folder in loaded for word in ("--plugin-dir", str(folder)))
         yield from ("--setting-sources", "", "--strict-mcp-config", "--permission-mode", "dontAsk")
-        yield from ("--tools", ",".join(dict.fromkeys((*_offered(brief), *(("Skill",) if skilled else ())))))
-        yield from ("--disallowed-tools", ",".join(SUBAGENTS))
+        yield from (
+            "--tools",
+            ",".join((*(tool for tool in brief.tools if tool != SKILL), *((SKILL,) if skilled else ()))),
+        )
+        yield from ("--disallowed-tools", ",".join(SUBAGENTS)) if set(SUBAGENTS).isdisjoint(brief.tools) else ()
         yield from ("--settings", str(settings))
         yield from ("--append-system-prompt-file", str(system)) if system else ()
         yield from ("--model", brief.model) if brief.model else ()
@@ -129,8 +133,8 @@ class Claude:
 
 
 def claude(options: Mapping[str, Any], root: Path) -> Claude:
-    """From the settings of this runtime; `superpowers` is the plugin with the general skills, `repo` the repository that
-    no plugin may be in."""
+    """From the settings of this runtime; `superpowers` is the plugin with the general skills, `repo` the repository,
+    which no plugin may be in."""
     repo, skills = options.get("repo"), options.get("superpowers")
     return Claude(
         root=root,
@@ -151,11 +155,6 @@ def _put_files(brief: Brief, directory: Path) -> tuple[Path, Path | None]:
     if system is not None:
         write_whole(system, brief.system)
     return settings, system
-
-
-def _offered(brief: Brief) -> Iterator[str]:
-    """A skill is offered only where there is one to be had, and an agent is never offered agents of its own."""
-    return (tool for tool in brief.tools if tool not in (*SUBAGENTS, "Skill"))
 
 
 def _settings() -> dict[str, Any]:
