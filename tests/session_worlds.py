@@ -14,6 +14,7 @@ from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.spend import NOTHING, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, STANDING, VERIFIED, Task, TaskState
+from blueflame.rules.budget import reservation
 from blueflame.rules.edits import edited
 from blueflame.rules.foundations import holds
 from blueflame.rules.locks import overlap
@@ -49,6 +50,9 @@ def plans(draw: st.DrawFn, most: int = 9) -> tuple[Task, ...]:
     )
 
 
+units = st.sampled_from((Unit.TOKENS, Unit.TOKENS, Unit.USD))
+
+
 @st.composite
 def bounds(draw: st.DrawFn) -> Limits:
     hooks = draw(st.sets(st.sampled_from(("post_plan", "pre_validation", "post_merge", "on_failure"))))
@@ -59,8 +63,10 @@ def bounds(draw: st.DrawFn) -> Limits:
         validator_retries=draw(st.integers(0, 1)),
         max_cycles=draw(st.integers(1, 4)),
         max_history=draw(st.integers(1, 3)),
-        session_budget=Budget(Unit.TOKENS, draw(st.sampled_from((0, 0, 30, 100)))),
-        role_budgets={role: Budget(Unit.TOKENS, 10) for role in (WORKER, VALIDATOR)},
+        session_budget=Budget(draw(units), draw(st.sampled_from((0, 0, 30, 100)))),
+        task_budget=Budget(draw(units), draw(st.sampled_from((0, 0, 0, 25)))),
+        day_budget=Budget(draw(units), draw(st.sampled_from((0, 0, 0, 80)))),
+        role_budgets={role: Budget(draw(units), draw(st.sampled_from((0, 10, 10)))) for role in (WORKER, VALIDATOR)},
         on_validation_failed=draw(st.sampled_from(("ask", "requeue", "drop"))),
         on_stall=draw(st.sampled_from(("warn", "ask", "kill"))),
         hooks=tuple(sorted(hooks)),
@@ -126,7 +132,13 @@ class Dice(Fate):
         return Ending.PASSED
 
     def spend(self, attempt: Attempt) -> Spend:
-        return Spend(input_tokens=int(10 * self.roll("spend", attempt.id))) if attempt.budget.limit else NOTHING
+        """No more than it may; all of it when that is why it ended."""
+        most = reservation(attempt)
+        part = 1.0 if self.ending(attempt) is Ending.BUDGET else self.roll("spend", attempt.id)
+        return Spend(input_tokens=int((most.input_tokens or 10) * part), micro_usd=int((most.micro_usd or 10) * part))
+
+    def cause(self, attempt: Attempt) -> str:
+        return self.pick(("", "attempt", "task", "session", "day"), "cause", attempt.id)
 
     def approves(self, attempt: Attempt) -> bool:
         return self.roll("verdict", attempt.id) >= self.odds.refuse
@@ -169,7 +181,7 @@ class Dice(Fate):
         choices = [option.name for option in gate.options]
         if gate.kind is GateKind.SESSION:
             choices = ["continue", "continue", "continue", "replan", "stop"]
-        if gate.kind in (GateKind.DRIFT, GateKind.BUDGET):
+        if gate.kind in (GateKind.DRIFT, GateKind.BUDGET, GateKind.RATE_LIMIT):
             choices.remove("stop")
         contrary = self.roll("contrary", gate.id) < self.odds.contrary
         choice = self.pick(choices, gate.id) if contrary or gate.kind is GateKind.VALIDATION else choices[0]
@@ -286,9 +298,11 @@ def _money_faults(session: Session) -> Iterator[str]:
     spent = sum((r.ended.spend for r in session.attempts.values() if r.ended), NOTHING)
     if session.spend != spent or sum(session.spend_by_role.values(), NOTHING) != spent:
         yield f"{session.spend} is counted, {spent} was spent"
-    reserved = sum(attempt.budget.limit for attempt in session.live.values())
-    if session.reserved.tokens != reserved:
-        yield f"{session.reserved.tokens} are counted as reserved, {reserved} are"
+    reserved = sum((reservation(attempt) for attempt in session.live.values()), NOTHING)
+    if session.reserved != reserved:
+        yield f"{session.reserved} is counted as reserved, {reserved} is"
+    if session.spend_since(float("-inf")) != spent:
+        yield f"{session.spend_since(float('-inf'))} was spent ever since, not {spent}"
 
 
 def _gate_faults(session: Session) -> Iterator[str]:

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from blueflame.model.attempt import PLANNER, WORKER, Attempt, Ended, Ending
+from blueflame.model.attempt import BLAMELESS, PLANNER, WORKER, Attempt, Ended, Ending
 from blueflame.model.changeset import Build
 from blueflame.model.event import (
     AttemptCancelled,
@@ -35,6 +35,7 @@ from blueflame.model.event import (
     PlanFailed,
     ProceedRequested,
     Recorded,
+    RuntimeResumed,
     SessionOpened,
     StopRequested,
     VerdictGiven,
@@ -50,6 +51,7 @@ from blueflame.rules.consequences import follow
 from blueflame.rules.next_steps import (
     AskGate,
     Attend,
+    AwaitRuntime,
     BuildChangeset,
     CancelAttempt,
     CrossBoundary,
@@ -73,8 +75,10 @@ APPROVALS = {
     GateKind.BUDGET: Answer(choice="raise", note="0"),
     GateKind.DRIFT: Answer(choice="use"),
     GateKind.STALL: Answer(choice="wait"),
-    GateKind.STALL: Answer(choice="wait"),
+    GateKind.RATE_LIMIT: Answer(choice="wait"),
 }
+
+DAY = "2026-11-15"  # the one on which every simulated session is played, and nothing else
 
 
 class Fate:
@@ -102,6 +106,10 @@ class Fate:
 
     def spend(self, _attempt: Attempt) -> Spend:
         return NOTHING
+
+    def cause(self, _attempt: Attempt) -> str:
+        """Whose budget it was, or what was out."""
+        return ""
 
     def approves(self, _attempt: Attempt) -> bool:
         """A validator's verdict."""
@@ -211,7 +219,8 @@ class World:
 
     def _decide(self) -> None:
         decided = False
-        while events := decide(self.session, self._capacity):
+        capacity = replace(self._capacity, day=DAY, day_spend=self.session.spend)
+        while events := decide(self.session, capacity):
             decided = True
             for event in events:
                 self._record(event)
@@ -247,6 +256,8 @@ class World:
 
     def _end_of(self, effect: Effect) -> float:
         """A warden outlives the orchestrator: an attempt ends when it would have ended anyway."""
+        if isinstance(effect, AwaitRuntime):
+            return max(self.now, self.session.parked[effect.runtime].until or 0.0)
         if not isinstance(effect, Attend):
             return self.now + self.fate.pause(effect)
         record = self.session.attempts[effect.attempt]
@@ -267,7 +278,7 @@ class World:
 
     def _ended(self, attempt: Attempt, ending: Ending) -> Sequence[Event]:
         base = self.session.attempts[attempt.id].base
-        ended = Ended(ending=ending, base=base, spend=self.fate.spend(attempt))
+        ended = Ended(ending=ending, base=base, spend=self.fate.spend(attempt), cause=self.fate.cause(attempt))
         if attempt.role == PLANNER:
             return self._planned(attempt, ended)
         if attempt.role == WORKER:
@@ -277,7 +288,7 @@ class World:
 
     def _planned(self, attempt: Attempt, ended: Ended) -> Sequence[Event]:
         over = AttemptEnded(attempt=attempt.id, ended=ended)
-        if ended.ending in (Ending.CANCELLED, Ending.LOST):
+        if ended.ending in BLAMELESS:
             return [over]
         plan = self.fate.plan(attempt, self.session) if ended.ending is Ending.PASSED else ended.ending.value
         if isinstance(plan, str):
@@ -331,6 +342,12 @@ class World:
         assert not wrong, f"the answer to {effect.gate} will not do: {wrong}"
         return [GateAnswered(gate=effect.gate, answer=answer)]
 
+    def _awaited(self, effect: AwaitRuntime) -> Sequence[Event]:
+        parked = self.session.parked.get(effect.runtime)
+        if parked is None or (parked.until or 0.0) > self.now:
+            return ()
+        return [RuntimeResumed(runtime=effect.runtime)]
+
     def _answer(self, effect: AskGate) -> Answer | None:
         gate = self.session.open_gates.get(effect.gate)
         return None if gate is None else self.fate.answer(gate, self.session)
@@ -345,6 +362,7 @@ OUTCOMES: dict[type, Callable[[World, Any], Sequence[Event]]] = {
     LandChangeset: World._landed,
     RunHook: World._hooked,
     AskGate: World._asked,
+    AwaitRuntime: World._awaited,
 }
 
 

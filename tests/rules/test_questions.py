@@ -169,7 +169,7 @@ def money(unit: Unit = Unit.USD, limit: int = 5_000_000, spend: Spend | None = N
 )
 def test_a_raise_is_read_as_people_write_it(text: str, limit: int) -> None:
     session, answer = money(), Answer(choice="raise", note=text)
-    assert raised_limit(session, answer) == limit
+    assert raised_limit(session.open_gates["budget"], answer) == limit
     assert not objection(session, "budget", answer)
 
 
@@ -180,8 +180,9 @@ def test_a_raise_that_is_none_is_refused(text: str) -> None:
 
 def test_a_limit_in_tokens_is_raised_in_tokens() -> None:
     session = money(Unit.TOKENS, 100)
-    assert raised_limit(session, Answer(choice="raise", note="2,500")) == 2_500
-    assert raised_limit(session, Answer(choice="raise", payload={"limit": 300})) == 300
+    gate = session.open_gates["budget"]
+    assert raised_limit(gate, Answer(choice="raise", note="2,500")) == 2_500
+    assert raised_limit(gate, Answer(choice="raise", payload={"limit": 300})) == 300
     assert objection(session, "budget", Answer(choice="raise", note="0.4"))  # would be rounded to no limit at all
     assert "tokens" in objection(session, "budget", Answer(choice="raise", note="x"))
 

@@ -2,23 +2,47 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.model.attempt import Ending
+from blueflame.model.attempt import BLAMELESS, WORKER, Attempt, Ended, Ending
 from blueflame.model.limits import Limits
+from blueflame.model.spend import Budget, Ceiling, Spend, Unit
 from blueflame.model.task import TaskRecord, TaskState
 from blueflame.rules.retry import MAX_LOSSES, is_blameless, may_retry
 from session_stories import Told, moves, states, task, told
 
-BLAMED = [ending for ending in Ending if ending not in (Ending.PASSED, Ending.CANCELLED, Ending.LOST)]
+BLAMED = [ending for ending in Ending if ending not in (Ending.PASSED, *BLAMELESS)]
+ATTEMPT = Attempt(
+    id="a",
+    session="s",
+    subject="task-001",
+    role=WORKER,
+    n=1,
+    agent_id="worker-1",
+    ceilings=(Ceiling("session", Budget(Unit.USD, 100)),),
+)
 
 
 @pytest.mark.parametrize("ending", BLAMED)
 def test_every_failure_is_to_blame(ending: Ending) -> None:
-    assert not is_blameless(ending, 0)
+    assert not is_blameless(ATTEMPT, Ended(ending=ending), 0)
 
 
 def test_a_cancelled_attempt_is_never_to_blame_and_a_lost_one_only_so_often() -> None:
-    assert is_blameless(Ending.CANCELLED, 99)
-    assert [is_blameless(Ending.LOST, n) for n in range(MAX_LOSSES + 1)] == [True] * MAX_LOSSES + [False]
+    assert is_blameless(ATTEMPT, Ended(ending=Ending.CANCELLED), 99)
+    lost = Ended(ending=Ending.LOST)
+    assert [is_blameless(ATTEMPT, lost, n) for n in range(MAX_LOSSES + 1)] == [True] * MAX_LOSSES + [False]
+
+
+def test_an_outage_is_never_to_blame() -> None:
+    assert is_blameless(ATTEMPT, Ended(ending=Ending.OUTAGE), 99)
+
+
+@pytest.mark.parametrize(
+    ("cause", "spent", "blameless"),
+    [("session", 100, True), ("session", 99, False), ("attempt", 100, False), ("task", 100, False), ("", 100, False)],
+)
+def test_who_used_up_what_the_session_left_to_it_is_not_to_blame(cause: str, spent: int, blameless: bool) -> None:
+    ended = Ended(ending=Ending.BUDGET, cause=cause, spend=Spend(micro_usd=spent))
+    assert is_blameless(ATTEMPT, ended, 0) is blameless
 
 
 def test_retries_are_counted_against_the_limit() -> None:

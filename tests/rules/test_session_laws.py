@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.model.attempt import WORKER, Ending
+from blueflame.model.attempt import WORKER, AttemptRecord, Ending
 from blueflame.model.event import (
     AttemptEnded,
     AttemptIntended,
@@ -27,12 +28,13 @@ from blueflame.model.event import (
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import Capacity, Limits, Workflow
 from blueflame.model.task import Cause, Task, TaskState
+from blueflame.rules.budget import pots, reservation, short_of_others_money
 from blueflame.rules.next_steps import Effect, decide, wanted
 from blueflame.rules.replay import apply, open_session
 from blueflame.rules.retry import MAX_LOSSES
 from blueflame.rules.session import Session
 from blueflame.rules.stages import may_claim
-from blueflame.simulation import Fate, Letter, World, fall_silent, opened, proceed, stop
+from blueflame.simulation import DAY, Fate, Letter, World, fall_silent, opened, proceed, stop
 from session_worlds import bounds, dependencies_verified, ended_well, faults, plans, workflows, worlds
 
 MOST_STEPS = 5_000
@@ -88,7 +90,8 @@ def test_a_session_that_has_nothing_to_do_has_ended(world: World) -> None:
 def test_no_slot_is_idle_while_a_task_can_be_claimed(world: World) -> None:
     while world.step():
         session = world.session
-        if decide(session, CAPACITY) or not may_claim(session) or not session.limits.session_budget.unlimited:
+        limited = not (session.limits.session_budget.unlimited and session.limits.day_budget.unlimited)
+        if decide(session, CAPACITY) or not may_claim(session) or limited or session.parked:
             continue
         assert not session.queue.pick(1) or session.running(WORKER) >= session.limits.workers
 
@@ -129,6 +132,12 @@ def test_what_lands_was_judged_approved_and_built_on_what_landed(world: World) -
     assert sorted(landed) == list(world.session.in_state(TaskState.MERGED))
 
 
+def _was_let_down(record: AttemptRecord) -> bool:
+    if record.ended is None:
+        return False
+    return record.ended.ending is Ending.OUTAGE or short_of_others_money(record.attempt, record.ended)
+
+
 @laws
 @given(worlds())
 def test_attempts_histories_and_cycles_are_bounded(world: World) -> None:
@@ -136,9 +145,10 @@ def test_attempts_histories_and_cycles_are_bounded(world: World) -> None:
     cycles = sum(isinstance(recorded.event, CycleStarted) for recorded in world.journal)
     assert cycles <= limits.max_cycles
     per_cycle = 3 + MAX_LOSSES  # no configuration here allows more than two retries
+    outages = Counter(r.attempt.subject for r in world.session.attempts.values() if _was_let_down(r))
     for name, record in world.session.tasks.items():
         assert len(record.history) <= limits.max_history
-        assert world.session.attempts_on.get((name, WORKER), 0) <= per_cycle * cycles
+        assert world.session.attempts_on.get((name, WORKER), 0) <= per_cycle * cycles + outages[name]
 
 
 @laws
@@ -155,11 +165,31 @@ def test_no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(
 @laws
 @given(worlds())
 def test_no_attempt_is_promised_what_the_session_has_not_got(world: World) -> None:
+    """Whatever its role's budget is, and in whatever unit; the same for the day and for its task."""
     for session, event in walk(run(world)):
+        if isinstance(event, AttemptIntended):
+            capacity = replace(CAPACITY, day=DAY, day_spend=session.spend)
+            for pot in pots(session, event.attempt.subject, capacity):
+                assert 0 < pot.budget.used(reservation(event.attempt)) <= pot.left
+
+
+@laws
+@given(worlds())
+def test_agents_that_keep_to_their_limits_never_overspend_the_session_whatever_the_order_of_their_ends(
+    world: World,
+) -> None:
+    for session, _event in walk(run(world)):
         budget = session.limits.session_budget
-        if isinstance(event, AttemptIntended) and event.attempt.budget.limit and not budget.unlimited:
-            promised = budget.used(session.spend) + budget.used(session.reserved) + event.attempt.budget.limit
-            assert promised <= budget.limit
+        if not budget.unlimited:
+            assert budget.used(session.spend) + budget.used(session.reserved) <= budget.limit
+
+
+@laws
+@given(worlds())
+def test_nobody_is_started_with_a_runtime_that_is_parked(world: World) -> None:
+    for session, event in walk(run(world)):
+        if isinstance(event, AttemptIntended):
+            assert event.attempt.runtime not in session.parked
 
 
 @laws

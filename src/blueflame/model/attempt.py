@@ -75,6 +75,8 @@ class Ended:
     output: Mapping[str, Any] | None = None
     spend: Spend = NOTHING
     seconds: float = 0.0
+    cause: str = ""
+    """Whose budget it was: attempt, task, session, day. Or what was out: rate_limit, outage, network. Else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,7 @@ class AttemptRecord:
     stalled_at: float | None = None  # when its present silence was told of, or a person said to wait
     cancel_reason: str = ""
     cancelled_for_silence: bool = False
+    near_budget: bool = False  # a warning has been given
     base: str | None = None
     worktree: str | None = None
     warden_pid: int | None = None

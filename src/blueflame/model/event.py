@@ -12,6 +12,7 @@ from blueflame.model.attempt import Attempt, Ended
 from blueflame.model.changeset import Build, Changeset
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits, Workflow
+from blueflame.model.spend import Unit
 from blueflame.model.task import Cause, HistoryEntry, Result, Task
 from blueflame.model.verdict import Check, Verdict
 
@@ -121,12 +122,16 @@ class ConfigKept:
 class BudgetRaised:
     limit: int
     by: str
+    budget: str = "session"  # session | day
+    day: str = ""  # the day for which the limit of a day is raised; the next one begins with the old limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetWarned:
     used: int
     limit: int
+    budget: str = "session"  # session | day
+    day: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +194,8 @@ class AttemptNearsBudget:
     attempt: str
     used: int
     limit: int
+    unit: Unit = Unit.USD
+    budget: str = "attempt"  # attempt | task | session | day: whose budget it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,12 +206,15 @@ class RuntimeParked:
     kind: str  # rate_limit | outage | network
     reason: str
     until: float | None = None  # when the provider says that it is over; None when nobody knows
+    agents: int = 0  # how many of them wait
+    outages: int = 0  # how many times in a row agents have given up; 0 when none has: they wait by themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeResumed:
     runtime: str
     reason: str = ""
+    by: str = ""  # who said to try again now; empty when it is over by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

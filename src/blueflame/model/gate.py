@@ -14,7 +14,8 @@ class GateKind(StrEnum):
     SESSION = "session"  # continue, re-plan or stop
     VALIDATION = "validation"  # a verdict said fail: requeue, edit, drop
     VALIDATOR = "validator"  # the validator itself failed: accept after own review, retry, skip
-    BUDGET = "budget"  # the session's limit is reached: raise or stop
+    BUDGET = "budget"  # the session's limit is reached, or the day's: raise or stop
+    RATE_LIMIT = "rate_limit"  # the model cannot be had for now: wait, retry or stop
     DRIFT = "drift"  # the configuration changed under way: use the new one, keep the old one, stop
     STALL = "stall"  # an agent is silent: wait or kill
     RESUME = "resume"  # an unfinished session was found: resume or fresh
@@ -84,6 +85,11 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
     ),
     GateKind.BUDGET: (
         Option("raise", "raise the limit and go on", needs_note=True),
+        Option("stop", "stop here; the session can be resumed"),
+    ),
+    GateKind.RATE_LIMIT: (
+        Option("wait", "leave it at that; work goes on by itself when the model can be had again"),
+        Option("retry", "try again now"),
         Option("stop", "stop here; the session can be resumed"),
     ),
     GateKind.DRIFT: (

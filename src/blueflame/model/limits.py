@@ -40,6 +40,7 @@ class Limits:
     group_validator_models: Mapping[str, str] = field(default_factory=dict)
     on_stall: str = "warn"  # warn | ask | kill
     on_rate_limit: str = "wait"  # wait | ask
+    rate_limit_wait: float = 6 * 3600.0  # seconds; for a longer wait a person is asked in any case; 0: never
     interactive_planning: bool = False
     on_validation_failed: str = "ask"  # ask | requeue | drop
     hooks: tuple[str, ...] = ()  # the user hooks that are configured
@@ -66,4 +67,5 @@ class Capacity:
 
     agents: int
     reason: str = ""
+    day: str = ""  # the date where the machine is
     day_spend: Spend = NOTHING  # of all sessions of the repository since midnight, the present one's included

@@ -32,6 +32,15 @@ class Spend:
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
         )
 
+    def __sub__(self, other: Spend) -> Spend:
+        return Spend(
+            micro_usd=self.micro_usd - other.micro_usd,
+            input_tokens=self.input_tokens - other.input_tokens,
+            output_tokens=self.output_tokens - other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens - other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens - other.cache_write_tokens,
+        )
+
 
 NOTHING = Spend()
 

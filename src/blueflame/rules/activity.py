@@ -12,8 +12,10 @@ from blueflame.model import event as happened
 from blueflame.model.attempt import Ended
 from blueflame.model.event import Recorded
 from blueflame.model.ids import agent_id
+from blueflame.model.spend import Budget
 from blueflame.model.task import Cause
 from blueflame.model.verdict import Check
+from blueflame.rules.parking import told
 
 ORCHESTRATOR = "orchestrator"
 LONGEST = 500  # characters of details; the journal has the rest
@@ -89,6 +91,23 @@ def _checks(checks: Iterable[Check]) -> str:
     return _listed(f"{check.name} {'passed' if check.passed else 'failed'}" for check in checks) or "no checks"
 
 
+def _whose(event: happened.BudgetRaised | happened.BudgetWarned) -> str:
+    return f"the {event.budget}'s" + (f" ({event.day})" if event.day else "")
+
+
+def _nears_budget(event: happened.AttemptNearsBudget) -> str:
+    unit = Budget(event.unit)
+    whose = "its budget" if event.budget == "attempt" else f"what the {event.budget}'s budget leaves to it"
+    return f"attempt {event.attempt} has used {unit.show(event.used)} of {unit.show(event.limit)}, {whose}"
+
+
+def _until(at: float | None) -> str:
+    try:
+        return f", until {datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}" if at is not None else ""
+    except (ValueError, OverflowError, OSError):  # no time that a calendar knows
+        return f", until {at}"
+
+
 MOVED: Mapping[Cause, str] = {
     Cause.CLAIM: "was claimed",
     Cause.COMPLETE: "is done",
@@ -131,11 +150,11 @@ SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
     _H.ConfigDrifted: lambda e: _ours("CONFIG_DRIFTED", "the configuration changed", _listed(e.changes)),
     _H.ConfigAdopted: lambda e: _ours("CONFIG_ADOPTED", f"going on with configuration {e.digest[:12]}"),
     _H.ConfigKept: lambda e: _ours("CONFIG_KEPT", f"keeping the configuration; {e.digest[:12]} is not used"),
-    _H.BudgetRaised: lambda e: (e.by, "BUDGET_RAISED", f"the session's limit is now {e.limit:,}"),
+    _H.BudgetRaised: lambda e: (e.by, "BUDGET_RAISED", f"{_whose(e)} limit is now {e.limit:,}"),
     _H.SlotsChanged: lambda e: _ours(
         "SLOTS_CHANGED", f"{e.slots} of {e.configured} workers at once: {e.reason or 'there is room again'}"
     ),
-    _H.BudgetWarned: lambda e: _ours("BUDGET_WARNED", f"{e.used:,} of {e.limit:,} are used"),
+    _H.BudgetWarned: lambda e: _ours("BUDGET_WARNED", f"{e.used:,} of {_whose(e)} {e.limit:,} are used"),
     _H.TaskMoved: lambda e: _ours(f"TASK_{e.cause.upper()}", f"{e.task} {MOVED[e.cause]}", e.reason),
     _H.TaskEdited: lambda e: _ours("TASK_EDITED", f"{e.task.id} was changed", e.task.title),
     _H.AttemptIntended: lambda e: (
@@ -154,6 +173,13 @@ SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
         f"attempt {e.attempt} has said nothing for {e.seconds:.0f} s",
     ),
     _H.AttemptCancelled: lambda e: (_agent(e.attempt), "ATTEMPT_CANCELLED", f"asked to end{_because(e.reason)}"),
+    _H.AttemptNearsBudget: lambda e: (_agent(e.attempt), "ATTEMPT_NEARS_BUDGET", _nears_budget(e)),
+    _H.RuntimeParked: lambda e: _ours("RUNTIME_PARKED", told(e) + _until(e.until), e.reason),
+    _H.RuntimeResumed: lambda e: (
+        e.by or ORCHESTRATOR,
+        "RUNTIME_RESUMED",
+        f"{e.runtime} can be used again{_because(e.reason)}",
+    ),
     _H.AttemptEnded: lambda e: _ended(e.attempt, e.ended),
     _H.Checked: lambda e: _ours("CHECKED", f"{e.task} at {e.sha[:12]}", _checks(e.checks)),
     _H.VerdictGiven: lambda e: (

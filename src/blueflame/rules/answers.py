@@ -15,6 +15,7 @@ from blueflame.model.event import (
     PlanApproved,
     PlanProposed,
     ReplanRequested,
+    RuntimeResumed,
     SessionEnded,
     StopRequested,
     TaskEdited,
@@ -24,6 +25,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.task import Cause, Outcome, Task, TaskState
 from blueflame.model.verdict import Status, Verdict
+from blueflame.rules.budget import DAY
 from blueflame.rules.edits import tasks_in
 from blueflame.rules.history import remembered
 from blueflame.rules.planning import problems, warnings
@@ -133,14 +135,34 @@ def _fail_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iter
     yield from block_dependants(session, name, f"dependency {name} failed")
 
 
-def _raise_budget(session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    limit = raised_limit(session, answer)
+def _raise_budget(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    limit = raised_limit(gate, answer)
     assert limit is not None, "the answer was judged before"
-    yield BudgetRaised(limit=limit, by=answer.by)
+    if gate.subject == DAY:
+        yield BudgetRaised(limit=limit, by=answer.by, budget=DAY, day=str(gate.evidence["day"]))
+    else:
+        yield BudgetRaised(limit=limit, by=answer.by)
 
 
 def _stop_orchestrator(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
     yield StopRequested(reason=f"{gate.kind.value} gate answered stop by {answer.by}")
+
+
+def _wait_for_model(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    return iter(())
+
+
+def _try_model_now(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield RuntimeResumed(runtime=gate.subject, reason=answer.note or "to be tried again now", by=answer.by)
+
+
+def _stop_waiting(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    """Agents that wait for their model would hold the stop up for hours; those of other runtimes may finish."""
+    reason = f"{gate.kind.value} gate answered stop by {answer.by}"
+    yield StopRequested(reason=reason)
+    for attempt in session.live.values():
+        if attempt.runtime == gate.subject:
+            yield AttemptCancelled(attempt=attempt.id, reason=reason)
 
 
 def _wait_for_agent(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
@@ -184,6 +206,9 @@ AFTER: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], Itera
     (GateKind.VALIDATOR, "skip"): _fail_task,
     (GateKind.BUDGET, "raise"): _raise_budget,
     (GateKind.BUDGET, "stop"): _stop_orchestrator,
+    (GateKind.RATE_LIMIT, "wait"): _wait_for_model,
+    (GateKind.RATE_LIMIT, "retry"): _try_model_now,
+    (GateKind.RATE_LIMIT, "stop"): _stop_waiting,
     (GateKind.DRIFT, "use"): _use_config,
     (GateKind.DRIFT, "keep"): _keep_config,
     (GateKind.DRIFT, "stop"): _stop_orchestrator,

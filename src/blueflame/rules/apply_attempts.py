@@ -11,16 +11,23 @@ from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
     AttemptIntended,
+    AttemptNearsBudget,
     AttemptStalled,
     AttemptStarted,
     Checked,
+    RuntimeParked,
+    RuntimeResumed,
     VerdictGiven,
 )
-from blueflame.model.spend import NOTHING, Budget, Spend, Unit
+from blueflame.model.spend import NOTHING
 from blueflame.model.task import TaskState
+from blueflame.rules.budget import reservation
 from blueflame.rules.placing import stand_in_line
 from blueflame.rules.retry import is_blameless
 from blueflame.rules.session import Session
+
+SAYS_NOTHING_OF_MODEL = frozenset({Ending.OUTAGE, Ending.CANCELLED, Ending.LOST, Ending.SETUP})
+"""After any other ending the model was there: the next outage is the first in its row."""
 
 
 def _attempt_intended(session: Session, event: AttemptIntended, at: float) -> None:
@@ -29,7 +36,7 @@ def _attempt_intended(session: Session, event: AttemptIntended, at: float) -> No
     session.live[attempt.id] = attempt
     session.live_by_role[attempt.role] = session.running(attempt.role) + 1
     session.attempts_on[attempt.subject, attempt.role] = attempt.n
-    session.reserved = session.reserved + _reservation(attempt.budget)
+    session.reserved = session.reserved + reservation(attempt)
     if attempt.role == WORKER:
         record = session.tasks[attempt.subject]
         session.tasks[attempt.subject] = replace(
@@ -37,10 +44,6 @@ def _attempt_intended(session: Session, event: AttemptIntended, at: float) -> No
         )
     elif attempt.role == VALIDATOR:
         session.to_review.leave(attempt.subject)
-
-
-def _reservation(budget: Budget) -> Spend:
-    return Spend(micro_usd=budget.limit) if budget.unit is Unit.USD else Spend(input_tokens=budget.limit)
 
 
 def _attempt_started(session: Session, event: AttemptStarted, at: float) -> None:
@@ -73,15 +76,19 @@ def _attempt_ended(session: Session, event: AttemptEnded, at: float) -> None:
     session.attempts[event.attempt] = replace(record, ended=event.ended, ended_at=at)
     del session.live[event.attempt]
     session.live_by_role[attempt.role] -= 1
-    session.reserved = _minus(session.reserved, _reservation(attempt.budget))
+    session.reserved = session.reserved - reservation(attempt)
     session.spend = session.spend + spend
+    last = session.spent_by[-1][0] if session.spent_by else at
+    session.spent_by.append((max(at, last), session.spend))  # in order even where the clock was set back
     session.spend_by_role[attempt.role] = session.spend_by_role.get(attempt.role, NOTHING) + spend
     session.spend_by_subject[attempt.subject] = session.spend_by_subject.get(attempt.subject, NOTHING) + spend
     if attempt.role == VALIDATOR:
-        blame = not (event.ended.ending is Ending.PASSED or is_blameless(event.ended.ending, session.lost(attempt)))
+        blame = not (event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.lost(attempt)))
         _validator_ended(session, attempt.subject, blame=blame)
     if event.ended.ending is Ending.LOST:
         session.losses[attempt.subject, attempt.role] = session.lost(attempt) + 1
+    if event.ended.ending not in SAYS_NOTHING_OF_MODEL:
+        session.outages.pop(attempt.runtime, None)
 
 
 def _validator_ended(session: Session, task: str, *, blame: bool) -> None:
@@ -91,8 +98,19 @@ def _validator_ended(session: Session, task: str, *, blame: bool) -> None:
     stand_in_line(session, session.tasks[task])
 
 
-def _minus(left: Spend, right: Spend) -> Spend:
-    return Spend(micro_usd=left.micro_usd - right.micro_usd, input_tokens=left.input_tokens - right.input_tokens)
+def _nears_budget(session: Session, event: AttemptNearsBudget, _at: float) -> None:
+    session.attempts[event.attempt] = replace(session.attempts[event.attempt], near_budget=True)
+
+
+def _runtime_parked(session: Session, event: RuntimeParked, _at: float) -> None:
+    session.parked[event.runtime] = event
+    if event.outages:
+        session.outages[event.runtime] = event.outages
+
+
+def _runtime_resumed(session: Session, event: RuntimeResumed, at: float) -> None:
+    session.parked.pop(event.runtime, None)
+    session.resumed_at[event.runtime] = at
 
 
 def _checked(session: Session, event: Checked, _at: float) -> None:
@@ -116,6 +134,9 @@ ATTEMPTS: dict[type, Callable[[Session, Any, float], None]] = {
     AttemptStarted: _attempt_started,
     AttemptStalled: _attempt_stalled,
     AttemptCancelled: _attempt_cancelled,
+    AttemptNearsBudget: _nears_budget,
+    RuntimeParked: _runtime_parked,
+    RuntimeResumed: _runtime_resumed,
     AttemptEnded: _attempt_ended,
     Checked: _checked,
     VerdictGiven: _verdict_given,

@@ -126,13 +126,19 @@ def _config_kept(session: Session, event: ConfigKept, _at: float) -> None:
 
 
 def _budget_raised(session: Session, event: BudgetRaised, _at: float) -> None:
+    if event.budget == "day":
+        session.day_raised = (event.day, event.limit)
+        return
     budget = Budget(session.limits.session_budget.unit, event.limit)
     session.limits = replace(session.limits, session_budget=budget)
     session.budget_warned = False
 
 
-def _budget_warned(session: Session, _event: BudgetWarned, _at: float) -> None:
-    session.budget_warned = True
+def _budget_warned(session: Session, event: BudgetWarned, _at: float) -> None:
+    if event.budget == "day":
+        session.day_warned = (event.day, event.limit)
+    else:
+        session.budget_warned = True
 
 
 def _slots_changed(session: Session, event: SlotsChanged, _at: float) -> None:

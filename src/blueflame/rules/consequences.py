@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Ended, Ending
+from blueflame.model.attempt import PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt, Ended, Ending
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
@@ -21,19 +21,31 @@ from blueflame.model.event import (
     HookRan,
     Landed,
     PlanFailed,
+    RuntimeParked,
+    RuntimeResumed,
     SessionEnded,
     TaskMoved,
     VerdictGiven,
 )
 from blueflame.model.gate import GateKind
+from blueflame.model.ids import attempt_id
 from blueflame.model.task import Cause, HistoryEntry, Outcome, Result, TaskRecord, TaskState
 from blueflame.model.verdict import Check, Status, Verdict
 from blueflame.rules.answers import after_answer
+from blueflame.rules.budget import short_of_others_money, task_is_spent_out, task_meter
 from blueflame.rules.foundations import holds
 from blueflame.rules.history import cut, remembered
 from blueflame.rules.hooks import Hook, vetoes
 from blueflame.rules.lifecycle import MOVES, move
-from blueflame.rules.questions import drift_gate, session_gate, stall_gate, validation_gate, validator_gate
+from blueflame.rules.parking import after_outage, is_worth_a_question
+from blueflame.rules.questions import (
+    drift_gate,
+    rate_limit_gate,
+    session_gate,
+    stall_gate,
+    validation_gate,
+    validator_gate,
+)
 from blueflame.rules.retry import is_blameless, may_retry
 from blueflame.rules.session import Session
 from blueflame.rules.stalls import KILL
@@ -48,6 +60,8 @@ def follow(session: Session, event: Event, now: float) -> Iterator[Event]:
 
     Every move is tried before anything is written: a journal with an illegal one could never be read again.
     """
+    if isinstance(event, PlanFailed) and _planner_was_let_down(session, event.round):
+        return
     states: dict[str, TaskState] = {}
     for each in _chain(session, event, now):
         if isinstance(each, TaskMoved):
@@ -56,6 +70,14 @@ def follow(session: Session, event: Event, now: float) -> Iterator[Event]:
                 continue
             states[each.task] = move(state, each.cause)
         yield each
+
+
+def _planner_was_let_down(session: Session, round_: int) -> bool:
+    """It ended for want of its model or of somebody else's money: no word about the plan, so it is asked again."""
+    record = session.attempts.get(attempt_id(session.id, PLAN_SUBJECT, PLANNER, round_))
+    if record is None or record.ended is None:
+        return False
+    return record.ended.ending is Ending.OUTAGE or short_of_others_money(record.attempt, record.ended)
 
 
 def _chain(session: Session, event: Event, now: float) -> Iterator[Event]:
@@ -92,9 +114,11 @@ def _withdraw(session: Session, attempt: str, why: str) -> Iterator[Event]:
 def _attempt_ended(session: Session, event: AttemptEnded, now: float) -> Iterator[Event]:
     yield from _withdraw(session, event.attempt, "the agent has ended")
     attempt = session.attempts[event.attempt].attempt
+    if event.ended.ending is Ending.OUTAGE:
+        yield from after_outage(session, attempt, event.ended, now)
     if attempt.role == WORKER:
         yield from _worker_ended(session, attempt, event.ended, now)
-    elif event.ended.ending is Ending.PASSED or is_blameless(event.ended.ending, session.lost(attempt)):
+    elif event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.lost(attempt)):
         return
     elif attempt.role == VALIDATOR:
         yield from _validator_failed(session, session.tasks[attempt.subject], event.ended)
@@ -117,7 +141,7 @@ def _worker_ended(session: Session, attempt: Attempt, ended: Ended, now: float) 
         reason = session.attempts[attempt.id].cancel_reason or "cancelled"
         entry = _failure(record, attempt, ended, reason, now)
         yield TaskMoved(task=attempt.subject, cause=Cause.REQUEUE, reason=reason, history=entry)
-    elif is_blameless(ended.ending, record.losses):
+    elif is_blameless(attempt, ended, record.losses):
         yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=describe_ending(ended))
         yield from _block_if_hopeless(session, attempt.subject)
     else:
@@ -139,9 +163,12 @@ def _completed(session: Session, attempt: Attempt, ended: Ended) -> Iterator[Eve
 
 def _failed(session: Session, record: TaskRecord, attempt: Attempt, ended: Ended, now: float) -> Iterator[Event]:
     reason = describe_ending(ended)
+    broke = task_is_spent_out(session, attempt.subject, ended.spend)
+    if broke:
+        reason = f"{reason}; {task_meter(session, attempt.subject, ended.spend)}"
     entry = _failure(record, attempt, ended, reason, now)
     yield TaskMoved(task=attempt.subject, cause=Cause.FAIL, reason=reason, history=entry)
-    if may_retry(record, session.limits):
+    if may_retry(record, session.limits) and not broke:
         yield TaskMoved(task=attempt.subject, cause=Cause.RETRY, reason=reason)
         yield from _block_if_hopeless(session, attempt.subject)
     else:
@@ -173,6 +200,18 @@ def describe_ending(ended: Ended) -> str:
         words.append(f"exit code {ended.exit_code}")
     detail = "; ".join(str(violation) for violation in ended.violations[:20]) or ended.notes
     return ", ".join(words) + (f": {cut(detail)}" if detail else "")
+
+
+def _runtime_parked(session: Session, event: RuntimeParked, now: float) -> Iterator[Event]:
+    asking = session.asks(GateKind.RATE_LIMIT, event.runtime)
+    if not session.stopping and not asking and is_worth_a_question(session.limits, event, now):
+        yield rate_limit_gate(session, event)
+
+
+def _runtime_resumed(session: Session, event: RuntimeResumed, _now: float) -> Iterator[Event]:
+    name = session.gate_subjects.get((GateKind.RATE_LIMIT, event.runtime))
+    if name is not None and not event.by:  # who said to try now has answered that gate just now
+        yield GateWithdrawn(gate=name, reason=event.reason or f"{event.runtime} can be had again")
 
 
 def _checked(session: Session, event: Checked, _now: float) -> Iterator[Event]:
@@ -287,6 +326,8 @@ FOLLOWS: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
     AttemptStalled: _attempt_stalled,
     AttemptCancelled: _attempt_cancelled,
     AttemptEnded: _attempt_ended,
+    RuntimeParked: _runtime_parked,
+    RuntimeResumed: _runtime_resumed,
     Checked: _checked,
     VerdictGiven: _verdict_given,
     ChangesetEvicted: _evicted,

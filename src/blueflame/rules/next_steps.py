@@ -139,9 +139,7 @@ def _spawn(
         yield AttemptIntended(attempt=_attempt(session, role, subject, granted, model))
 
 
-def _without_money(
-    session: Session, role: str, subject: str, refusal: Refusal, capacity: Capacity
-) -> Iterator[Event]:
+def _without_money(session: Session, role: str, subject: str, refusal: Refusal, capacity: Capacity) -> Iterator[Event]:
     """Ask for more when no running attempt can give any back; a task's own budget is a task's own end."""
     if refusal.by != TASK:
         if refusal.final:
@@ -299,7 +297,15 @@ class AwaitRuntime:
 
 
 Effect = (
-    Attend | CancelAttempt | CrossBoundary | Diagnose | BuildChangeset | LandChangeset | RunHook | AskGate | AwaitRuntime
+    Attend
+    | CancelAttempt
+    | CrossBoundary
+    | Diagnose
+    | BuildChangeset
+    | LandChangeset
+    | RunHook
+    | AskGate
+    | AwaitRuntime
 )
 
 

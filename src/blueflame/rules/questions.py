@@ -7,13 +7,15 @@ from typing import Any
 
 from blueflame.model.attempt import Attempt
 from blueflame.model.changeset import ChangesetRecord
-from blueflame.model.event import ConfigDrifted, GateOpened
+from blueflame.model.event import ConfigDrifted, GateOpened, RuntimeParked
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
-from blueflame.model.spend import Unit, micro_usd
+from blueflame.model.limits import Capacity
+from blueflame.model.spend import Budget, Unit, micro_usd
 from blueflame.model.task import Task, TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
-from blueflame.rules.budget import meter
+from blueflame.rules.budget import DAY, day_budget, meter, shown, task_meter
 from blueflame.rules.edits import edit_problems, tasks_in
+from blueflame.rules.parking import told
 from blueflame.rules.planning import problems
 from blueflame.rules.session import Session
 
@@ -24,6 +26,7 @@ SAFE: Mapping[GateKind, str] = {
     GateKind.VALIDATION: "requeue",
     GateKind.VALIDATOR: "skip",
     GateKind.BUDGET: "stop",
+    GateKind.RATE_LIMIT: "wait",
     GateKind.DRIFT: "stop",
     GateKind.STALL: "wait",
     GateKind.RESUME: "quit",
@@ -116,10 +119,44 @@ def validator_gate(session: Session, record: TaskRecord, reason: str) -> GateOpe
     return _gate(session, GateKind.VALIDATOR, record.task.id, title, group=group, evidence={"reason": reason})
 
 
+def unpaid_gate(session: Session, record: TaskRecord) -> GateOpened:
+    """A review that nobody may pay for is a person's to do."""
+    reason = task_meter(session, record.task.id)
+    title = f"{record.task.id} ({record.task.title}) cannot be reviewed: {reason}."
+    group = record.task.cohesion_group
+    return _gate(session, GateKind.VALIDATOR, record.task.id, title, group=group, evidence={"reason": reason})
+
+
 def budget_gate(session: Session) -> GateOpened:
     title = f"The session's budget is used up: {meter(session)}."
     evidence = {"budget": meter(session), "unit": session.limits.session_budget.unit.value}
     return _gate(session, GateKind.BUDGET, GateKind.BUDGET.value, title, evidence=evidence)
+
+
+def day_gate(session: Session, capacity: Capacity) -> GateOpened:
+    """The day's budget is all sessions'; raising it is for this day and this session."""
+    budget = day_budget(session, capacity)
+    meter_of_day = shown(budget, capacity.day_spend)
+    title = f"The budget of this day is used up: {meter_of_day} by all sessions since midnight."
+    evidence = {
+        "budget": meter_of_day,
+        "unit": budget.unit.value,
+        "day": capacity.day,
+        "used": budget.used(capacity.day_spend),
+        "limit": budget.limit,
+    }
+    return _gate(session, GateKind.BUDGET, DAY, title, evidence=evidence)
+
+
+def rate_limit_gate(session: Session, parked: RuntimeParked) -> GateOpened:
+    evidence = {
+        "kind": parked.kind,
+        "reason": parked.reason,
+        "until": parked.until,
+        "agents": parked.agents,
+        "outages": parked.outages,
+    }
+    return _gate(session, GateKind.RATE_LIMIT, parked.runtime, f"{told(parked)}.", evidence=evidence)
 
 
 def drift_gate(session: Session, drift: ConfigDrifted) -> GateOpened:
@@ -165,7 +202,7 @@ def objection(session: Session, gate_id: str, answer: Answer) -> str:
     if option.needs_note and not answer.note.strip() and not answer.payload:
         return f"{answer.choice} at gate {gate.id} needs a note that says why"
     if gate.kind is GateKind.BUDGET and answer.choice == "raise":
-        return _poor_raise(session, answer)
+        return _poor_raise(session, gate, answer)
     if answer.choice == "edit":
         return _poor_edit(session, gate, answer)
     return ""
@@ -203,8 +240,8 @@ def _not_open(session: Session, gate_id: str) -> str:
     return f"there is no open gate {gate_id}; open gates: {waiting}"
 
 
-def raised_limit(session: Session, answer: Answer) -> int | None:
-    """The new limit a person named, in the unit of the session's budget; 0 lifts it."""
+def raised_limit(gate: Gate, answer: Answer) -> int | None:
+    """The new limit a person named, in the unit of the budget that is asked about; 0 lifts it."""
     text = str(answer.payload.get("limit", answer.note)).strip().lstrip("$").replace(",", "").replace("_", "")
     try:
         number = float(text)
@@ -212,15 +249,23 @@ def raised_limit(session: Session, answer: Answer) -> int | None:
         return None
     if not 0 <= number < float("inf"):
         return None
-    limit = micro_usd(number) if session.limits.session_budget.unit is Unit.USD else round(number)
+    limit = micro_usd(number) if gate.evidence.get("unit") == Unit.USD else round(number)
     return limit if limit or not number else None  # a limit too small to count must not lift it
 
 
-def _poor_raise(session: Session, answer: Answer) -> str:
-    budget, limit = session.limits.session_budget, raised_limit(session, answer)
+def _poor_raise(session: Session, gate: Gate, answer: Answer) -> str:
+    budget, used = _asked_of(session, gate)
+    limit = raised_limit(gate, answer)
     unit = "dollars" if budget.unit is Unit.USD else "tokens"
     if limit is None:
         return f"raise needs the new limit as a number of {unit}, for instance --note 25 (0 = no limit)"
-    if limit and limit <= budget.used(session.spend):
-        return f"{budget.show(limit)} is not above what is already used: {meter(session)}"
+    if limit and limit <= used:
+        return f"{budget.show(limit)} is not above what is already used: {gate.evidence.get('budget', '')}"
     return ""
+
+
+def _asked_of(session: Session, gate: Gate) -> tuple[Budget, int]:
+    """The budget that a gate is about, and what is used of it."""
+    if gate.subject == DAY:
+        return session.limits.day_budget, int(gate.evidence["used"])
+    return session.limits.session_budget, session.limits.session_budget.used(session.spend)

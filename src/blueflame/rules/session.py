@@ -5,13 +5,14 @@ Only `rules/replay.apply` changes it. Everybody else reads.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from blueflame.model.attempt import WORKER, Attempt, AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
-from blueflame.model.event import ConfigDrifted, PlanProposed
+from blueflame.model.event import ConfigDrifted, PlanProposed, RuntimeParked
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.spend import NOTHING, Spend
@@ -114,7 +115,15 @@ class Session:
     spend: Spend = NOTHING
     spend_by_role: dict[str, Spend] = field(default_factory=dict)
     spend_by_subject: dict[str, Spend] = field(default_factory=dict)
+    spent_by: list[tuple[float, Spend]] = field(
+        default_factory=list
+    )  # after each ending: when, and what was spent then
     budget_warned: bool = False
+    day_raised: tuple[str, int] | None = None  # the day whose limit was raised, and the limit
+    day_warned: tuple[str, int] | None = None  # the day and the limit that were warned of
+    parked: dict[str, RuntimeParked] = field(default_factory=dict)  # runtime -> why nobody can be started with it
+    resumed_at: dict[str, float] = field(default_factory=dict)  # runtime -> when its last rest was over
+    outages: dict[str, int] = field(default_factory=dict)  # runtime -> how many in a row
     slots: int | None = None  # workers at once, when the machine bears fewer than configured
 
     drift: ConfigDrifted | None = None
@@ -151,6 +160,11 @@ class Session:
     def lost(self, attempt: Attempt) -> int:
         """How many attempts like this one have vanished."""
         return self.losses.get((attempt.subject, attempt.role), 0)
+
+    def spend_since(self, at: float) -> Spend:
+        """Of attempts that have ended since then."""
+        n = bisect_left(self.spent_by, at, key=lambda entry: entry[0])
+        return self.spend - self.spent_by[n - 1][1] if n else self.spend
 
     def next_try(self, subject: str, role: str) -> int:
         return self.attempts_on.get((subject, role), 0) + 1
