@@ -1,14 +1,20 @@
-"""Somebody connected to an agent's terminal, for tests: sends frames, gathers what comes."""
+"""Terminals for tests: somebody connected to an agent's by its socket, and somebody who sits at one."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import socket
+import struct
+import subprocess
+import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from blueflame.model.frames import ENDED, HEAD, KEYS, PAST, SHOWN, SIZE, SOCKET, WINDOW, frame
 from wardens import PATIENCE, until
@@ -73,3 +79,82 @@ def viewing(folder: Path) -> Iterator[Viewer]:
         connection.connect(f"/proc/self/fd/{handle}/{SOCKET}")
         os.close(handle)
         yield Viewer(connection)
+
+
+Modes = list[Any]
+
+
+class Person:
+    """Somebody at a real terminal in which a program runs; sees every byte."""
+
+    def __init__(self, process: subprocess.Popen[bytes], master: int, modes: Modes) -> None:
+        self.process = process
+        self.master = master
+        self.modes_before = modes
+        self.seen = b""
+
+    @property
+    def modes(self) -> Modes:
+        """Of the terminal, as the programs in it find it."""
+        return termios.tcgetattr(self.master)
+
+    @property
+    def is_raw(self) -> bool:
+        return not int(self.modes[3]) & termios.ICANON
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.master, keys)
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def expect(self, text: bytes) -> bytes:
+        """Read until the text has come; gives what came before, which is then forgotten."""
+        give_up = time.monotonic() + PATIENCE
+        while text not in self.seen:
+            assert time.monotonic() < give_up, f"{text!r} did not come; instead: {self.seen!r:.3000}"
+            assert self._read(), f"it ended without {text!r}: {self.seen!r:.3000}"
+        before, _, self.seen = self.seen.partition(text)
+        return before
+
+    def end(self) -> int:
+        give_up = time.monotonic() + PATIENCE
+        while self._read():
+            assert time.monotonic() < give_up, f"it does not end: {self.seen!r:.3000}"
+        return self.process.wait(PATIENCE)
+
+    def _read(self) -> bool:
+        if not select.select([self.master], [], [], 0.2)[0]:
+            return self.process.poll() is None
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:  # EIO: the other side is closed
+            return False
+        self.seen += data
+        return bool(data)
+
+
+ON_ITS_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+
+
+@contextmanager
+def person_at(code: str, *argv: object, rows: int = 24, columns: int = 80) -> Iterator[Person]:
+    """A Python program in a terminal of its own. The terminal outlives it: one can see in which state it was left."""
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    modes = termios.tcgetattr(master)
+    process = subprocess.Popen(
+        [sys.executable, "-c", ON_ITS_TERMINAL + code, *map(str, argv)],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    person = Person(process, master, modes)
+    with process:
+        try:
+            yield person
+        finally:
+            process.kill()
+            os.close(slave)
+            os.close(master)

@@ -47,12 +47,10 @@ def talker(who: Person | None, folder: Path) -> Iterator[Path]:
         yield folder
 
 
-def running(
-    who: Person | None, folder: Path, *argv: str, **more: object
-) -> AbstractContextManager[subprocess.Popen[bytes]]:
+def running(who: Person | None, folder: Path, *argv: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     if who is None:
-        return warden_of(order(folder, *argv, terminal=SIZE, **more))
-    return started(who, boxed(folder, *argv, terminal=SIZE, **more))
+        return warden_of(order(folder, *argv, terminal=SIZE))
+    return started(who, boxed(folder, *argv, terminal=SIZE))
 
 
 def test_an_agent_is_talked_to_at_its_terminal(talker: Path) -> None:
