@@ -118,11 +118,11 @@ def test_eight_agents_a_parked_runtime_and_events_fit_on_24_lines() -> None:
     story, found = crowd(8)
     parked = Stand(doing=Doing.PARKED, kind="rate_limit", until=story.now + 3600)
     found = {name: replace(each, stand=parked) for name, each in found.items()}
-    lines = shown(story, found, width=80, recent=6).splitlines()
+    lines = shown(story, found, width=80, recent=9).splitlines()
     assert len(lines) <= 23
     assert lines[4] == "‖ scripted waits until 15:30: rate limit"
     assert sum("#9" in line for line in lines) == 6
-    assert sum(line.startswith("14:30:2") for line in lines) == 6
+    assert sum(line.startswith("14:30:2") for line in lines) == 7
 
 
 def test_more_agents_than_fit_are_counted_and_events_give_way() -> None:

@@ -20,9 +20,12 @@ from blueflame.model.event import Recorded
 from blueflame.rules.session import Session
 from blueflame.tools.agents.activities import Follower
 from blueflame.tools.store.codec import encode
+from blueflame.tools.tail import STEP
 
 EVERY = 0.125  # seconds between two frames at least: more is only flicker
 QUIET = 60.0  # seconds without a line after which a log says what goes on: whoever reads it sees that it lives
+
+CAUGHT_UP = 8 * 1024 * 1024  # bytes
 
 Activities = Callable[[], Mapping[str, Activity]]
 """What each agent does now, by attempt; asked for when it is to be shown."""
@@ -33,10 +36,12 @@ class Doings:
 
     def __init__(self, follower: Follower, session: Session) -> None:
         self._follower, self._session = follower, session
+        self._most = CAUGHT_UP  # at first: whoever comes late has much to read
 
     def __call__(self) -> Mapping[str, Activity]:
-        self._follower.forget(self._session.live)
-        return {name: self._follower.look(self._session.attempts[name]) for name in self._session.live}
+        session, most, self._most = self._session, self._most, STEP
+        self._follower.forget(session.live)
+        return {name: self._follower.look(session.attempts[name], most=most) for name in session.live}
 
 
 class LiveView(Protocol):
@@ -109,9 +114,15 @@ class Frame:
     """Who works on what, for how long and for how much, redrawn in place a few times a second."""
 
     def __init__(
-        self, console: Console, activities: Activities = dict, *, timer: Callable[[], float] = monotonic
+        self,
+        console: Console,
+        activities: Activities = dict,
+        *,
+        timer: Callable[[], float] = monotonic,
+        asked_elsewhere: bool = False,
     ) -> None:
         self._console, self._activities, self._timer = console, activities, timer
+        self._asked_elsewhere = asked_elsewhere
         self._recent: deque[Text] = deque(maxlen=RECENT)
         self._session: Session | None = None
         self._now = 0.0
@@ -157,7 +168,9 @@ class Frame:
             return
         self._drawn = news
         height = self._console.size.height
-        picture = Picture(self._session, self._now, activities, self._recent, height)
+        picture = Picture(
+            self._session, self._now, activities, self._recent, height, asked_elsewhere=self._asked_elsewhere
+        )
         self._live.update(picture, refresh=True)
 
 

@@ -18,15 +18,17 @@ from blueflame.cli.plain import clean, clock, one_line
 from blueflame.cli.show_doing import MARKS, budget_bar, doing, few, money, waits
 from blueflame.cli.show_session import MARKS as TASK_MARKS
 from blueflame.cli.show_session import budget_line
-from blueflame.model.activity import Activity, Doing
+from blueflame.model.activity import Activity, Doing, Stand
 from blueflame.model.attempt import AttemptRecord
+from blueflame.model.event import RuntimeParked
+from blueflame.model.gate import Gate
 from blueflame.model.spend import NOTHING, Spend
 from blueflame.model.task import VERIFIED, TaskState
 from blueflame.rules.session import Session
 
 BAR, SHORT_BAR = 20, 10
 NARROW, NARROWEST = 64, 48
-RECENT = 6
+RECENT = 12
 QUESTIONS = 3
 GAP = 2
 LEAST = 12  # columns that what an agent does must have
@@ -42,11 +44,12 @@ class Picture:
     activities: Mapping[str, Activity] = field(default_factory=dict)  # by attempt; missing ones are just starting
     recent: Collection[Text] = ()
     height: int = 40
+    asked_elsewhere: bool = False  # the questions are not asked here: say how they are answered
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
         head = [*self._head(width), *self._parked()]
-        gates = [_question(gate.id, gate.title) for gate in self.session.open_gates.values()][:QUESTIONS]
+        gates = [line for gate in [*self.session.open_gates.values()][:QUESTIONS] for line in self._question(gate)]
         rows = self._rows()
         left = self.height - 1 - _lines(head, width) - _with_gap(gates)
         most = max(left - 1, 1)
@@ -62,22 +65,25 @@ class Picture:
         session = self.session
         stage = f"cycle {session.cycle}" if session.cycle else ""
         name = session.id if width > NARROWEST else ""
-        title = Heading(
-            "Blue Flame", stage, session.wave or session.phase.value, clock(self.now - session.opened_at), name
-        )
+        doing = session.outcome or session.wave or session.phase.value
+        age = (session.last_at if session.ended else self.now) - session.opened_at
+        title = Heading("Blue Flame", stage, doing.replace("_", " "), clock(age), name)
         return [title, _bars(session, live_spend(self.activities), width)]
 
     def _parked(self) -> list[RenderableType]:
         """One line for each runtime, however many of its agents wait."""
-        stands = {
+        stands = {name: _stand(parked) for name, parked in self.session.parked.items()} | {
             activity.attempt.runtime: activity.stand
             for activity in self.activities.values()
             if activity.stand.doing is Doing.PARKED
         }
-        return [
-            _cut(Text.assemble(("‖ ", "warn"), (f"{clean(name)} {waits(stands[name])}", "warn")))
-            for name in sorted(stands)
-        ]
+        return [_cut(Text(f"‖ {clean(name)} {waits(stands[name])}", "warn")) for name in sorted(stands)]
+
+    def _question(self, gate: Gate) -> list[Text]:
+        title = Text.assemble(("? ", "warn"), (f"{gate.id}  ", "id"), one_line(gate.title))
+        choices = "|".join(option.name for option in gate.options)
+        how = [Text(f"  blueflame answer {gate.id} {choices}", "quiet")] if self.asked_elsewhere else []
+        return [_cut(line) for line in (title, *how)]
 
     def _rows(self) -> list[Row]:
         records = [self.session.attempts[name] for name in self.session.live]
@@ -85,6 +91,10 @@ class Picture:
         return [
             (record, self.activities.get(record.attempt.id, Activity(attempt=record.attempt))) for record in ordered
         ]
+
+
+def _stand(parked: RuntimeParked) -> Stand:
+    return Stand(doing=Doing.PARKED, kind=parked.kind, why=parked.reason, until=parked.until)
 
 
 def live_spend(activities: Mapping[str, Activity]) -> Spend:
@@ -219,10 +229,6 @@ def _standing(session: Session, done: int, total: int) -> Text:
         if n and state is not TaskState.MERGED:
             text.append(f"  {mark} ", style).append(f"{n} {state.value}")
     return text
-
-
-def _question(gate: str, title: str) -> Text:
-    return _cut(Text.assemble(("? ", "warn"), (f"{gate}  ", "id"), one_line(title)))
 
 
 def _cut(line: Text) -> Text:

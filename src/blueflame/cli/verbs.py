@@ -31,6 +31,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("plan", START, "blueflame.cli.plan:plan", "Plan a request and ask for approval; work waits for resume."),
     Verb("resume", START, "blueflame.cli.resume:resume", "Go on with an unfinished session."),
     Verb("demo", START, "blueflame.cli.demo:demo", "A whole session on a throw-away repository."),
+    Verb("watch", WATCH, "blueflame.cli.watch:watch", "What each agent does now, and for how much."),
     Verb("status", WATCH, "blueflame.cli.status:status", "How a session stands: gates, agents, tasks."),
     Verb("gates", WATCH, "blueflame.cli.gates:gates", "What waits for an answer."),
     Verb("answer", WATCH, "blueflame.cli.answer:answer", "Answer a gate from any terminal."),

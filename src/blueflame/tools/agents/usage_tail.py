@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.model.spend import NOTHING, Spend
+from blueflame.tools.metering import USAGE_FILE
 from blueflame.tools.tail import STEP, Tail
-
-USAGE_FILE = "usage.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +29,12 @@ class UsageTail:
 
     def calls(self, *, most: int = STEP) -> Iterator[ModelCall]:
         for line in self._tail.objects(most=most):
+            refused = str(line.get("refused", ""))
             call = ModelCall(
                 at=str(line.get("at", "")),
                 model=str(line.get("model", "")),
-                spend=_spend(line),
-                refused=str(line.get("refused", "")),
+                spend=NOTHING if refused else _spend(line),
+                refused=refused,
             )
             self.spend = (self.spend or NOTHING) + call.spend
             yield call
