@@ -35,7 +35,7 @@ from blueflame.rules.answers import proposal
 from blueflame.rules.next_steps import the_one_task
 from blueflame.rules.replay import apply, replay
 from blueflame.rules.session import Session
-from blueflame.rules.settings import cast_of, default_runtime, limits_of, runtime_kind, workflow_of
+from blueflame.rules.settings import cast_of, default_runtime, limits_of, runtime_kind, stages_of, workflow_of
 from blueflame.tools import flock
 from blueflame.tools.agents.activities import Follower
 from blueflame.tools.agents.all_runtimes import RUNTIMES
@@ -279,12 +279,13 @@ def check_runtimes(ground: Grounds, flow: Workflow, *, script: Path | None = Non
     limits = limits_of(ground.settings, flow.name, scripted=script is not None)
     names = sorted({limits.runtime(role) for role in cast_of(flow)})
     reasons = [f"{name}: {problem}" for name in names for problem in made[name].problems()]
-    reasons += list(_without_credential(ground, names)) if replay is None else []
+    reasons += list(without_credential(ground, names)) if replay is None else []
     if reasons:
         raise Refused("agents cannot be started:\n" + "\n".join(f"  - {reason}" for reason in reasons))
 
 
-def _without_credential(ground: Grounds, names: Iterable[str]) -> Iterator[str]:
+def without_credential(ground: Grounds, names: Iterable[str]) -> Iterator[str]:
+    """Runtimes that have nothing to show their model's provider, and what to do about it."""
     for name in names:
         options = _options(ground.settings, name, None)
         for api in APIS.get(runtime_kind(ground.settings, name), ()):
@@ -308,7 +309,28 @@ def _runtimes(
             "Change roles.<role>.runtime in the configuration, or say with runtimes.<name>.kind what drives it"
         )
     root = ground.loaded.path.parent
-    return {name: RUNTIMES[kind](_options(settings, name, script), root) for name, kind in kinds.items()}
+    beside = _beside(ground, settings)
+    return {name: RUNTIMES[kind]({**_options(settings, name, script), **beside}, root) for name, kind in kinds.items()}
+
+
+def _beside(ground: Grounds, settings: Settings) -> Mapping[str, object]:
+    """What a runtime is told besides its own settings: the plugin with the skills, and where plugins may not be."""
+    skills = settings.superpowers
+    return {"repo": str(ground.repo.root), "superpowers": skills.plugin if skills.enabled else None}
+
+
+def runtimes_at_work(ground: Grounds) -> Mapping[str, Runtime | None]:
+    """Those that a session of the default workflow would use; None for one that this version lacks."""
+    settings = ground.settings
+    name = settings.planning.workflow
+    limits = limits_of(settings, name)
+    names = sorted({limits.runtime(role) for role in cast_of(Workflow(name=name, stages=stages_of(settings, name)))})
+    beside, root = _beside(ground, settings), ground.loaded.path.parent
+    kinds = {each: runtime_kind(settings, each) for each in names}
+    return {
+        each: RUNTIMES[kind]({**_options(settings, each, None), **beside}, root) if kind in RUNTIMES else None
+        for each, kind in kinds.items()
+    }
 
 
 def foreseen_plan(

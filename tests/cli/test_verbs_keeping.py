@@ -142,11 +142,13 @@ def test_the_doctor_does_not_nag_about_landed_work(project: Path, capsys: pytest
 
 
 def test_the_doctor_finds_what_is_wrong(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    configure(project, {"roles": {"worker": {"runtime": "claude"}}})
+    lost = {"claude": {"command": "no-such-claude"}}
+    configure(project, {"roles": {"worker": {"runtime": "claude"}}, "runtimes": lost})
     (project / "README.md").write_text("half done")
     said = here(capsys, "doctor")
     assert said.code == 3
     assert "✗  runtime claude" in said.out
+    assert "no-such-claude" in said.out
     assert "README.md" in said.out
 
 

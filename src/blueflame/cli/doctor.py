@@ -45,7 +45,7 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
 
 
 def _findings(ground: object) -> Iterator[Finding]:
-    from blueflame.app import Grounds
+    from blueflame.app import Grounds, runtimes_at_work, without_credential
     from blueflame.engine.examination import Finding, State, examine_editor, examine_machine, examine_project
     from blueflame.model.errors import BlueFlameError
     from blueflame.tools.clock import SystemClock
@@ -59,8 +59,14 @@ def _findings(ground: object) -> Iterator[Finding]:
         yield Finding("configuration", State.OK, str(ground.loaded.path))
         yield from (Finding("configuration", State.WARNING, warning) for warning in ground.loaded.warnings)
         yield from examine_project(
-            ground.repo, ground.places, ground.settings, config=ground.loaded.path, now=SystemClock().now()
+            ground.repo,
+            ground.places,
+            ground.settings,
+            config=ground.loaded.path,
+            now=SystemClock().now(),
+            runtimes=(runtimes := runtimes_at_work(ground)),
         )
+        yield from (Finding("credential", State.WARNING, reason) for reason in without_credential(ground, runtimes))
     except BlueFlameError as error:
         yield Finding("project", State.BAD, str(error))
 

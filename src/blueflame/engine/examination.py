@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,9 +19,9 @@ from blueflame.engine.preflight import unfit_reasons
 from blueflame.model.box import Level
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.settings import Settings
-from blueflame.rules.settings import default_runtime, runtime_kind
 from blueflame.tools import flock
 from blueflame.tools.agents.all_runtimes import RUNTIMES
+from blueflame.tools.agents.runtime import Runtime, Tangible
 from blueflame.tools.capacity import measure, room_at
 from blueflame.tools.git.commands import git_version
 from blueflame.tools.git.repository import OLDEST_GIT, Repository, tracked_size
@@ -61,7 +61,13 @@ def _git() -> Finding:
 
 
 def examine_project(
-    repo: Repository, places: Places, settings: Settings, *, config: Path, now: float
+    repo: Repository,
+    places: Places,
+    settings: Settings,
+    *,
+    config: Path,
+    now: float,
+    runtimes: Mapping[str, Runtime | None] | None = None,
 ) -> Iterator[Finding]:
     yield Finding("repository", State.OK, f"{repo.root}, base {repo.base_branch} at {repo.base_sha[:10]}")
     yield from _peculiarities(repo)
@@ -69,6 +75,7 @@ def examine_project(
     for reason in reasons:
         yield Finding("start", State.WARNING, reason)
     yield from _agents(repo, places, settings)
+    yield from examine_runtimes(runtimes or {})
     yield from _journal(repo, places, settings, now)
 
 
@@ -87,11 +94,19 @@ def _agents(repo: Repository, places: Places, settings: Settings) -> Iterator[Fi
     slots = min(settings.concurrency.development, capacity.agents)
     state = State.OK if slots == settings.concurrency.development else State.WARNING
     yield Finding("slots", state, f"{slots} of {settings.concurrency.development} workers at once; {capacity.reason}")
-    default = default_runtime(settings)
-    for name in sorted({role.runtime or default for role in settings.roles.values()}):
-        known = runtime_kind(settings, name) in RUNTIMES
-        words = "ready" if known else f"not in this version; it has {', '.join(RUNTIMES)}"
-        yield Finding(f"runtime {name}", State.OK if known else State.BAD, words)
+
+
+def examine_runtimes(runtimes: Mapping[str, Runtime | None]) -> Iterator[Finding]:
+    """How each drives its agents here, and all that keeps it from doing so."""
+    for name, runtime in runtimes.items():
+        if runtime is None:
+            yield Finding(f"runtime {name}", State.BAD, f"not in this version; it has {', '.join(RUNTIMES)}")
+            continue
+        problems = runtime.problems()
+        yield from (Finding(f"runtime {name}", State.BAD, problem) for problem in problems)
+        if not problems:
+            words = runtime.found() if isinstance(runtime, Tangible) else ""
+            yield Finding(f"runtime {name}", State.OK, words or "ready")
 
 
 def _journal(repo: Repository, places: Places, settings: Settings, now: float) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from blueflame.model.audit import Act
 from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Spend
@@ -126,6 +126,14 @@ class Runtime(Protocol):
 
     def read(self, line: str) -> tuple[Signal, ...]:
         """What one line of its output means. Never raises: a line that makes no sense is a complaint."""
+
+
+@runtime_checkable
+class Tangible(Protocol):
+    """A runtime that drives a program which a person has installed."""
+
+    def found(self) -> str:
+        """Which one would be started, its version and place, for people; "" when there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
