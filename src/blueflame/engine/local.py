@@ -43,7 +43,10 @@ ENTRY = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from blueflame.warden.main import main; "
     "raise SystemExit(main(sys.argv[1:]))"
 )
-KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+KEPT = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR"),  # whom the gateway trusts when it asks a model's provider
+)
 STARTS = 5  # a warden that dies again and again before it can record anything is the machine's fault, not the agent's
 PAUSE = 0.05
 LONGEST_PAUSE = 1.0
@@ -57,6 +60,7 @@ class LocalEngine:
         self._attempts = state_dir / "attempts"
         self._signals = state_dir / "signals" / "attempts"
         self._started: dict[str, ProcessIdentity] = {}
+        self._secrets: dict[str, Mapping[str, str]] = {}  # for a second start, while we live
 
     def capabilities(self) -> Capabilities:
         return Capabilities()
@@ -73,6 +77,8 @@ class LocalEngine:
             return
         if not isinstance(now, Lost):
             _write_order(folder, order, signals=self._signals)
+        if order.secrets:
+            self._secrets[order.attempt] = order.secrets
         self._start_warden(order.attempt)
 
     async def cancel(self, attempt: str, reason: str, grace: float | None = None) -> None:
@@ -112,6 +118,7 @@ class LocalEngine:
                     await asyncio.sleep(pause)
                     doubted += pause
                     pause = min(pause * 2, LONGEST_PAUSE)
+        self._secrets.pop(attempt, None)
         return now.outcome
 
     async def events(self) -> AsyncGenerator[Hint, None]:
@@ -146,7 +153,9 @@ class LocalEngine:
         root = Path(blueflame.__file__).parents[1]
         argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(root), str(folder)]
         env = {name: os.environ[name] for name in KEPT if name in os.environ}
-        pid = start_detached(argv, cwd=Path("/"), env=env, log=folder / "warden.log")
+        secrets = self._secrets.get(attempt)
+        told = json.dumps(dict(secrets)).encode() if secrets else b""
+        pid = start_detached(argv, cwd=Path("/"), env=env, log=folder / "warden.log", told=told)
         known = identity(pid)
         if known is not None:
             self._started[attempt] = known
@@ -224,6 +233,7 @@ def _running(folder: Path, card: str) -> Running | Unknown:
         state_since=status.get("state_at"),
         last_output=_last_output(folder),
         output_bytes=status.get("output_bytes", 0),
+        parked=status.get("parked") or {},
     )
 
 

@@ -121,14 +121,41 @@ def tail(path: Path, max_bytes: int) -> str:
     return data.decode("utf-8", "replace")
 
 
-def start_detached(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, log: Path) -> int:
-    """Start something that outlives us: a session of its own, no input, output to `log`. Returns its pid."""
+def start_detached(
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, log: Path, told: bytes = b""
+) -> int:
+    """Start something that outlives us: a session of its own, output to `log`. Returns its pid.
+
+    `told` is its whole input, through a pipe: at most MOST_TOLD bytes, so that nobody waits for the child to read.
+    """
     _reap_detached()
-    with _opened_log(log) as sink:
-        child = _start(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
+    with _opened_log(log) as sink, _ear(told) as stdin:
+        child = _start(argv, cwd=cwd, env=env, stdin=stdin, stdout=sink, stderr=subprocess.STDOUT)
     child.returncode = 0  # no longer for Popen to wait for, or to warn about when we end before it does
     _DETACHED.add(child.pid)
     return child.pid
+
+
+MOST_TOLD = 4096  # what every pipe holds
+
+
+@contextmanager
+def _ear(told: bytes) -> Iterator[int]:
+    """A file to read `told` from; it is in nobody's hands but the reader's, and nowhere else."""
+    if not told:
+        yield subprocess.DEVNULL
+        return
+    if len(told) > MOST_TOLD:
+        raise ProcessFailed(f"{len(told)} bytes are too many to tell a child; {MOST_TOLD} fit into a pipe")
+    reader, writer = os.pipe()
+    try:
+        try:
+            os.write(writer, told)
+        finally:
+            os.close(writer)
+        yield reader
+    finally:
+        os.close(reader)
 
 
 _DETACHED: set[int] = set()

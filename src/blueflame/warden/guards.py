@@ -5,7 +5,7 @@ Whatever was asked for and cannot be had stops the start: an agent without its w
 The two guards are modules of their own, imported only when asked for:
 - `asking.Asker(watch, listener, attempt, bell)` answers the hook's questions from within `bell.wait` (see `Bell.serve`)
   and owns the listener; `close()` gives what is to be recorded of it.
-- `gateway.start(folder, settings)` starts a process that is not below us, so that ending the agent does not end it;
+- `gateway.start(folder, settings, secrets)` starts a process that is not below us, which ending the agent does not end;
   `give(listener)` hands it a door, once for every setup step and once for the agent; it ends with its control socket.
 Both have a `problem`: "" while they do their duty, else what is wrong, and then the attempt is ended as unwatched.
 """
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from blueflame.warden.cgroup import Group
+    from blueflame.warden.gateway import Gateway
     from blueflame.warden.start import Child
     from blueflame.warden.watch import Ward
 
@@ -61,10 +62,24 @@ def _group(ward: Ward) -> Group | None:
 def _start_gateway(ward: Ward, settings: dict[str, Any]) -> None:
     try:
         from blueflame.warden import gateway
+        from blueflame.warden.secrets import take_secrets
 
-        ward.gateway = gateway.start(ward.folder, settings)
+        ward.gateway = gateway.start(ward.folder, settings, take_secrets() if settings.get("model") else None)
     except (ImportError, OSError, ValueError) as e:
         raise CannotStart(f"the gateway cannot be started, so the agent was not: {e}") from e
+    _listen_to(ward, ward.gateway)
+
+
+def _listen_to(ward: Ward, gateway: Gateway) -> None:
+    """It says when its agent must wait, and when nothing more is answered."""
+    handle = gateway.handle
+
+    def hear() -> None:
+        gateway.hear()
+        if gateway.problem:
+            ward.bell.forget(handle)
+
+    ward.bell.serve(handle, hear)
 
 
 def admit(ward: Ward, child: Child) -> None:
@@ -94,6 +109,7 @@ def dismiss_guards(ward: Ward) -> dict[str, Any]:
     if ward.asker is not None:
         recorded["watch"] = dict(ward.asker.close())
     if ward.gateway is not None:
+        ward.bell.forget(ward.gateway.handle)
         ward.gateway.close()
     if ward.pressure is not None and ward.pressure.group is not None:
         ward.pressure.group.remove()

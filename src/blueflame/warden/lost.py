@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import time
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from blueflame.warden.bell import Bell
 
 KILL_PATIENCE = 10.0
+BOOK_PATIENCE = 3.0
 
 
 def end_orphans(folder: str, grace: float, bell: Bell) -> tuple[int, list[int]]:
@@ -36,7 +39,29 @@ def end_orphans(folder: str, grace: float, bell: Bell) -> tuple[int, list[int]]:
         if time.monotonic() >= began + grace:
             send_all(alive, signal.SIGKILL)
     remove(groups)
+    _wait_for_book(folder)
     return len(found), [member.pid for member in alive]
+
+
+def _wait_for_book(folder: str) -> None:
+    """The first warden's gateway may still be reading what a last call has used; it holds its record until it ends."""
+    try:
+        handle = os.open(f"{folder}/usage.jsonl", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    give_up = time.monotonic() + BOOK_PATIENCE
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    return
+                time.sleep(0.02)
+            else:
+                return
+    finally:
+        os.close(handle)
 
 
 def _agent(folder: str) -> tuple[int, int, str]:

@@ -202,6 +202,7 @@ def _run_with(ward: Ward, cookie: str, stdin: str | int) -> Watched:
             output=ward.spool.handles,
             log="stderr.log",
             is_watched=is_watched,
+            is_agent=True,
         )
     except CannotStart as e:
         return _not_started(ward, "spawn_failed", str(e))
@@ -236,6 +237,7 @@ def _start(
     output: tuple[int, int],
     log: str,
     is_watched: bool = False,
+    is_agent: bool = False,
 ) -> Child:
     """What was written to `log` (a box that complains) becomes part of the reason why there is no start."""
 
@@ -260,6 +262,7 @@ def _start(
             cookie=cookie,
             watched=is_watched,
             terminal=isinstance(stdin, int),
+            agent=is_agent,
             admit=note_down,
             hurry=hurry,
         )

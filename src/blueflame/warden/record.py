@@ -6,7 +6,7 @@ stdout.log    what the agent said                  agent.json    who the agent i
 stderr.log                                         status.json   how it stands, at most once a second
 setup.log     what the setup steps said            outcome.json  how it ended; nothing changes after it
 survey-before what git status said after the setup survey-after  and after the agent, each asked in the box
-groups.json   its control groups, before they are made
+groups.json   its control groups, before they are made usage.jsonl   what each call to a model used, by the gateway
 attach.sock   where people connect to its terminal, while it has one
 """
 

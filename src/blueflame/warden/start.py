@@ -77,19 +77,22 @@ def start(
     cookie: str = "",
     watched: bool = False,
     terminal: bool = False,
+    agent: bool = False,
     admit: Callable[[Child], None] = _admit_anybody,
     hurry: Callable[[], bool] = _never,
 ) -> Child:
     """Start `argv` as `launch` wants it, in a session of its own, and return when it is about to run.
 
     `admit(child)` is done before anything of it runs; `watched` puts the canary and the hook's door before it;
-    `terminal` says that `stdin` is one, to be its own; when `hurry()` turns true, the start is given up.
+    `terminal` says that `stdin` is one, to be its own; an `agent` finds its model at the gateway's port of the launch,
+    in a box or not; when `hurry()` turns true, the start is given up.
     Raises CannotStart, and then nothing of it runs. The caller must have one thread only, and must not end while the
     program is to go on.
     """
     names = [name for name, wanted in (("hook", watched), ("gateway", launch.gateway)) if wanted]
     inner = launch.sandbox is not None and launch.sandbox.net == "doors"
-    doors = {} if inner else _doors_outside(names)
+    model = launch.gateway if agent and launch.gateway is not None and launch.gateway.get("model") else None
+    doors = {} if inner else _doors_outside(names, {"gateway": int(model["port"])} if model else {})
     plan = Plan(_command(argv, launch, watched=watched, terminal=terminal), {}, launch.cwd, stdin, output)
     plan.takes_terminal = terminal and launch.sandbox is None
     plan.env = _environment(launch, cookie, names, doors)
@@ -128,14 +131,14 @@ def _command(argv: list[str], launch: Launch, *, watched: bool, terminal: bool) 
     return [*box, *command(argv, hook, terminal=terminal and bool(box))]
 
 
-def _doors_outside(names: list[str]) -> dict[str, socket.socket]:
-    """On the machine's own loopback, with ports that are free."""
+def _doors_outside(names: list[str], ports: dict[str, int]) -> dict[str, socket.socket]:
+    """On the machine's own loopback, with ports that are free where none is told."""
     if not names:
         return {}
     from blueflame.warden.namespace import listen
 
     try:
-        return {name: listen(0) for name in names}
+        return {name: listen(ports.get(name, 0)) for name in names}
     except OSError as e:
         raise CannotStart(f"cannot listen on 127.0.0.1 for the agent's {' and '.join(names)}: {e.strerror}") from e
 

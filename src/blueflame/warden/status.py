@@ -17,7 +17,10 @@ EVERY = 1.0
 
 
 class Status:
-    __slots__ = ("_told", "_told_at", "agent", "boot", "path", "start_time", "started_at", "state", "state_at")
+    __slots__ = (
+        *("_told", "_told_at", "_told_parked", "agent", "boot", "parked", "path", "start_time", "started_at"),
+        *("state", "state_at"),
+    )
 
     def __init__(self, folder: str) -> None:
         me = look(os.getpid())
@@ -28,6 +31,8 @@ class Status:
         self.state = "starting"  # starting | setup | working | stopping | ended
         self.state_at = self.started_at
         self.agent: int | None = None
+        self.parked: dict[str, object] = {}  # why it waits for its model: kind, reason, until, since
+        self._told_parked: dict[str, object] = {}
         self._told: tuple[object, ...] = ()
         self._told_at = 0.0
 
@@ -40,11 +45,12 @@ class Status:
         changed_state = bool(state) and state != self.state
         if changed_state:
             self.state, self.state_at = state, time.time()
-        news = (self.state, self.agent, spool.heard_at, spool.size)
+        changed_state = changed_state or self.parked != self._told_parked
+        news = (self.state, self.agent, self.parked, spool.heard_at, spool.size)
         now = time.monotonic()
         if news == self._told or (now - self._told_at < EVERY and not changed_state):
             return
-        self._told, self._told_at = news, now
+        self._told, self._told_at, self._told_parked = news, now, self.parked
         with suppress(OSError):  # a full disk: the lock and the outcome are what counts
             write_json(self.path, self._content(spool))
 
@@ -60,4 +66,5 @@ class Status:
             "at": time.time(),
             "last_output_at": spool.heard_at,
             "output_bytes": spool.size,
+            "parked": self.parked,
         }

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 NETS = ("none", "doors", "host")
+DIALECTS = ("claude", "codex", "gemini")  # as in rules/dialects.py, which a warden that watches nobody does not load
 WATCH_TEXTS = ("policy", "audit", "agent", "hook", "shfmt")
 
 
@@ -37,11 +38,13 @@ def watch(value: object) -> dict[str, Any] | None:
     if value is None:
         return None
     read = table(value, "watch")
-    only(read, ("port", "mounts", *WATCH_TEXTS), "watch")
+    only(read, ("port", "mounts", "dialect", *WATCH_TEXTS), "watch")
     number(read.get("port"), "watch: port", most=65535, least=1)
     for name in WATCH_TEXTS:
         text(read.get(name), f"watch: {name}")
     absolute(read["hook"], "watch: hook")
+    if read.get("dialect", DIALECTS[0]) not in DIALECTS:
+        raise ValueError(f"watch: dialect is {read['dialect']!r:.80}, not one of {', '.join(DIALECTS)}")
     mounts = table(read.get("mounts", {}), "watch: mounts")
     for inside, outside in mounts.items():
         absolute(inside, "watch: mounts")
@@ -54,11 +57,13 @@ def gateway(value: object) -> dict[str, Any] | None:
     if value is None:
         return None
     read = table(value, "gateway")
-    only(read, ("port", "hosts", "allow_private"), "gateway")
+    only(read, ("port", "hosts", "allow_private", "model"), "gateway")
     number(read.get("port"), "gateway: port", most=65535, least=1)
     hosts = read.get("hosts")
     if not isinstance(hosts, list) or not all(isinstance(host, str) and host for host in hosts):
         raise ValueError(f"gateway: hosts must be a list of names, not {hosts!r:.80}")
+    if read.get("model") is not None:
+        table(read["model"], "gateway: model")
     return read
 
 

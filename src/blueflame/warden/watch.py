@@ -10,7 +10,7 @@ import os
 import signal
 import time
 
-from blueflame.warden.record import read_json
+from blueflame.warden.record import hint, read_json
 from blueflame.warden.tree import LINUX, descendants, send_all, send_group, send_groups
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ FATAL = frozenset(range(1, 32)) - {17, 18, 19, 20, 21, 22, 23, 28}  # signals th
 class Ward:
     """What the watching needs at hand."""
 
-    __slots__ = ("asker", "bell", "folder", "gateway", "launch", "pressure", "spool", "status")
+    __slots__ = ("asker", "bell", "denied_at", "folder", "gateway", "launch", "pressure", "spool", "status")
 
     def __init__(self, folder: str, launch: Launch, bell: Bell, spool: Spool, status: Status) -> None:
         self.folder = folder
@@ -46,6 +46,7 @@ class Ward:
         self.pressure: Pressure | None = None
         self.gateway: Gateway | None = None
         self.asker: Asker | None = None
+        self.denied_at: float | None = None  # when we heard that no further model call is answered
 
 
 class Watched:
@@ -102,12 +103,18 @@ def cancel_wish(ward: Ward) -> tuple[str, float] | None:
 
 
 def attend(ward: Ward, child: Child, *, timeout: float, limits_output: bool) -> Watched:
-    """Until the child has ended. Whatever else it started may still run then, unless it had to be ended."""
+    """Until the child has ended. Whatever else it started may still run then, unless it had to be ended.
+
+    While it waits for its model its clocks stand still: that is nobody's slowness.
+    """
     pid = child.pid
-    deadline = time.monotonic() + timeout if timeout else None
+    looked = time.monotonic()
+    deadline = looked + timeout if timeout else None
     while True:
         status, _ = reap(pid)
         ward.spool.look()
+        looked, held = _held(ward, looked)
+        deadline = None if deadline is None else deadline + held
         if status is not None:
             return _exited(ward, status, boxed=child.boxed)
         why = _why_stop(ward, deadline, limits_output=limits_output)
@@ -119,11 +126,50 @@ def attend(ward: Ward, child: Child, *, timeout: float, limits_output: bool) -> 
         ward.bell.wait(_until_next_look(ward, deadline))
 
 
+def _held(ward: Ward, looked: float) -> tuple[float, float]:
+    """When we look now, and how much of the time since `looked` does not count."""
+    now = time.monotonic()
+    gateway = ward.gateway
+    if gateway is None:
+        return now, 0.0
+    gateway.hear()
+    parked = gateway.parked or {}
+    if bool(parked) != bool(ward.status.parked):
+        hint(ward.launch.signal)
+    held = now - looked if parked and ward.status.parked else 0.0
+    ward.status.parked = parked
+    ward.spool.grew_at += held
+    return now, held
+
+
 def _exited(ward: Ward, status: int, *, boxed: bool) -> Watched:
-    """By itself; unless the kernel has killed it for its memory, between two looks."""
+    """By itself; unless the kernel has killed it for its memory, or it failed since its model answers no more."""
     killed = ward.pressure.killed_for_memory() if ward.pressure is not None else None
-    reason, detail = killed or ("exited", "")
+    denied = _denied(ward) if status != 0 else None
+    reason, detail = killed or denied or ("exited", "")
     return Watched(reason, detail, status, boxed=boxed)
+
+
+def _denied(ward: Ward) -> tuple[str, str] | None:
+    gateway = ward.gateway
+    if gateway is None:
+        return None
+    gateway.hear()
+    if gateway.refused is not None:
+        return "budget", str(gateway.refused.get("words", ""))
+    if gateway.gave_up is not None:
+        return "outage", str(gateway.gave_up.get("reason", ""))
+    return None
+
+
+def _denied_for_too_long(ward: Ward) -> tuple[str, str] | None:
+    """It has the grace to end by itself once no further model call is answered."""
+    denied = _denied(ward)
+    if denied is None:
+        return None
+    now = time.monotonic()
+    ward.denied_at = now if ward.denied_at is None else ward.denied_at
+    return denied if now - ward.denied_at >= ward.launch.grace else None
 
 
 def _why_stop(ward: Ward, deadline: float | None, *, limits_output: bool) -> tuple[str, str] | None:
@@ -139,6 +185,9 @@ def _why_stop(ward: Ward, deadline: float | None, *, limits_output: bool) -> tup
     pressed = ward.pressure.why_stop() if ward.pressure is not None else None
     if pressed is not None or not limits_output:
         return pressed
+    denied = _denied_for_too_long(ward)
+    if denied is not None:
+        return denied
     launch = ward.launch
     if launch.max_output and ward.spool.size > launch.max_output:
         return "output", f"it wrote {ward.spool.size} bytes of output, more than the {launch.max_output} allowed"

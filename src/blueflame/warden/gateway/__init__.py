@@ -8,7 +8,7 @@ tunnel.py    CONNECT                                       plain.py      http://
 roads.py     name to checked address to connection         addresses.py  which addresses are public
 hello.py     the server name in a TLS ClientHello          relay.py      bytes both ways
 local.py     the gateway's own pages                       book.py       gateway.jsonl, one line for each request
-counter.py   what every request is served with
+counter.py   what every request is served with             model/        calls to a model, metered
 """
 
 from blueflame.warden.gateway.process import Gateway, start

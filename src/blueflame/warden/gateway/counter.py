@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from blueflame.warden.gateway.book import Book
+from blueflame.warden.gateway.model.door import Door
 from blueflame.warden.gateway.orders import Orders
 from blueflame.warden.gateway.relay import Patience, Side
 from blueflame.warden.gateway.requests import Refused
@@ -31,6 +32,7 @@ class Counter:
     connect: Connect = system_connect
     patience: Patience = field(default_factory=Patience)
     most_open: int = MOST_OPEN
+    model: Door | None = None
 
 
 async def reach(counter: Counter, host: str, port: int) -> tuple[str, Side]:

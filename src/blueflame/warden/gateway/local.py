@@ -11,15 +11,18 @@ NO_MODEL = (
     "no model is configured on this gateway, so there is nothing at this path;"
     " GET / lists the hosts that can be reached with CONNECT"
 )
+NOT_HERE = "there is nothing at this path; GET / lists what can be reached from here"
 
 
 def page(counter: Counter, head: Head, entry: Entry) -> bytes:
     entry.kind = "local"
     if head.target.partition("?")[0] != "/":
-        raise Refused(404, "no_such_page", NO_MODEL)
+        raise Refused(404, "no_such_page", NO_MODEL if counter.model is None else NOT_HERE)
     if head.method not in ("GET", "HEAD"):
         raise Refused(405, "no_such_page", "this page can only be read: use GET")
     entry.note("allow", "page", "")
     hosts = [rule.text for rule in counter.orders.rules]
-    content = {"gateway": "blueflame", "attempt": counter.orders.attempt, "hosts": hosts}
+    content: dict[str, object] = {"gateway": "blueflame", "attempt": counter.orders.attempt, "hosts": hosts}
+    if counter.orders.model is not None:
+        content["models"] = [f"/{api}/" for api in counter.orders.model.apis]
     return reply(200, content, with_body=head.method == "GET")

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import re
 
+from blueflame.warden.gateway.model.orders import read_model
+
 TYPE_CHECKING = False  # the typing module alone would cost every attempt some 8 ms
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from blueflame.warden.gateway.model.orders import ModelOrders
+
 HTTPS = 443
 LONGEST_NAME = 253
 MOST_RULES = 10_000
-KEYS = ("allow_private", "hosts", "port")
+KEYS = ("allow_private", "hosts", "model", "port")
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")  # 127.1, 0x7f.1 and 2130706433 are addresses to a resolver
@@ -43,16 +47,19 @@ class Rule:
 class Orders:
     """`private`: only tests may lead to addresses that are not public."""
 
-    __slots__ = ("attempt", "folder", "private", "rules")
+    __slots__ = ("attempt", "folder", "model", "private", "rules")
 
-    def __init__(self, folder: str, rules: tuple[Rule, ...], *, private: bool = False) -> None:
+    def __init__(
+        self, folder: str, rules: tuple[Rule, ...], *, private: bool = False, model: ModelOrders | None = None
+    ) -> None:
         self.attempt = folder.rpartition("/")[2]
         self.folder = folder
+        self.model = model
         self.private = private
         self.rules = rules
 
 
-def read_orders(folder: str, gateway: Mapping[str, Any]) -> Orders:
+def read_orders(folder: str, gateway: Mapping[str, Any], secrets: Mapping[str, str] | None = None) -> Orders:
     """Raises ValueError: a gateway that is asked for something it does not know must not start."""
     unknown = sorted(set(gateway) - set(KEYS))
     if unknown:
@@ -63,7 +70,8 @@ def read_orders(folder: str, gateway: Mapping[str, Any]) -> Orders:
     private = gateway.get("allow_private", False)
     if private not in (True, False):
         raise ValueError(f"gateway: allow_private must be true or false, not {private!r:.80}")
-    return Orders(folder.rstrip("/"), tuple(read_rule(text) for text in hosts), private=bool(private))
+    model = read_model(gateway.get("model"), secrets or {})
+    return Orders(folder.rstrip("/"), tuple(read_rule(text) for text in hosts), private=bool(private), model=model)
 
 
 def read_rule(text: object) -> Rule:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import gc
+import json
 import os
 import resource
 import signal
@@ -34,22 +35,31 @@ if TYPE_CHECKING:
 
 CONTROL = 3  # the only file the gateway keeps, besides its input and its log
 LARGEST_FILE = 64 * 1024 * 1024  # whatever goes wrong, it does not fill the disk
+LARGEST_CASSETTE = 4 * 1024 * 1024 * 1024
 START_PATIENCE = 10.0
-END_PATIENCE = 2.0
+END_PATIENCE = 4.0  # a model call that is being answered is read on for 1.5 seconds
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
 class Gateway:
-    """A running gateway. `pid` is told for people and tests; it is no child of ours."""
+    """A running gateway. `pid` is told for people and tests; it is no child of ours.
 
-    __slots__ = ("_control", "_folder", "_known", "_problem", "pid")
+    `parked` is why its agent waits for the model, `refused` which budget is used up, `gave_up` why it waits no longer:
+    None while there is nothing of the kind. All that it says is heard by `hear`.
+    """
+
+    __slots__ = ("_control", "_folder", "_heard", "_known", "_problem", "gave_up", "parked", "pid", "refused")
 
     def __init__(self, folder: str, control: socket.socket, pid: int, known: Member | None) -> None:
         self._folder = folder
         self._control = control
+        self._heard = b""
         self._known = known
         self._problem = ""
         self.pid = pid
+        self.parked: dict[str, Any] | None = None
+        self.refused: dict[str, Any] | None = None
+        self.gave_up: dict[str, Any] | None = None
 
     def give(self, listener: socket.socket) -> None:
         """Let it serve this listening socket as well. Ours is closed: it belongs to the gateway now."""
@@ -63,27 +73,62 @@ class Gateway:
     @property
     def problem(self) -> str:
         """Empty while it serves; otherwise why it does not."""
-        if not self._problem:
-            self._problem = self._heard()
+        self.hear()
         return self._problem
 
-    def _heard(self) -> str:
+    @property
+    def handle(self) -> int:
+        """For whoever wants to hear it as soon as it speaks; -1 when it is closed."""
+        return self._control.fileno()
+
+    def hear(self) -> None:
+        """All that it has said since. Never waits."""
+        while not self._problem:
+            try:
+                data = self._control.recv(65536, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            self._understand(data)
+            if not data:
+                self._end("it ended by itself")
+
+    def _understand(self, data: bytes) -> None:
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        for line in lines:
+            word, _, rest = line.decode("utf-8", "replace").partition(" ")
+            if word == "problem":
+                self._end(rest.strip() or "it broke")
+            elif word == "resumed":
+                self.parked = None
+            elif word in ("parked", "refused", "gave_up"):
+                self._note(word, rest)
+
+    def _note(self, word: str, rest: str) -> None:
         try:
-            last_words = self._control.recv(4096, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return ""
-        except OSError:
-            last_words = b""
-        words = last_words.decode("utf-8", "replace").removeprefix("problem ").strip() or "it ended by itself"
-        return f"{words} (see {self._folder}/gateway.log)"
+            found = json.loads(rest)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            self._end(f"it said something odd: {word} {rest[:80]}")
+        elif word == "parked":
+            self.parked = found
+        elif word == "refused":
+            self.refused = self.refused or found
+        else:
+            self.gave_up = self.gave_up or found
+
+    def _end(self, words: str) -> None:
+        self._problem = self._problem or f"{words} (see {self._folder}/gateway.log)"
 
     def close(self) -> None:
         """Ends it. When this returns, its record is complete and nothing of it runs."""
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
             self._control.settimeout(END_PATIENCE)
-            while self._control.recv(4096):
-                pass
+            while data := self._control.recv(65536):
+                self._understand(data)
         self._problem = self._problem or "it was closed"
         self._control.close()
         if self._known is not None:
@@ -101,9 +146,18 @@ def _see_off(member: Member) -> None:
         time.sleep(0.001)
 
 
-def start(folder: str, gateway: Mapping[str, Any], *, resolve: Resolve | None = None) -> Gateway:
-    """Before anything else is started. Raises ValueError for orders it does not understand, OSError if none starts."""
-    orders = read_orders(folder, gateway)
+def start(
+    folder: str,
+    gateway: Mapping[str, Any],
+    secrets: Mapping[str, str] | None = None,
+    *,
+    resolve: Resolve | None = None,
+) -> Gateway:
+    """Before anything else is started. Raises ValueError for orders it does not understand, OSError if none starts.
+
+    The secrets go over by the fork and are kept nowhere on this side.
+    """
+    orders = read_orders(folder, gateway, secrets)
     ours, theirs = socket.socketpair()
     try:
         with theirs, _orphans_left_alone():
@@ -167,7 +221,8 @@ def _step_aside(control: socket.socket, orders: Orders, resolve: Resolve | None)
 def _be_the_gateway(control: socket.socket, orders: Orders, resolve: Resolve | None) -> NoReturn:
     gc.freeze()  # a socket of the warden that is collected here would close a file number that is ours by then
     try:
-        control = _leave_all_behind(control, orders.folder)
+        most = LARGEST_CASSETTE if orders.model is not None and orders.model.record else LARGEST_FILE
+        control = _leave_all_behind(control, orders.folder, most)
         control.sendall(b"pid %d\n" % os.getpid())
         from blueflame.warden.gateway.serve import run
 
@@ -178,7 +233,7 @@ def _be_the_gateway(control: socket.socket, orders: Orders, resolve: Resolve | N
         os._exit(0)
 
 
-def _leave_all_behind(control: socket.socket, folder: str) -> socket.socket:
+def _leave_all_behind(control: socket.socket, folder: str, largest_file: int) -> socket.socket:
     """No file of the warden, its lock above all; no signal setting, folder or terminal of its."""
     os.setsid()
     os.chdir("/")
@@ -186,7 +241,7 @@ def _leave_all_behind(control: socket.socket, folder: str) -> socket.socket:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the call that failed tells of both
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    for limit, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, LARGEST_FILE)):
+    for limit, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, largest_file)):
         _, hard = resource.getrlimit(limit)
         resource.setrlimit(limit, (most, hard))
     log = open_log(f"{folder}/gateway.log")

@@ -15,9 +15,13 @@ from typing import Any
 from blueflame.warden.gateway.book import Book, Entry
 from blueflame.warden.gateway.counter import Counter
 from blueflame.warden.gateway.local import page
+from blueflame.warden.gateway.model.door import Door
+from blueflame.warden.gateway.model.endpoints import route_of
+from blueflame.warden.gateway.model.ledger import Ledger
+from blueflame.warden.gateway.model.telling import Teller
 from blueflame.warden.gateway.orders import Orders
 from blueflame.warden.gateway.plain import forward
-from blueflame.warden.gateway.relay import Side, close, say
+from blueflame.warden.gateway.relay import Patience, Side, close, say
 from blueflame.warden.gateway.replies import DENIED, refusal
 from blueflame.warden.gateway.requests import LARGEST_HEAD, Head, Refused, malformed, read_head
 from blueflame.warden.gateway.roads import Resolve, system_resolve
@@ -32,14 +36,28 @@ def run(control: socket.socket, orders: Orders, resolve: Resolve = system_resolv
     the loop is not closed, since that would wait for a name server that does not answer."""
     book = Book(f"{orders.folder}/gateway.jsonl", orders.attempt)
     try:
-        asyncio.new_event_loop().run_until_complete(
-            _until_gone(control, Counter(orders=orders, book=book, resolve=resolve))
-        )
+        asyncio.new_event_loop().run_until_complete(_live(control, orders, book, resolve))
     finally:
         book.close()
 
 
-async def _until_gone(control: socket.socket, counter: Counter) -> None:
+async def _live(control: socket.socket, orders: Orders, book: Book, resolve: Resolve) -> None:
+    if orders.model is None:
+        await _until_gone(control, Counter(orders=orders, book=book, resolve=resolve))
+        return
+    ledger, patience = Ledger(orders.folder, orders.attempt), Patience()
+    door = Door(orders.model, ledger, orders.attempt, Teller(control), patience=patience)
+    servers = await _until_gone(
+        control, Counter(orders=orders, book=book, resolve=resolve, patience=patience, model=door)
+    )
+    for server in servers:
+        server.close()
+    await door.close()
+    ledger.close()
+
+
+async def _until_gone(control: socket.socket, counter: Counter) -> list[asyncio.Server]:
+    """The servers, which go on until they are closed."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_tell_trouble)
     control.setblocking(False)
@@ -48,6 +66,7 @@ async def _until_gone(control: socket.socket, counter: Counter) -> None:
     servers = []  # kept: a server that nobody holds is closed
     while (listener := await arrivals.get()) is not None:
         servers.append(await listen(counter, listener))
+    return servers
 
 
 def _take(control: socket.socket, arrivals: asyncio.Queue[socket.socket | None]) -> None:
@@ -101,6 +120,8 @@ async def _answer(counter: Counter, client: Side, entry: Entry) -> None:
     head = await _hear(client.reader, counter.patience.head)
     if head.method == "CONNECT":
         await tunnel(counter, head, client, entry)
+    elif counter.model is not None and (route := route_of(head)) is not None:
+        await counter.model.answer(head, route, client, entry)
     elif head.target.startswith("/"):
         await say(client, page(counter, head, entry), counter.patience)
     else:

@@ -1,0 +1,65 @@
+"""Errors of our own in each API's own shape, so that a client shows our words and not that it did not understand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+ANTHROPIC = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+GEMINI = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    402: "FAILED_PRECONDITION",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    413: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
+BUDGET = 402
+"""Ends claude 2.1.325 at once with our words as its result; it tries 400 six times and 401 for minutes (both run)."""
+
+
+class Denied(Exception):
+    """A call that is answered here, with an error that its client understands. `rule` is for the record."""
+
+    def __init__(self, status: int, rule: str, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.rule = rule
+        self.words = words
+
+
+def body_of(api: str, status: int, words: str) -> bytes:
+    return json.dumps(_content(api, status, words)).encode()
+
+
+def _content(api: str, status: int, words: str) -> Mapping[str, object]:
+    if api == "gemini":
+        return {"error": {"code": status, "message": words, "status": GEMINI.get(status, "UNAVAILABLE")}}
+    if api == "openai":
+        kind = "insufficient_quota" if status == BUDGET else "invalid_request_error" if status < 500 else "server_error"
+        return {"error": {"message": words, "type": kind, "param": None, "code": f"blueflame_{status}"}}
+    return {"type": "error", "error": {"type": ANTHROPIC.get(status, "api_error"), "message": words}}
+
+
+def answer_of(api: str, status: int, words: str) -> bytes:
+    """A whole answer. Clients are told not to come again: whoever waits, waits here."""
+    body = body_of(api, status, words)
+    head = (
+        f"HTTP/1.1 {status} Refused by the gateway",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        "X-Should-Retry: false",
+        "Connection: close",
+    )
+    return "\r\n".join((*head, "", "")).encode() + body
