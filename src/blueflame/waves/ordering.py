@@ -106,7 +106,7 @@ def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, bas
         allowed_paths=session.limits.allowed_paths,
         watched=True,
         tools=tools_of(flame.settings.permissions, flame.settings.roles.get(attempt.role)),
-        system=system_prompt(attempt.role, attempt.agent_id),
+        system=system_prompt(attempt.role, attempt.agent_id, interactive=talks(flame, attempt)),
         budget=attempt.budget,
         skills=skills_of(flame.settings, attempt.role),
         interactive=talks(flame, attempt),

@@ -231,14 +231,16 @@ SYSTEM = {
     "worker": "Only what is committed on your branch counts.",
     "merger": "Only what is committed on your branch counts.",
 }
+ALONE = "Nobody is there to answer questions: decide, and say what you decided."
+TALKING = "A person sits at your terminal: ask them first, as your prompt says."
 ANSWERING = "You change nothing: you look, and answer in the form that is asked for."
 
 
-def system_prompt(role: str, agent: str) -> str:
+def system_prompt(role: str, agent: str, *, interactive: bool = False) -> str:
     """What is added to the agent's own system prompt: the rules of the place, whatever the task."""
     return (
         f"You are {agent}, a {role} in a team that Blue Flame leads. "
-        "Nobody is there to answer questions: decide, and say what you decided. "
+        f"{TALKING if interactive else ALONE} "
         "Each tool call is judged before it runs. A refusal says why; it is final, so find another way within the "
         "rules instead of trying it in other words. There is no network. "
         "If you are told that your budget is used up, commit what is sound and stop. "
