@@ -109,23 +109,23 @@ def test_status_shows_who_is_at_work() -> None:
             agent_pid=4711,
             last_output=now - 3,
             said="editing \x1b[31mjwt.go\nnow",
-            spend=Spend(micro_usd=420_000),
+            spend=Spend(micro_usd=420_000, input_tokens=12_449),
         ),
         second: Checkup(state=Health.LOST, why="its warden is gone"),
     }
-    assert as_text(show_status(story.session, now=now, checkups=checkups), width=92) == (
+    assert as_text(show_status(story.session, now=now, checkups=checkups), width=100) == (
         """\
-Session status                                                           ses-20260206-143022
-────────────────────────────────────────────────────────────────────────────────────────────
+Session status                                                                   ses-20260206-143022
+────────────────────────────────────────────────────────────────────────────────────────────────────
   Request:  Add authentication to the API, with tests and documentation
   State:    cycle 1, work
   Started:  16 s ago
-  Budget:   $0.00 / $10.00 USD limit
+  Budget:   ~$0.42 / $10.00 USD limit
 
 Agents at work
-  agent            for           pid   age  silent   cost  state
-  worker-992ee207  task-001 #1  4711  11 s   3.0 s  $0.42  working  editing ␛[31mjwt.go now
-  worker-6207378b  task-003 #1        10 s          $0.00  lost     its warden is gone
+  agent            for           pid   age  silent  tokens   cost  state
+  worker-992ee207  task-001 #1  4711  0:11    0:03   12.4k  $0.42  working  editing ␛[31mjwt.go now
+  worker-6207378b  task-003 #1        0:10               0  $0.00  lost     its warden is gone
 
 Locks held
   task      agent             for  locks

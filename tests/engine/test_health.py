@@ -55,6 +55,7 @@ def found(standing: Standing, record: AttemptRecord = RECORD) -> Checkup:
         (replace(WORKING, state="ended"), Health.UNKNOWN),
         (replace(WORKING, last_output=NOW - 100), Health.SILENT),
         (replace(WORKING, last_output=None, state_since=NOW - 101), Health.SILENT),
+        (replace(WORKING, parked={"kind": "rate_limit"}, last_output=NOW - 900, state_since=NOW - 9000), Health.PARKED),
         (replace(WORKING, state_since=NOW - 605), Health.WORKING),
         (replace(WORKING, state_since=NOW - 620), Health.UNKNOWN),
     ],

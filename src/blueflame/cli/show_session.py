@@ -9,8 +9,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from blueflame.cli.paint import BAD, DOT, OK, Heading, columns, facts, stack
-from blueflame.cli.plain import clean, count, duration, one_line, shorten
+from blueflame.cli.plain import clean, clock, count, duration, one_line, shorten
 from blueflame.cli.show_changeset import changeset_json, judged_line, tally
+from blueflame.cli.show_doing import few
 from blueflame.cli.show_locks import locks_json, show_locks, waits_for
 from blueflame.engine.health import Checkup, Health
 from blueflame.model.attempt import AttemptRecord
@@ -210,7 +211,7 @@ def show_status(session: Session, *, now: float, checkups: Mapping[str, Checkup]
         "Request:": one_line(session.request),
         "State:": WORDS.get(session.outcome, session.outcome) if session.ended else stage,
         "Started:": f"{duration(now - session.opened_at)} ago",
-        "Budget:": budget_line(session.limits.session_budget, session.spend),
+        "Budget:": _with_live(session, checkups or {}),
     }
     live = [session.attempts[name] for name in session.live]
     return stack(
@@ -222,8 +223,15 @@ def show_status(session: Session, *, now: float, checkups: Mapping[str, Checkup]
     )
 
 
+def _with_live(session: Session, checkups: Mapping[str, Checkup]) -> str:
+    """What ended agents used and what running ones have used so far; that is not final, and marked."""
+    budget = session.limits.session_budget
+    live = sum((found.spend for found in checkups.values()), Spend())
+    return f"{'~' if budget.used(live) else ''}{budget_line(budget, session.spend + live)}"
+
+
 def show_agents(records: Sequence[AttemptRecord], *, now: float, checkups: Mapping[str, Checkup]) -> RenderableType:
-    head = ("agent", "for", "pid", "age", "silent", "cost", "state")
+    head = ("agent", "for", "pid", "age", "silent", "tokens", "cost", "state")
     rows: list[tuple[RenderableType, ...]] = [(*map(_quiet, head), Text())]
     for record in sorted(records, key=lambda r: (r.intended_at, r.attempt.id)):
         attempt, found = record.attempt, checkups.get(record.attempt.id, NOT_LOOKED_AT)
@@ -232,14 +240,19 @@ def show_agents(records: Sequence[AttemptRecord], *, now: float, checkups: Mappi
                 Text(attempt.agent_id, "id"),
                 f"{attempt.subject} #{attempt.n}",
                 str(found.agent_pid or ""),
-                duration(now - (record.started_at or record.intended_at)),
-                duration(now - found.last_output) if found.last_output else "",
+                clock(now - (record.started_at or record.intended_at)),
+                clock(now - found.last_output) if found.last_output else "",
+                few(found.spend.tokens),
                 f"${found.spend.usd:.2f}",
                 Text(found.state.value, HEALTH.get(found.state, "warn")),
-                _quiet(shorten(found.why or found.said, 60)),
+                _quiet(shorten(found.why, 60)) if found.why else _one_row(found.said),
             )
         )
-    return Group(Text("Agents at work", "head"), columns(rows, right=(2, 3, 4, 5), whole=range(7)))
+    return Group(Text("Agents at work", "head"), columns(rows, right=(2, 3, 4, 5, 6), whole=range(8)))
+
+
+def _one_row(said: str) -> Text:
+    return Text(shorten(said, 60), "quiet", no_wrap=True, overflow="ellipsis")
 
 
 def _all_tasks(session: Session) -> RenderableType:

@@ -22,6 +22,7 @@ class Health(StrEnum):
     STARTING = "starting"  # intended, or its checkout is being made ready
     WORKING = "working"
     SILENT = "silent"  # at work, and has said nothing for limits.stall_timeout
+    PARKED = "parked"  # at work, and waits for its model
     STOPPING = "stopping"  # it was asked to end
     ENDED = "ended"
     LOST = "lost"  # it was started, and nobody watches over it any more
@@ -111,6 +112,8 @@ def _state(record: AttemptRecord, running: Running, limits: LimitSettings, now: 
         return _unless_stuck(Health.STOPPING, "it was to be ended", in_state_for - limits.kill_grace)
     if running.state != "working":
         return (Health.STOPPING if record.cancel_reason else Health.STARTING), ""
+    if running.parked and not record.cancel_reason:  # its time and its silence do not count meanwhile
+        return Health.PARKED, str(running.parked.get("reason") or "its model cannot be had for now")
     overdue = in_state_for - record.attempt.timeout if record.attempt.timeout else 0.0
     if overdue > LEEWAY:
         return _unless_stuck(Health.WORKING, "its time is up", overdue)
