@@ -1,0 +1,111 @@
+"""Puts the pieces of one block of a streamed answer together, so that what was cut in two is whole again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
+
+Pair = list[Any]  # [name of the event, its data]
+
+
+class Piece(NamedTuple):
+    """Part of a text: which one, and where it is held. `opens` when the event says more than that and must stay."""
+
+    key: Hashable
+    holder: dict[str, Any]
+    field: str
+    opens: bool = False
+
+
+def merged(api: str, pairs: list[Pair]) -> list[Pair]:
+    """Pieces are added to the first of their kind; events that say nothing (pings) are left out."""
+    find = PIECES[api]
+    kept: list[Pair] = []
+    first: dict[Hashable, tuple[dict[str, Any], str]] = {}
+    for name, data in pairs:
+        if not isinstance(data, dict):
+            kept.append([name, data])
+            continue
+        if data.get("type") == "ping":
+            continue
+        data.pop("obfuscation", None)  # noise that hides how long a text is
+        piece = find(data)
+        if piece is not None and piece.key in first and not piece.opens:
+            holder, field = first[piece.key]
+            holder[field] += piece.holder[piece.field]
+            _carry_usage(kept[-1][1], data)
+            continue
+        if api == "gemini":  # its texts have no numbers: only what follows at once belongs together
+            first.clear()
+        if piece is not None:
+            first[piece.key] = (piece.holder, piece.field)
+        kept.append([name, data])
+    return kept
+
+
+def _carry_usage(into: object, data: Mapping[str, Any]) -> None:
+    """Each chunk of Gemini's has the count so far; the last one counts."""
+    if "usageMetadata" in data and isinstance(into, dict):
+        into["usageMetadata"] = data["usageMetadata"]
+
+
+def _anthropic(data: dict[str, Any]) -> Piece | None:
+    delta = data.get("delta")
+    if data.get("type") != "content_block_delta" or not isinstance(delta, dict):
+        return None
+    fields = [name for name, value in delta.items() if name != "type" and isinstance(value, str)]
+    if len(fields) != 1:
+        return None
+    return Piece((data.get("index"), delta.get("type")), delta, fields[0])
+
+
+def _responses(data: dict[str, Any]) -> Piece | None:
+    kind = data.get("type")
+    if not isinstance(kind, str) or not kind.endswith(".delta") or not isinstance(data.get("delta"), str):
+        return None
+    place = tuple(str(data.get(name)) for name in ("item_id", "output_index", "content_index", "summary_index"))
+    return Piece((kind, place), data, "delta")
+
+
+def _chat(data: dict[str, Any]) -> Piece | None:
+    choices = data.get("choices")
+    if not isinstance(choices, list) or len(choices) != 1 or data.get("usage") or not isinstance(choices[0], dict):
+        return None
+    delta, n = choices[0].get("delta"), choices[0].get("index", 0)
+    if not isinstance(delta, dict) or choices[0].get("finish_reason"):
+        return None
+    said = {name: value for name, value in delta.items() if value is not None and name != "role"}
+    calls = said.get("tool_calls")
+    if isinstance(calls, list) and len(said) == 1 and len(calls) == 1 and isinstance(calls[0], dict):
+        return _chat_call(n, calls[0])
+    fields = [name for name, value in said.items() if isinstance(value, str)]
+    return Piece((n, fields[0]), delta, fields[0]) if len(said) == 1 and fields else None
+
+
+def _chat_call(n: Hashable, call: dict[str, Any]) -> Piece | None:
+    function = call.get("function")
+    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
+        return None
+    return Piece((n, "call", call.get("index", 0)), function, "arguments", opens=bool(call.get("id")))
+
+
+def _gemini(data: dict[str, Any]) -> Piece | None:
+    candidates = data.get("candidates")
+    if not isinstance(candidates, list) or len(candidates) != 1 or not isinstance(candidates[0], dict):
+        return None
+    content = candidates[0].get("content")
+    parts = content.get("parts") if isinstance(content, dict) else None
+    if candidates[0].get("finishReason") or not isinstance(parts, list) or len(parts) != 1:
+        return None
+    part = parts[0]
+    if not isinstance(part, dict) or not isinstance(part.get("text"), str) or not set(part) <= {"text", "thought"}:
+        return None
+    return Piece(bool(part.get("thought")), part, "text")
+
+
+PIECES: Mapping[str, Callable[[dict[str, Any]], Piece | None]] = {
+    "anthropic": _anthropic,
+    "openai-responses": _responses,
+    "openai-chat": _chat,
+    "gemini": _gemini,
+}
