@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from blueflame.rules.dialects import DIALECTS
 from blueflame.warden import walls
 from wardens import order, run
 
@@ -56,3 +57,10 @@ def test_good_walls_are_read_as_they_stand() -> None:
     assert (box.argv, box.seccomp, box.net) == (["/usr/bin/bwrap", "--"], "/f", "doors")
     assert walls.watch({**WATCH, "mounts": {"/tmp": "/там"}}) == {**WATCH, "mounts": {"/tmp": "/там"}}
     assert walls.gateway({"port": 5, "hosts": ["a.org"]}) == {"port": 5, "hosts": ["a.org"]}
+
+
+def test_a_dialect_that_nobody_speaks_is_refused() -> None:
+    with pytest.raises(ValueError, match="dialect is 'klingon', not one of claude, codex, gemini"):
+        walls.watch({**WATCH, "dialect": "klingon"})
+    assert walls.watch({**WATCH, "dialect": "gemini"}) is not None
+    assert walls.DIALECTS == DIALECTS

@@ -13,8 +13,10 @@ import time
 from contextlib import suppress
 
 from blueflame.model.policy import CANARY, Decision
+from blueflame.rules.dialects import CLAUDE
 from blueflame.warden.audit_log import DETAILS, TARGET, AuditLog, Unwritable
-from blueflame.warden.judging import Judge, Malformed, described, read_call
+from blueflame.warden.dialects import read_calls
+from blueflame.warden.judging import Judge, Malformed, described
 from blueflame.warden.talking import ALLOWED, Connection, refusal
 
 TYPE_CHECKING = False
@@ -90,16 +92,26 @@ class Asker:
         return ALLOWED if decision.allowed else refusal(decision, plain=plain)
 
     def _decided(self, body: bytes) -> Decision:
-        call = None
+        """Of several calls in one question all are allowed, or none is: a line for each, and the refusal is told."""
         try:
-            call = read_call(body)
-            names = described(call)
-            decision = self._judge.judge(call)
+            calls = read_calls(body, str(self._watch.get("dialect", CLAUDE)))
+            names = [described(call) for call in calls]
+            decision = self._judged(calls)
         except Malformed as e:
-            names, decision = described(None), Decision(False, "malformed_call", str(e))
+            names, decision = [described(None)], Decision(False, "malformed_call", str(e))
         except RecursionError:
-            names, decision = described(None), Decision(False, "malformed_call", "the call is nested too deeply")
-        return self._recorded(names, decision)
+            names, decision = [described(None)], Decision(False, "malformed_call", "the call is nested too deeply")
+        recorded = [self._recorded(each, decision) for each in names]
+        return next((each for each in recorded if not each.allowed), decision)
+
+    def _judged(self, calls: tuple[Call, ...]) -> Decision:
+        """Not one more after a refusal: each may take its time, and everybody waits."""
+        decision = Decision(False, "malformed_call", "there is nothing to decide about")
+        for call in calls:
+            decision = self._judge.judge(call)
+            if not decision.allowed:
+                break
+        return decision
 
     def _recorded(self, names: Mapping[str, str], decision: Decision) -> Decision:
         line = {

@@ -32,14 +32,14 @@ class _TooSlow(BaseException):
     """Not an Exception: nothing on the way may take it for a failure of its own and go on."""
 
 
-def read_call(body: bytes) -> Call:
+def read_call(body: bytes, *, events: tuple[str, ...] = (EVENT,)) -> Call:
     """Raises Malformed. Strict: what two readers could read in two ways is not a call."""
     try:
         said = json.loads(body.decode(), object_pairs_hook=_once_each, parse_constant=_no_number)
     except (ValueError, RecursionError) as e:
         raise Malformed(f"the call is not JSON: {e!s:.200}") from e
-    if not isinstance(said, dict) or said.get("hook_event_name") != EVENT:
-        raise Malformed(f"the call must be an object with hook_event_name {EVENT!r}")
+    if not isinstance(said, dict) or said.get("hook_event_name") not in events:
+        raise Malformed(f"the call must be an object with hook_event_name {events[0]!r}")
     tool, given = said.get("tool_name"), said.get("tool_input")
     cwd, name = said.get("cwd"), said.get("tool_use_id", "")
     if not (isinstance(tool, str) and tool and isinstance(given, dict)):

@@ -4,6 +4,7 @@
 #     stdin   the call, as JSON          exit 0, and JSON on stdout   only when the warden said: allow
 #                                        exit 2, and why on stderr    in every other case there is
 #
+# With the word "quiet" nothing is said on stdout: for agents who take exit code 0 for consent, and our JSON for a fault.
 # Agents take any other exit code, and death by a signal, for "no objection": so nothing here may end in one.
 # No program is started. -p: neither BASH_ENV nor functions from the environment are read.
 # The answer that allows is compared whole, byte for byte: nothing that an agent writes can make a refusal look like it.
@@ -55,7 +56,7 @@ fi
 IFS= read -r -N 65536 -u 3 answer # until the warden has closed its side
 
 if [[ $answer == "$ALLOWED" ]]; then
-    printf '%s\n' "${answer#*"$END"}" || refuse 'blueflame: refused, because the answer could not be passed on'
+    [[ $1 == quiet ]] || printf '%s\n' "${answer#*"$END"}" || refuse 'blueflame: refused, because the answer could not be passed on'
     trap - EXIT
     exit 0
 fi
