@@ -1,0 +1,169 @@
+"""A hook that fails: when the call runs all the same, and when it does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from claude_cli import SEALED, STREAM, Claude, Json, Ran, hook_settings, settings
+
+# one hook that fails in the way that the name of the file asks for
+HOOK = """#!/bin/sh
+asked=$(cat)
+case "$asked" in
+  *exit-1.txt*) exit 1 ;;
+  *exit-2.txt*) echo "blocked by two" >&2; exit 2 ;;
+  *exit-3.txt*) exit 3 ;;
+  *killed.txt*) kill -9 $$ ;;
+  *timeout.txt*) sleep 30 ;;
+  *plain-text.txt*) echo "no, do not write that" ;;
+  *bad-json.txt*) echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"DENY!"}}' ;;
+  *ask.txt*) decision=ask ;;
+  *deny.txt*) decision=deny ;;
+  *stop.txt*) echo '{"continue":false}' ;;
+  *) decision=allow ;;
+esac
+[ -z "$decision" ] ||
+  echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"'$decision'"}}'
+"""
+BROKEN = ("exit-1", "exit-3", "killed", "timeout", "bad-json")
+BLOCKED = ("exit-2", "deny", "ask")
+
+
+@pytest.fixture(scope="module")
+def hook(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hook") / "hook.sh"
+    path.write_text(HOOK)
+    path.chmod(0o755)
+    return path
+
+
+def writes(*names: str) -> Json:
+    return {"tools": [{"write": f"{name}.txt", "content": "x"} for name in names]}
+
+
+def run(claude: Claude, given: Json, *names: str, mode: str = "acceptEdits", flags: tuple[str, ...] = SEALED) -> Ran:
+    return claude.run(
+        writes(*names),
+        {"text": "done"},
+        flags=[*STREAM, *flags, "--permission-mode", mode, *settings(given)],
+        files={"other.txt": "before"},
+    )
+
+
+def written(ran: Ran) -> set[str]:
+    return {path.stem for path in ran.repo.glob("*.txt")} - {"other"}
+
+
+def both(hook: Path, **entry: object) -> Json:
+    """The failing hook for what writes, one that is not there for the shell."""
+    content = hook_settings(str(hook), matcher="Write", timeout=1, **entry)
+    missing = hook_settings(str(hook.parent / "missing.sh"), matcher="Bash", **entry)
+    content["hooks"]["PreToolUse"] += missing["hooks"]["PreToolUse"]
+    return content
+
+
+@pytest.fixture(scope="module")
+def unguarded(claude: Claude, hook: Path) -> Ran:
+    calls = writes(*BROKEN, *BLOCKED, "plain-text", "allow")
+    calls["tools"] += [{"shell": "touch missing-hook.txt"}]
+    flags = [*STREAM, *SEALED, "--permission-mode", "acceptEdits", *settings(both(hook))]
+    return claude.run(calls, {"text": "done"}, flags=flags)
+
+
+@pytest.fixture(scope="module")
+def guarded(claude: Claude, hook: Path) -> Ran:
+    calls = writes(*BROKEN, *BLOCKED, "plain-text", "allow")
+    calls["tools"] += [{"shell": "touch missing-hook.txt"}]
+    flags = [*STREAM, *SEALED, "--permission-mode", "acceptEdits", *settings(both(hook, onFailure="block"))]
+    return claude.run(calls, {"text": "done"}, flags=flags)
+
+
+@pytest.mark.parametrize("failure", [*BROKEN, "missing-hook"])
+def test_a_hook_that_fails_lets_the_call_through_by_default(unguarded: Ran, failure: str) -> None:
+    assert failure in written(unguarded)
+
+
+@pytest.mark.parametrize("failure", [*BROKEN, "missing-hook"])
+def test_a_hook_that_fails_blocks_the_call_with_on_failure_block(guarded: Ran, failure: str) -> None:
+    assert failure not in written(guarded)
+
+
+@pytest.mark.parametrize("answer", BLOCKED)
+def test_exit_2_deny_and_ask_block_in_any_case(unguarded: Ran, guarded: Ran, answer: str) -> None:
+    assert answer not in written(unguarded) | written(guarded)
+
+
+def test_plain_text_on_standard_output_is_no_decision_even_with_on_failure_block(unguarded: Ran, guarded: Ran) -> None:
+    assert "plain-text" in written(unguarded) & written(guarded)
+
+
+def test_allow_allows(unguarded: Ran, guarded: Ran) -> None:
+    assert "allow" in written(unguarded) & written(guarded)
+
+
+def test_the_model_is_told_that_a_failed_hook_blocked_it(guarded: Ran) -> None:
+    words = " ".join(guarded.tool_results.values())
+    assert 'blocking because onFailure is "block"' in words
+    assert "timed out" in words
+    assert "blocked by two" in words
+
+
+def test_an_entry_that_is_not_valid_is_dropped_silently_even_with_on_failure_block(claude: Claude, hook: Path) -> None:
+    ran = run(claude, hook_settings(str(hook), type="nonsense", onFailure="block"), "deny")
+    assert written(ran) == {"deny"}
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_under_dont_ask_a_hook_without_a_decision_means_no(claude: Claude, hook: Path) -> None:
+    """The inversion: without `allow` nothing that has effects runs, whatever happens to the hook."""
+    ran = run(claude, both(hook), *BROKEN, "plain-text", "allow", mode="dontAsk")
+    assert written(ran) == {"allow"}
+    assert {denial["tool_name"] for denial in ran.result["permission_denials"]} == {"Write"}
+
+
+def test_under_dont_ask_reads_and_read_only_commands_need_no_hook(claude: Claude) -> None:
+    ran = claude.run(
+        {"tools": [{"read": "other.txt"}, {"shell": "cat other.txt"}, {"shell": "touch made"}]},
+        {"text": "done"},
+        flags=[*STREAM, *SEALED, "--permission-mode", "dontAsk"],
+        files={"other.txt": "before"},
+    )
+    read, shown, touched = ran.tool_results.values()
+    assert "before" in read
+    assert "before" in shown
+    assert "denied" in touched
+    assert not (ran.repo / "made").exists()
+
+
+def test_continue_false_does_not_keep_the_call_from_running(claude: Claude, hook: Path) -> None:
+    ran = run(claude, hook_settings(str(hook), onFailure="block"), "stop")
+    assert written(ran) == {"stop"}
+    assert (ran.code, ran.result["is_error"], ran.result["terminal_reason"]) == (0, False, "hook_stopped")
+
+
+@pytest.mark.parametrize("flag", ["--bare", "--safe-mode"])
+def test_the_modes_that_skip_hooks_are_not_for_us(claude: Claude, hook: Path, flag: str) -> None:
+    """So we never use them: a hook that says no is not even asked."""
+    given = hook_settings(str(hook), onFailure="block")
+    ran = claude.run(
+        {"tool": {"shell": "echo deny.txt; touch done.txt"}},
+        {"text": "done"},
+        flags=[*STREAM, flag, "--permission-mode", "acceptEdits", *settings(given)],
+    )
+    assert written(ran) == {"done"}
+
+
+@pytest.mark.parametrize("given", ["{not json", "/missing/settings.json"])
+def test_settings_that_cannot_be_read_stop_it_before_it_starts(claude: Claude, given: str) -> None:
+    ran = claude.run({"text": "done"}, flags=[*STREAM, *SEALED, "--settings", given])
+    assert (ran.code, ran.out, ran.asked) == (1, "", ())
+    assert ran.err
+
+
+def test_an_unknown_flag_stops_it_before_it_starts(claude: Claude) -> None:
+    ran = claude.run({"text": "done"}, flags=[*STREAM, "--flag-of-the-future", json.dumps({})])
+    assert (ran.code, ran.out, ran.asked) == (1, "", ())
+    assert "unknown option" in ran.err
