@@ -220,10 +220,8 @@ def test_a_diary_tells_words_calls_and_bills_in_order(tmp_path: Path) -> None:
     write(tmp_path, AUDIT, asks("Write", "b.py", "2", decision="block", at="2026-01-01T00:00:04.000Z"))
     write(tmp_path, USAGE, uses(10, 1, at="2026-01-01T00:00:01.000Z"), uses(20, 2, at="2026-01-01T00:00:03.000Z"))
     write(tmp_path, USAGE, uses(0, at="2026-01-01T00:00:05.000Z", refused="budget"))
-    first, both = (
-        Spend(micro_usd=1, input_tokens=10, output_tokens=1),
-        Spend(micro_usd=3, input_tokens=30, output_tokens=2),
-    )
+    first = Spend(micro_usd=1, input_tokens=10, output_tokens=1)
+    second = Spend(micro_usd=2, input_tokens=20, output_tokens=1)
     assert [*diary(tmp_path).news()] == [
         Words("I read"),
         Bill(spend=first, total=first, model="m-1", at="2026-01-01T00:00:01.000Z"),
