@@ -244,7 +244,7 @@ class Stage:
         until: Callable[[Session], bool] = lambda _session: False,
     ) -> Told:
         answers, warnings = Answers(replies), list[str]()
-        flame = app.ignite(ground, session, script=self.script)
+        flame = app.ignite(ground, session, script=self.script if self.script.exists() else None)
         asyncio.run(
             app.conduct(
                 flame, journal, session, answerer=answers, onlookers=onlookers, warn=warnings.append, until=until
