@@ -37,7 +37,8 @@ class AuditLine:
 @dataclass(frozen=True, slots=True)
 class Act:
     """One tool call as an agent's own output shows it. `denied`: the agent says that it was refused, and not done;
-    `open`: its result is still to come."""
+    `open`: its result is still to come; `by_digest`: its program asks under another name, or under none, so that only
+    tool and input tell which line of the log is its own."""
 
     tool: str
     target: str
@@ -45,6 +46,7 @@ class Act:
     digest: str = ""
     denied: bool = False
     open: bool = False
+    by_digest: bool = False
 
 
 def digest_of(tool_input: Mapping[str, Any]) -> str:

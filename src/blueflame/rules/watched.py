@@ -26,11 +26,16 @@ def unwatched(acts: Sequence[Act], audit: Sequence[AuditLine], *, unread: bool =
 
 def defied(acts: Sequence[Act], audit: Sequence[AuditLine]) -> tuple[AuditLine, ...]:
     """Calls that were refused and that the agent shows as done all the same. They were watched: no gap."""
-    done = {(act.call, act.digest) for act in acts if not act.denied and act.call}
+    done = {(act.call, act.digest) for act in acts if not act.denied and act.call and not act.by_digest}
+    inputs = {(act.tool, act.digest) for act in acts if not act.denied and act.by_digest}
+    inputs -= {(line.tool, line.digest) for line in audit if line.allowed}
     allowed = {(line.call, digest) for line in audit if line.allowed for digest in (line.digest, "")}
     left = done - allowed
     return tuple(
-        line for line in audit if not line.allowed and not left.isdisjoint({(line.call, line.digest), (line.call, "")})
+        line
+        for line in audit
+        if not line.allowed
+        and (not left.isdisjoint({(line.call, line.digest), (line.call, "")}) or (line.tool, line.digest) in inputs)
     )
 
 
@@ -44,9 +49,14 @@ def _unasked(acts: Sequence[Act], audit: Sequence[AuditLine]) -> list[str]:
     lines = Counter((line.call, line.digest) for line in audit)
     asked = {line.call: line for line in audit}
     named = Counter(line.call for line in audit)
+    inputs = Counter((line.tool, line.digest) for line in audit)
     gaps = []
     for act in acts:
-        if act.call and not act.digest and named[act.call] > 0:
+        if act.by_digest:
+            if inputs[act.tool, act.digest] <= 0:
+                gaps.append(f"{_named(act)} was never asked for")
+            inputs[act.tool, act.digest] -= 1
+        elif act.call and not act.digest and named[act.call] > 0:
             named[act.call] -= 1
         elif not act.call:
             gaps.append(f"{_named(act)} has no name to find it by in the audit log")

@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.tools.agents.claude import claude
+from blueflame.tools.agents.codex import codex
+from blueflame.tools.agents.gemini import gemini
 from blueflame.tools.agents.runtime import Runtime
 from blueflame.tools.agents.scripted import scripted
 
 RUNTIMES: Mapping[str, Callable[[Mapping[str, Any], Path], Runtime]] = {
     "scripted": scripted,
     "claude": claude,
+    "codex": codex,
+    "gemini": gemini,
 }
 """From the runtime's settings and the folder that relative paths in them start from, to the runtime."""

@@ -62,8 +62,8 @@ class Listener:
 def _taken(heard: Heard, signals: tuple[Signal, ...]) -> Heard:
     for signal in signals:
         match signal:
-            case Said(text):
-                heard = replace(heard, said=text, spoke=True)
+            case Said(text, more):
+                heard = replace(heard, said=heard.said + text if more and heard.spoke else text, spoke=True)
             case Used(spend):
                 heard = replace(heard, spend=heard.spend + spend)
             case Acted(tool, target):

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from blueflame.model.audit import Act
 from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Spend
 from blueflame.model.task import Task
+from blueflame.tools.agents.answers import object_in
 from blueflame.tools.agents.lines import BLOCK, MAX_LINE, Gap, read_at, spool_lines, text_lines
 
 MAX_PARSED = 32 * 1024 * 1024  # bytes of a spool that are read; a flood is on disk, not in our memory
@@ -63,6 +64,7 @@ class Launch:
 @dataclass(frozen=True, slots=True)
 class Said:
     text: str
+    more: bool = False  # it goes on from what was said just before, without a break
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +104,13 @@ class Answered:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """Its program's own last word. `failure` is "" when all went well, else a word of rules/endings.FAILURES, or
-    `error`. The last one counts; `reported` is what it says the whole run has cost, by its own prices."""
+    `error`. The last one counts; `reported` is what it says the whole run has cost, by its own prices; `in_words`: its
+    structured output, where one is asked for, is what it said last."""
 
     failure: str = ""
     detail: str = ""
     reported: Spend | None = None
+    in_words: bool = False
 
 
 Acted: TypeAlias = Act
@@ -170,11 +174,13 @@ class _Gathering:
     not_run: set[str] = field(default_factory=set)
     answered: dict[str, bool] = field(default_factory=dict)
     finished: Finished | None = None
+    speaking: bool = False
 
     def take(self, signal: Signal) -> None:
+        was_speaking, self.speaking = self.speaking, isinstance(signal, Said)
         match signal:
-            case Said(text):
-                self.said = text
+            case Said(text, more):
+                self.said = self.said + text if more and was_speaking else text
             case Used(spend):
                 self.spend, self.metered = self.spend + spend, True
             case Produced(output):
@@ -193,6 +199,10 @@ class _Gathering:
                 self.complaint_count += 1
                 if len(self.complaints) < KEPT_COMPLAINTS:
                     self.complaints.append(text)
+
+    def answer(self) -> Mapping[str, Any] | None:
+        in_words = self.output is None and self.finished is not None and self.finished.in_words
+        return object_in(self.said) if in_words else self.output
 
     def done(self) -> Iterator[Act]:
         """Without the calls that came to nothing. One that still waits for its result counts, unless its program
@@ -220,7 +230,7 @@ def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED) -> 
         said=gathering.said,
         spend=gathering.spend,
         metered=gathering.metered,
-        output=gathering.output,
+        output=gathering.answer(),
         complaints=tuple(gathering.complaints),
         complaint_count=gathering.complaint_count,
         actions=gathering.actions - len(gathering.acts) + len(acts),
