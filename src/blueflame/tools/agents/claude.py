@@ -70,7 +70,8 @@ class Claude:
     def problems(self) -> tuple[str, ...]:
         return tuple(self._problems())
 
-    def launch(self, brief: Brief, *, directory: Path) -> Launch:
+    def launch(self, brief: Brief, *, directory: Path, in_terminal: bool = False) -> Launch:
+        """`in_terminal`: a person can watch it at work, though nobody is expected to talk with it."""
         program = self._program()
         if program is None:
             raise Refused(self._not_found())
@@ -84,7 +85,10 @@ class Claude:
             needs=(*program.needs, hook_path(), *filter(None, files), *self._loaded(brief)),
             apis=("anthropic",) if brief.gateway else (),
         )
-        return talking(launch, brief, directory, governed=governed, asked=asked) if brief.interactive else launch
+        if not brief.interactive and not in_terminal:
+            return launch
+        alone = not brief.interactive
+        return talking(launch, brief, directory, settings=files[0], governed=governed, asked=asked, alone=alone)
 
     def read(self, line: str) -> tuple[Signal, ...]:
         return read_line(line)

@@ -1,60 +1,79 @@
-"""A planner that a person talks with: claude in a terminal, and then the same conversation once more for its plan."""
+"""Claude Code in a terminal: for a planner that a person talks with, and for agents that a person watches.
+
+A small program in the box (talker.py) hands over the prompt and tells what claude writes down of the talk; then the
+same conversation is asked once more, in print mode, for its result in the form that is wanted.
+"""
 
 from __future__ import annotations
 
 import json
-import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
+from blueflame.tools.agents import talker
 from blueflame.tools.agents.runtime import Brief, Launch
 from blueflame.tools.files import write_whole
 
-LONGEST_PROMPT = 100_000  # bytes: the terminal's claude takes its first prompt as an argument, and those are short
 APPROVED = 20  # characters of a key by which claude remembers that it may use it
-
-SCRIPT = """#!/bin/sh
-# A person talks with claude on the terminal, which is standard input; what it says there is not for our reader.
-{talk} -- "$(cat {prompt})" 1>&0 2>&0 || exit
-# Then the same conversation is asked for its result, in print mode.
-exec {ask} < {final}
-"""
-FINAL = (
-    "The conversation with the person is over. Give the final result now, as it was agreed on, in structured output. "
-    "Do not ask anything any more.\n"
-)
+ENTRY = "import sys; sys.path.append(sys.argv.pop(1)); from talker import main; raise SystemExit(main(sys.argv[1]))"
+NOTED = ("SessionStart", "UserPromptSubmit", "Stop", "StopFailure")
+NOTE = 'f="$HOME/{folder}/{event}"; cat > "$f.$$" && mv "$f.$$" "$f"'
+FINAL = {
+    False: "The conversation with the person is over. Give the final result now, as it was agreed on, in structured "
+    "output. Do not ask anything any more.\n",
+    True: "Give your result now, in structured output.\n",
+}
 
 
-def talking(launch: Launch, brief: Brief, directory: Path, *, governed: Sequence[str], asked: Sequence[str]) -> Launch:
-    """`governed` starts claude behind its walls, `asked` are the flags of print mode. The conversation's name follows
-    from the attempt's, so that a second launch after a crash means the same one."""
+def talking(
+    launch: Launch,
+    brief: Brief,
+    directory: Path,
+    *,
+    settings: Path,
+    governed: Sequence[str],
+    asked: Sequence[str],
+    alone: bool = False,
+) -> Launch:
+    """`governed` starts claude behind its walls, with `settings`; `asked` are the flags of print mode. The
+    conversation's name follows from the attempt's, so that a second launch after a crash means the same one.
+    `alone`: nobody is expected to talk, so that it is over with claude's first turn."""
     session = str(uuid5(NAMESPACE_URL, f"blueflame:{brief.attempt}"))
-    script, final = directory / "claude-talk.sh", directory / "claude-final.txt"
-    prompts = _put_prompt(brief, directory)
-    write_whole(final, FINAL)
-    words = {
-        "talk": shlex.join((*governed, "--session-id", session)),
-        "ask": shlex.join((*governed, *asked, "--resume", session)),
-        "prompt": shlex.quote(str(prompts[0])),
-        "final": shlex.quote(str(final)),
+    prompt, final, program = (directory / f"claude-{name}" for name in ("prompt.md", "final.md", "talk.json"))
+    write_whole(prompt, brief.prompt)
+    write_whole(final, FINAL[alone])
+    content = {
+        "talk": [*governed, "--session-id", session],
+        "ask": [*governed, *asked, "--resume", session] if brief.schema is not None else [],
+        "prompt": str(prompt),
+        "final": str(final),
+        "alone": alone,
     }
-    write_whole(script, SCRIPT.format(**words))
-    needs = (*launch.needs, script, final, *prompts)
-    return replace(launch, argv=("/bin/sh", str(script)), stdin="", needs=needs, home=_home(brief), terminal=True)
+    write_whole(program, json.dumps(content))
+    _note_events(settings)
+    # Imported beside itself and not as part of the package, so that nothing heavy comes along.
+    folder = Path(talker.__file__).parent
+    return replace(
+        launch,
+        argv=(sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(folder), str(program)),
+        env={"TERM": "xterm-256color", **launch.env},
+        stdin="",
+        needs=(*launch.needs, folder, prompt, final, program),
+        home={**launch.home, **_home(brief)},
+        terminal=True,
+    )
 
 
-def _put_prompt(brief: Brief, directory: Path) -> tuple[Path, ...]:
-    """The first is what claude is told; one that is too long for that only names the second."""
-    prompt = directory / "claude-prompt.md"
-    if len(brief.prompt.encode()) <= LONGEST_PROMPT:
-        write_whole(prompt, brief.prompt)
-        return (prompt,)
-    whole = directory / "claude-brief.md"
-    write_whole(whole, brief.prompt)
-    write_whole(prompt, f"Your instructions are in the file {whole}. Read all of it first, then do what it says.\n")
-    return prompt, whole
+def _note_events(settings: Path) -> None:
+    """Claude's own hooks say when it is ready, has its prompt and is done. They decide nothing about tools."""
+    content = json.loads(settings.read_bytes())
+    for event in NOTED:
+        command = NOTE.format(folder=talker.NOTES, event=event)
+        content["hooks"][event] = [{"hooks": [{"type": "command", "command": command, "timeout": 10}]}]
+    write_whole(settings, json.dumps(content, indent=1))
 
 
 def _home(brief: Brief) -> dict[str, str]:
