@@ -23,6 +23,7 @@ from blueflame.model.errors import NoAnswer
 from blueflame.model.event import GateAnswered
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.rules.edits import tasks_in
+from blueflame.rules.questions import budget_gate
 from blueflame.tools.decisions import load_decisions
 from blueflame.tools.terminal import Keyboard, TerminalGone
 
@@ -346,6 +347,14 @@ def test_with_nobody_here_the_gate_is_named_and_waits(capsys: pytest.CaptureFixt
 
     asyncio.run(wait())
     assert "blueflame answer plan approve|edit|replan|quit" in capsys.readouterr().out
+
+
+def test_with_nobody_here_a_session_without_money_stops(capsys: pytest.CaptureFixture[str]) -> None:
+    story = Story().planned()
+    gate = budget_gate(story.session).gate
+    answer = asyncio.run(Elsewhere(make_console()).ask(gate, story.session, ""))
+    assert (answer.choice, answer.by) == ("stop", "nobody")
+    assert "Nobody is here to raise it: stopping." in capsys.readouterr().out
 
 
 DRIVER = """

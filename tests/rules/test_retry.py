@@ -38,7 +38,7 @@ def test_an_outage_is_never_to_blame() -> None:
 
 @pytest.mark.parametrize(
     ("cause", "spent", "blameless"),
-    [("session", 100, True), ("session", 99, False), ("attempt", 100, False), ("task", 100, False), ("", 100, False)],
+    [("session", 100, True), ("session", 49, False), ("attempt", 100, False), ("task", 100, False), ("", 100, False)],
 )
 def test_who_used_up_what_the_session_left_to_it_is_not_to_blame(cause: str, spent: int, blameless: bool) -> None:
     ended = Ended(ending=Ending.BUDGET, cause=cause, spend=Spend(micro_usd=spent))

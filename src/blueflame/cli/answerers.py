@@ -80,12 +80,18 @@ class FromDecisions:
 
 
 class Elsewhere:
-    """Nobody is here: say once that a gate waits and how it is answered, then wait. Nothing is ever guessed."""
+    """Nobody is here: say once that a gate waits and how it is answered, then wait. Nothing is ever guessed.
+
+    Without money nothing goes on, so there is nothing to guess: the session is put down, and a resume asks again.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - nobody reads it
+        if gate.kind is GateKind.BUDGET:
+            self._console.print(Text(f"{clean(gate.title)} Nobody is here to raise it: stopping."), soft_wrap=True)
+            return Answer(choice="stop", by="nobody")
         choices = "|".join(option.name for option in gate.options)
         self._console.print(
             Text(f"Waiting for an answer: {clean(gate.title)}\n  blueflame answer {gate.id} {choices}"), soft_wrap=True

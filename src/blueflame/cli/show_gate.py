@@ -13,10 +13,12 @@ from blueflame.cli.prompting import GateContext
 from blueflame.cli.show_changeset import show_changeset
 from blueflame.cli.show_plan import show_plan
 from blueflame.cli.show_session import budget_line, show_continuation
+from blueflame.cli.telling import until
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.task import Task
 from blueflame.rules.answers import proposal
+from blueflame.rules.budget import DAY
 from blueflame.rules.estimate import batches, cost_range
 from blueflame.rules.session import Session
 
@@ -121,12 +123,25 @@ def _first(text: str) -> str:
     return lines[0] if lines else ""
 
 
-def _budget(session: Session, _gate: Gate) -> RenderableType:
-    about: Mapping[str, RenderableType] = {
+def _budget(session: Session, gate: Gate) -> RenderableType:
+    about: dict[str, RenderableType] = {
         "Session budget:": budget_line(session.limits.session_budget, session.spend),
         "Left to do:": f"{len(session.unfinished)} of {len(session.tasks)} tasks",
     }
+    if gate.subject == DAY:
+        about = {"Budget of the day:": clean(str(gate.evidence.get("budget", ""))), **about}
     return Group(Heading("Budget reached", session.id), facts(about))
+
+
+def _rate_limit(session: Session, gate: Gate) -> RenderableType:
+    ends = gate.evidence.get("until")
+    about: Mapping[str, RenderableType] = {
+        "Runtime:": clean(gate.subject),
+        "It says:": clean(str(gate.evidence.get("reason", ""))) or "nothing",
+        "Over:": until(float(ends)).strip() if ends is not None else "nobody knows when",
+        "Meanwhile:": f"{len(session.live)} agents at work or waiting; nothing is lost",
+    }
+    return Group(Heading("No model for now", gate.subject), facts(about))
 
 
 def _listing(title: str, lines: Sequence[str], session: Session) -> RenderableType:
@@ -167,6 +182,7 @@ VIEWS: Mapping[GateKind, Callable[[Session, Gate], RenderableType]] = {
     GateKind.VALIDATION: _validation,
     GateKind.VALIDATOR: _validator,
     GateKind.BUDGET: _budget,
+    GateKind.RATE_LIMIT: _rate_limit,
     GateKind.DRIFT: _drift,
     GateKind.STALL: _stall,
     GateKind.RESUME: _resume,

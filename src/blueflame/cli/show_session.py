@@ -13,13 +13,16 @@ from blueflame.cli.plain import clean, clock, count, duration, one_line, shorten
 from blueflame.cli.show_changeset import changeset_json, judged_line, tally
 from blueflame.cli.show_doing import few
 from blueflame.cli.show_locks import locks_json, show_locks, waits_for
+from blueflame.cli.telling import until
 from blueflame.engine.health import Checkup, Health
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
+from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import Gate
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import TaskRecord, TaskState
 from blueflame.rules.estimate import CostRange
+from blueflame.rules.parking import told
 from blueflame.rules.session import Session
 
 MARKS: Mapping[TaskState, tuple[str, str]] = {
@@ -213,6 +216,8 @@ def show_status(session: Session, *, now: float, checkups: Mapping[str, Checkup]
         "Started:": f"{duration(now - session.opened_at)} ago",
         "Budget:": _with_live(session, checkups or {}),
     }
+    if session.parked and not session.ended:
+        about["Waits for:"] = Text("\n".join(clean(_parked(each, now)) for each in session.parked.values()), "warn")
     live = [session.attempts[name] for name in session.live]
     return stack(
         Group(Heading("Session status", session.id), facts(about)),
@@ -228,6 +233,12 @@ def _with_live(session: Session, checkups: Mapping[str, Checkup]) -> str:
     budget = session.limits.session_budget
     live = sum((found.spend for found in checkups.values()), Spend())
     return f"{'~' if budget.used(live) else ''}{budget_line(budget, session.spend + live)}"
+
+
+def _parked(parked: RuntimeParked, now: float) -> str:
+    """`claude: the provider says too much for now; 3 agents wait until 14:32 (in 12m)`"""
+    left = f" (in {duration(parked.until - now)})" if parked.until is not None and parked.until > now else ""
+    return told(parked) + until(parked.until) + left
 
 
 def show_agents(records: Sequence[AttemptRecord], *, now: float, checkups: Mapping[str, Checkup]) -> RenderableType:
@@ -316,6 +327,10 @@ def session_json(session: Session, *, now: float, checkups: Mapping[str, Checkup
         "locks": locks_json(session),
         "attempts": [_attempt_json(record, now, checkups or {}) for record in session.attempts.values()],
         "changesets": [changeset_json(record) for record in session.changesets.values()],
+        "parked": [
+            {"runtime": each.runtime, "kind": each.kind, "reason": each.reason, "until": each.until}
+            for each in session.parked.values()
+        ],
         "gates": gates_json(list(session.open_gates.values())),
     }
 

@@ -13,8 +13,10 @@ from blueflame.cli.plain import count, duration, one_line
 from blueflame.model import event as happened
 from blueflame.model.attempt import Ended, Ending
 from blueflame.model.event import Recorded
+from blueflame.model.spend import Budget
 from blueflame.model.task import Cause
 from blueflame.rules.activity import describe
+from blueflame.rules.parking import told as waiting
 
 ON = "→"
 QUESTION = "?"
@@ -93,6 +95,22 @@ def _moved(event: happened.TaskMoved) -> Told | None:
     return Told(mark, f"{event.task} {words}{why}")
 
 
+def _which(event: happened.AttemptNearsBudget) -> str:
+    amount = Budget(event.unit).show(event.limit)
+    return f"its {amount}" if event.budget == "attempt" else f"the {amount} that the {event.budget}'s budget leaves it"
+
+
+def until(at: float | None) -> str:
+    """In the person's own time; with the date when that is not today's."""
+    if at is None:
+        return ""
+    try:
+        then, today = datetime.fromtimestamp(at).astimezone(), datetime.now().astimezone().date()
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return f" until {then:%H:%M}" if then.date() == today else f" until {then:%Y-%m-%d %H:%M}"
+
+
 def _nothing(_event: happened.Event) -> None:
     return None
 
@@ -116,6 +134,11 @@ TELL: Mapping[type, Callable[[Any], Told | None]] = {
     _H.AttemptIntended: _nothing,
     _H.AttemptStarted: lambda e: Told(DOT, f"{named(e.attempt)} started"),
     _H.AttemptStalled: lambda e: Told(NOTE, f"{named(e.attempt)} has said nothing for {duration(e.seconds)}"),
+    _H.AttemptNearsBudget: lambda e: Told(
+        NOTE, f"{named(e.attempt)} has used {e.used / max(e.limit, 1):.0%} of {_which(e)}"
+    ),
+    _H.RuntimeParked: lambda e: Told(NOTE, f"{waiting(e)}{until(e.until)}{_because(e.reason)}"),
+    _H.RuntimeResumed: lambda e: Told(DOT, f"{e.runtime} can be used again{_because(e.reason)}"),
     _H.AttemptEnded: lambda e: _ended(e.attempt, e.ended),
     _H.Checked: _nothing,
     _H.VerdictGiven: lambda e: Told(
@@ -134,7 +157,7 @@ TELL: Mapping[type, Callable[[Any], Told | None]] = {
     _H.SlotsChanged: lambda e: Told(
         NOTE, f"{e.slots} of {e.configured} workers at once" + (f": {e.reason}" if e.slots < e.configured else "")
     ),
-    _H.BudgetWarned: lambda e: Told(NOTE, f"{e.used / e.limit:.0%} of the session's budget is used"),
+    _H.BudgetWarned: lambda e: Told(NOTE, f"{e.used / e.limit:.0%} of the {e.budget}'s budget is used"),
     _H.SessionEnded: lambda e: Told(OK if e.outcome == "completed" else NOTE, f"{e.outcome}{_because(e.reason)}"),
 }
 """What is missing here is told as in the activity log."""

@@ -205,6 +205,7 @@ def _outcome(found: Mapping[str, Any]) -> Outcome:
         exit_code=found["exit_code"],
         signal=found["signal"],
         detail=found["detail"],
+        cause=found.get("cause", ""),
         started_at=found["started_at"],
         ended_at=found["ended_at"],
         seconds=found["seconds"],

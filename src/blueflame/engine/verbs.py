@@ -84,6 +84,7 @@ class Outcome:
     exit_code: int | None = None
     signal: int | None = None
     detail: str = ""
+    cause: str = ""  # whose budget was used up (attempt, task, session, day) or what was out (see `Running.parked`)
     started_at: float = 0.0
     ended_at: float = 0.0
     seconds: float = 0.0

@@ -110,7 +110,8 @@ def _runtime_parked(session: Session, event: RuntimeParked, _at: float) -> None:
 
 def _runtime_resumed(session: Session, event: RuntimeResumed, at: float) -> None:
     session.parked.pop(event.runtime, None)
-    session.resumed_at[event.runtime] = at
+    if event.by:
+        session.tried_at[event.runtime] = at
 
 
 def _checked(session: Session, event: Checked, _at: float) -> None:

@@ -155,12 +155,13 @@ def task_meter(session: Session, task: str, more: Spend = NOTHING) -> str:
 def short_of_others_money(attempt: Attempt, ended: Ended) -> bool:
     """It had to stop because the session or the day had no more for it: that says nothing about its work.
 
-    Only what it has really used up counts, so that whoever is tried again for it has brought the end nearer.
+    Only if it has really used that, or most of it (its price may be settled lower than it was metered): so that
+    whoever is tried again has brought the end of the pot nearer.
     """
     if ended.ending is not Ending.BUDGET or ended.cause not in (SESSION, DAY):
         return False
     ceilings = (each.budget for each in attempt.ceilings if each.name == ended.cause)
-    return any(budget.used(ended.spend) >= budget.limit for budget in ceilings)
+    return any(2 * budget.used(ended.spend) >= budget.limit for budget in ceilings)
 
 
 def should_warn(session: Session) -> bool:

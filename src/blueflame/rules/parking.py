@@ -49,10 +49,13 @@ def rest(times: int, attempt: str) -> float:
 
 
 def is_worth_a_question(limits: Limits, parked: RuntimeParked, now: float) -> bool:
-    """Where a person wants to be asked, and where waiting is no longer reasonable."""
-    if parked.kind == RATE_LIMIT and limits.on_rate_limit == "ask":
+    """Where a person wants to be asked, and where waiting is no longer reasonable.
+
+    An agent gives up on a rate limit only when it lasts longer than limits.rate_limit_wait.
+    """
+    if parked.kind == RATE_LIMIT and (limits.on_rate_limit == "ask" or parked.outages):
         return True
-    too_long = parked.until is not None and 0 < limits.rate_limit_wait < parked.until - now
+    too_long = parked.until is not None and parked.until - now > limits.rate_limit_wait
     return too_long or parked.outages >= ASK_AFTER
 
 

@@ -122,7 +122,7 @@ class Session:
     day_raised: tuple[str, int] | None = None  # the day whose limit was raised, and the limit
     day_warned: tuple[str, int] | None = None  # the day and the limit that were warned of
     parked: dict[str, RuntimeParked] = field(default_factory=dict)  # runtime -> why nobody can be started with it
-    resumed_at: dict[str, float] = field(default_factory=dict)  # runtime -> when its last rest was over
+    tried_at: dict[str, float] = field(default_factory=dict)  # runtime -> when a person said to try again now
     outages: dict[str, int] = field(default_factory=dict)  # runtime -> how many in a row
     slots: int | None = None  # workers at once, when the machine bears fewer than configured
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import datetime
+from typing import NamedTuple
 
 
 class SystemClock:
@@ -17,3 +19,15 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+class Day(NamedTuple):
+    date: str
+    began_at: float
+
+
+def local_day(now: float) -> Day:
+    """The day that a moment belongs to, by the clock on the wall where the machine is."""
+    here = datetime.fromtimestamp(now).astimezone()
+    midnight = datetime(here.year, here.month, here.day).astimezone()  # its own offset: clocks may change at night
+    return Day(here.date().isoformat(), midnight.timestamp())

@@ -278,13 +278,24 @@ def _finish(ward: Ward, stage: str, watched: Watched, clock: float, step: str = 
         watched.left = watched.left or end_all(ward, None, ward.launch.grace)[1]
     else:
         watched.left = watched.left or end_leftovers(ward)
+    cause = _cause(ward)
     guarded = dismiss_guards(ward)
     if watched.reason == "exited" and ward.asker is not None and ward.asker.problem:
         watched.reason, watched.detail = "unwatched", ward.asker.problem
     ward.spool.finish(ward.launch.max_output)
     ward.status.tell(ward.spool, "ended")
     outcome = _outcome(ward.folder, ward.status, stage=stage, watched=watched, step=step, seconds=seconds)
-    return {**outcome, **guarded}
+    return {**outcome, "cause": cause, **guarded}
+
+
+def _cause(ward: Ward) -> str:
+    """Whose budget the gateway found used up, or what kept the model away for too long; empty when neither was."""
+    gateway = ward.gateway
+    if gateway is None:
+        return ""
+    gateway.hear()
+    refused, gave_up = gateway.refused or {}, gateway.gave_up or {}
+    return str(refused.get("budget") or gave_up.get("kind") or "")
 
 
 def _outcome(

@@ -175,7 +175,8 @@ async def _collect(flame: Flame, session: Session, attempt: Attempt, base: str, 
     handed = Handed(attempt=attempt, base=base, outcome=outcome, gathered=gathered, finishes=finishes)
     ended, more = await READERS[attempt.role](flame, session, handed)
     spend = await asyncio.to_thread(_spent, flame, folder, gathered)
-    ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code)
+    cause = outcome.cause if ended.ending in (Ending.BUDGET, Ending.OUTAGE) else ""
+    ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
     if ended.ending is Ending.PASSED or attempt.role != WORKER:
         await asyncio.to_thread(_clear_away, flame, attempt, checkout)
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]

@@ -21,6 +21,7 @@ from blueflame.model.event import (
     OrchestratorStarted,
     OrchestratorStopped,
     Recorded,
+    RuntimeResumed,
     StopRequested,
 )
 from blueflame.model.gate import Answer, Gate
@@ -29,6 +30,7 @@ from blueflame.rules.consequences import follow
 from blueflame.rules.next_steps import (
     AskGate,
     Attend,
+    AwaitRuntime,
     BuildChangeset,
     CancelAttempt,
     CrossBoundary,
@@ -48,10 +50,13 @@ from blueflame.tools.signals import watch
 from blueflame.tools.store.journal import Journal, Settlement
 from blueflame.waves.attend import attend, cancel
 from blueflame.waves.boundary import cross_boundary, kept_settings
+from blueflame.waves.day_book import DayBook
 from blueflame.waves.flame import Emit, Flame
 from blueflame.waves.hooks import call_hook
 from blueflame.waves.letters import Letters
+from blueflame.waves.lookout import Lookout
 from blueflame.waves.merge import build_changeset, land_changeset
+from blueflame.waves.parking import await_runtime, forget
 from blueflame.waves.validate import diagnose
 
 Perform = Callable[[Flame, Session, Any, Emit], Awaitable[Sequence[Event]]]
@@ -64,6 +69,7 @@ STORY: Mapping[type, Perform] = {
     BuildChangeset: build_changeset,
     LandChangeset: land_changeset,
     RunHook: call_hook,
+    AwaitRuntime: await_runtime,
 }
 
 SETTLED = 0.3  # seconds
@@ -107,6 +113,8 @@ class Conductor:
         self._letters = Letters(journal, session)
         self._leave_agents = False
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether it is in a hurry
+        self._day_book = DayBook(journal)
+        self._lookout = Lookout(lambda: self.flame, session, self._hand_in)
         self._capacity = Capacity(agents=1)
         self._checkout_bytes = tracked_size(flame.repo, session.base_sha)
 
@@ -115,9 +123,10 @@ class Conductor:
         self._record([started])
         try:
             async with asyncio.TaskGroup() as group:
-                hints = group.create_task(self._listen())
+                beside = [group.create_task(self._listen()), group.create_task(self._lookout.keep())]
                 await self._loop(group)
-                hints.cancel()
+                for task in beside:
+                    task.cancel()
                 for task in self._running.values():
                     task.cancel()
         except BaseExceptionGroup as group_error:
@@ -241,6 +250,8 @@ class Conductor:
         if isinstance(recorded.event, StopRequested):
             loop = asyncio.get_running_loop()
             loop.call_later(self._patience(now=recorded.event.now), self._wait_no_longer)
+        if isinstance(recorded.event, RuntimeResumed) and recorded.event.by:
+            forget(self.flame.places.parked(recorded.event.runtime))
         if isinstance(recorded.event, ConfigAdopted):
             settings = kept_settings(self.flame.places, self.session.id, recorded.event.digest)
             assert settings is not None, "a configuration is kept before anybody is asked about it"
@@ -252,7 +263,8 @@ class Conductor:
         before = self.session.seq
         batch: list[Recorded] = []
         room = room_at(self.flame.places.worktrees)
-        self._capacity = measure(self.flame.settings, len(self.session.live), room, self._checkout_bytes)
+        machine = measure(self.flame.settings, len(self.session.live), room, self._checkout_bytes)
+        self._capacity = self._day_book.entered(machine, self.session, now)
         while events := decide(self.session, self._capacity):
             batch += [each for cause in events for each in self._work_out(cause, now)]
         self._keep(before, batch, now)

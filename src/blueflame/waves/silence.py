@@ -35,9 +35,9 @@ class Silence:
         self._since = self._looked_at = clock.monotonic()
 
     def length(self, standing: Standing) -> float:
-        """0 while it is made ready or is being ended: there are other limits for that."""
+        """0 while it is made ready, waits for its model or is being ended: there are other limits for that."""
         now = self._clock.monotonic()
-        if not isinstance(standing, Running) or standing.state != "working":
+        if not isinstance(standing, Running) or standing.state != "working" or standing.parked:
             self._heard, self._since = ("not at work",), now
             return 0.0
         heard = (standing.agent_pid, standing.last_output, standing.output_bytes)

@@ -11,10 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.model.attempt import Ended, Ending
 from blueflame.model.errors import JournalError
-from blueflame.model.event import CycleEnded, CycleStarted, Event, GateOpened, SessionEnded, SessionOpened, TaskEdited
+from blueflame.model.event import (
+    AttemptEnded,
+    CycleEnded,
+    CycleStarted,
+    Event,
+    GateOpened,
+    SessionEnded,
+    SessionOpened,
+    TaskEdited,
+)
 from blueflame.model.gate import OPTIONS, Gate, GateKind
 from blueflame.model.limits import Limits, Workflow
+from blueflame.model.spend import NOTHING, Spend
 from blueflame.model.task import Task
 from blueflame.tools.store.journal import Fenced, Journal, Letter, Settlement
 
@@ -440,3 +451,16 @@ def test_a_held_journal_is_told_after_a_while(path: Path, journal: Journal, monk
         with pytest.raises(JournalError, match="another process holds it"):
             second.append(SES, 0, ended(1), 1.0)
         busy.execute("ROLLBACK")
+
+
+def test_what_others_have_spent_since_a_moment_is_added_up(journal: Journal) -> None:
+    def cost(dollars: int) -> Event:
+        return AttemptEnded(attempt="a", ended=Ended(ending=Ending.FAILED, spend=Spend(micro_usd=dollars)))
+
+    for n, name in enumerate(("old", "between", "own")):
+        journal.append(name, 0, [opened(name), cost(1)], at=100.0 * n)
+        journal.append(name, 2, [cost(10), *ended(1)], at=100.0 * n + 50)
+    assert journal.spent_since(100.0, without="own") == Spend(micro_usd=11)
+    assert journal.spent_since(150.0, without="own") == Spend(micro_usd=10)
+    assert journal.spent_since(0.0, without="own") == Spend(micro_usd=22)
+    assert journal.spent_since(151.0, without="own") == NOTHING

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from blueflame.model.errors import JournalError
-from blueflame.model.event import Event, Recorded, SessionEnded, SessionOpened
+from blueflame.model.event import AttemptEnded, Event, Recorded, SessionEnded, SessionOpened
+from blueflame.model.spend import NOTHING, Spend
 from blueflame.tools.store.codec import as_json, decode, encode
 from blueflame.tools.store.database import inodes, open_to_read, open_to_write, told
 
@@ -128,6 +129,12 @@ class Journal:
         infos = [self._info(*row) for row in self._all(_SESSIONS)]
         return tuple(sorted(infos, key=lambda info: (info.opened_at, info.id), reverse=True))
 
+    def spent_since(self, at: float, *, without: str) -> Spend:
+        """By attempts that have ended since then, of all sessions but one; older sessions are not read."""
+        names = [name for name, seq in self._all(_SESSIONS) if name != without and self._at(name, seq) >= at]
+        ends = [decode("AttemptEnded", body) for name in names for (body,) in self._all(_SPENT, name, at)]
+        return sum((end.ended.spend for end in ends if isinstance(end, AttemptEnded)), NOTHING)
+
     def post(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
         """Put a letter into the inbox; the orchestrator takes it when it is there."""
         self._still_there()
@@ -159,6 +166,9 @@ class Journal:
         found = (str(row[0]) for row in self._all("PRAGMA integrity_check(10)"))
         return tuple(line for line in found if line != "ok")
 
+    def _at(self, session: str, seq: int) -> float:
+        return float(self._all("SELECT at FROM events WHERE session = ? AND seq = ?", session, seq)[0][0])
+
     def _info(self, session: str, seq: int) -> SessionInfo:
         first = self._all("SELECT at, kind, body FROM events WHERE session = ? AND seq = 1", session)
         if not first:
@@ -169,7 +179,7 @@ class Journal:
             id=session,
             request=opened.request if isinstance(opened, SessionOpened) else "",
             opened_at=first[0][0],
-            last_at=self._all("SELECT at FROM events WHERE session = ? AND seq = ?", session, seq)[0][0],
+            last_at=self._at(session, seq),
             last_seq=seq,
             ended=next((event.outcome for event in ended if isinstance(event, SessionEnded)), None),
         )
@@ -244,6 +254,7 @@ _SESSIONS = """
     ) SELECT id, (SELECT max(seq) FROM events WHERE session = id) FROM ids WHERE id IS NOT NULL
 """
 _ENDED = "SELECT kind, body FROM events WHERE session = ? AND kind = 'SessionEnded' ORDER BY seq DESC LIMIT 1"
+_SPENT = "SELECT body FROM events WHERE session = ? AND kind = 'AttemptEnded' AND at >= ?"
 _POST = "INSERT INTO inbox (session, at, kind, body) VALUES (?, ?, ?, ?) RETURNING id"
 _WAITING = """
     SELECT id, session, at, kind, body FROM inbox
