@@ -231,7 +231,7 @@ class Door:
         else:
             agent.begin(call.status, JSON, final=True)
             await agent.say(body_of(call.route.api, call.status, trouble.reason))
-        agent.end()
+        self._finish(call, agent)
 
     def _copy(self, call: Call, encoding: str) -> Copy:
         if call.wire:

@@ -13,6 +13,7 @@ from blueflame.warden.gateway.model.orders import Limit
 from blueflame.warden.gateway.model.shapes import BUDGET, Denied
 from blueflame.warden.gateway.model.telling import Teller
 
+CENT = 10_000
 BYTES_PER_TOKEN = 4  # of a request, roughly; only to guess what a call will cost
 
 
@@ -109,4 +110,6 @@ def _amounts(priced: Priced) -> dict[str, int]:
 
 
 def _show(unit: str, amount: int) -> str:
-    return f"${amount / 1_000_000:.2f}" if unit == "usd" else f"{amount:,} tokens"
+    if unit == "usd":
+        return f"${amount / 1_000_000:.{2 if amount >= CENT else 6}f}"
+    return f"{amount:,} tokens"

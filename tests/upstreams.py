@@ -1,0 +1,199 @@
+"""A model's provider on loopback that does as it is told: answers, streams, refuses, breaks off, or never answers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+PATIENCE = 20.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def content(self) -> Any:  # noqa: ANN401 (whatever JSON it is)
+        return json.loads(self.body)
+
+
+class Line:
+    """The connection of one request, for a play to speak on."""
+
+    def __init__(self, handler: BaseHTTPRequestHandler, asked: Asked, hangs_up: threading.Event) -> None:
+        self._handler = handler
+        self.asked = asked
+        self.hangs_up = hangs_up
+
+    def say(self, data: bytes) -> None:
+        self._handler.wfile.write(data)
+        self._handler.wfile.flush()
+
+    def head(self, status: int, headers: Mapping[str, str]) -> None:
+        lines = [f"HTTP/1.1 {status} Whatever", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        self.say("\r\n".join(lines).encode())
+
+    def chunk(self, data: bytes) -> None:
+        self.say(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def break_off(self) -> None:
+        with suppress(OSError):
+            self._handler.connection.shutdown(socket.SHUT_RDWR)
+        self._handler.close_connection = True
+
+
+Play = Callable[[Line], None]
+
+
+@dataclass
+class Provider:
+    """Plays one after the other, the last one for ever; remembers all that was asked."""
+
+    plays: list[Play]
+    port: int = 0
+    asked: list[Asked] = field(default_factory=list)
+    connections: int = 0
+    closing: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def next_play(self, asked: Asked) -> Play:
+        with self.lock:
+            self.asked.append(asked)
+            return self.plays.pop(0) if len(self.plays) > 1 else self.plays[0]
+
+
+@contextmanager
+def provider(*plays: Play, port: int = 0) -> Iterator[Provider]:
+    there = Provider(list(plays))
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            with there.lock:
+                there.connections += 1
+
+        def serve(self) -> None:
+            size = int(self.headers.get("content-length") or 0)
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            asked = Asked(self.command, self.path, headers, self.rfile.read(size))
+            with suppress(ConnectionError):
+                there.next_play(asked)(Line(self, asked, there.closing))
+
+        do_GET = do_POST = serve  # noqa: N815 (the names are http.server's)
+
+        def log_message(self, *_: object) -> None:
+            """Nobody wants to know."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 64
+
+        def handle_error(self, *_: object) -> None:
+            """A gateway that hangs up is part of the play."""
+
+    with Server(("127.0.0.1", port), Handler) as server:
+        there.port = server.server_address[1]
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        serving.start()
+        try:
+            yield there
+        finally:
+            there.closing.set()
+            server.shutdown()
+            serving.join()
+
+
+# --- plays
+
+
+def says(status: int, content: object, **headers: str) -> Play:
+    """A whole answer in JSON. Underscores in names of headers are hyphens."""
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+
+    def play(line: Line) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        line.head(status, {"content-type": "application/json", "content-length": str(len(body)), **named})
+        line.say(body)
+
+    return play
+
+
+def streams(pieces: Sequence[bytes | threading.Event], *, whole: bool = True) -> Play:
+    """Server-sent events; an event of threading in between is waited for. Without `whole` it breaks off at the end."""
+
+    def play(line: Line) -> None:
+        line.head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                line.chunk(piece)
+            else:
+                piece.wait(PATIENCE)
+        if whole:
+            line.say(b"0\r\n\r\n")
+        else:
+            line.break_off()
+
+    return play
+
+
+def never_answers(line: Line) -> None:
+    line.hangs_up.wait(PATIENCE)
+
+
+def breaks_off(line: Line) -> None:
+    line.break_off()
+
+
+def waits_for(gate: threading.Event, then: Play) -> Play:
+    def play(line: Line) -> None:
+        gate.wait(PATIENCE)
+        then(line)
+
+    return play
+
+
+# --- what the APIs say
+
+
+def event(name: str, content: object) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(content)}\n\n".encode()
+
+
+def message(model: str = "claude-test", *, read: int = 100, wrote: int = 20, **more: int) -> dict[str, object]:
+    usage = {"input_tokens": read, "output_tokens": wrote, **more}
+    content = [{"type": "text", "text": "Hello."}]
+    return {"type": "message", "id": "msg_1", "role": "assistant", "model": model, "content": content, "usage": usage}
+
+
+def message_events(model: str = "claude-test", *, read: int = 100, wrote: int = 20, **more: int) -> list[bytes]:
+    """message_start (usage so far), some text, message_delta (usage at the end), message_stop."""
+    begun = {"id": "msg_1", "model": model, "usage": {"input_tokens": read, "output_tokens": 1, **more}}
+    text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}}
+    usage = {"output_tokens": wrote}
+    return [
+        event("message_start", {"type": "message_start", "message": begun}),
+        event("content_block_delta", text),
+        event("message_delta", {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}),
+        event("message_stop", {"type": "message_stop"}),
+    ]
+
+
+def error(kind: str = "rate_limit_error", words: str = "Slow down.") -> dict[str, object]:
+    return {"type": "error", "error": {"type": kind, "message": words}}
