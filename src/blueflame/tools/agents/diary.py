@@ -147,7 +147,7 @@ class Diary:
             tool=str(line.get("tool", "")),
             target=within(self._worktree, str(line.get("target", ""))),
             allowed=allowed,
-            why="" if allowed else str(line.get("details", "") or line.get("rule", "")),
+            why="" if allowed else within(self._worktree, str(line.get("details", "") or line.get("rule", ""))),
             at=str(line.get("timestamp", "")),
         )
 
