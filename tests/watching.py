@@ -49,11 +49,17 @@ class Doorbell:
 class Watch:
     """One attempt that is watched."""
 
-    def __init__(self, folder: Path, watch: dict[str, Any], decide: Callable[[Call], Decision] | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        watch: dict[str, Any],
+        decide: Callable[[Call], Decision] | None,
+        listener: socket.socket | None = None,
+    ) -> None:
         self.bell = Doorbell()
         self.audit = Path(watch["audit"])
         self.policy = Path(watch["policy"])
-        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        listener = listener or socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port: int = listener.getsockname()[1]
         self.env = {"BLUEFLAME_HOOK_PORT": str(self.port), "BLUEFLAME_HOOK": watch["hook"]}
         self.asker = Asker(watch, listener, ATTEMPT, self.bell, decide=decide)
@@ -112,7 +118,9 @@ def hear(asking: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def watch_of(folder: Path, *, permissions: Permissions | None = None, schema: bool = False) -> dict[str, Any]:
+def watch_of(
+    folder: Path, *, permissions: Permissions | None = None, schema: bool = False, skills: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """launch.json's "watch" for a worker in `folder`, whose task has locked src/."""
     state = folder.parent / "attempt"
     policy = compile_policy(
@@ -123,6 +131,7 @@ def watch_of(folder: Path, *, permissions: Permissions | None = None, schema: bo
         worktree=str(folder.resolve()),
         scope=("src/",),
         schema=schema,
+        skills=skills,
     )
     save_policy(policy, state / "policy.json")
     return {
@@ -142,9 +151,13 @@ def watching(
     decide: Callable[[Call], Decision] | None = None,
     permissions: Permissions | None = None,
     schema: bool = False,
+    skills: tuple[str, ...] = (),
+    listener: socket.socket | None = None,
     **changes: object,
 ) -> Iterator[Watch]:
-    watch = Watch(folder, {**watch_of(folder, permissions=permissions, schema=schema), **changes}, decide)
+    """`listener` is one in another network, for those who ask from there."""
+    given = watch_of(folder, permissions=permissions, schema=schema, skills=skills)
+    watch = Watch(folder, {**given, **changes}, decide, listener)
     try:
         yield watch
     finally:
