@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from blueflame.model.errors import ProcessFailed
 from blueflame.tools import liveness
 from blueflame.tools.process import (
+    MOST_TOLD,
     ProcessIdentity,
     Standing,
     identity,
@@ -169,6 +170,20 @@ def test_a_detached_process_has_its_own_session_and_no_terminal_input(tmp_path: 
     pid = start_detached([sys.executable, "-c", script], cwd=tmp_path, log=tmp_path / "deep" / "log")
     eventually(lambda: is_dead(pid))
     assert (tmp_path / "deep" / "log").read_text() == f"True '' {tmp_path}\n"
+
+
+def test_a_detached_process_can_be_told_something_that_is_nowhere_else(tmp_path: Path) -> None:
+    script = "import sys; print(repr(sys.stdin.read()), flush=True)"
+    pid = start_detached([sys.executable, "-c", script], cwd=tmp_path, log=tmp_path / "log", told=b"a secret")
+    eventually(lambda: is_dead(pid))
+    assert (tmp_path / "log").read_text() == "'a secret'\n"
+
+
+def test_nobody_waits_for_a_detached_process_that_does_not_listen(tmp_path: Path) -> None:
+    pid = start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", told=b"x" * MOST_TOLD)
+    eventually(lambda: is_dead(pid))
+    with pytest.raises(ProcessFailed, match="too many to tell"):
+        start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", told=b"x" * (MOST_TOLD + 1))
 
 
 def test_a_detached_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""What comes on the warden's stdin: once, whole, and never repeated in a complaint."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from blueflame.warden.secrets import take_secrets
+
+
+def ear(data: bytes) -> int:
+    reader, writer = os.pipe()
+    os.write(writer, data)
+    os.close(writer)
+    return reader
+
+
+def test_secrets_are_taken_once() -> None:
+    handle = ear(b'{"anthropic": "sk-1", "openai": "sk-2"}')
+
+    assert take_secrets(handle) == {"anthropic": "sk-1", "openai": "sk-2"}
+    assert take_secrets(handle) == {}
+    os.close(handle)
+
+
+def test_nobody_who_spoke_is_nothing_told() -> None:
+    closed = ear(b"")
+    os.close(closed)
+
+    assert take_secrets(closed) == {}
+    with open("/dev/null", "rb") as nothing:  # noqa: PTH123 (its number is all we want)
+        assert take_secrets(nothing.fileno()) == {}
+
+
+@pytest.mark.parametrize("data", [b'{"a": "sk-geheim"', b'["sk-geheim"]', b'{"a": {"b": "sk-geheim"}}'])
+def test_what_makes_no_sense_is_not_repeated(data: bytes) -> None:
+    handle = ear(data)
+    with pytest.raises(ValueError, match="no object of secrets") as refused:
+        take_secrets(handle)
+    os.close(handle)
+
+    assert "geheim" not in str(refused.value)
