@@ -82,6 +82,7 @@ def viewing(folder: Path) -> Iterator[Viewer]:
 
 
 Modes = list[Any]
+LONG_PATIENCE = 90.0  # for real agents on a machine that has much to do
 
 
 class Person:
@@ -110,7 +111,7 @@ class Person:
 
     def expect(self, text: bytes) -> bytes:
         """Read until the text has come; gives what came before, which is then forgotten."""
-        give_up = time.monotonic() + PATIENCE
+        give_up = time.monotonic() + LONG_PATIENCE
         while text not in self.seen:
             assert time.monotonic() < give_up, f"{text!r} did not come; instead: {self.seen!r:.3000}"
             assert self._read(), f"it ended without {text!r}: {self.seen!r:.3000}"
@@ -118,10 +119,10 @@ class Person:
         return before
 
     def end(self) -> int:
-        give_up = time.monotonic() + PATIENCE
+        give_up = time.monotonic() + LONG_PATIENCE
         while self._read():
             assert time.monotonic() < give_up, f"it does not end: {self.seen!r:.3000}"
-        return self.process.wait(PATIENCE)
+        return self.process.wait(LONG_PATIENCE)
 
     def _read(self) -> bool:
         if not select.select([self.master], [], [], 0.2)[0]:

@@ -224,6 +224,7 @@ def main(path: str) -> int:
         )
         return 1
     if program["ask"]:
+        _write(0, b"\r\nThe conversation is over; its result is being written down.\r\n")
         return _ask(program["ask"], program["final"])
     _say({"type": "result", "is_error": False, "terminal_reason": "completed", "result": talk.follower.last_words})
     return 0
