@@ -24,6 +24,7 @@ from blueflame.model.task import Task
 from blueflame.rules.session import Session
 from blueflame.tools.plans import tasks_from
 from blueflame.tools.store.journal import Journal
+from blueflame.waves.flame import NO_CASSETTE, Cassette
 
 Reply: TypeAlias = str | Answer | Callable[[Gate, Session], "str | Answer"]
 """`approve`, `reject: because`, an Answer, or a function that does something and then gives one of them."""
@@ -153,7 +154,10 @@ class Stage:
         settings: dict[str, Any] = {
             "schema_version": 2,
             "project": {"name": "sample", "repo": os.path.relpath(self.root, self.config.parent)},
-            "roles": {name: {"runtime": "scripted"} for name in ("planner", "worker", "validator", "merger", "triager", "lead")},
+            "roles": {
+                name: {"runtime": "scripted"}
+                for name in ("planner", "worker", "validator", "merger", "triager", "lead")
+            },
             "concurrency": {"adaptive": False},
             "limits": {"kill_grace": "1s"},
             "permissions": {
@@ -216,6 +220,7 @@ class Stage:
         allow_dirty: bool = False,
         onlookers: Sequence[Any] = (),
         until: Callable[[Session], bool] = lambda _session: False,
+        cassette: Cassette = NO_CASSETTE,
     ) -> Told:
         """A new session, from its beginning until it ends or is put down."""
         ground = self.ground()
@@ -225,7 +230,7 @@ class Stage:
             session = app.begin(
                 ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=allow_dirty
             )
-            return self._conduct(ground, journal, session, replies, onlookers=onlookers, until=until)
+            return self._conduct(ground, journal, session, replies, onlookers=onlookers, until=until, cassette=cassette)
 
     def resume(self, replies: Mapping[str, Sequence[Reply]] | None = None, *, onlookers: Sequence[Any] = ()) -> Told:
         ground = self.ground()
@@ -242,9 +247,11 @@ class Stage:
         *,
         onlookers: Sequence[Any],
         until: Callable[[Session], bool] = lambda _session: False,
+        cassette: Cassette = NO_CASSETTE,
     ) -> Told:
         answers, warnings = Answers(replies), list[str]()
-        flame = app.ignite(ground, session, script=self.script if self.script.exists() else None)
+        script = self.script if self.script.exists() else None
+        flame = app.ignite(ground, session, script=script, cassette=cassette)
         asyncio.run(
             app.conduct(
                 flame, journal, session, answerer=answers, onlookers=onlookers, warn=warnings.append, until=until

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.errors import Refused
-from blueflame.tools.credentials import Access, access_to
+from blueflame.tools.credentials import VENDORS, Access, access_to
+from blueflame.tools.environment import without_model_keys
 
 KEY = "sk-ant-really-secret"
 
@@ -80,3 +81,8 @@ def test_an_address_that_is_none_is_refused(tmp_path: Path, odd: str) -> None:
 def test_a_key_with_a_line_end_in_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="line end"):
         anthropic({"ANTHROPIC_API_KEY": "sk-a\nX-Evil: 1"}, tmp_path)
+
+
+def test_no_variable_that_holds_a_key_is_handed_to_a_program_of_ours() -> None:
+    keys = {name for vendor in VENDORS.values() for name, _ in vendor.keys}
+    assert without_model_keys({**dict.fromkeys(keys, KEY), "PATH": "/bin"}) == {"PATH": "/bin"}

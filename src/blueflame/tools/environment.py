@@ -32,6 +32,17 @@ SECRET_VALUES = re.compile(
 )
 
 
+MODEL_KEYS = frozenset(
+    {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY", "CODEX_API_KEY"}
+    | {"GEMINI_API_KEY", "GOOGLE_API_KEY"}
+)
+"""What the gateway shows a provider. No program that we start has any business with it."""
+
+
+def without_model_keys(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name not in MODEL_KEYS}
+
+
 def clean_environment(base: Mapping[str, str], *, allow: Collection[str] = ()) -> dict[str, str]:
     """`base` without doors and secrets, by name or by the look of the value; a name in `allow` stays in any case."""
     return {

@@ -20,6 +20,7 @@ from typing import IO, NamedTuple
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.tools import interrupts
+from blueflame.tools.environment import without_model_keys
 from blueflame.tools.liveness import ProcessIdentity, Standing, identity, standing, until_gone
 
 __all__ = [
@@ -182,9 +183,10 @@ def _start(
     stderr: int | IO[bytes] | None = None,
     new_session: bool = True,
 ) -> subprocess.Popen[bytes]:
+    given = without_model_keys(os.environ if env is None else env)
     try:
         return subprocess.Popen(
-            argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=new_session
+            argv, cwd=cwd, env=given, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=new_session
         )
     except FileNotFoundError as e:
         if not cwd.is_dir():
