@@ -179,7 +179,7 @@ def _free_slot(session: Session) -> int:
 
 
 def _worker_attempt(session: Session, task: str, granted: Grant) -> Attempt:
-    attempt = _attempt(session, WORKER, task, granted)
+    attempt = _attempt(session, WORKER, task, granted, session.tasks[task].task.model)
     return replace(
         attempt,
         branch=branch_name(session.id, task, attempt.n),
