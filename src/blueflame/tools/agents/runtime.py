@@ -13,7 +13,7 @@ from blueflame.model.task import Task
 from blueflame.tools.agents.answers import object_in
 from blueflame.tools.agents.lines import BLOCK, MAX_LINE, Gap, read_at, spool_lines, text_lines
 
-MAX_PARSED = 32 * 1024 * 1024  # bytes of a spool that are read; a flood is on disk, not in our memory
+MAX_PARSED = 128 * 1024 * 1024  # bytes of a spool that are read, line by line; claude says things in many small pieces
 KEPT_COMPLAINTS = 20
 KEPT_ACTS = 100_000  # more than that cannot be compared with the audit log: they count as not read
 
