@@ -47,12 +47,12 @@ def doing(activity: Activity, *, now: float, width: int) -> Text:
     if activity.stand.doing is not Doing.WORKING:
         return Text(_cut(words_of(activity, now=now), width), MARKS[activity.stand.doing][1])
     call, words = one_line(activity.call), one_line(activity.words)
-    if not call or not words or activity.spoke:
-        told = latest(activity) or "thinking"
-        return Text(_cut_call(told, width) if told == call else _cut(told, width))
-    text = Text(_cut_call(call, width))
+    first, second = (words, call) if activity.spoke and words else (call, words)
+    if not first:
+        return Text(_cut(second or "thinking", width))
+    text = Text(_cut_call(first, width) if first == call else _cut(first, width))
     left = width - cell_len(text.plain) - len(MORE)
-    return text.append(MORE + _cut(words, left), "quiet") if left >= ROOM_FOR_MORE else text
+    return text.append(MORE + _cut(second, left), "quiet") if second and left >= ROOM_FOR_MORE else text
 
 
 def _waiting(stand: Stand, now: float) -> str:
