@@ -43,9 +43,8 @@ def test_at_a_terminal_it_talks(repo: Path, capsys: pytest.CaptureFixture[str]) 
 def test_where_no_planner_could_talk_it_does_not_and_nothing_is_said(
     repo: Path, more: Mapping[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script = {"runtimes": {"scripted": {"script": "play.yaml"}}} if "roles" in more else {}
-    write(repo / "play.yaml", {})
-    assert not asked(repo, Manner(), **more, **script)
+    script = write(repo / "play.yaml", {}) if "roles" in more else None
+    assert not asked(repo, Manner(script=script), **more)
     assert capsys.readouterr().err == ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING
 
 import typer
@@ -14,33 +15,46 @@ from blueflame.model.errors import Refused, UsageError, WorldError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from blueflame import app
     from blueflame.model.attempt import Attempt
     from blueflame.tools.attaching import Parting
 
+LOOK = 0.2  # seconds
 AGENT = typer.Argument(None, help="An agent, how its id begins, or a task; left out, the only one.", show_default=False)
 
 
 def attach(
     agent: str | None = AGENT,
     read_only: bool = typer.Option(False, "--read-only", "-r", help="Look only: nothing that is typed reaches it."),
+    wait: bool = typer.Option(False, "--wait", "-w", help="Wait for an agent that is about to start."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
     """Connect this terminal to a running agent's; Ctrl-] leaves it running. With --json: say which can be."""
-    from blueflame import app
+    from blueflame import app as wiring
+
+    ground = wiring.grounds(config)
+    session, running, open_ones = _look(ground)
+    if as_json:
+        tell({"session": session, "agents": [_row(attempt, attempt in open_ones) for attempt in running]})
+        return 0
+    while wait and (meant := fitting(agent, running)) and not any(each in open_ones for each in meant):
+        sleep(LOOK)
+        session, running, open_ones = _look(ground)
+    chosen = choose(agent, running, open_ones)
+    return _connect(chosen, wiring.attempt_folder(ground, chosen.id), read_only=read_only)
+
+
+def _look(ground: app.Grounds) -> tuple[str, Sequence[Attempt], Sequence[Attempt]]:
+    """The session, its agents at work, and those of them that have a terminal."""
+    from blueflame import app as wiring
     from blueflame.tools.attaching import has_terminal
 
-    ground = app.grounds(config)
-    with app.reading(ground) as journal:
-        left = app.unfinished(journal)
-        session = app.look(journal, left.id if left else app.find_session(journal, None))
+    with wiring.reading(ground) as journal:
+        left = wiring.unfinished(journal)
+        session = wiring.look(journal, left.id if left else wiring.find_session(journal, None))
     running = sorted(session.live.values(), key=lambda attempt: attempt.agent_id)
-    open_ones = [attempt for attempt in running if has_terminal(app.attempt_folder(ground, attempt.id))]
-    if as_json:
-        tell({"session": session.id, "agents": [_row(attempt, attempt in open_ones) for attempt in running]})
-        return 0
-    chosen = choose(agent, running, open_ones)
-    return _connect(chosen, app.attempt_folder(ground, chosen.id), read_only=read_only)
+    return session.id, running, [each for each in running if has_terminal(wiring.attempt_folder(ground, each.id))]
 
 
 def _row(attempt: Attempt, has_terminal: bool) -> dict[str, object]:
@@ -65,9 +79,7 @@ def choose(wanted: str | None, running: Sequence[Attempt], open_ones: Sequence[A
             if open_ones
             else Refused(f"there is nothing to connect to: {known}")
         )
-    found = [each for each in running if wanted in (each.agent_id, each.id)] or [
-        each for each in running if each.agent_id.startswith(wanted) or each.subject == wanted
-    ]
+    found = fitting(wanted, running)
     if not found:
         raise UsageError(f"no running agent is called {wanted!r}; {known}")
     if len(found) > 1:
@@ -76,6 +88,15 @@ def choose(wanted: str | None, running: Sequence[Attempt], open_ones: Sequence[A
     if found[0] not in open_ones:
         raise Refused(f"{found[0].agent_id} has no terminal: it runs without one; 'blueflame watch' shows what it does")
     return found[0]
+
+
+def fitting(wanted: str | None, running: Sequence[Attempt]) -> Sequence[Attempt]:
+    """By its whole name, else by how it begins, or by what it works on."""
+    if wanted is None:
+        return running
+    return [each for each in running if wanted in (each.agent_id, each.id)] or [
+        each for each in running if each.agent_id.startswith(wanted) or each.subject == wanted
+    ]
 
 
 def _connect(attempt: Attempt, folder: Path, *, read_only: bool) -> int:

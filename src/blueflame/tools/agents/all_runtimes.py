@@ -11,10 +11,12 @@ from blueflame.tools.agents.codex import codex
 from blueflame.tools.agents.gemini import gemini
 from blueflame.tools.agents.runtime import Runtime
 from blueflame.tools.agents.scripted import scripted
+from blueflame.tools.agents.tmux import tmux
 
 RUNTIMES: Mapping[str, Callable[[Mapping[str, Any], Path], Runtime]] = {
     "scripted": scripted,
     "claude": claude,
+    "tmux": tmux,
     "codex": codex,
     "gemini": gemini,
 }

@@ -1,0 +1,85 @@
+"""Windows on the person's tmux server, for agents that they want to watch. Needs the extra `tmux` (libtmux)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from blueflame.model.errors import ProcessFailed
+
+if TYPE_CHECKING:
+    from libtmux import Server
+
+ODD = re.compile(r"[^A-Za-z0-9_-]+")  # tmux has a meaning for dots and colons in a name
+ROWS, COLUMNS = 40, 120  # until somebody looks
+MOST = 1000  # sessions of one name
+
+
+class Spawned(NamedTuple):
+    """Where to find it: `tmux attach -t SESSION`."""
+
+    session: str
+    window: int = 0
+    pane: int = 0
+
+
+def problems() -> tuple[str, ...]:
+    """Why there can be no windows, in words to act on."""
+    found = []
+    if shutil.which("tmux") is None:
+        found.append("the program tmux was not found: install it with your system's package manager")
+    if find_spec("libtmux") is None:
+        found.append("the Python package libtmux is not installed: pip install 'blueflame[tmux]'")
+    return tuple(found)
+
+
+def session_name(name: str, *, adhoc: bool = False) -> str:
+    """`cc-<name>`, and `cc-adhoc-<name>` for an agent that no plan asked for."""
+    return f"cc-{'adhoc-' if adhoc else ''}{ODD.sub('-', name).strip('-') or 'agent'}"
+
+
+def spawn(wanted: str, argv: Sequence[str], *, cwd: Path, unset: Sequence[str] = ("CLAUDECODE",)) -> Spawned:
+    """A session of that name (or the next free one) with a window in which `argv` runs; it ends with it.
+
+    Claude Code marks what runs below it with CLAUDECODE, which is nobody else's.
+    """
+    from libtmux.exc import LibTmuxException, TmuxSessionExists
+
+    words = ["env", *(word for name in unset for word in ("-u", name)), *argv]
+    for n in range(1, MOST):
+        name = wanted if n == 1 else f"{wanted}-{n}"
+        try:
+            _server().new_session(
+                session_name=name, start_directory=cwd, window_command=shlex.join(words), x=COLUMNS, y=ROWS
+            )
+        except TmuxSessionExists:
+            continue
+        except LibTmuxException as e:
+            if "duplicate session" in str(e):  # somebody else was faster
+                continue
+            raise ProcessFailed(f"tmux cannot make a session {name}: {e}") from e
+        return Spawned(name)
+    raise ProcessFailed(f"tmux has {MOST} sessions called {wanted}: end some with 'tmux kill-session -t {wanted}-2'")
+
+
+def exists(session: str) -> bool:
+    from libtmux.exc import LibTmuxException
+
+    try:
+        return _server().has_session(session)
+    except LibTmuxException:  # no server, no session
+        return False
+
+
+def _server() -> Server:
+    """The one that the person sits in, where they do; else their usual one."""
+    from libtmux import Server
+
+    inside = os.environ.get("TMUX", "").partition(",")[0]
+    return Server(socket_path=inside) if inside else Server()
