@@ -192,7 +192,7 @@ def _spent(flame: Flame, folder: Path, gathered: Gathered) -> Spend:
     metered = read_metered(folder)
     reported = gathered.finished.reported if gathered.finished is not None else None
     note_observed(flame.places.state, metered, reported)
-    return settle(metered, reported)
+    return settle(metered, reported, own=flame.settings.prices)
 
 
 def _clear_away(flame: Flame, attempt: Attempt, checkout: Path) -> None:
