@@ -114,7 +114,7 @@ def _state(record: AttemptRecord, running: Running, limits: LimitSettings, now: 
         return (Health.STOPPING if record.cancel_reason else Health.STARTING), ""
     if running.parked and not record.cancel_reason:  # its time and its silence do not count meanwhile
         return Health.PARKED, str(running.parked.get("reason") or "its model cannot be had for now")
-    overdue = in_state_for - record.attempt.timeout if record.attempt.timeout else 0.0
+    overdue = in_state_for - running.held - record.attempt.timeout if record.attempt.timeout else 0.0
     if overdue > LEEWAY:
         return _unless_stuck(Health.WORKING, "its time is up", overdue)
     if record.cancel_reason:

@@ -235,6 +235,7 @@ def _running(folder: Path, card: str) -> Running | Unknown:
         last_output=_last_output(folder),
         output_bytes=status.get("output_bytes", 0),
         parked=status.get("parked") or {},
+        held=status.get("held", 0.0),
     )
 
 

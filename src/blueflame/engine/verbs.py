@@ -111,6 +111,7 @@ class Running:
     last_output: float | None = None
     output_bytes: int = 0
     parked: Mapping[str, Any] = field(default_factory=dict)  # why it waits for its model: kind, reason, until, since
+    held: float = 0.0  # seconds that it has waited so, in all: they do not count for its time
 
 
 @dataclass(frozen=True, slots=True)

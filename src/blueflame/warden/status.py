@@ -18,7 +18,7 @@ EVERY = 1.0
 
 class Status:
     __slots__ = (
-        *("_told", "_told_at", "_told_parked", "agent", "boot", "parked", "path", "start_time", "started_at"),
+        *("_told", "_told_at", "_told_parked", "agent", "boot", "held", "parked", "path", "start_time", "started_at"),
         *("state", "state_at"),
     )
 
@@ -32,6 +32,7 @@ class Status:
         self.state_at = self.started_at
         self.agent: int | None = None
         self.parked: dict[str, object] = {}  # why it waits for its model: kind, reason, until, since
+        self.held = 0.0  # seconds that it has waited so, in all
         self._told_parked: dict[str, object] = {}
         self._told: tuple[object, ...] = ()
         self._told_at = 0.0
@@ -67,4 +68,5 @@ class Status:
             "last_output_at": spool.heard_at,
             "output_bytes": spool.size,
             "parked": self.parked,
+            "held": round(self.held, 3),
         }

@@ -138,6 +138,7 @@ def _held(ward: Ward, looked: float) -> tuple[float, float]:
         hint(ward.launch.signal)
     held = now - looked if parked and ward.status.parked else 0.0
     ward.status.parked = parked
+    ward.status.held += held
     ward.spool.grew_at += held
     return now, held
 
