@@ -1,0 +1,42 @@
+"""What it reckons with: our table says the same, and a version with other prices is noticed here."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from blueflame.rules.prices import built_in, cost, fallback, row_for
+from blueflame.rules.usage import Usage
+from claude_cli import SEALED, Claude
+
+USED = {
+    "input": 12_345,
+    "output": 678,
+    "cache_read": 90_123,
+    "cache_write": 4_567,
+    "cache_write_1h": 1_234,
+    "web_search": 3,
+}
+LITTLE = {"input": 5_000, "output": 321, "cache_read": 7_000, "cache_write": 900, "cache_write_1h": 0, "web_search": 0}
+FLAGS = ("--output-format", "json", *SEALED, "--tools", "", "--no-session-persistence")
+
+
+@pytest.mark.parametrize("alias", ["opus", "sonnet", "haiku"])
+@pytest.mark.parametrize("used", [USED, LITTLE], ids=["much", "little"])
+def test_our_prices_are_its_own(claude: Claude, alias: str, used: dict[str, int]) -> None:
+    ran = claude.run({"text": "done", "usage": used}, flags=[*FLAGS, "--model", alias])
+    ((model, told),) = ran.result["modelUsage"].items()
+    usage = Usage(
+        model=model,
+        input=used["input"],
+        output=used["output"],
+        cache_read=used["cache_read"],
+        cache_write=used["cache_write"],
+        cache_write_1h=used["cache_write_1h"],
+        web_search=used["web_search"],
+    )
+    row = row_for(built_in(), usage, fallback(built_in()))
+    assert row.model != "fallback"
+    assert told["costUSD"] == ran.result["total_cost_usd"]
+    assert -0.001 < cost(row, usage) - Fraction(told["costUSD"]) * 1_000_000 < 1.001  # ours is rounded up
