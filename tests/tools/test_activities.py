@@ -18,6 +18,7 @@ from blueflame.model.activity import Activity, Doing
 from blueflame.model.attempt import Attempt, AttemptRecord, Ended, Ending
 from blueflame.model.spend import Spend
 from blueflame.tools.agents.activities import Follower, stand_of, within
+from blueflame.tools.agents.all_runtimes import RUNTIMES
 from blueflame.tools.agents.diary import Bill, Call, Diary, Entry, Trouble, Words
 from blueflame.tools.agents.scripted import Scripted
 from blueflame.tools.tail import MAX_LINE, STEP, Tail
@@ -263,3 +264,28 @@ def test_a_diary_tells_all_words_whatever_the_chunks(files: Files, data: st.Data
                 file.write(text[start:end])
             told += book.news()
         assert told == [*diary(folder).news()]
+
+
+def test_a_file_that_cannot_be_read_is_told_in_place_of_words(tmp_path: Path) -> None:
+    (tmp_path / AUDIT).mkdir()
+    seen = follower(tmp_path).look(RECORD)
+    assert AUDIT in seen.words
+    assert seen.stand.doing is Doing.STARTING
+
+
+def test_what_claude_does_is_read_past_its_partial_messages(tmp_path: Path) -> None:
+    partial = {"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"text": "N"}}}
+    edit = {"type": "tool_use", "id": "toolu_1", "name": "Edit", "input": {"file_path": f"{RECORD.worktree}/src/a.py"}}
+    lines: list[dict[str, Any]] = [
+        {"type": "system", "subtype": "init"},
+        *[partial] * 500,
+        {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "Now the parser."}]}},
+        {"type": "assistant", "message": {"id": "m", "content": [edit]}},
+        *[partial] * 500,
+    ]
+    with (tmp_path / STREAM).open("w") as file:
+        file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    claude = {"claude": RUNTIMES["claude"]({}, tmp_path)}
+    follow = Follower(claude, lambda _attempt: tmp_path, lambda _agent: tmp_path / AUDIT)
+    seen = follow.look(replace(RECORD, attempt=replace(ATTEMPT, runtime="claude")), most=1 << 20)
+    assert (seen.call, seen.words, seen.spoke, seen.calls) == ("Edit src/a.py", "Now the parser.", False, 1)

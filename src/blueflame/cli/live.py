@@ -25,7 +25,7 @@ from blueflame.tools.tail import STEP
 EVERY = 0.125  # seconds between two frames at least: more is only flicker
 QUIET = 60.0  # seconds without a line after which a log says what goes on: whoever reads it sees that it lives
 
-CAUGHT_UP = 8 * 1024 * 1024  # bytes
+CAUGHT_UP = 4 * 1024 * 1024  # bytes
 
 Activities = Callable[[], Mapping[str, Activity]]
 """What each agent does now, by attempt; asked for when it is to be shown."""

@@ -61,7 +61,8 @@ class Watched:
         return self._over
 
     def _nobody(self) -> str:
-        if app.running_pid(self.ground) is not None:
+        newest = app.unfinished(self.journal)
+        if app.running_pid(self.ground) is not None and newest is not None and newest.id == self.session.id:
             return ""
         checkups = app.examine(self.ground, self.session)
         if any(found.warden_pid for found in checkups.values()):

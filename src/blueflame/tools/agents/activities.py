@@ -15,6 +15,7 @@ from typing import Any
 from blueflame.model.activity import Activity, Doing, Stand
 from blueflame.model.attempt import Attempt, AttemptRecord
 from blueflame.model.audit import BLOCK
+from blueflame.model.errors import WorldError
 from blueflame.tools.agents.listening import Listener
 from blueflame.tools.agents.runtime import Runtime
 from blueflame.tools.tail import STEP, Tail
@@ -62,6 +63,14 @@ class Follower:
 
     def look(self, record: AttemptRecord, *, most: int = STEP) -> Activity:
         """Of what is new about `most` bytes of each file: a flood is caught up with bit by bit."""
+        try:
+            return self._looked(record, most)
+        except WorldError as error:  # whoever looks on must not fall over it
+            return Activity(
+                attempt=record.attempt, stand=stand_of(record, {}, heard_at=None), words=str(error), spoke=True
+            )
+
+    def _looked(self, record: AttemptRecord, most: int) -> Activity:
         attempt = record.attempt
         folder = self.folder(attempt.id)
         trace = self._trace(attempt)
