@@ -109,7 +109,7 @@ def orchestrating(ground: Grounds) -> Iterator[Journal]:
         pid = held.holder.split(" ")[0] or "unknown"
         raise Refused(
             f"another Blue Flame is at work on {ground.repo.root} (pid {pid}): "
-            "watch it with 'blueflame status', answer it with 'blueflame answer', end it with 'blueflame stop'"
+            "watch it with 'blueflame watch', answer it with 'blueflame answer', end it with 'blueflame stop'"
         ) from held
 
 
