@@ -14,7 +14,7 @@ KEPT_HEAD, KEPT_TAIL = 64 * 1024, 256 * 1024
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _OUTSIDE = re.compile(rb'["{}\[\]]')
-_INSIDE = re.compile(rb'["\\]')
+_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)  # as far as it goes; possessive, so that no way back is kept
 _BEFORE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks say nothing about what follows
 
 
@@ -143,14 +143,14 @@ class Objects:
         at, kept_from = 0, 0
         if self._escaped and data:
             self._escaped, at = False, 1
-        while found := (_INSIDE if self._in_text else _OUTSIDE).search(data, at):
+        if self._in_text:
+            at = self._pass_text(data, at)
+        while not self._in_text and (found := _OUTSIDE.search(data, at)):
             at = found.end()
             mark = found[0]
-            if mark == b"\\":
-                self._escaped = at == len(data)
-                at += 1
-            elif mark == b'"':
-                self._in_text = not self._in_text
+            if mark == b'"':
+                self._in_text = True
+                at = self._pass_text(data, at)
             elif mark in b"{[":
                 if self._begins(mark):
                     kept_from = found.start()
@@ -164,6 +164,17 @@ class Objects:
                     self._begun_at = -1
         if self._begun_at >= 0:
             self._held.add(data[kept_from:])
+
+    def _pass_text(self, data: bytes, at: int) -> int:
+        """Behind the text's closing quote, or to the end of what is there."""
+        passed = _TEXT.match(data, at)
+        assert passed is not None, "it fits nothing, too"
+        at = passed.end()
+        if at < len(data):
+            self._in_text = data[at : at + 1] != b'"'
+            self._escaped = self._in_text  # a backslash at the very end
+            at += 1
+        return at
 
     def end(self) -> Iterator[Part]:
         """An object without its end is none."""
