@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from blueflame.warden.gateway.model.answers import Chunks
 from model_doors import SECRET, TOKEN, Door, model_door, model_orders
 from upstreams import Provider, error, event, message, message_events, provider, says, streams
 
@@ -345,3 +348,19 @@ def test_the_secret_is_in_none_of_its_files_nor_in_what_others_see_of_its_proces
         assert SECRET.encode() not in file.read_bytes(), file
     for name in ("cmdline", "environ"):
         assert SECRET.encode() not in Path(f"/proc/{door.pid}/{name}").read_bytes()
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=40), max_size=8),
+    st.lists(st.integers(1, 50), min_size=1, max_size=60),
+)
+def test_frames_are_taken_off_however_the_bytes_come(bodies: list[bytes], sizes: list[int]) -> None:
+    framed = b"".join(b"%x;a=b\r\n%b\r\n" % (len(body), body) for body in bodies) + b"0\r\nx: y\r\n\r\nmore"
+    chunks, found, at = Chunks(), b"", 0
+    while at < len(framed):
+        size = sizes[at % len(sizes)]
+        if not chunks.done:
+            found += chunks.feed(framed[at : at + size])
+        at += size
+
+    assert (found, chunks.done) == (b"".join(bodies), True)

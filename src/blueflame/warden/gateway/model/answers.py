@@ -11,6 +11,7 @@ from blueflame.warden.gateway.relay import Side
 
 PIECE = 256 * 1024
 MOST_HEADERS = 200
+LONGEST_LINE = 16 * 1024  # around a chunk
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: .*)?")
 _SIZE = re.compile(rb"[0-9]{1,15}")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
@@ -52,7 +53,7 @@ class Answer:
 
     def _pieces(self) -> AsyncIterator[bytes]:
         if self.chunked:
-            return _in_chunks(self.side.reader)
+            return _in_chunks(self.side)
         return _all(self.side.reader) if self.size is None else _exactly(self.side.reader, self.size)
 
 
@@ -110,20 +111,62 @@ async def _exactly(reader: asyncio.StreamReader, size: int) -> AsyncIterator[byt
         yield piece
 
 
-async def _in_chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    while True:
-        found = _CHUNK.fullmatch(await reader.readuntil(b"\n"))
-        if found is None:
-            raise ValueError("odd chunk")
-        size = int(found[1], 16)
-        if size == 0:
-            break
-        async for piece in _exactly(reader, size):
+async def _in_chunks(side: Side) -> AsyncIterator[bytes]:
+    chunks = Chunks()
+    while not chunks.done:
+        data = await side.reader.read(PIECE)
+        if not data:
+            raise asyncio.IncompleteReadError(b"", None)
+        piece = chunks.feed(data)
+        if piece:
             yield piece
-        if await reader.readexactly(2) != b"\r\n":
+    if chunks.rest:
+        side.writer.transport.abort()  # it says more than it was asked for: nobody asks it again
+
+
+class Chunks:
+    """Takes the frames off: all chunks that have come at once are one piece, and none waits for another."""
+
+    def __init__(self) -> None:
+        self._left = 0  # bytes of the chunk that are still to come
+        self._ends_line = False  # what follows is the line end after a chunk
+        self._trails = False
+        self.rest = b""
+        self.done = False
+
+    def feed(self, data: bytes) -> bytes:
+        """What `data` adds to the body. Raises ValueError for what is no chunk."""
+        data, at, found = self.rest + data, 0, []
+        while not self.done:
+            if self._left:
+                part = data[at : at + self._left]
+                found.append(part)
+                at += len(part)
+                self._left -= len(part)
+                self._ends_line = True
+            end = data.find(b"\n", at)
+            if self._left or end < 0:
+                break
+            self._take_line(data[at : end + 1])
+            at = end + 1
+        self.rest = data[at:]
+        if not self.done and not self._left and len(self.rest) > LONGEST_LINE:
             raise ValueError("odd chunk")
-    while await reader.readuntil(b"\n") not in (b"\r\n", b"\n"):
-        pass  # trailers
+        return b"".join(found)
+
+    def _take_line(self, line: bytes) -> None:
+        if self._trails:
+            self.done = line in (b"\r\n", b"\n")
+        elif self._ends_line:
+            if line != b"\r\n":
+                raise ValueError("odd chunk")
+            self._ends_line = False
+        else:
+            size = _CHUNK.fullmatch(line)
+            if size is None:
+                raise ValueError("odd chunk")
+            self._left = int(size[1], 16)
+            self._trails = self._left == 0
 
 
 async def whole_body(answer: Answer, most: int) -> bytes:

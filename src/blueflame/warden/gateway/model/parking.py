@@ -26,6 +26,7 @@ class Pace:
     first: float = 2.0
     longest: float = 60.0
     look: float = 1.0  # between two looks at the shared file
+    over: float = 600.0  # after which nobody speaks of the same trouble any more
 
 
 class GaveUp(Exception):
@@ -44,12 +45,21 @@ class Stay:
     tries: int = 0
 
 
+@dataclass(slots=True)
+class Spell:
+    """Trouble of one kind, whichever call has met it: a client that loses patience and asks again gains no time."""
+
+    since: float
+    seen: float
+
+
 class Lot:
     def __init__(self, orders: ModelOrders, attempt: str, teller: Teller, pace: Pace) -> None:
         self._orders = orders
         self._attempt = attempt
         self._teller = teller
         self._pace = pace
+        self._spells: dict[str, Spell] = {}
         self._parked: dict[int, dict[str, object]] = {}
         self._told: dict[str, object] | None = None
 
@@ -75,10 +85,13 @@ class Lot:
     def leave(self, stay: Stay) -> None:
         """It waits no longer, whatever became of it."""
         if self._parked.pop(id(stay), None) is not None:
+            for spell in self._spells.values():
+                spell.seen = time.time()
             self._tell()
 
     def got_through(self, sent_at: float) -> None:
         """A call was answered: a limit that was met before it was sent is over for all."""
+        self._spells.clear()
         found = self._shared()
         if found is not None and _number(found.get("since")) <= sent_at:
             with suppress(OSError):
@@ -95,12 +108,20 @@ class Lot:
     def _check_patience(self, stay: Stay, trouble: Trouble, again: float) -> float:
         """When to try again. Nobody waits for a moment that is known to come too late."""
         limited, now = trouble.kind == RATE_LIMIT, time.time()
-        since = stay.since.setdefault(RATE_LIMIT if limited else OUTAGE, now)
+        kind = RATE_LIMIT if limited else OUTAGE
+        since = min(self._spell(kind, now).since, stay.since.setdefault(kind, now))
         last = since + (self._orders.rate_limit_wait if limited else self._orders.outage_wait)
         if now >= last or (trouble.until is not None and trouble.until > last):
             self._teller.gave_up({"kind": trouble.kind, "reason": trouble.reason})
             raise GaveUp(trouble)
         return min(again, last)
+
+    def _spell(self, kind: str, now: float) -> Spell:
+        spell = self._spells.get(kind)
+        if spell is None or now - spell.seen > self._pace.over:
+            spell = self._spells[kind] = Spell(now, now)
+        spell.seen = now
+        return spell
 
     def _park(self, stay: Stay, trouble: Trouble) -> None:
         since = min(stay.since.values())
