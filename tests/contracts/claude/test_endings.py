@@ -27,7 +27,7 @@ def fail(claude: Claude, status: int, *, retries: str | None = "0", **more: obje
 
 @pytest.mark.parametrize(
     ("status", "calls"),
-    [(400, 6), (401, 1), (402, 1), (403, 1), (429, 1), (500, 1), (529, 1)],
+    [(400, 6), (401, 1), (403, 1), (429, 1), (500, 1), (529, 1)],
 )
 def test_an_error_of_the_api_is_an_error_whatever_the_subtype_says(claude: Claude, status: int, calls: int) -> None:
     """400 is asked again without betas, five times, whatever the limit of retries is."""
@@ -46,9 +46,11 @@ def test_an_error_of_the_api_is_an_error_whatever_the_subtype_says(claude: Claud
 
 def test_402_ends_it_at_once_with_the_words_that_were_sent(claude: Claude) -> None:
     """So a budget that is gone is told with it: no retry, and the words are kept as they are."""
-    ran = fail(claude, 402, retries=None)
-    assert len(ran.asked) == 1
-    assert ran.result["result"] == "API Error: 402 as scripted"
+    gone = {"status": 402, "error": "the budget is gone"}
+    ran = claude.run({"tool": {"shell": "touch made"}}, gone, flags=FLAGS, env={"CLAUDE_CODE_MAX_RETRIES": None})
+    assert (ran.repo / "made").exists()
+    assert (ran.code, len(ran.asked)) == (1, 2)
+    assert ran.result["result"] == "API Error: 402 the budget is gone"
 
 
 def test_a_rate_limit_is_tried_again_as_often_as_it_was_told_to(claude: Claude) -> None:

@@ -138,6 +138,19 @@ def test_under_dont_ask_reads_and_read_only_commands_need_no_hook(claude: Claude
     assert not (ran.repo / "made").exists()
 
 
+def test_a_hook_that_allows_can_tell_the_model_something(claude: Claude, tmp_path: Path) -> None:
+    """So an agent hears of a budget that nears its end while it can still commit."""
+    hook, answer = tmp_path / "hook.sh", {"hookEventName": "PreToolUse", "permissionDecision": "allow"}
+    words = {"additionalContext": "Commit now.", "permissionDecisionReason": "is not told"}
+    hook.write_text(f"#!/bin/sh\necho '{json.dumps({'hookSpecificOutput': answer | words})}'\n")
+    hook.chmod(0o755)
+    ran = run(claude, hook_settings(str(hook)), "allowed", mode="dontAsk")
+    assert written(ran) == {"allowed"}
+    said = json.dumps(ran.asked[1].body["messages"])
+    assert "PreToolUse:Write hook additional context: Commit now." in said
+    assert "is not told" not in said
+
+
 def test_continue_false_does_not_keep_the_call_from_running(claude: Claude, hook: Path) -> None:
     ran = run(claude, hook_settings(str(hook), onFailure="block"), "stop")
     assert written(ran) == {"stop"}

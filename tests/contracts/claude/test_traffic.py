@@ -49,3 +49,24 @@ def test_it_connects_to_the_base_url_alone(claude: Claude) -> None:
         port = place.model.url.rpartition(":")[2]
         found = re.findall(r"sin6?_port=htons\((\d+)\).*?inet_(?:addr|pton)\(.*?\"([^\"]+)\"", log.read_text())
     assert set(found) == {(port, "127.0.0.1")}
+
+
+def test_the_base_url_may_have_a_path_and_the_token_may_be_a_bearer(claude: Claude) -> None:
+    """The door of a gateway that serves several apis."""
+    with claude.place({"text": "done"}) as place:
+        place.env = {
+            "ANTHROPIC_BASE_URL": f"{place.model.url}/anthropic",
+            "ANTHROPIC_API_KEY": None,
+            "ANTHROPIC_AUTH_TOKEN": "token-of-the-gateway",
+        }
+        ran = place.run(*FLAGS)
+    asked = ran.asked[0]
+    assert asked.path == "/anthropic/v1/messages?beta=true"
+    assert asked.headers["authorization"] == "Bearer token-of-the-gateway"
+    assert "x-api-key" not in asked.headers
+
+
+def test_without_a_credential_it_asks_nobody(claude: Claude) -> None:
+    ran = claude.run({"text": "done"}, flags=FLAGS, env={"ANTHROPIC_API_KEY": None})
+    assert (ran.code, ran.asked, ran.result["is_error"]) == (1, (), True)
+    assert "Not logged in" in ran.result["result"]
