@@ -27,11 +27,12 @@ class Left(Exception):
 class Agent:
     """One connection of an agent, after its request has been read."""
 
-    def __init__(self, side: Side, version: str, closing: asyncio.Event) -> None:
+    def __init__(self, side: Side, version: str) -> None:
         self._side = side
         self._chunks = version == "1.1"
-        self._closing = closing
-        self.gone = asyncio.Event()
+        self._left = asyncio.Event()
+        self._ends_at: float | None = None  # by when the talk with its provider is cut
+        self._leash: asyncio.Timeout | None = None
         self.down = 0
 
     async def watch(self) -> None:
@@ -41,7 +42,15 @@ class Agent:
                 pass  # one request for each connection: what follows is not for us
         except OSError:
             pass
-        self.gone.set()
+        self.leave(READ_ON)
+
+    def leave(self, seconds: float) -> None:
+        """It has gone, or its attempt ends: whoever waits for it stops, whoever answers it has some seconds."""
+        until = asyncio.get_running_loop().time() + seconds
+        self._ends_at = until if self._ends_at is None else min(until, self._ends_at)
+        self._left.set()
+        if self._leash is not None and not self._leash.expired():
+            self._leash.reschedule(self._ends_at)
 
     def begin(self, status: int, headers: tuple[tuple[str, bytes], ...], *, final: bool) -> None:
         """`final` for an error that no client is to come back from."""
@@ -54,11 +63,11 @@ class Agent:
     async def say(self, piece: bytes) -> None:
         self.down += len(piece)
         self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunks else piece)
-        if not self.gone.is_set() and not self._closing.is_set():
+        if not self._left.is_set():
             try:
                 await self._side.writer.drain()
             except OSError:
-                self.gone.set()
+                self.leave(READ_ON)
 
     def end(self) -> None:
         """Only now does the agent know that the answer is whole."""
@@ -70,58 +79,47 @@ class Agent:
         self._side.writer.transport.abort()
 
     def _write(self, data: bytes) -> None:
-        if not self.gone.is_set() and not self._side.writer.is_closing():
+        if not self._side.writer.is_closing():
             self._side.writer.write(data)
 
     async def unless_it_leaves(self, waiting: Coroutine[object, object, T]) -> T:
         """For all waiting before the provider is asked. Raises Left."""
-        work = asyncio.ensure_future(waiting)
-        leaving = [asyncio.ensure_future(event.wait()) for event in (self.gone, self._closing)]
+        work, leaving = asyncio.ensure_future(waiting), asyncio.ensure_future(self._left.wait())
         try:
-            await asyncio.wait((work, *leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
             raise Left
         finally:
-            for task in (work, *leaving):
-                task.cancel()
-            await asyncio.gather(work, *leaving, return_exceptions=True)
+            work.cancel()
+            leaving.cancel()
+            await asyncio.gather(work, leaving, return_exceptions=True)
 
     @asynccontextmanager
     async def leash(self) -> AsyncIterator[None]:
         """For all talk with the provider: when the agent has gone, it goes on for a short while. Raises Left."""
-        now = asyncio.get_running_loop().time
-        leaving: list[asyncio.Task[None]] = []
         try:
-            async with asyncio.timeout(None) as limit:
-
-                async def shorten(event: asyncio.Event, seconds: float) -> None:
-                    await event.wait()
-                    when, until = limit.when(), now() + seconds
-                    if not limit.expired() and (when is None or until < when):
-                        limit.reschedule(until)
-
-                leaving += [
-                    asyncio.ensure_future(shorten(self.gone, READ_ON)),
-                    asyncio.ensure_future(shorten(self._closing, READ_ON_AT_THE_END)),
-                ]
+            async with asyncio.timeout_at(self._ends_at) as leash:
+                self._leash = leash
                 try:
                     yield
                 finally:
-                    for task in leaving:
-                        task.cancel()
+                    self._leash = None
         except TimeoutError:
-            if limit.expired():
+            if leash.expired():
                 raise Left from None
             raise
 
 
 @asynccontextmanager
-async def listening(side: Side, version: str, closing: asyncio.Event) -> AsyncIterator[Agent]:
-    agent = Agent(side, version, closing)
+async def listening(side: Side, version: str, agents: set[Agent]) -> AsyncIterator[Agent]:
+    """For as long as it lasts, the agent is one of `agents`."""
+    agent = Agent(side, version)
     watching = asyncio.ensure_future(agent.watch())
+    agents.add(agent)
     try:
         yield agent
     finally:
+        agents.discard(agent)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from blueflame.rules.usage import reader_for
 from blueflame.warden.gateway.book import Entry
-from blueflame.warden.gateway.model.agent import Agent, Left, listening
+from blueflame.warden.gateway.model.agent import READ_ON_AT_THE_END, Agent, Left, listening
 from blueflame.warden.gateway.model.answers import Answer, Broken, whole_body
 from blueflame.warden.gateway.model.bodies import read_body
 from blueflame.warden.gateway.model.endpoints import TABLE, Kind, Route
@@ -80,13 +80,16 @@ class Door:
         self._purse = Purse(orders.budgets, self._prices, teller)
         self._lot = Lot(orders, attempt, teller, pace or Pace())
         self._connections = Connections(patience)
-        self._closing = asyncio.Event()
+        self._closes = False
+        self._agents: set[Agent] = set()
         self._calls: set[Call] = set()
         self._recorder, self._player = _cassettes(orders)
 
     async def close(self) -> None:
         """The attempt ends: who waits leaves, who is being answered has a moment to say what it used."""
-        self._closing.set()
+        self._closes = True
+        for agent in list(self._agents):
+            agent.leave(READ_ON_AT_THE_END)
         while self._calls:
             await asyncio.sleep(0.005)  # each of them has its own limit
         self._connections.close()
@@ -116,7 +119,9 @@ class Door:
         call = Call(route=route, head=head, api=api, asked=asked, body=body, flight=flight, entry=entry)
         entry.up = len(asked)
         entry.note("allow", route.api, "")
-        async with listening(client, head.version, self._closing) as agent:
+        async with listening(client, head.version, self._agents) as agent:
+            if self._closes:
+                agent.leave(0.0)
             await (self._meter(call, agent) if kind is Kind.METERED else self._pass(call, agent))
             entry.down = agent.down
 
@@ -125,7 +130,8 @@ class Door:
             raise Denied(403, "record_full", f"nothing more can be let through: {self._ledger.problem}")
         self._calls.add(call)
         try:
-            await agent.unless_it_leaves(self._purse.admit(call.flight))
+            if not self._purse.admits(call.flight):
+                await agent.unless_it_leaves(self._purse.admit(call.flight))
             await self._pass(call, agent)
         except Denied as e:
             call.status, call.refused = e.status, e.rule
@@ -158,7 +164,8 @@ class Door:
 
     async def _ask_on(self, call: Call, agent: Agent) -> None:
         while True:
-            await self._wait(call, agent, self._lot.clear_road(call.stay))
+            if not self._lot.is_clear():
+                await self._wait(call, agent, self._lot.clear_road(call.stay))
             async with agent.leash():
                 found = await self._try(call)
                 if isinstance(found, Answer):

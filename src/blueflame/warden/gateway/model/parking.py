@@ -63,9 +63,13 @@ class Lot:
         self._parked: dict[int, dict[str, object]] = {}
         self._told: dict[str, object] | None = None
 
+    def is_clear(self) -> bool:
+        found = self._shared()
+        return found is None or _number(found.get("until")) <= time.time()
+
     async def clear_road(self, stay: Stay) -> None:
         """Waits while another gateway of the runtime has met a limit of the account. Raises GaveUp."""
-        while (found := self._shared()) is not None and (until := _until(found)) > time.time():
+        while (found := self._shared()) is not None and (until := _number(found.get("until"))) > time.time():
             words = str(found.get("reason", ""))[:LONGEST_REASON] or "the account's rate limit is reached"
             trouble = Trouble(RATE_LIMIT, words, until, 429)
             self._check_patience(stay, trouble, until)
@@ -164,10 +168,6 @@ class Lot:
         except OSError:
             return False  # the others will find out by themselves
         return True
-
-
-def _until(found: dict[str, object]) -> float:
-    return _number(found.get("until"))
 
 
 def _number(value: object) -> float:

@@ -49,14 +49,18 @@ class Purse:
         self._changed = asyncio.Event()
 
     async def admit(self, flight: Flight) -> None:
-        """At once, or when those before it have ended. Raises Denied when a budget is used up."""
-        while True:
-            self._refuse_if_used_up()
-            if all(self._fits(limit) for limit in self._limits):
-                self._flights.append(flight)
-                return
+        """When those before it have ended. Raises Denied when a budget is used up."""
+        while not self.admits(flight):
             self._changed.clear()
             await self._changed.wait()
+
+    def admits(self, flight: Flight) -> bool:
+        """It is under way from now on; or not yet. Raises Denied when a budget is used up."""
+        self._refuse_if_used_up()
+        if not all(self._fits(limit) for limit in self._limits):
+            return False
+        self._flights.append(flight)
+        return True
 
     def settle(self, flight: Flight, priced: Priced) -> None:
         """It has ended, and used this. Of nothing that was used nothing can be learned."""
