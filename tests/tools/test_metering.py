@@ -11,7 +11,7 @@ import pytest
 from blueflame.model.spend import Spend
 from blueflame.rules.prices import compile_prices, cost, fallback, row_for
 from blueflame.rules.usage import Usage
-from blueflame.tools.metering import Metered, read_metered, settle
+from blueflame.tools.metering import Metered, credible, read_metered, settle
 from blueflame.tools.observed_prices import note_observed, read_observed
 
 OPUS = "claude-opus-5-5"
@@ -173,3 +173,14 @@ def test_nothing_is_learned_from_a_doubtful_run(tmp_path: Path, lines: list[Any]
 def test_a_damaged_file_corrects_nothing(tmp_path: Path, content: str) -> None:
     (tmp_path / "prices.json").write_text(content)
     assert read_observed(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("reported", "ours", "guessed", "believed"),
+    [(50, 100, False, True), (49, 100, False, False), (5, 100, True, True), (4, 100, True, False)]
+    + [(2000, 100, False, True), (2001, 100, False, False)],
+)
+def test_a_figure_that_is_far_too_small_is_not_believed_of_a_model_whose_price_is_known(
+    reported: int, ours: int, guessed: bool, believed: bool
+) -> None:
+    assert credible(reported, ours, guessed=guessed) is believed

@@ -3,7 +3,7 @@
 anthropic: derived on 2026-11-16 from the list prices that Claude Code 2.1.325 itself reckons with: it was given known
 usage by a stand-in for the API, one kind of token at a time, and `modelUsage.*.costUSD` was read. Models that it no
 longer calls are priced from Anthropic's published list of 2025.
-openai, google: from the published lists of 2026-11, not checked against a bill. Batch, flex, priority and fast tiers
+openai, google: from public lists, some of them older, not checked against a bill. Batch, flex, priority and fast tiers
 are not in here.
 
 The first row that fits counts, so the more exact name stands above the shorter one. `above` is for calls that read

@@ -18,7 +18,8 @@ from blueflame.tools.files import trouble
 
 USAGE_FILE = "usage.jsonl"
 MAX_LINE = 64 * 1024  # the gateway's lines have some 400 bytes
-FARTHEST = 20  # a figure that many times ours, or a part of it as small, is not believed
+FARTHEST = 20  # a figure that many times ours is not believed
+CHEAPEST = 2  # nor one that many times smaller, for a model whose price is known: the agent may have made it up
 COUNTS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
 
 
@@ -53,7 +54,7 @@ def settle(metered: Metered, reported: Spend | None, *, own: Collection[str] = (
     """
     if reported is None or not agrees(metered, reported) or metered.priced_as & set(own):
         return metered.spend
-    if not credible(reported.micro_usd, metered.spend.micro_usd):
+    if not credible(reported.micro_usd, metered.spend.micro_usd, guessed=bool(metered.unpriced)):
         return metered.spend
     return replace(metered.spend, micro_usd=reported.micro_usd)
 
@@ -65,8 +66,9 @@ def agrees(metered: Metered, reported: Spend) -> bool:
     return replace(metered.spend, micro_usd=0) == replace(reported, micro_usd=0)
 
 
-def credible(reported: int, ours: int) -> bool:
-    return ours <= reported * FARTHEST and reported <= ours * FARTHEST
+def credible(reported: int, ours: int, *, guessed: bool = False) -> bool:
+    """`guessed`: ours was reckoned with the dearest price there is, so that a far smaller one is no surprise."""
+    return ours <= reported * (FARTHEST if guessed else CHEAPEST) and reported <= ours * FARTHEST
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ def note_observed(state: Path, metered: Metered, reported: Spend | None) -> None
     if reported is None or len(metered.listed) != 1 or not agrees(metered, reported):
         return
     ((model, listed),) = metered.listed.items()
-    if not model or listed < LEAST or not credible(reported.micro_usd, listed):
+    if not model or listed < LEAST or not credible(reported.micro_usd, listed, guessed=bool(metered.unpriced)):
         return
     path = state / OBSERVED_FILE
     with _one_at_a_time:
@@ -76,7 +76,7 @@ def _seen(value: object) -> Seen | None:
     if not isinstance(value, dict):
         return None
     reported, listed = value.get("reported"), value.get("listed")
-    if type(reported) is not int or type(listed) is not int or listed < LEAST or not credible(reported, listed):
+    if type(reported) is not int or type(listed) is not int or listed < LEAST or not credible(reported, listed, guessed=True):
         return None
     return Seen(reported, listed)
 
