@@ -152,6 +152,8 @@ class Talk:
             self._reap()
 
     def _reap(self) -> None:
+        if self.status is not None:
+            return
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid:
             self.status = status

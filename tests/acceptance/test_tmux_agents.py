@@ -1,0 +1,74 @@
+"""Agents that a person watches in tmux: the real Claude Code in its box, a real tmux server, only the model is ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from blueflame.engine.boxed import shortcomings
+from blueflame.testing import LoopbackModel
+from command_line import YES, configure, finish, found_in, launched, until, write
+from models import KEY, model_script, worker_turns, writing
+from real_agents import needs_claude
+from repositories import git
+
+pytestmark = [
+    pytest.mark.slow,
+    needs_claude,
+    pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox"),
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
+]
+
+
+def tmux(*words: str) -> str:
+    return subprocess.run(["tmux", *words], capture_output=True, text=True, check=False).stdout
+
+
+@pytest.fixture(autouse=True)
+def tmux_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A server of our own; its socket wants a short path."""
+    monkeypatch.delenv("TMUX", raising=False)
+    with tempfile.TemporaryDirectory(prefix="bf-") as place:
+        monkeypatch.setenv("TMUX_TMPDIR", place)
+        yield
+        tmux("kill-server")
+
+
+@pytest.fixture(autouse=True)
+def no_keys_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("CLAUDECODE", "1")  # as when Blue Flame was started by an agent
+
+
+def test_a_worker_is_watched_in_tmux_and_its_work_lands(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(repo, {"roles": {"worker": {"runtime": "tmux", "model": "sonnet"}}, "planning": {"workflow": "single"}})
+    decisions = write(tmp_path / "решения.yaml", YES)
+    tmux("new-session", "-d", "-s", "cc-worker", "sleep 600")  # somebody else's: it must not stand in the way
+    turns = writing("src/barn.txt", "crimson\n")
+    turns[-1]["delay"] = 3.0  # seconds, in which the window can be looked at
+    with LoopbackModel(model_script(worker_turns("task-001", *turns))) as model:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
+        with launched("run", "--task", "Paint the barn", "--decisions-file", decisions, "--json", cwd=repo) as session:
+            until(lambda: "barn" in tmux("capture-pane", "-p", "-t", "=cc-worker-2:"), what="the agent in its window")
+            said = finish(session)
+    assert said.code == 0, said.err
+    (attempt,) = said.json["attempts"]
+    assert attempt["ending"] == "passed"
+    assert git(repo, "show", "main:src/barn.txt") == "crimson\n"
+    until(lambda: "cc-worker-2" not in tmux("list-sessions"), what="the window is closed with its agent")
+    assert "cc-worker:" in tmux("list-sessions")
+    folder = repo / ".blueflame" / "attempts" / attempt["id"]
+    assert json.loads((folder / "tmux.json").read_text()) == {"session": "cc-worker-2", "window": 0, "pane": 0}
+    assert "CLAUDECODE" not in json.loads((folder / "launch.json").read_text())["env"]
+    assert found_in(repo)["outcome"] == "completed"
