@@ -149,6 +149,7 @@ def test_an_agent_that_waits_says_why() -> None:
 
     parked = Stand(doing=Doing.PARKED, kind="rate_limit", until=1_770_388_300.0)
     assert words(parked) == "waits until 14:31: rate limit"
+    assert words(replace(parked, since=1_770_200_000.0)) == "waits until Fri 14:31: rate limit"
     assert words(Stand(doing=Doing.PARKED, kind="network")) == "waits: no network"
     assert words(Stand(doing=Doing.PARKED, why="try\x1b[2J later")) == "waits: try␛[2J later"
     assert words(Stand()) == "starting"

@@ -73,11 +73,13 @@ def _waiting(stand: Stand, now: float) -> str:
 def waits(stand: Stand) -> str:
     """`waits until 14:32: rate limit`, in the person's own time."""
     why = KINDS.get(stand.kind, "") or one_line(stand.why) or "its model cannot be had"
-    return f"waits until {_hour(stand.until)}: {why}" if stand.until else f"waits: {why}"
+    return f"waits until {_hour(stand.until, stand.since)}: {why}" if stand.until else f"waits: {why}"
 
 
-def _hour(at: float) -> str:
-    return f"{datetime.fromtimestamp(at).astimezone():%H:%M}"
+def _hour(at: float, since: float | None) -> str:
+    """With the day when it is not the same: limits of a week are waited for as well."""
+    then, now = (datetime.fromtimestamp(when).astimezone() for when in (at, since or at))
+    return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%a %H:%M}"
 
 
 def _cut(text: str, width: int) -> str:
