@@ -90,8 +90,9 @@ class Door:
         self._closes = True
         for agent in list(self._agents):
             agent.leave(READ_ON_AT_THE_END)
-        while self._calls:
-            await asyncio.sleep(0.005)  # each of them has its own limit
+        give_up = time.monotonic() + 2 * READ_ON_AT_THE_END  # each of them has its own limit; none may keep us
+        while self._calls and time.monotonic() < give_up:
+            await asyncio.sleep(0.005)
         self._connections.close()
 
     async def answer(self, head: Head, route: Route, client: Side, entry: Entry) -> None:
