@@ -38,6 +38,15 @@ def test_the_first_thing_is_a_plan() -> None:
     assert wanted(world.session) == ()
 
 
+def test_a_planner_that_talks_with_a_person_has_all_the_time() -> None:
+    limits = Limits(interactive_planning=True, role_timeouts={"planner": 60.0, "worker": 70.0})
+    attempts = [each.attempt for each in events(told(Told(task(1)), limits=limits), AttemptIntended)]
+    assert [(each.role, each.interactive, each.timeout) for each in attempts[:2]] == [
+        ("planner", True, 0.0),
+        ("worker", False, 70.0),
+    ]
+
+
 def test_what_should_be_under_way_follows_the_session_through_a_cycle() -> None:
     seen: list[Effect] = []
 

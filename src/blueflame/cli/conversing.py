@@ -69,6 +69,6 @@ class AfterConversation:
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:
         if self._conversation.terminal.locked():
-            self._console.print(Text(f"\r\nA question waits: {clean(gate.title)}. Ctrl-] shows it.\r\n", "warn"))
+            self._console.print(Text(f"\r\nA question waits ({clean(gate.title)}): Ctrl-] shows it.\r\n", "warn"))
         async with self._conversation.terminal:
             return await self._answerer.ask(gate, session, objection)
