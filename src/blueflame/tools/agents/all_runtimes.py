@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from blueflame.tools.agents.acp import acp
 from blueflame.tools.agents.claude import claude
 from blueflame.tools.agents.codex import codex
 from blueflame.tools.agents.gemini import gemini
+from blueflame.tools.agents.opencode import opencode
 from blueflame.tools.agents.runtime import Runtime
 from blueflame.tools.agents.scripted import scripted
 from blueflame.tools.agents.tmux import tmux
@@ -19,5 +21,7 @@ RUNTIMES: Mapping[str, Callable[[Mapping[str, Any], Path], Runtime]] = {
     "tmux": tmux,
     "codex": codex,
     "gemini": gemini,
+    "opencode": opencode,
+    "acp": acp,
 }
 """From the runtime's settings and the folder that relative paths in them start from, to the runtime."""
