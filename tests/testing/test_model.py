@@ -34,6 +34,7 @@ SCRIPT = {
             ],
         },
         {"when": {"user": "^answer"}, "turns": [{"structured": {"status": "pass"}}]},
+        {"when": {"user": "wait"}, "turns": [{"text": "well", "pings": 2, "pace": 0.01}]},
         {"when": {"user": "cut"}, "turns": [{"text": "x" * 200, "cut": 4, "usage": USAGE}]},
         {"when": {"user": "break"}, "turns": [{"text": "x" * 200, "broken": 4, "error": "too busy"}]},
         {
@@ -313,6 +314,13 @@ def test_it_fails_so_often_and_then_goes_on(model: LoopbackModel) -> None:
     assert got[0].headers["retry-after"] == "2"
     assert got[0].headers["reset"].isdigit()
     assert len(model.served) == 2
+
+
+def test_signs_of_life_come_before_the_answer(shared: LoopbackModel) -> None:
+    events = ask(shared, "/v1/messages", anthropic("wait", stream=True)).events
+    assert [event["type"] for event in events[:3]] == ["ping", "ping", "message_start"]
+    said = ask(shared, "/v1/chat/completions", chat("wait", stream=True)).text
+    assert said.startswith(": wait\n\n: wait\n\ndata: {")
 
 
 def test_a_cut_answer_counts_what_had_been_told(model: LoopbackModel) -> None:

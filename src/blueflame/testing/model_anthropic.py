@@ -76,6 +76,9 @@ class Anthropic:
     def broken(self, words: str) -> bytes:
         return _event("error", error={"type": "overloaded_error", "message": words})
 
+    def ping(self) -> bytes:
+        return _event("ping")
+
     def billed(self, tokens: Tokens) -> Tokens:
         return tokens
 

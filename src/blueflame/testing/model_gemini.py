@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from blueflame.testing.model_talk import (
+    COMMENT,
     Offered,
     Piece,
     Question,
@@ -66,6 +67,9 @@ class Gemini:
 
     def broken(self, words: str) -> bytes:
         return _event(self.error(503, words))
+
+    def ping(self) -> bytes:
+        return COMMENT
 
     def billed(self, tokens: Tokens) -> Tokens:
         return without_cache_writes(tokens)

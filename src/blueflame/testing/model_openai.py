@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from blueflame.testing.model_talk import (
+    COMMENT,
     Offered,
     Piece,
     Question,
@@ -99,6 +100,9 @@ class Responses:
         response = {"id": "resp_broken", "status": "failed", "error": {"code": "server_error", "message": words}}
         data = json.dumps({"type": "response.failed", "response": response})
         return f"event: response.failed\ndata: {data}\n\n".encode()
+
+    def ping(self) -> bytes:
+        return COMMENT
 
     def billed(self, tokens: Tokens) -> Tokens:
         return without_cache_writes(tokens)
@@ -220,6 +224,9 @@ class Chat:
 
     def broken(self, words: str) -> bytes:
         return _data(_error(500, words))
+
+    def ping(self) -> bytes:
+        return COMMENT
 
     def billed(self, tokens: Tokens) -> Tokens:
         return without_cache_writes(tokens)

@@ -80,6 +80,7 @@ class Turn(_Part):
     then: Turn | None = None
     delay: Seconds = 0
     pace: Seconds = 0
+    pings: Count = 0  # signs of life before a streamed answer
     cut: Count | None = None
     broken: Count | None = None  # an error in mid-stream, after so many events
 

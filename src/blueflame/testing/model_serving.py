@@ -233,6 +233,8 @@ def _pieces(api: Api, question: Question, play: Play) -> Iterator[tuple[Piece, b
         yield Piece(whole[:half], Tokens()), False
         yield Piece(whole[half:], play.reply.tokens), True
         return
+    for _ in range(play.turn.pings):
+        yield Piece(api.ping(), Tokens()), False
     waiting: Piece | None = None
     for piece in api.stream(play.reply):
         if waiting is not None:

@@ -86,6 +86,14 @@ def test_an_answer_that_breaks_off_is_asked_for_again(claude: Claude, trouble: J
     assert ran.result["usage"]["input_tokens"] in {600, 1100}
 
 
+def test_pings_before_the_answer_are_taken_as_signs_of_life(claude: Claude) -> None:
+    """With them a gateway holds a call for as long as it must; without them it is given up after some minutes."""
+    waits = {"text": "at last", "pings": 5, "pace": 0.02, "usage": {"input": 700, "output": 7}}
+    ran = claude.run(waits, flags=FLAGS, env={"API_TIMEOUT_MS": "60000"})
+    assert (ran.code, ran.result["result"], len(ran.asked)) == (0, "at last", 1)
+    assert ran.result["usage"]["input_tokens"] == 700
+
+
 def test_the_budget_of_the_cli_is_looked_at_after_each_call_so_it_is_passed(claude: Claude) -> None:
     costly = {"input": 20000, "output": 10}  # 0.08 dollars or more
     ran = claude.run(
