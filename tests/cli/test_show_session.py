@@ -113,10 +113,10 @@ def test_status_shows_who_is_at_work() -> None:
         ),
         second: Checkup(state=Health.LOST, why="its warden is gone"),
     }
-    assert as_text(show_status(story.session, now=now, checkups=checkups), width=100) == (
+    assert as_text(show_status(story.session, now=now, checkups=checkups), width=80) == (
         """\
-Session status                                                                   ses-20260206-143022
-────────────────────────────────────────────────────────────────────────────────────────────────────
+Session status                                               ses-20260206-143022
+────────────────────────────────────────────────────────────────────────────────
   Request:  Add authentication to the API, with tests and documentation
   State:    cycle 1, work
   Started:  16 s ago
@@ -124,8 +124,10 @@ Session status                                                                  
 
 Agents at work
   agent            for           pid   age  silent  tokens   cost  state
-  worker-992ee207  task-001 #1  4711  0:11    0:03   12.4k  $0.42  working  editing ␛[31mjwt.go now
-  worker-6207378b  task-003 #1        0:10               0  $0.00  lost     its warden is gone
+  worker-992ee207  task-001 #1  4711  0:11    0:03   12.4k  $0.42  working
+    editing ␛[31mjwt.go now
+  worker-6207378b  task-003 #1        0:10               0  $0.00  lost
+    its warden is gone
 
 Locks held
   task      agent             for  locks

@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from blueflame.cli.paint import BAD, DOT, OK, Heading, columns, facts, stack
-from blueflame.cli.plain import clean, clock, count, duration, one_line, shorten
+from blueflame.cli.plain import clean, count, duration, one_line, shorten
+from blueflame.cli.show_agents import NOT_LOOKED_AT, show_agents
 from blueflame.cli.show_changeset import changeset_json, judged_line, tally
-from blueflame.cli.show_doing import few
 from blueflame.cli.show_locks import locks_json, show_locks, waits_for
 from blueflame.cli.telling import until
 from blueflame.engine.health import Checkup, Health
@@ -46,8 +46,6 @@ WORDS: Mapping[str, str] = {
     "abandoned": "abandoned",
 }
 SHOWN_AGENTS = 15
-HEALTH: Mapping[Health, str] = {Health.STARTING: "", Health.WORKING: "good", Health.ENDED: "", Health.LOST: "bad"}
-NOT_LOOKED_AT = Checkup(state=Health.UNKNOWN)
 
 
 def budget_line(budget: Budget, spend: Spend) -> str:
@@ -239,31 +237,6 @@ def _parked(parked: RuntimeParked, now: float) -> str:
     """`claude: the provider says too much for now; 3 agents wait until 14:32 (in 12m)`"""
     left = f" (in {duration(parked.until - now)})" if parked.until is not None and parked.until > now else ""
     return told(parked) + until(parked.until) + left
-
-
-def show_agents(records: Sequence[AttemptRecord], *, now: float, checkups: Mapping[str, Checkup]) -> RenderableType:
-    head = ("agent", "for", "pid", "age", "silent", "tokens", "cost", "state")
-    rows: list[tuple[RenderableType, ...]] = [(*map(_quiet, head), Text())]
-    for record in sorted(records, key=lambda r: (r.intended_at, r.attempt.id)):
-        attempt, found = record.attempt, checkups.get(record.attempt.id, NOT_LOOKED_AT)
-        rows.append(
-            (
-                Text(attempt.agent_id, "id"),
-                f"{attempt.subject} #{attempt.n}",
-                str(found.agent_pid or ""),
-                clock(now - (record.started_at or record.intended_at)),
-                clock(now - found.last_output) if found.last_output else "",
-                few(found.spend.tokens),
-                f"${found.spend.usd:.2f}",
-                Text(found.state.value, HEALTH.get(found.state, "warn")),
-                _quiet(shorten(found.why, 60)) if found.why else _one_row(found.said),
-            )
-        )
-    return Group(Text("Agents at work", "head"), columns(rows, right=(2, 3, 4, 5, 6), whole=range(8)))
-
-
-def _one_row(said: str) -> Text:
-    return Text(shorten(said, 60), "quiet", no_wrap=True, overflow="ellipsis")
 
 
 def _all_tasks(session: Session) -> RenderableType:
