@@ -314,9 +314,11 @@ def _runtimes(
 
 
 def _beside(ground: Grounds, settings: Settings) -> Mapping[str, object]:
-    """What a runtime is told besides its own settings: the plugin with the skills, and where plugins may not be."""
+    """What a runtime is told besides its own settings: the plugin with the skills, where plugins may not be, and which
+    configuration a command of ours needs to find the session again."""
     skills = settings.superpowers
-    return {"repo": str(ground.repo.root), "superpowers": skills.plugin if skills.enabled else None}
+    plugin = skills.plugin if skills.enabled else None
+    return {"repo": str(ground.repo.root), "superpowers": plugin, "config": str(ground.loaded.path)}
 
 
 def runtimes_at_work(ground: Grounds) -> Mapping[str, Runtime | None]:

@@ -55,6 +55,7 @@ def test_every_key_is_on_the_page(project: Path, tmp_path: Path, capsys: pytest.
     assert set(keys_in(waiting.json)) <= known
     assert set(keys_in(here(capsys, "status", "--json").json)) <= known
     assert set(keys_in(here(capsys, "gates", "--json").json)) <= section("gates")
+    assert set(keys_in(here(capsys, "attach", "--json").json)) <= section("attach")
     answered = here(capsys, "answer", "changeset", "approve", "--json").json
     assert set(answered) == {"state", "reply"}
     ended = here(capsys, "resume", "--decisions-file", write(tmp_path / "да.yaml", YES), "--json").json

@@ -189,6 +189,24 @@ def test_questions_to_the_terminal_are_asked_only_by_the_living(folder: Path) ->
             assert b"\x1b[6n" in person.expect(b"late") + person.expect(b"asked")
 
 
+def test_a_late_answer_to_the_agent_does_not_reach_the_shell(folder: Path) -> None:
+    with started(order(folder, "sh", "-c", WATCHFUL, terminal={"rows": 10, "columns": 20})):
+        until((folder / SOCKET).exists, "there is a terminal")
+        with person_at(ATTACH, folder) as person:
+            person.expect(b"asked")
+            person.type(b"go\r")
+            person.expect(b"late")
+            person.expect(b"asked")
+            person.type(b"\x1d")
+            person.expect(b"\x1b[5n")  # are you well?
+            person.type(b"\x1b[1;1R\x1b[0n")
+            person.expect(b"PARTING left")
+            person.type(b"\n")
+            assert b"1;1R" not in person.seen
+            person.end()
+            assert b"1;1R" not in person.seen
+
+
 def test_who_only_looks_changes_nothing(talker: Path) -> None:
     with person_at(ATTACH, talker, "read-only", rows=50, columns=132) as person, viewing(talker) as other:
         connected(person)

@@ -38,6 +38,8 @@ def attach(
     if as_json:
         tell({"session": session, "agents": [_row(attempt, attempt in open_ones) for attempt in running]})
         return 0
+    if wait and not open_ones:
+        say(f"Waiting for {agent or 'an agent'} to start.")
     while wait and (meant := fitting(agent, running)) and not any(each in open_ones for each in meant):
         sleep(LOOK)
         session, running, open_ones = _look(ground)

@@ -11,9 +11,11 @@ import fcntl
 import json
 import os
 import re
+import select
 import signal
 import struct
 import termios
+import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,6 +35,8 @@ QUERY = re.compile(
 """Questions to the terminal. In what was shown earlier they were answered or given up; an answer now would be typed."""
 ALTERNATE = re.compile(rb"\x1b\[\?(?:\d+;)*(?:47|1047|1049)(?:;\d+)*([hl])")
 LOOK = 0.02  # seconds
+ARE_YOU_WELL, I_AM_WELL = b"\x1b[5n", b"\x1b[0n"
+LAST_ANSWERS = 0.5  # seconds that a terminal has for what it was still asked
 LONGEST_MARK = 64  # bytes of an escape code that may be cut by the end of a block
 
 PUT_TITLE_ASIDE, TITLE_BACK = b"\x1b[22;0t", b"\x1b[23;0t"
@@ -82,7 +86,7 @@ async def attach(folder: Path, *, read_only: bool = False, keyboard: int = 0, sc
     reader, writer = await _connect(folder)
     relay = _Relay(writer, keyboard, screen, read_only=read_only)
     try:
-        with _raw(keyboard, screen) as again, _on_signals(relay, again), _ordinary_afterwards(relay):
+        with _raw(relay) as again, _on_signals(relay, again), _ordinary_afterwards(relay):
             return await _first(relay.left, asyncio.ensure_future(_listen(reader, relay)))
     finally:
         writer.close()
@@ -133,6 +137,7 @@ class _Relay:
     def __init__(self, writer: asyncio.StreamWriter, keyboard: int, screen: int, *, read_only: bool) -> None:
         self.left: asyncio.Future[Parting] = asyncio.get_running_loop().create_future()
         self.on_other_screen = False
+        self.was_asked = False  # the terminal, by the agent: an answer may still be on its way
         self.screen = screen
         self.keyboard = keyboard
         self._writer = writer
@@ -142,6 +147,7 @@ class _Relay:
     def show(self, data: bytes) -> None:
         for mark in ALTERNATE.finditer(self._tail + data):
             self.on_other_screen = mark[1] == b"h"
+        self.was_asked = self.was_asked or QUERY.search(self._tail + data) is not None
         self._tail = data[-LONGEST_MARK:]
         if not _write(self.screen, data):
             self._leave(Parting.CLOSED)
@@ -182,19 +188,36 @@ class _Relay:
 
 
 @contextmanager
-def _raw(keyboard: int, screen: int) -> Iterator[Again]:
+def _raw(relay: _Relay) -> Iterator[Again]:
     """Every key as it is, Ctrl-C and Ctrl-Z among them; afterwards as before, without what nobody asked for."""
-    before = termios.tcgetattr(keyboard)
-    again = Again(keyboard)
+    before = termios.tcgetattr(relay.keyboard)
+    again = Again(relay.keyboard)
     try:
         again()
         yield again
     finally:
+        if relay.was_asked:
+            _take_last_answers(relay)
         with suppress(termios.error):  # the terminal is gone: nothing is left to put back
-            termios.tcsetattr(keyboard, termios.TCSANOW, before)
-            termios.tcflush(keyboard, termios.TCIFLUSH)  # answers to the agent's questions are no words for a shell
+            termios.tcsetattr(relay.keyboard, termios.TCSANOW, before)
+            termios.tcflush(relay.keyboard, termios.TCIFLUSH)
         with suppress(termios.error):
-            termios.tcdrain(screen)
+            termios.tcdrain(relay.screen)
+
+
+def _take_last_answers(relay: _Relay) -> None:
+    """A terminal answers in order: once it has answered us, no answer to the agent can reach a shell any more."""
+    _write(relay.screen, ARE_YOU_WELL)
+    heard, give_up = b"", time.monotonic() + LAST_ANSWERS
+    while I_AM_WELL not in heard and (left := give_up - time.monotonic()) > 0:
+        if select.select([relay.keyboard], [], [], left)[0]:
+            try:
+                keys = os.read(relay.keyboard, 4096)
+            except OSError:
+                return
+            if not keys:
+                return
+            heard += keys
 
 
 class Again:

@@ -25,7 +25,8 @@ MAIN = "from blueflame.cli.main import main; main()"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tmux:
     claude: Claude
-    root: Path  # where the pane looks for the configuration
+    root: Path
+    config: str = ""  # by which the pane finds the session; left out, the one in `root`
     finishes: bool = True
 
     def found(self) -> str:
@@ -37,7 +38,7 @@ class Tmux:
     def launch(self, brief: Brief, *, directory: Path) -> Launch:
         launch = self.claude.launch(brief, directory=directory, in_terminal=True)
         if not brief.interactive:  # else the person has its terminal in front of them
-            _open_window(brief, directory, self.root)
+            _open_window(brief, directory, self.root, self.config)
         return launch
 
     def read(self, line: str) -> tuple[Signal, ...]:
@@ -45,19 +46,19 @@ class Tmux:
 
 
 def tmux(options: Mapping[str, Any], root: Path) -> Tmux:
-    return Tmux(claude=claude(options, root), root=root)
+    return Tmux(claude=claude(options, root), root=root, config=str(options.get("config") or ""))
 
 
-def _open_window(brief: Brief, directory: Path, root: Path) -> None:
+def _open_window(brief: Brief, directory: Path, root: Path, config: str) -> None:
     """Once for each attempt: a launch that is repeated after a crash finds the first one's."""
     note = directory / NOTE
     if note.exists() and windows.exists(str(json.loads(note.read_bytes())["session"])):
         return
-    spawned = windows.spawn(windows.session_name(brief.role), _watching(brief.agent_id), cwd=root)
+    spawned = windows.spawn(windows.session_name(brief.role), _watching(brief.agent_id, config), cwd=root)
     write_whole(note, json.dumps(spawned._asdict()))
 
 
-def _watching(agent: str) -> tuple[str, ...]:
+def _watching(agent: str, config: str) -> tuple[str, ...]:
     script = Path(sys.executable).with_name("blueflame")
     program = (str(script),) if script.is_file() else (sys.executable, "-c", MAIN)
-    return (*program, "attach", agent, "--wait")
+    return (*program, "attach", agent, "--wait", *(("--config", config) if config else ()))
