@@ -7,5 +7,5 @@ answers.py     an answer's head and body, as they come                passing.py
 hints.py       when a refused call may come again                     parking.py    who waits, and who is told of it
 purse.py       budgets: who may go on, and who waits for whom         ledger.py     usage.jsonl, one line for each call
 shapes.py      errors in each API's own shape                         telling.py    lines to the warden
-agent.py       the agent's end of a call                              troubles.py   limits, outages, networks
+agent.py       the agent's end of a call, soothing.py keeps it quiet  troubles.py   limits, outages, networks
 """

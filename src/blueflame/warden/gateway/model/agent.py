@@ -33,6 +33,7 @@ class Agent:
         self._left = asyncio.Event()
         self._ends_at: float | None = None  # by when the talk with its provider is cut
         self._leash: asyncio.Timeout | None = None
+        self.begun = False  # a status has been said
         self.down = 0
 
     async def watch(self) -> None:
@@ -54,6 +55,7 @@ class Agent:
 
     def begin(self, status: int, headers: tuple[tuple[str, bytes], ...], *, final: bool) -> None:
         """`final` for an error that no client is to come back from."""
+        self.begun = True
         kept = [f"{name}: {value.decode('latin-1')}" for name, value in headers if name not in NOT_PASSED_ON]
         own = ["x-should-retry: false"] if final else []
         own += ["transfer-encoding: chunked"] if self._chunks else []

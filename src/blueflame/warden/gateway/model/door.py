@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from blueflame.rules.usage import reader_for
@@ -13,14 +13,16 @@ from blueflame.warden.gateway.book import Entry
 from blueflame.warden.gateway.model.agent import READ_ON_AT_THE_END, Agent, Left, listening
 from blueflame.warden.gateway.model.answers import Answer, Broken, whole_body
 from blueflame.warden.gateway.model.bodies import read_body
+from blueflame.warden.gateway.model.call import Call
 from blueflame.warden.gateway.model.endpoints import TABLE, Kind, Route
-from blueflame.warden.gateway.model.ledger import Ledger, Line, Prices
-from blueflame.warden.gateway.model.orders import Api, ModelOrders
-from blueflame.warden.gateway.model.parking import GaveUp, Lot, Pace, Stay
+from blueflame.warden.gateway.model.ledger import Ledger, Prices
+from blueflame.warden.gateway.model.orders import ModelOrders
+from blueflame.warden.gateway.model.parking import GaveUp, Lot, Pace
 from blueflame.warden.gateway.model.passing import Copy, pass_on
 from blueflame.warden.gateway.model.purse import Flight, Purse
 from blueflame.warden.gateway.model.requesting import check_token, prepared, request_of
-from blueflame.warden.gateway.model.shapes import Denied, answer_of, body_of
+from blueflame.warden.gateway.model.shapes import Denied, answer_of, body_of, error_event
+from blueflame.warden.gateway.model.soothing import EVENTS, soothed
 from blueflame.warden.gateway.model.telling import Teller
 from blueflame.warden.gateway.model.troubles import NETWORK, Trouble, is_trouble, trouble_of
 from blueflame.warden.gateway.model.upstream import Connections, Unreachable
@@ -33,31 +35,6 @@ if TYPE_CHECKING:
 LARGEST_ERROR = 64 * 1024
 HERE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 JSON = (("content-type", b"application/json"),)
-
-
-@dataclass(kw_only=True, eq=False)
-class Call:
-    """A call under way. `body` is what goes out, `asked` what the agent said."""
-
-    route: Route
-    head: Head
-    api: Api
-    asked: bytes
-    body: bytes
-    flight: Flight
-    entry: Entry
-    stay: Stay = field(default_factory=Stay)
-    began: float = field(default_factory=time.monotonic)
-    first_byte: float = 0.0
-    sent_at: float = 0.0
-    tries: int = 0
-    status: int = 0
-    refused: str = ""
-    settled: bool = False
-
-    @property
-    def wire(self) -> str:
-        return self.route.endpoint.wire if self.route.endpoint is not None else ""
 
 
 class Door:
@@ -78,7 +55,8 @@ class Door:
         self._patience = patience
         self._prices = Prices(orders)
         self._purse = Purse(orders.budgets, self._prices, teller)
-        self._lot = Lot(orders, attempt, teller, pace or Pace())
+        self._pace = pace or Pace()
+        self._lot = Lot(orders, attempt, teller, self._pace)
         self._connections = Connections(patience)
         self._closes = False
         self._agents: set[Agent] = set()
@@ -160,6 +138,11 @@ class Door:
         except Broken as e:
             call.entry.details = f"cut off: {e}"
             agent.cut()
+        except Denied as e:
+            if not agent.begun:
+                raise
+            call.status, call.refused = e.status, e.rule
+            await self._pass_late_error(call, agent, b"", e.words)
         finally:
             self._lot.leave(call.stay)
 
@@ -177,7 +160,7 @@ class Door:
 
     async def _wait(self, call: Call, agent: Agent, waiting: Coroutine[object, object, None]) -> None:
         try:
-            await agent.unless_it_leaves(waiting)
+            await agent.unless_it_leaves(soothed(waiting, call, agent, self._pace))
         except Left:
             call.refused = "parked"
             raise
@@ -193,20 +176,32 @@ class Door:
         call.status = answer.status
         if not is_trouble(answer.status):
             return answer
+        return trouble_of(answer, await self._whole(call, answer), time.time())
+
+    async def _whole(self, call: Call, answer: Answer) -> bytes:
+        """Of an error, as far as it comes."""
         try:
             async with asyncio.timeout(self._patience.idle):
                 body = await whole_body(answer, LARGEST_ERROR)
-            self._connections.keep(call.api.upstream, answer)
         except (OSError, TimeoutError):
             answer.side.writer.transport.abort()
-            body = b""
-        return trouble_of(answer, body, time.time())
+            return b""
+        except asyncio.CancelledError:
+            answer.side.writer.transport.abort()
+            raise
+        self._connections.keep(call.api.upstream, answer)
+        return body
 
     async def _pass_answer(self, call: Call, agent: Agent, answer: Answer) -> None:
         call.first_byte = time.monotonic()
         if answer.status < 400:
             self._lot.got_through(call.sent_at)
-        agent.begin(answer.status, answer.headers, final=False)
+        if agent.begun and not (answer.status == 200 and answer.value("content-type").startswith("text/event-stream")):
+            body = await self._whole(call, answer)
+            await self._pass_late_error(call, agent, body, f"the provider answered {answer.status}")
+            return
+        if not agent.begun:
+            agent.begin(answer.status, answer.headers, final=False)
         copy = self._copy(call, answer.value("content-encoding").lower())
         try:
             await pass_on(answer.pieces(), agent, copy, self._patience.idle)
@@ -227,18 +222,26 @@ class Door:
         call.status, call.tries, call.first_byte = 200, 1, time.monotonic()
         chunks = list(found)
         streamed = not b"".join(chunks)[:64].lstrip().startswith((b"{", b"["))
-        agent.begin(200, (("content-type", b"text/event-stream"),) if streamed else JSON, final=False)
+        agent.begin(200, EVENTS if streamed else JSON, final=False)
         await pass_on(_given(chunks), agent, self._copy(call, ""), self._patience.idle)
         self._finish(call, agent)
 
     async def _pass_error(self, call: Call, agent: Agent, trouble: Trouble) -> None:
         call.status = trouble.status or 503
+        if agent.begun:
+            await self._pass_late_error(call, agent, trouble.body, trouble.reason)
+            return
         if trouble.body:
             agent.begin(call.status, trouble.headers, final=True)
             await agent.say(trouble.body)
         else:
             agent.begin(call.status, JSON, final=True)
             await agent.say(body_of(call.route.api, call.status, trouble.reason))
+        self._finish(call, agent)
+
+    async def _pass_late_error(self, call: Call, agent: Agent, body: bytes, words: str) -> None:
+        """The client waits for a stream and has had its status: only an event can say it now."""
+        await agent.say(error_event(call.wire, call.status, body, words))
         self._finish(call, agent)
 
     def _copy(self, call: Call, encoding: str) -> Copy:
@@ -264,18 +267,7 @@ class Door:
             usage = replace(usage, complete=True)  # nothing was used, and that is known
         priced = self._prices.of(usage)
         self._purse.settle(call.flight, priced)
-        ms = [round((at - call.began) * 1000) for at in (time.monotonic(), call.first_byte or call.began)]
-        self._ledger.write(
-            Line(
-                api=call.route.api,
-                status=call.status,
-                refused=call.refused,
-                ms=ms[0],
-                first_byte_ms=ms[1],
-                tries=call.tries,
-            ),
-            priced,
-        )
+        self._ledger.write(call.line(), priced)
 
 
 def _unknown(route: Route, head: Head, *, known: bool) -> str:

@@ -63,8 +63,8 @@ class Route:
 
     @property
     def streams(self) -> bool:
-        """By its path; other APIs say so in the body."""
-        return self.path.endswith(":streamGenerateContent")
+        """Events, by its path; other APIs say so in the body."""
+        return self.path.endswith(":streamGenerateContent") and "alt=sse" in self.query.split("&")
 
 
 def route_of(head: Head) -> Route | None:

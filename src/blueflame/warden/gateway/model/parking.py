@@ -27,6 +27,8 @@ class Pace:
     longest: float = 60.0
     look: float = 1.0  # between two looks at the shared file
     over: float = 600.0  # after which nobody speaks of the same trouble any more
+    soothe: float = 60.0  # after which a client that waits for a stream is told that somebody is there, and how often
+    ping: float = 15.0
 
 
 class GaveUp(Exception):

@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from blueflame.rules.usage import Usage, UsageReader
 from blueflame.warden.gateway.model.ledger import Priced, Prices
@@ -29,13 +30,17 @@ class Flight:
         return self.reader.usage if self.reader is not None else Usage()
 
     @cached_property
-    def model(self) -> str:
+    def content(self) -> dict[str, Any]:
         """Read only when somebody wants to know: a request may be large, and nobody is to wait for that."""
         try:
-            found = {} if self.named else json.loads(self.body)
+            found = json.loads(self.body)
         except (ValueError, RecursionError):
-            found = {}
-        return self.named or (str(found.get("model", ""))[:200] if isinstance(found, dict) else "")
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def model(self) -> str:
+        return self.named or str(self.content.get("model", ""))[:200]
 
 
 class Purse:

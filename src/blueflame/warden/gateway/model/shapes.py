@@ -52,6 +52,31 @@ def _content(api: str, status: int, words: str) -> Mapping[str, object]:
     return {"type": "error", "error": {"type": ANTHROPIC.get(status, "api_error"), "message": words}}
 
 
+PINGS = {"anthropic": b'event: ping\ndata: {"type": "ping"}\n\n'}
+COMMENT = b": the model is waited for\n\n"
+"""What a client passes over in a stream. It only hears that somebody is there."""
+
+
+def ping_of(wire: str) -> bytes:
+    return PINGS.get(wire, COMMENT)
+
+
+def error_event(wire: str, status: int, body: bytes, words: str) -> bytes:
+    """An error in a stream that has begun. `body` is the provider's own error, if there is one."""
+    api = wire.partition("-")[0]
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or "error" not in content:
+        content = dict(_content(api, status, words))
+    if wire == "openai-responses":
+        told = content["error"] if isinstance(content["error"], dict) else {"message": str(content["error"])}
+        content = {"type": "error", "code": told.get("code"), "message": told.get("message"), "param": None}
+    name = "event: error\n" if wire in ("anthropic", "openai-responses") else ""
+    return f"{name}data: {json.dumps(content)}\n\n".encode()
+
+
 def answer_of(api: str, status: int, words: str) -> bytes:
     """A whole answer. Clients are told not to come again: whoever waits, waits here."""
     body = body_of(api, status, words)
