@@ -79,7 +79,7 @@ def test_what_each_agent_does_and_what_one_of_them_did_is_told_at_once(project: 
         assert (row["tokens"], row["cost_usd"]) == (12_450, 0.52)
         assert {"name": "attempt", "unit": "usd", "limit": 0.6} in row["budgets"]
         text = verb("watch", "--once").out
-        assert re.search(r"▸ task-001 #1  worker-\w{8}  \d:\d\d  Then not +\$0\.52  ━━━━─!$", text, re.M)
+        assert re.search(r"▸ task-001 #1  worker-\w{8}  \d:\d\d  Then not · Write .*… +\$0\.52  ━━━━─!$", text, re.M)
         assert "~$0.5" in text
         status = verb("status").out
         assert re.search(r"12\.4k  \$0\.52  working", status)
