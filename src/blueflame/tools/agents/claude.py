@@ -27,7 +27,7 @@ from blueflame.tools.agents.runtime import Brief, Launch, Signal
 from blueflame.tools.files import write_whole
 
 LONGEST_ARGUMENT = 131_000  # Linux takes 131,071 bytes in one
-WEEK_MS = "604800000"  # a call may be parked for hours; how long is for the gateway to say
+WEEK_MS, HALF_HOUR_MS = "604800000", "1800000"  # a call may be parked for hours: for how long, the gateway says
 SUBAGENTS = ("Task", "Agent")
 
 QUIET = {
@@ -41,8 +41,8 @@ QUIET = {
     "CLAUDE_CODE_SKIP_PLUGIN_MCP_SERVERS": "1",
     "CLAUDE_CODE_MAX_RETRIES": "2",  # the gateway waits and tries again by itself
     "API_TIMEOUT_MS": WEEK_MS,
-    "CLAUDE_STREAM_FIRST_BYTE_TIMEOUT_MS": WEEK_MS,
-    "CLAUDE_STREAM_IDLE_TIMEOUT_MS": WEEK_MS,
+    "CLAUDE_STREAM_FIRST_BYTE_TIMEOUT_MS": HALF_HOUR_MS,
+    "CLAUDE_STREAM_IDLE_TIMEOUT_MS": HALF_HOUR_MS,
 }
 
 PRINTED = (
