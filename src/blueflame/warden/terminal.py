@@ -5,7 +5,7 @@ People connect at `attach.sock` in the attempt's folder, which no box shows (mod
 Whoever does not keep up with reading misses what is in between; the agent never waits.
 """
 
-# ruff: noqa: PTH108, PTH110, PTH118 (pathlib's imports would cost every attempt some 10 ms)
+# ruff: noqa: PTH105, PTH108, PTH110, PTH118 (pathlib's imports would cost every attempt some 10 ms)
 from __future__ import annotations
 
 import fcntl
@@ -36,13 +36,15 @@ GULP = 64 * 1024
 class Terminal:
     """`handle` is the agent's side of it, for its stdin."""
 
-    __slots__ = ("_bell", "_folder", "_keys", "_listener", "_master", "_past", "_viewers", "handle")
+    __slots__ = ("_bell", "_due", "_folder", "_keys", "_listener", "_master", "_past", "_size", "_viewers", "handle")
 
     def __init__(self, folder: str, size: tuple[int, int], bell: Bell) -> None:
         self._bell = bell
         self._folder = folder
         self._keys = bytearray()
         self._past = bytearray()
+        self._size = (0, 0)
+        self._due: tuple[int, int] | None = None
         self._viewers: list[_Viewer] = []
         self._listener = _listen(folder)
         try:
@@ -79,17 +81,20 @@ class Terminal:
         self._stir()
 
     def resize(self, rows: int, columns: int) -> None:
-        """The kernel tells those in the foreground when something has changed. They are told again: who has just come
-        wants to see the whole screen, and an agent that never took this as its terminal is told by nobody else."""
-        with suppress(OSError):
-            fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", max(1, rows), max(1, columns), 0, 0))
+        """Who has just come wants to see the whole screen, and an agent draws that only when its size has changed: the
+        size that it has already becomes another one, until it shows something."""
+        wanted = max(1, rows), max(2, columns)
+        self._due = wanted if wanted == self._size else None
+        self._size = wanted
+        self._set_size(wanted[0], wanted[1] - (self._due is not None))
+
+    def _set_size(self, rows: int, columns: int) -> None:
+        """The kernel tells those in the foreground. An agent that never took this as its terminal is told by us."""
         group = 0
         with suppress(OSError):
+            fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             group = os.tcgetpgrp(self._master)
-        if group > 1:
-            with suppress(OSError):
-                os.killpg(group, signal.SIGWINCH)
-        elif group == 0:
+        if not group:
             send_all(descendants({os.getpid()}), signal.SIGWINCH)
 
     def past(self) -> bytes:
@@ -121,6 +126,9 @@ class Terminal:
         except OSError:  # EIO: its session has ended, and took the terminal along
             self._bell.forget(self._master)
             return False
+        if self._due is not None:
+            size, self._due = self._due, None
+            self._set_size(*size)
         self._past += data
         if len(self._past) > 2 * KEPT:
             del self._past[:-KEPT]
@@ -239,16 +247,20 @@ def _let_read(viewers: list[_Viewer]) -> None:
 
 
 def _listen(folder: str) -> socket.socket:
-    """Through an open folder: a socket's own path may have 107 bytes, and a repository may lie deep."""
+    """Through an open folder: a socket's own path may have 107 bytes, and a repository may lie deep. It gets its name
+    when it listens: whoever finds it is let in."""
+    draft = f"{SOCKET}.draft"
     with suppress(FileNotFoundError):
-        os.unlink(os.path.join(folder, SOCKET))
+        os.unlink(os.path.join(folder, draft))
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     mask = os.umask(0o177)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listener.bind(f"/proc/self/fd/{handle}/{SOCKET}" if os.path.exists("/proc/self/fd") else f"{folder}/{SOCKET}")
+        place = f"/proc/self/fd/{handle}" if os.path.exists("/proc/self/fd") else folder
+        listener.bind(f"{place}/{draft}")
         listener.listen(MOST_VIEWERS)
         listener.setblocking(False)
+        os.replace(os.path.join(folder, draft), os.path.join(folder, SOCKET))
     except OSError:
         listener.close()
         raise
