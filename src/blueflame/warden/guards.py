@@ -111,6 +111,7 @@ def dismiss_guards(ward: Ward) -> dict[str, Any]:
     if ward.gateway is not None:
         ward.bell.forget(ward.gateway.handle)
         ward.gateway.close()
+        ward.status.parked = {}
     if ward.pressure is not None and ward.pressure.group is not None:
         ward.pressure.group.remove()
     return recorded

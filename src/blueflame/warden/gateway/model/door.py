@@ -57,7 +57,7 @@ class Door:
         self._purse = Purse(orders.budgets, self._prices, teller)
         self._pace = pace or Pace()
         self._lot = Lot(orders, attempt, teller, self._pace)
-        self._connections = Connections(patience)
+        self._connections = Connections(patience, tls=any(api.upstream.tls for api in orders.apis.values()))
         self._closes = False
         self._agents: set[Agent] = set()
         self._calls: set[Call] = set()

@@ -89,12 +89,12 @@ class Limit:
 class ModelOrders:
     __slots__ = (
         *("apis", "budgets", "fallback", "key", "outage_wait", "places", "prices", "rate_limit_wait", "record"),
-        *("replay", "runtime", "shared", "token"),
+        *("replay", "shared", "token"),
     )
 
     def __init__(self, read: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
         only(read, KEYS, "gateway: model")
-        self.runtime = text(read.get("runtime"), "gateway: model: runtime")
+        text(read.get("runtime"), "gateway: model: runtime")  # for people who read the launch
         self.token = text(read.get("token"), "gateway: model: token")
         if len(self.token) < SHORTEST_TOKEN or not _VISIBLE.fullmatch(self.token):
             raise ValueError(f"gateway: model: token must be at least {SHORTEST_TOKEN} visible ASCII characters")

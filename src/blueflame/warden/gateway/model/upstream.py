@@ -30,10 +30,11 @@ class Stale(Unreachable):
 
 
 class Connections:
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: Patience, *, tls: bool) -> None:
+        """Whom to trust is read now, where `tls` is spoken: that takes longer than many an answer."""
         self._patience = patience
         self._kept: dict[str, list[tuple[float, Side]]] = {}
-        self._trust: ssl.SSLContext | None = None
+        self._trust = ssl.create_default_context() if tls else None
 
     async def ask(self, upstream: Upstream, request: bytes, method: str) -> Answer:
         """The answer as soon as its head is here. Raises Unreachable."""
@@ -91,7 +92,7 @@ class Connections:
                     upstream.host,
                     upstream.port,
                     limit=LIMIT,
-                    ssl=self._context() if upstream.tls else None,
+                    ssl=self._trust if upstream.tls else None,
                     happy_eyeballs_delay=0.25,
                 )
         except TimeoutError:
@@ -102,11 +103,6 @@ class Connections:
             raise Unreachable(f"{upstream.host} cannot be reached: {_why(e)}") from e
         _mind_silence(writer)
         return Side(reader=reader, writer=writer)
-
-    def _context(self) -> ssl.SSLContext:
-        if self._trust is None:
-            self._trust = ssl.create_default_context()
-        return self._trust
 
 
 def _mind_silence(writer: asyncio.StreamWriter) -> None:
