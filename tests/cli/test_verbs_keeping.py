@@ -133,6 +133,8 @@ def test_old_logs_go_when_they_are_too_old(project: Path, capsys: pytest.Capture
 
 
 def test_the_doctor_does_not_nag_about_landed_work(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    played = {role: {"runtime": "scripted"} for role in ("planner", "worker", "validator", "lead")}
+    configure(project, {"roles": played})
     play(project, capsys)
     said = here(capsys, "doctor", "--json")
     assert said.code == 0
