@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix lint types layers unit docs docs-write torture bench clean setup
+.PHONY: help demo test check fix lint types layers unit docs docs-write test-agents torture bench clean setup
 
 BIN := .venv/bin
 ARGS ?=
@@ -42,6 +42,10 @@ docs-write: setup  ## write the generated references anew
 
 unit: setup
 	$(BIN)/pytest -n 3 --dist worksteal  # one more than CI has cores: many tests wait for processes
+
+test-agents: setup  ## Codex, Gemini CLI, opencode and an ACP agent for real, against a model of our own (npm installs them)
+	@scripts/agents.sh
+	$(BIN)/pytest tests/agents -p no:xdist $(ARGS)
 
 torture: setup  ## kill it hundreds of times (KILLS=600 at random); a table, and docs/reliability.md
 	@mkdir -p $(dir $(TORTURED))

@@ -62,13 +62,12 @@ def test_what_is_refused_is_not_done_and_the_agent_goes_on(stage: Stage, serve: 
         ("Write", True),
         ("Bash", True),
     ]
-    assert "blocked_paths" in str(model.requests[-1].body)  # the agent is told why
+    assert "allowed_paths" in str(model.requests[-1].body)  # the agent is told why
 
 
 def test_neither_the_repository_nor_the_agent_can_switch_the_hook_off(stage: Stage, serve: Serve) -> None:
     commit_files(stage, HOSTILE)
-    model = serve(worker_turns("task-001", REWRITES, *FORBIDDEN, *writing("src/1.txt", "one\n")))
 
-    is_refused_and_goes_on(stage, model)
-
-    assert "IGNORE ALL RULES" not in str([asked.body for asked in model.requests])
+    is_refused_and_goes_on(
+        stage, serve(worker_turns("task-001", REWRITES, *FORBIDDEN, *writing("src/1.txt", "one\n")))
+    )

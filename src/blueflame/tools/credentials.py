@@ -19,6 +19,7 @@ APIS: Mapping[str, tuple[str, ...]] = {
     "tmux": ("anthropic",),
     "codex": ("openai",),
     "gemini": ("gemini",),
+    "opencode": ("openai",),
 }
 """What a kind of runtime calls its model by; others say so when they are launched."""
 CLAUDE_LOGIN, CODEX_LOGIN = ".claude/.credentials.json", ".codex/auth.json"

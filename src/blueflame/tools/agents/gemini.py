@@ -20,7 +20,6 @@ from blueflame.tools.agents.runtime import Brief, Launch, Signal
 
 OLDEST = "0.61.0"
 HOW_TO_GET_IT = f"install it with `npm install -g @google/gemini-cli@{OLDEST}`, or name it in runtimes.gemini.command"
-NOT_A_FILE = "blueflame-reads-no-context-files.md"
 QUIET = {"GEMINI_CLI_NO_RELAUNCH": "true", "NO_BROWSER": "true", "GEMINI_TELEMETRY_ENABLED": "false"}
 
 
@@ -105,7 +104,6 @@ def _settings(brief: Brief) -> dict[str, Any]:
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
         "general": {"enableAutoUpdate": False, "checkpointing": {"enabled": False}},
-        "context": {"fileName": NOT_A_FILE},
         "tools": {"core": sorted({name for tool in brief.tools for name in GEMINI_TOOLS.get(tool, ())})},
         "hooksConfig": {"enabled": True, "disabled": []},
         "hooks": {"BeforeTool": [{"matcher": "*", "hooks": [hook]}]},

@@ -109,5 +109,6 @@ def _settings(brief: Brief, model: str) -> dict[str, Any]:
         "enabled_providers": [PROVIDER],
         "provider": {PROVIDER: provider},
         "permission": {"*": "ask"},
+        "agent": {"title": {"disable": True}},  # a call for a name that nobody reads
         "experimental": {"continue_loop_on_deny": True},  # else its first refusal is its last word
     }

@@ -1,0 +1,48 @@
+"""What each runtime can hold its agents to: enforced, only detected, or impossible. docs/runtimes.md tells why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Held(StrEnum):
+    ENFORCED = "enforced"  # it cannot happen otherwise
+    DETECTED = "detected"  # it can, but it shows, and the attempt does not count
+    IMPOSSIBLE = "impossible"  # not here
+
+
+E, D, I = Held.ENFORCED, Held.DETECTED, Held.IMPOSSIBLE  # noqa: E741 (a table reads best in letters)
+
+WHAT: Mapping[str, str] = {
+    "tools": "only the tools that the policy allows",
+    "paths": "files are read and written only where the policy allows it",
+    "shell": "only commands that the policy allows",
+    "scope": "a worker writes only where its task has a lock",
+    "structured_output": "plans and verdicts in the form that is asked for",
+    "metering": "every token of every model call is counted",
+    "budget": "no model call after the budget is gone",
+    "rate_limits": "a provider's limit is waited out, and is no failure",
+    "interactive": "a planner that talks with the person first",
+    "skills": "skills and plugins for roles",
+}
+"""What a runtime can be asked for, in words for people."""
+
+ENFORCEMENT: Mapping[str, Mapping[str, Held]] = {
+    "claude": dict.fromkeys(WHAT, E),
+    "tmux": {**dict.fromkeys(WHAT, E), "structured_output": D},
+    "codex": {**dict.fromkeys(WHAT, E), "interactive": I, "skills": I},
+    "gemini": {**dict.fromkeys(WHAT, E), "structured_output": D, "interactive": I, "skills": I},
+    "opencode": {**dict.fromkeys(WHAT, E), "structured_output": D, "interactive": I, "skills": I},
+    "acp": {
+        **dict.fromkeys(("tools", "paths", "shell", "scope", "structured_output"), D),
+        **dict.fromkeys(("metering", "budget", "rate_limits"), E),
+        **dict.fromkeys(("interactive", "skills"), I),
+    },
+    "scripted": {
+        **dict.fromkeys(("tools", "paths", "shell", "scope"), D),
+        "structured_output": E,
+        **dict.fromkeys(("metering", "budget"), D),
+        **dict.fromkeys(("rate_limits", "interactive", "skills"), I),
+    },
+}

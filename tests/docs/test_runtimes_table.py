@@ -1,0 +1,34 @@
+"""The table of runtimes in the documentation is the one in the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from blueflame.model.enforcement import ENFORCEMENT, WHAT
+from blueflame.tools.agents import codex, gemini, opencode
+from blueflame.tools.agents.all_runtimes import RUNTIMES
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "runtimes.md").read_text(encoding="utf-8")
+
+
+def test_what_each_runtime_can_be_held_to_is_told_as_it_is() -> None:
+    names = list(ENFORCEMENT)
+    rows = [f"| {words} | {' | '.join(ENFORCEMENT[name][what] for name in names)} |" for what, words in WHAT.items()]
+
+    assert "\n".join((f"| | {' | '.join(names)} |", f"|{' --- |' * (len(names) + 1)}", *rows)) in PAGE
+
+
+def test_every_runtime_is_on_the_page() -> None:
+    assert [name for name in RUNTIMES if f"`{name}`" not in PAGE] == []
+
+
+def test_the_versions_that_are_told_are_the_ones_that_are_asked_for_and_installed() -> None:
+    script = (ROOT / "scripts" / "agents.sh").read_text(encoding="utf-8")
+    wanted = (
+        f"@openai/codex@{codex.OLDEST}",
+        f"@google/gemini-cli@{gemini.OLDEST}",
+        f"opencode-ai@{opencode.OLDEST}",
+    )
+
+    assert [each for each in wanted if each not in PAGE or each not in script] == []
