@@ -82,6 +82,11 @@ def test_without_a_limit_nobody_is_silent() -> None:
     assert check_up(RECORD, replace(WORKING, last_output=1.0), limits, now=NOW).state is Health.WORKING
 
 
+def test_who_talks_with_a_person_is_not_silent_while_the_person_thinks() -> None:
+    talking = replace(RECORD, attempt=replace(RECORD.attempt, interactive=True))
+    assert found(replace(WORKING, last_output=NOW - 100), talking).state is Health.WORKING
+
+
 def saying(*lines: Mapping[str, object], then: str) -> tuple[str, ...]:
     words = "".join(f"print({json.dumps(json.dumps(line))}, flush=True)\n" for line in lines)
     return (sys.executable, "-I", "-S", "-c", f"import time, os\n{words}{then}")

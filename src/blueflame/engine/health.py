@@ -120,7 +120,7 @@ def _state(record: AttemptRecord, running: Running, limits: LimitSettings, now: 
     if record.cancel_reason:
         return Health.STOPPING, record.cancel_reason
     quiet = now - (running.last_output or running.state_since or now)
-    if limits.stall_timeout and quiet >= limits.stall_timeout:
+    if limits.stall_timeout and quiet >= limits.stall_timeout and not record.attempt.interactive:
         return Health.SILENT, f"it has said nothing for {quiet:.0f} s"
     return Health.WORKING, ""
 
