@@ -12,6 +12,8 @@ from blueflame.model.changeset import Build, FileChange
 from blueflame.model.errors import JournalError
 from blueflame.model.event import (
     AttemptEnded,
+    AttemptIntended,
+    BudgetRaised,
     ChangesetBuilt,
     CycleEnded,
     Event,
@@ -22,7 +24,9 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits, Workflow
+from blueflame.model.spend import Spend
 from blueflame.model.task import Task
+from blueflame.rules.budget import reservation
 from blueflame.tools.store.codec import EVENTS, decode, encode
 from event_strategies import KINDS, events_of
 
@@ -109,3 +113,13 @@ def test_any_mapping_can_be_written() -> None:
 def test_bodies_are_compact_json() -> None:
     assert encode(WaveStarted(cycle=1, stage="work")) == ("WaveStarted", '{"cycle":1,"stage":"work"}')
     assert json.loads(encode(CycleEnded(cycle=3))[1]) == {"cycle": 3}
+
+
+def test_journals_from_before_ceilings_and_budgets_of_days_read_as_they_were_meant() -> None:
+    attempt = '{"id":"a","session":"s","subject":"t","role":"worker","n":1,"agent_id":"w","budget":%s}'
+    intended = decode("AttemptIntended", '{"attempt":%s}' % (attempt % '{"unit":"usd","limit":7}'))
+    assert isinstance(intended, AttemptIntended)
+    assert reservation(intended.attempt) == Spend(micro_usd=7)
+    raised = decode("BudgetRaised", '{"limit":5,"by":"you"}')
+    assert isinstance(raised, BudgetRaised)
+    assert raised.budget == "session"
