@@ -183,10 +183,12 @@ class Talk:
 
 
 @contextmanager
-def model_door(folder: Path, orders: Mapping[str, Any], secrets: Mapping[str, str] | None = None) -> Iterator[Door]:
+def model_door(
+    folder: Path, orders: Mapping[str, Any], secrets: Mapping[str, str] | None = None, **env: str
+) -> Iterator[Door]:
     folder.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN, ROOT, str(folder)]
-    warden = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ})
+    warden = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
     assert warden.stdin is not None
     assert warden.stdout is not None
     with warden:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -78,7 +79,7 @@ class Provider:
 
 
 @contextmanager
-def provider(*plays: Play, port: int = 0) -> Iterator[Provider]:
+def provider(*plays: Play, port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Provider]:
     there = Provider(list(plays))
 
     class Handler(BaseHTTPRequestHandler):
@@ -110,6 +111,8 @@ def provider(*plays: Play, port: int = 0) -> Iterator[Provider]:
 
     with Server(("127.0.0.1", port), Handler) as server:
         there.port = server.server_address[1]
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         serving.start()
         try:
