@@ -32,6 +32,7 @@ from blueflame.model.limits import Workflow
 from blueflame.model.settings import Settings
 from blueflame.model.task import Task
 from blueflame.rules.answers import proposal
+from blueflame.rules.enforcement import beyond
 from blueflame.rules.next_steps import the_one_task
 from blueflame.rules.replay import apply, replay
 from blueflame.rules.session import Session
@@ -279,6 +280,7 @@ def check_runtimes(ground: Grounds, flow: Workflow, *, script: Path | None = Non
     limits = limits_of(ground.settings, flow.name, scripted=script is not None)
     names = sorted({limits.runtime(role) for role in cast_of(flow)})
     reasons = [f"{name}: {problem}" for name in names for problem in made[name].problems()]
+    reasons += beyond(ground.settings, {role: limits.runtime(role) for role in cast_of(flow)})
     reasons += list(without_credential(ground, names)) if replay is None else []
     if reasons:
         raise Refused("agents cannot be started:\n" + "\n".join(f"  - {reason}" for reason in reasons))
