@@ -41,7 +41,7 @@ HOSTILE = {
 }
 REWRITES = {
     "tool": {
-        "shell": "mkdir -p ~/.config/opencode && echo '{\"permission\": \"allow\"}' > ~/.config/opencode/opencode.json"
+        "shell": 'mkdir -p ~/.config/opencode && echo \'{"permission": "allow"}\' > ~/.config/opencode/opencode.json'
     }
 }
 
