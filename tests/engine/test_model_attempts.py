@@ -175,7 +175,7 @@ def test_an_agent_whose_model_is_away_for_too_long_ends_as_an_outage(state: Path
 
 
 def test_its_clocks_stand_still_while_it_waits_for_its_model(state: Path) -> None:
-    """It may be silent for a second and a half, and waits for three."""
+    """It may be silent for two and a half seconds, and waits for four."""
 
     async def story(given: Order) -> None:
         engine = LocalEngine(state)
@@ -190,8 +190,8 @@ def test_its_clocks_stand_still_while_it_waits_for_its_model(state: Path) -> Non
         assert (seen[-1].parked["kind"], seen[-1].parked["reason"]) == ("rate_limit", "429: Slow down.")
         assert (ended.reason, ended.exit_code, ended.detail) == (Reason.EXITED, 0, "")
 
-    with provider(says(429, error(), retry_after_ms="3000"), FINE) as far:
-        play(story(replace(order(state, far.url, "call"), timeout=2.0, silence=1.5)))
+    with provider(says(429, error(), retry_after_ms="4000"), FINE) as far:
+        play(story(replace(order(state, far.url, "call"), timeout=3.0, silence=2.5)))
 
     assert [line["tries"] for line in usage(state)] == [2]
 

@@ -35,7 +35,7 @@ def test_when_the_attempt_ends_the_last_answer_has_a_moment(tmp_path: Path) -> N
         door.call() as talk,
     ):
         talk.head()
-        threading.Timer(0.3, go_on.set).start()
+        threading.Timer(0.1, go_on.set).start()
         assert door.heard("close")["lives"] is False
         (line,) = door.lines()
 
@@ -68,7 +68,7 @@ def test_a_gateway_whose_warden_was_killed_reads_on_and_ends(tmp_path: Path) -> 
         until(lambda: len(far.asked) == 2, "both calls are with the provider")
         door.warden.kill()
         door.warden.wait()
-        threading.Timer(0.3, go_on.set).start()
+        threading.Timer(0.1, go_on.set).start()
         until(lambda: not alive(door.pid), "the gateway has ended")
         lines = sorted(door.lines(), key=lambda line: bool(line["complete"]))
 

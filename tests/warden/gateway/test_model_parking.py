@@ -20,7 +20,7 @@ LIMITED = says(429, error(), retry_after="3600")
 
 
 def test_a_call_that_meets_a_limit_comes_again_when_the_provider_said(tmp_path: Path) -> None:
-    limited = says(429, error(words="Slow down."), retry_after_ms="300")
+    limited = says(429, error(words="Slow down."), retry_after_ms="1500")
     with provider(limited, FINE) as far, model_door(tmp_path / "a", model_orders(far.url)) as door, _pool() as pool:
         calling = pool.submit(door.ask)
         parked = door.until_parked()
