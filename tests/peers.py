@@ -42,7 +42,9 @@ def needs(name: str) -> list[pytest.MarkDecorator]:
 
 def stage_for(repo: Path, runtime: str, model: str, settings: Mapping[str, Any], **role: object) -> Stage:
     """A repository whose planner, worker and validator are all driven by this runtime, behind all walls."""
-    roles = {name: {"runtime": runtime, "model": model} for name in ("planner", "worker", "validator")}
+    roles: dict[str, dict[str, object]] = {
+        name: {"runtime": runtime, "model": model} for name in ("planner", "worker", "validator")
+    }
     roles["worker"] |= role
     return make_stage(
         repo,

@@ -36,6 +36,11 @@ def not_held(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]
     return (f"planning.interactive: {planner} cannot talk with a person; the planner plans at once",)
 
 
+def is_named(command: str, name: str) -> bool:
+    """Whether a command line starts an agent of that name, wherever it is installed."""
+    return any(name in word.rpartition("/")[2] for word in command.split())
+
+
 def _beyond(settings: Settings, role: str, given: RoleSettings, runtime: str) -> Iterator[str]:
     kind = runtime_kind(settings, runtime)
     if kind == REHEARSAL:
@@ -47,7 +52,7 @@ def _beyond(settings: Settings, role: str, given: RoleSettings, runtime: str) ->
                 f"take roles.{role}.{_KEYS[what]} out, or give the role another runtime"
             )
     own = settings.runtimes.get(runtime)
-    bridge = kind == "acp" and own is not None and "claude" in str(own.command or "")
+    bridge = kind == "acp" and own is not None and is_named(own.command or "", "claude")
     if given.model in CLAUDE_NAMES and kind not in CLAUDES and not bridge:
         yield (
             f"roles.{role}.model is {given.model!r}, a name that only Claude's program knows; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from blueflame.model.audit import Act, AuditLine, digest_of
@@ -20,7 +21,7 @@ def gathered(runtime: Runtime, name: str) -> Gathered:
     return read_spool(runtime, STREAMS / f"{name}.jsonl")
 
 
-def logged(*asked: tuple[str, dict[str, object], bool]) -> tuple[AuditLine, ...]:
+def logged(*asked: tuple[str, Mapping[str, object], bool]) -> tuple[AuditLine, ...]:
     """The watcher's lines for these tools, inputs and decisions."""
     return tuple(
         AuditLine(

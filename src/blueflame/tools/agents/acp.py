@@ -18,6 +18,7 @@ from typing import Any
 
 import blueflame
 from blueflame.model.errors import Refused
+from blueflame.rules.enforcement import is_named
 from blueflame.tools.agents.answers import with_schema
 from blueflame.tools.agents.committing import commit_identity
 from blueflame.tools.agents.hooking import HOOK, hook_path
@@ -98,14 +99,14 @@ class Acp:
         yield from bad_variables(self.name, self.env, "(CLAUDE|GEMINI_CLI|OPENCODE)_.*")
 
     def _is_claude(self) -> bool:
-        return "claude" in self.command
+        return is_named(self.command, "claude")
 
     def _apis(self) -> tuple[str, ...]:
         """Those that the person's own words name, else what the program's name tells."""
         named = API.findall("\n".join((*self.args, *self.env.values())))
         if named:
             return tuple(dict.fromkeys(named))
-        return ("anthropic",) if self._is_claude() else ("gemini",) if "gemini" in self.command else ("openai",)
+        return ("anthropic",) if self._is_claude() else ("gemini",) if is_named(self.command, "gemini") else ("openai",)
 
 
 def acp(options: Mapping[str, Any], root: Path) -> Acp:
