@@ -7,8 +7,8 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from blueflame import __version__
@@ -18,7 +18,7 @@ from blueflame.engine.local import LocalEngine
 from blueflame.engine.preflight import refuse_if_unfit
 from blueflame.engine.presence import Orchestrator, UnderWay, commands_under_way, orchestrator_at
 from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
-from blueflame.model.errors import NoAnswer, Refused, UsageError
+from blueflame.model.errors import MemoryFailed, NoAnswer, Refused, UsageError
 from blueflame.model.event import (
     Event,
     OrchestratorStarted,
@@ -28,11 +28,12 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.ids import session_id
-from blueflame.model.limits import Workflow
+from blueflame.model.limits import Limits, Workflow
 from blueflame.model.settings import Settings
 from blueflame.model.task import Task
 from blueflame.rules.answers import proposal
 from blueflame.rules.enforcement import beyond
+from blueflame.rules.estimate import learned_figures
 from blueflame.rules.next_steps import the_one_task
 from blueflame.rules.replay import apply, replay
 from blueflame.rules.session import Session
@@ -48,6 +49,8 @@ from blueflame.tools.config import Loaded, digest_of, find, load, resolved_json
 from blueflame.tools.credentials import APIS, access_to, person_home
 from blueflame.tools.files import sweep_drafts, write_whole
 from blueflame.tools.git.repository import Repository, exclude, open_repository
+from blueflame.tools.memory.all_memories import builtin, memory_of
+from blueflame.tools.memory.builtin import BuiltIn
 from blueflame.tools.places import STATE_FOLDER, Places
 from blueflame.tools.plans import tasks_from
 from blueflame.tools.sandbox.toolchains import toolchains
@@ -56,6 +59,7 @@ from blueflame.tools.store.journal import Journal, SessionInfo
 from blueflame.waves.boundary import keep_settings, kept_settings
 from blueflame.waves.conductor import Answerer, Conductor, Onlooker
 from blueflame.waves.flame import NO_CASSETTE, Cassette, Flame
+from blueflame.waves.remember import remembering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +224,7 @@ def begin(
         base_branch=ground.repo.base_branch,
         base_sha=ground.repo.base_sha,
         workflow=flow,
-        limits=limits_of(ground.settings, flow.name, scripted=scripted, interactive=interactive),
+        limits=limits_for(ground, flow.name, scripted=scripted, interactive=interactive),
         config_digest=ground.loaded.digest,
     )
     keep_settings(ground.places, name, ground.settings)
@@ -228,6 +232,20 @@ def begin(
     own = [proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
     # in one piece: a session that lost its plan to a crash would ask a planner for another one
     return replay(journal.append(name, 0, [opened, *own], now))
+
+
+def limits_for(ground: Grounds, workflow: str, *, scripted: bool = False, interactive: bool = False) -> Limits:
+    """Of a new session, with what earlier ones have taught about the cost of attempts."""
+    limits = limits_of(ground.settings, workflow, scripted=scripted, interactive=interactive)
+    with suppress(MemoryFailed):  # then nothing is learned, and that is what is shown
+        known = memory_of(ground.settings, ground.places, os.environ).records()
+        return replace(limits, figures=learned_figures(known))
+    return limits
+
+
+def memory_at(ground: Grounds) -> BuiltIn:
+    """The first copy of what is remembered here, whatever mirrors it has."""
+    return builtin(ground.settings, ground.places)
 
 
 def abandon(ground: Grounds, journal: Journal, session: str) -> None:
@@ -265,6 +283,7 @@ def ignite(ground: Grounds, session: Session, *, script: Path | None = None, cas
         make_runtimes=lambda settings: _runtimes(ground, settings, script),
         tools=toolchains(os.environ, repo_root=ground.repo.root, home=Path.home(), ours=True),
         cassette=cassette,
+        memory=memory_of(settings, ground.places, os.environ),
     )
 
 
@@ -384,8 +403,12 @@ async def conduct(
     """Carry the session on until it ends or is stopped in good order; with `stop` (why) that is the first thing."""
     started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__)
     rounds = Rounds(flame.engine, flame.runtimes, flame.settings.limits)
-    async with exporting(flame.places, warn, rounds) as exporter:
-        conductor = Conductor(flame, journal, session, answerer=answerer, onlookers=(exporter, *onlookers), until=until)
+    async with (
+        exporting(flame.places, warn, rounds) as exporter,
+        remembering(flame, journal, session, warn) as keeper,
+    ):
+        watching: tuple[Onlooker, ...] = (exporter, keeper, *onlookers)
+        conductor = Conductor(flame, journal, session, answerer=answerer, onlookers=watching, until=until)
         if stop:
             conductor.stop(stop)
         with _signals(conductor, warn):

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from blueflame.model.limits import Limits, Workflow
+from blueflame.model.limits import Figures, Limits, Workflow
 from blueflame.model.spend import Budget, Unit, micro_usd
 from blueflame.model.task import Task
-from blueflame.rules.estimate import CriticalPath, Figures, batches, cost_range, critical_path
+from blueflame.rules.estimate import CriticalPath, batches, cost_range, critical_path
 
 
 def task(name: str, *locks: str, needs: tuple[str, ...] = (), minutes: float | None = None) -> Task:

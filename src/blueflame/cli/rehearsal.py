@@ -20,7 +20,7 @@ from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task
 from blueflame.rules.estimate import batches, cost_range
 from blueflame.rules.planning import problems, warnings
-from blueflame.rules.settings import limits_of, workflow_of
+from blueflame.rules.settings import workflow_of
 
 STAGE_ROLES = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR}
 
@@ -35,7 +35,7 @@ def rehearse(
     as_json: bool,
 ) -> int:
     flow = workflow_of(ground.settings, workflow)
-    limits = limits_of(ground.settings, flow.name, scripted=script is not None)
+    limits = app.limits_for(ground, flow.name, scripted=script is not None)
     known = tasks if tasks is not None else app.foreseen_plan(ground, request, flow, script=script)
     planned = known if tasks is not None or flow.has("plan") else None  # the one task we make ourselves is no plan
     wrong = _problems(planned, limits)

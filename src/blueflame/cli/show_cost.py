@@ -17,7 +17,6 @@ from blueflame.rules.price_table import AS_OF
 
 OF_A_SESSION = ("role", "task", "model", "agent")
 SHOWN = 40
-REFERENCE = "by reference figures; nothing is learned from earlier sessions yet"
 KINDS = {"input": "input", "output": "output", "cache_read": "cache read", "cache_write": "cache write"}
 
 
@@ -31,7 +30,7 @@ def show_cost(entries: Sequence[Entry], *, session: str, by: str | None, foresee
     spend = sum_of(entries)
     about: dict[str, RenderableType] = {"Cost:": f"{money(spend.micro_usd)}, {spend.tokens:,} tokens"}
     if foreseen is not None:
-        about["Foreseen:"] = Text.assemble(foreseen.show, (f"\n{REFERENCE}", "quiet"))
+        about["Foreseen:"] = Text.assemble(foreseen.show, (f"\n{foreseen.grounds}", "quiet"))
     live = [entry for entry in entries if entry.live]
     if live:
         now = sum_of(live)
@@ -168,4 +167,9 @@ def _foreseen_json(foreseen: CostRange | None) -> dict[str, Any] | None:
     if foreseen is None:
         return None
     roles = {each.role: {"base": each.low / 1e6, "with_retries": each.high / 1e6} for each in foreseen.roles}
-    return {"base": foreseen.low / 1e6, "with_retries": foreseen.high / 1e6, "learned": False, "roles": roles}
+    return {
+        "base": foreseen.low / 1e6,
+        "with_retries": foreseen.high / 1e6,
+        "learned": foreseen.learned,
+        "roles": roles,
+    }

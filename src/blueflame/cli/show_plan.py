@@ -31,7 +31,7 @@ def show_plan(
     about: dict[str, RenderableType] = {"Request:": one_line(request)} if request else {}
     about["Tasks:"] = f"{len(tasks):,}"
     if cost is not None:
-        about["Estimated cost:"] = cost.show
+        about["Estimated cost:"] = Text.assemble(cost.show, (f"\n{cost.grounds}", "quiet"))
     return stack(
         Group(Heading("Plan review", f"round {round}" if round > 1 else "", session), facts(about)),
         _tasks(tasks),
@@ -73,7 +73,7 @@ def task_json(task: Task) -> dict[str, Any]:
 
 
 def cost_json(cost: CostRange | None) -> dict[str, Any] | None:
-    return None if cost is None else {"base": cost.low / 1e6, "with_retries": cost.high / 1e6}
+    return None if cost is None else {"base": cost.low / 1e6, "with_retries": cost.high / 1e6, "learned": cost.learned}
 
 
 def _tasks(tasks: Sequence[Task]) -> RenderableType:

@@ -45,6 +45,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("config", KEEP, "blueflame.cli.config:config_app", "Check, show and migrate the configuration."),
     Verb("policy", KEEP, "blueflame.cli.policy:policy_app", "Judge tool calls by the policy; tell what agents may do."),
     Verb("sandbox", KEEP, "blueflame.cli.sandbox:sandbox_app", "Run a command behind the walls; say what they are."),
+    Verb("memory", KEEP, "blueflame.cli.memory:memory_app", "What is remembered of earlier sessions."),
     Verb("doctor", KEEP, "blueflame.cli.doctor:doctor", "Is everything here that a session needs?"),
     Verb("cleanup", KEEP, "blueflame.cli.cleanup:cleanup", "Remove what ended sessions left behind."),
 )

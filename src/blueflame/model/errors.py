@@ -8,7 +8,8 @@ BlueFlameError
 ├── WorldError            git, disk, a process or the journal failed us                                     exit 4
 │   ├── GitFailed
 │   ├── ProcessFailed
-│   └── JournalError
+│   ├── JournalError
+│   └── MemoryFailed      what earlier sessions left cannot be read or written; a session goes on without it
 ├── NoAnswer              a gate needs an answer and nobody can give one (decisions ran out)                 exit 7
 └── IllegalMove           we are wrong: a bug                                                               exit 70
 """
@@ -66,6 +67,10 @@ class ProcessFailed(WorldError):
 
 
 class JournalError(WorldError):
+    pass
+
+
+class MemoryFailed(WorldError):
     pass
 
 

@@ -20,6 +20,15 @@ class Workflow:
         return stage in self.stages
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one attempt of a role costs, in dollars."""
+
+    low: float
+    high: float
+    attempts: int = 0  # how many recorded ones they are learned from; 0 for reference figures
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     workers: int = 4
@@ -47,6 +56,7 @@ class Limits:
     checks: tuple[str, ...] = ()  # the diagnostic commands
     allowed_paths: tuple[str, ...] = ()
     blocked_paths: tuple[str, ...] = ()
+    figures: Mapping[str, Figures] = field(default_factory=dict)  # by role, as learned when the session was opened
 
     def budget(self, role: str) -> Budget:
         return self.role_budgets.get(role, UNLIMITED)

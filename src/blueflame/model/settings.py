@@ -24,6 +24,7 @@ from blueflame.model.settings_fields import (
     Wrong,
     several,
 )
+from blueflame.model.settings_memory import MemorySettings
 from blueflame.model.settings_team import (
     RUNTIMES,
     RoleSettings,
@@ -280,6 +281,8 @@ class Settings(Section):
     """Skills for agents."""
     beads: Beads = Field(default_factory=Beads)
     """Memory across sessions."""
+    memory: MemorySettings = Field(default_factory=MemorySettings)
+    """Where it is kept, and how much of it a planner gets."""
     hooks: Hooks = Field(default_factory=Hooks)
     """Your own commands at four moments."""
     cleanup: Cleanup = Field(default_factory=Cleanup)

@@ -53,6 +53,20 @@ class Places:
         return self.logs / f"{agent}.audit.jsonl"
 
     @property
+    def memory(self) -> Path:
+        return self.state / "memory.db"
+
+    @property
+    def knowledge(self) -> Path:
+        """What is remembered, for people to read."""
+        return self.state / "knowledge"
+
+    @property
+    def beads(self) -> Path:
+        """The folder of Beads itself, never the one of the person's own."""
+        return self.state / "beads" / ".beads"
+
+    @property
     def agents_file(self) -> Path:
         return self.state / "agents.json"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from blueflame.model.errors import BlueFlameError, ConfigError, WorldError
 from blueflame.model.event import ConfigDrifted, CycleStarted, Event, WaveStarted
@@ -56,6 +57,7 @@ def _drift(flame: Flame, session: Session) -> ConfigDrifted | None:
         scripted = "scripted" in session.limits.role_runtimes.values()
         talks = session.limits.interactive_planning
         limits = limits_of(loaded.settings, session.workflow.name, scripted=scripted, interactive=talks)
+        limits = replace(limits, figures=session.limits.figures)
         flame.make_runtimes(loaded.settings)
     except ConfigError as error:
         return _unusable(session, error.problems)

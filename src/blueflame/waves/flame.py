@@ -15,6 +15,7 @@ from blueflame.tools.agents.runtime import Gathered, Runtime
 from blueflame.tools.clock import SystemClock
 from blueflame.tools.config import Loaded
 from blueflame.tools.git.repository import Repository
+from blueflame.tools.memory.provider import NO_MEMORY, Memory
 from blueflame.tools.places import Places
 from blueflame.tools.sandbox.toolchains import Toolchains
 
@@ -47,6 +48,7 @@ class Flame:
     make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
     tools: Toolchains
     cassette: Cassette = NO_CASSETTE
+    memory: Memory = NO_MEMORY
     converse: Converse | None = None  # None: there is no person at a terminal, and planners plan in one shot
 
 

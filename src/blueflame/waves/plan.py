@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from secrets import token_hex
 
 from blueflame.model.attempt import Attempt, Ended, Ending
-from blueflame.model.errors import PlanError
+from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.event import Event, PlanFailed
 from blueflame.model.task import TaskState
+from blueflame.rules.activity import one_line
 from blueflame.rules.answers import proposal
+from blueflame.rules.codebase import draw_map
 from blueflame.rules.endings import Facts, judge
 from blueflame.rules.session import Session
+from blueflame.tools.git.codebase import terrain
+from blueflame.tools.memory.provider import Asking
 from blueflame.tools.plans import tasks_from
 from blueflame.waves.aftermath import gap_notes, unseen_calls
 from blueflame.waves.flame import Flame, Handed
@@ -25,7 +29,7 @@ def talks(flame: Flame, attempt: Attempt) -> bool:
     return attempt.interactive and flame.converse is not None
 
 
-def planner_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) -> str:
+def planner_prompt(flame: Flame, session: Session, attempt: Attempt, base: str) -> str:
     brief = PlannerBrief(
         project=session.project,
         base_branch=session.base_branch,
@@ -39,8 +43,28 @@ def planner_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str)
         rejected=session.rejected_plan,
         replan_notes=session.replan_notes,
         problems=session.plan_failures,
+        hints=_map_of(flame, base),
+        lessons=_lessons(flame, session),
     )
     return render_planner(brief, token_hex(16), interactive=talks(flame, attempt))
+
+
+def _map_of(flame: Flame, base: str) -> str:
+    """A help, not a need: a planner can read the repository itself."""
+    budget = flame.settings.memory.codebase_tokens
+    try:
+        return draw_map(terrain(flame.repo, base), budget) if budget else ""
+    except WorldError as error:
+        return f"(no map of the code base could be made: {one_line(str(error), 200)})"
+
+
+def _lessons(flame: Flame, session: Session) -> tuple[str, ...]:
+    """Of earlier sessions; when they cannot be had, that is said instead."""
+    found = flame.memory.recall(
+        flame.settings.memory.context_tokens, Asking(session=session.id, request=session.request)
+    )
+    missing = (f"(not all that is known of earlier sessions could be read: {one_line(found.note, 200)})",)
+    return (*found.lines, *(missing if found.note else ()))
 
 
 async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:

@@ -1,0 +1,141 @@
+"""What later sessions should know. Whoever wrote the words, they are data and no instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+SCHEMA_VERSION = 1
+
+
+class Source(StrEnum):
+    """Whose words a record holds. None of them is trusted: they reach a model only between delimiters."""
+
+    AGENT = "agent"
+    PERSON = "person"
+    MACHINE = "machine"  # counted by us
+    IMPORT = "import"  # came in a file, or out of another memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a record comes from, and what came of it."""
+
+    session: str
+    task: str = ""
+    commit: str = ""
+    at: float = 0.0
+    micro_usd: int = 0
+    files: tuple[str, ...] = ()
+    source: Source = Source.AGENT
+    used: int = 0  # sessions whose planner was given it
+    helped: int = 0  # those of them in which everything landed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """A task that landed."""
+
+    key: str
+    origin: Origin
+    title: str
+    result: str = "merged"
+    notes: str = ""  # the validator's
+    group: str = ""
+    attempts: int = 0
+    faded: bool = False  # only one line of it is left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFailure:
+    """A task that failed, or came back before it landed."""
+
+    key: str
+    origin: Origin
+    title: str
+    reason: str = ""
+    retries: int = 0
+    history: tuple[str, ...] = ()
+    audit: tuple[str, ...] = ()  # what the watcher refused
+    overcome: bool = False  # it landed in the end
+    faded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSpend:
+    """What each attempt of a role cost, in millionths of a dollar; only those that cost anything."""
+
+    role: str
+    attempts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSummary:
+    key: str
+    origin: Origin
+    request: str
+    outcome: str = ""  # empty while it can go on
+    reason: str = ""
+    tasks: int = 0
+    merged: int = 0
+    failed: int = 0
+    cycles: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    spent: tuple[RoleSpend, ...] = ()
+    faded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """A split that worked, a person's word about a plan or a changeset, or a note from elsewhere."""
+
+    key: str
+    origin: Origin
+    text: str
+    about: str = "note"  # pattern | wish | note
+    faded: bool = False
+
+
+Record: TypeAlias = TaskResult | TaskFailure | SessionSummary | Lesson
+
+KINDS: Mapping[str, type[Record]] = {
+    "task-result": TaskResult,
+    "task-failure": TaskFailure,
+    "session-summary": SessionSummary,
+    "lesson": Lesson,
+}
+"""The names under which memories keep each kind."""
+
+KIND_OF: Mapping[type, str] = {kind: name for name, kind in KINDS.items()}
+
+
+def headline(record: Record) -> str:
+    """What stands for it in a list."""
+    if isinstance(record, SessionSummary):
+        return record.request
+    return record.text if isinstance(record, Lesson) else record.title
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decay:
+    """How memories fade, in sessions."""
+
+    enabled: bool = True
+    results_after: int = 3
+    failures_after: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recollection:
+    """What a planner is told of earlier sessions."""
+
+    lines: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    tokens: int = 0
+    note: str = ""  # why it is less than it could be
+
+
+NOTHING_RECALLED = Recollection()

@@ -1,0 +1,64 @@
+"""What a memory can do. Whatever goes wrong in one is told in words and never stops a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from blueflame.model.memory import NOTHING_RECALLED, Recollection, Record
+
+
+class Mark(NamedTuple):
+    """How far into a session's journal what is saved goes."""
+
+    session: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Who wants to know, and what for."""
+
+    session: str
+    request: str
+
+
+class Memory(Protocol):
+    def recall(self, budget: int, asking: Asking) -> Recollection:
+        """What is worth knowing, in at most so many tokens. Never raises: what cannot be had is told in its note."""
+        ...
+
+    def remember(self, records: Sequence[Record], mark: Mark | None = None) -> str:
+        """Keep them, each under its key, so that nothing repeats; a warning when a mirror could not be reached.
+
+        Raises MemoryFailed when they could not be kept at all.
+        """
+        ...
+
+    def marks(self) -> Sequence[Mark]:
+        """The sessions that are remembered, and how much of each."""
+        ...
+
+    def records(self) -> Sequence[Record]:
+        """All that is kept in the first copy."""
+        ...
+
+
+class NoMemory:
+    """Remembers nothing."""
+
+    def recall(self, budget: int, asking: Asking) -> Recollection:  # noqa: ARG002 (nothing is known, whatever is asked)
+        return NOTHING_RECALLED
+
+    def remember(self, records: Sequence[Record], mark: Mark | None = None) -> str:  # noqa: ARG002 (as above)
+        return ""
+
+    def marks(self) -> Sequence[Mark]:
+        return ()
+
+    def records(self) -> Sequence[Record]:
+        return ()
+
+
+NO_MEMORY = NoMemory()
