@@ -42,6 +42,7 @@ DOORS: Mapping[str, Mapping[str, str]] = {
         "ANTHROPIC_API_KEY": "{token}",
         "ANTHROPIC_MODEL": "{model}",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
         "DISABLE_AUTOUPDATER": "1",
     },
     "openai": {"OPENAI_BASE_URL": "{gateway}/openai", "OPENAI_API_KEY": "{token}"},

@@ -44,6 +44,8 @@ ASKING_MODES = ("default", "build", "ask", "manual")
 LAX_MODES = re.compile(r"bypass|yolo|auto|accept|dontask|never|full", re.IGNORECASE)
 OUTAGE = re.compile(r"\b(429|5\d\d)\b|overloaded|rate.?limit|ECONN|connection|timed? ?out", re.IGNORECASE)
 OVER = ("completed", "failed")
+FOR_CLAUDE = {"claudeCode": {"options": {"settingSources": [], "strictMcpConfig": True}}}
+"""Words for Claude's bridge, which others pass over: else a repository's settings say what it need not ask about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +243,7 @@ async def _opened(agent: Any, orders: Mapping[str, Any]) -> Any:  # noqa: ANN401
     nothing = ClientCapabilities(fs=FileSystemCapabilities(read_text_file=False, write_text_file=False), terminal=False)
     us = Implementation(name="blueflame", version="1")
     await agent.initialize(protocol_version=PROTOCOL_VERSION, client_capabilities=nothing, client_info=us)
-    return await agent.new_session(cwd=orders["cwd"], mcp_servers=[])
+    return await agent.new_session(cwd=orders["cwd"], mcp_servers=[], **FOR_CLAUDE)
 
 
 async def _strict(agent: Any, session: Any) -> None:  # noqa: ANN401
