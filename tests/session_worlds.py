@@ -87,6 +87,7 @@ class Odds:
     unsure: float = 0.2  # validators that fail themselves
     red: float = 0.1
     evict: float = 0.1
+    conflict: float = 0.1
     disturb: float = 0.1  # the base moves, or the checkout is dirty
     veto: float = 0.1
     drift: float = 0.1
@@ -148,6 +149,16 @@ class Dice(Fate):
 
     def eviction(self, changeset: str, base: str) -> str:
         return "conflict in src/a.py" if self.roll("evict", changeset, base) < self.odds.evict else ""
+
+    def conflict(self, changeset: str, base: str, tasks: tuple[str, ...], resolved: int) -> str:
+        if self.roll("conflict", changeset, base, tasks, resolved) < self.odds.conflict:
+            return self.pick(tasks, "odd", changeset, base, tasks)
+        return ""
+
+    def culprit(self, changeset: str, base: str, tasks: tuple[str, ...]) -> str:
+        if self.roll("culprit", changeset, base, tasks) < self.odds.evict:
+            return self.pick(tasks, "culprit", changeset, base, tasks)
+        return ""
 
     def landing(self, changeset: str, base: str) -> str:
         if self.roll("land", changeset, base) < self.odds.disturb:

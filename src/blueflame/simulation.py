@@ -13,8 +13,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from blueflame.model.attempt import BLAMELESS, PLANNER, WORKER, Attempt, Ended, Ending
-from blueflame.model.changeset import Build
+from blueflame.model.attempt import BLAMELESS, MERGER, PLANNER, WORKER, Attempt, Ended, Ending
+from blueflame.model.changeset import Build, Conflict, Resolution
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
@@ -25,6 +25,7 @@ from blueflame.model.event import (
     ChangesetEvicted,
     Checked,
     ConfigDrifted,
+    ConflictResolved,
     CycleStarted,
     Event,
     GateAnswered,
@@ -63,6 +64,7 @@ from blueflame.rules.next_steps import (
     wanted,
 )
 from blueflame.rules.questions import objection
+from blueflame.rules.queue import after_conflict, give_back, without
 from blueflame.rules.replay import apply, replay
 from blueflame.rules.session import HookDue, Session
 
@@ -120,6 +122,14 @@ class Fate:
 
     def eviction(self, _changeset: str, _base: str) -> str:
         """Why a changeset cannot be built on this base; empty when it can."""
+        return ""
+
+    def conflict(self, _changeset: str, _base: str, _tasks: tuple[str, ...], _resolved: int) -> str:
+        """Which of its tasks does not merge by itself; empty when all do."""
+        return ""
+
+    def culprit(self, _changeset: str, _base: str, _tasks: tuple[str, ...]) -> str:
+        """Which of its tasks turns the checks red; empty when they are green."""
         return ""
 
     def landing(self, _changeset: str, _base: str) -> str:
@@ -283,8 +293,20 @@ class World:
             return self._planned(attempt, ended)
         if attempt.role == WORKER:
             return [AttemptEnded(attempt=attempt.id, ended=replace(ended, tip=_tip(attempt), commits=1))]
+        if attempt.role == MERGER:
+            return self._merged(attempt, ended)
         told = [VerdictGiven(task=attempt.subject, sha=base or "", verdict=self._verdict(attempt))]
         return [AttemptEnded(attempt=attempt.id, ended=ended), *(told if ending is Ending.PASSED else ())]
+
+    def _merged(self, attempt: Attempt, ended: Ended) -> Sequence[Event]:
+        over = AttemptEnded(attempt=attempt.id, ended=ended)
+        conflict = self.session.changesets[attempt.subject].conflict
+        if ended.ending is not Ending.PASSED or conflict is None:
+            return [over]
+        if not self.fate.approves(attempt):
+            return [over, give_back(self.session, attempt.subject, conflict, "both sides mean different things")]
+        found = Resolution(ours=conflict.ours, theirs=conflict.theirs, commit=_tip(attempt), by=attempt.agent_id)
+        return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
 
     def _planned(self, attempt: Attempt, ended: Ended) -> Sequence[Event]:
         over = AttemptEnded(attempt=attempt.id, ended=ended)
@@ -315,6 +337,15 @@ class World:
         reason = self.fate.eviction(effect.changeset, self.head)
         if reason:
             return [ChangesetEvicted(changeset=effect.changeset, reason=reason)]
+        record = self.session.changesets[effect.changeset]
+        tasks = record.changeset.tasks
+        odd = self.fate.conflict(effect.changeset, self.head, tasks, len(record.resolutions))
+        if odd:
+            conflict = Conflict(ours=self.head, theirs=odd, task=odd, paths=("src/a.py",))
+            return [after_conflict(self.session, effect.changeset, conflict)]
+        culprit = self.fate.culprit(effect.changeset, self.head, tasks)
+        if culprit:
+            return [without(self.session, effect.changeset, (culprit,), "checks are red")]
         build = Build(base=self.head, commit=f"{effect.changeset} on {_short(self.head)}")
         return [ChangesetBuilt(changeset=effect.changeset, build=build)]
 

@@ -10,13 +10,20 @@ from blueflame.model.verdict import Check
 
 class ChangesetState(StrEnum):
     FORMED = "formed"  # waits to be built on the newest base
+    CONFLICTED = "conflicted"  # git cannot merge it: a merger agent is to bring it together
     BUILT = "built"  # merged in the object store, checks green: a person may judge it
     APPROVED = "approved"
     LANDED = "landed"
+    PROPOSED = "proposed"  # pushed, and a pull request is open: others bring it onto the base
+    UNDONE = "undone"  # it had landed, and a person took it back
     REJECTED = "rejected"
     SKIPPED = "skipped"
     DEFERRED = "deferred"  # a changeset it builds on was rejected
     EVICTED = "evicted"  # conflict, or checks red on the combined tree
+
+
+LOST, RETURNED = "lost", "returned"
+"""A line that a task added is not in the result; a line that it took out is there again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +45,57 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Lines of one task in one file that the combined tree does not have as the task left them."""
+
+    task: str
+    path: str
+    kind: str = LOST  # lost | returned
+    count: int = 0  # how many lines; 0 for a file that is no text
+    lines: tuple[str, ...] = ()  # the first of them
+    by: str = ""  # who changed them after the task: another task, the base; empty when nobody is known to have
+
+    def __str__(self) -> str:
+        what = f"{self.count} line{'' if self.count == 1 else 's'}" if self.count else "the content"
+        verb = "is" if self.count <= 1 else "are"
+        fate = f"{verb} not in the result" if self.kind == LOST else f"{verb} in the result again"
+        subject = f"{what} of {self.task} in" if self.kind == LOST else f"{what} that {self.task} took out of"
+        return f"{subject} {self.path} {fate}{f' (changed by {self.by})' if self.by else ''}" + self._shown()
+
+    def _shown(self) -> str:
+        if not self.lines:
+            return ""
+        more = f" (and {self.count - len(self.lines)} more)" if self.count > len(self.lines) else ""
+        return ": " + " | ".join(line.strip()[:LONGEST_LINE] for line in self.lines) + more
+
+
+LONGEST_LINE = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """What git could not merge by itself: the work so far, the result that does not fit, and where."""
+
+    ours: str  # a commit: the base with what was merged before
+    theirs: str  # the tip of the task that does not fit
+    task: str
+    paths: tuple[str, ...]
+    messages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """How a conflict was resolved. It holds for the very trees that it was made for, and for no others."""
+
+    ours: str  # a tree
+    theirs: str  # a commit
+    commit: str  # whose tree is the resolution
+    by: str = ""
+    notes: str = ""
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
     """The very commit that would land, and the evidence for it."""
 
@@ -45,6 +103,12 @@ class Build:
     commit: str
     files: tuple[FileChange, ...] = ()
     checks: tuple[Check, ...] = ()
+    losses: tuple[Loss, ...] = ()  # what of the tasks' own lines is not as they left it
+
+    @property
+    def flaky(self) -> tuple[str, ...]:
+        """Checks that were red and then green on the same tree."""
+        return tuple(check.name for check in self.checks if check.flaky)
 
     @property
     def added(self) -> int:
@@ -62,3 +126,6 @@ class ChangesetRecord:
     build: Build | None = None
     note: str = ""
     landed_as: str | None = None
+    conflict: Conflict | None = None  # the one that waits for a merger
+    resolutions: tuple[Resolution, ...] = ()
+    place: str = ""  # of a pull request: its address, or the branch that was pushed

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from blueflame.model.attempt import Attempt, Ended
-from blueflame.model.changeset import Build, Changeset
+from blueflame.model.changeset import Build, Changeset, Conflict, Resolution
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.spend import Unit
@@ -260,6 +260,33 @@ class ChangesetEvicted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesetTrimmed:
+    """Some of its tasks cannot land with the others; these go back, the rest is built and checked again."""
+
+    changeset: str
+    tasks: tuple[str, ...]  # the culprits
+    waiting: tuple[str, ...]  # members that are built on a culprit: they wait, without blame
+    reason: str
+    paths: tuple[str, ...] = ()  # of a conflict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesetConflicted:
+    """Git cannot merge it by itself, and a merger agent is to try."""
+
+    changeset: str
+    conflict: Conflict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictResolved:
+    """A merger brought both sides together; the changeset is built and checked again with that."""
+
+    changeset: str
+    resolution: Resolution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesetJudged:
     changeset: str
     choice: str  # approve | reject | skip | defer
@@ -281,6 +308,26 @@ class Landed:
     before: str
     after: str
     checkout: str = ""  # what became of the person's checkout of the base branch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequestOpened:
+    """The changeset was pushed and proposed; the base branch was not moved by us."""
+
+    changeset: str
+    commit: str
+    branch: str
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandingUndone:
+    """A person took a landing back: a new commit on the base branch reverts it."""
+
+    changeset: str
+    before: str
+    after: str
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,9 +402,14 @@ Event: TypeAlias = (
     | ChangesetsFormed
     | ChangesetBuilt
     | ChangesetEvicted
+    | ChangesetTrimmed
+    | ChangesetConflicted
+    | ConflictResolved
     | ChangesetJudged
     | BaseMoved
     | Landed
+    | PullRequestOpened
+    | LandingUndone
     | GateOpened
     | GateAnswered
     | GateWithdrawn

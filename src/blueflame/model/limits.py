@@ -52,6 +52,7 @@ class Limits:
     rate_limit_wait: float = 6 * 3600.0  # seconds; for a longer wait a person is asked in any case
     interactive_planning: bool = False
     on_validation_failed: str = "ask"  # ask | requeue | drop
+    on_conflict: str = "merger"  # merger | requeue
     hooks: tuple[str, ...] = ()  # the user hooks that are configured
     checks: tuple[str, ...] = ()  # the diagnostic commands
     allowed_paths: tuple[str, ...] = ()

@@ -24,6 +24,7 @@ from blueflame.model.settings_fields import (
     Wrong,
     several,
 )
+from blueflame.model.settings_landing import LandingSettings, MergingSettings
 from blueflame.model.settings_memory import MemorySettings
 from blueflame.model.settings_team import (
     RUNTIMES,
@@ -271,6 +272,10 @@ class Settings(Section):
     """How a request becomes tasks."""
     gates: GateSettings = Field(default_factory=GateSettings)
     """When a person is asked."""
+    merging: MergingSettings = Field(default_factory=MergingSettings)
+    """How finished work is brought together."""
+    landing: LandingSettings = Field(default_factory=LandingSettings)
+    """How it reaches the base branch."""
     worktree: WorktreeSettings = Field(default_factory=WorktreeSettings)
     """What makes a fresh checkout ready for work."""
     permissions: Permissions = Field(default_factory=Permissions)

@@ -34,6 +34,7 @@ class Check:
     output: str = ""
     output_sha256: str = ""
     timed_out: bool = False
+    flaky: bool = False  # it was red at first, and green when it was tried once more on the same tree
 
     @property
     def passed(self) -> bool:

@@ -88,7 +88,13 @@ def _because(reason: str) -> str:
 
 
 def _checks(checks: Iterable[Check]) -> str:
-    return _listed(f"{check.name} {'passed' if check.passed else 'failed'}" for check in checks) or "no checks"
+    return _listed(f"{check.name} {_how(check)}" for check in checks) or "no checks"
+
+
+def _how(check: Check) -> str:
+    if check.flaky:
+        return "is flaky (red, then green on the same tree)"
+    return "passed" if check.passed else "failed"
 
 
 def _whose(event: happened.BudgetRaised | happened.BudgetWarned) -> str:
@@ -197,6 +203,22 @@ SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
         f"{e.changeset} as {e.build.commit[:12]}, +{e.build.added} -{e.build.deleted} "
         f"in {_count(len(e.build.files), 'file')}",
         _checks(e.build.checks),
+        "; ".join(str(loss) for loss in e.build.losses),
+    ),
+    _H.ChangesetTrimmed: lambda e: _ours(
+        "CHANGESET_TRIMMED",
+        f"{e.changeset} goes on without {_listed(e.tasks)}" + (f"; {_listed(e.waiting)} wait" if e.waiting else ""),
+        e.reason,
+    ),
+    _H.ChangesetConflicted: lambda e: _ours(
+        "CHANGESET_CONFLICTED",
+        f"{e.changeset}: {e.conflict.task} does not merge by itself, a merger is asked",
+        _listed(e.conflict.paths),
+    ),
+    _H.ConflictResolved: lambda e: (
+        e.resolution.by or ORCHESTRATOR,
+        "CONFLICT_RESOLVED",
+        f"{e.changeset}: {_listed(e.resolution.paths)}{_because(e.resolution.notes)}",
     ),
     _H.ChangesetEvicted: lambda e: _ours("CHANGESET_EVICTED", f"{e.changeset} cannot land", e.reason, _listed(e.paths)),
     _H.ChangesetJudged: lambda e: _ours("CHANGESET_JUDGED", f"{e.changeset}: {e.choice}", e.note),
@@ -204,6 +226,14 @@ SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
         "BASE_MOVED", f"the base moved from {e.expected[:12]} to {e.found[:12]}; {e.changeset} is built again"
     ),
     _H.Landed: lambda e: _ours("LANDED", f"{e.changeset} landed: {e.before[:12]}..{e.after[:12]}", e.checkout),
+    _H.PullRequestOpened: lambda e: _ours(
+        "PULL_REQUEST_OPENED", f"{e.changeset} was pushed as {e.branch} ({e.commit[:12]})", e.url
+    ),
+    _H.LandingUndone: lambda e: (
+        e.by or ORCHESTRATOR,
+        "LANDING_UNDONE",
+        f"{e.changeset} was taken back: {e.before[:12]}..{e.after[:12]}",
+    ),
     _H.GateOpened: lambda e: _ours("GATE_OPENED", f"{e.gate.id} asks about {e.gate.subject}", e.gate.title),
     _H.GateAnswered: lambda e: (
         e.answer.by,

@@ -7,7 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
-from blueflame.model.event import BaseMoved, ChangesetBuilt, ChangesetEvicted, ChangesetJudged, ChangesetsFormed, Landed
+from blueflame.model.event import (
+    BaseMoved,
+    ChangesetBuilt,
+    ChangesetConflicted,
+    ChangesetEvicted,
+    ChangesetJudged,
+    ChangesetsFormed,
+    ChangesetTrimmed,
+    ConflictResolved,
+    Landed,
+    LandingUndone,
+    PullRequestOpened,
+)
 from blueflame.rules.placing import due_hook
 from blueflame.rules.session import ACTIVE, Session
 
@@ -39,6 +51,30 @@ def _changeset_evicted(session: Session, event: ChangesetEvicted, _at: float) ->
     )
 
 
+def _changeset_trimmed(session: Session, event: ChangesetTrimmed, _at: float) -> None:
+    record = session.changesets[event.changeset]
+    gone = (*event.tasks, *event.waiting)
+    for task in gone:
+        session.changeset_of.pop(task, None)
+    left = tuple(name for name in record.changeset.tasks if name not in gone)
+    missing = tuple(sorted({*record.changeset.missing, *gone}))
+    changeset = replace(record.changeset, tasks=left, missing=missing)
+    state = ChangesetState.FORMED if left else ChangesetState.EVICTED
+    note = f"{', '.join(event.tasks)} went back: {(event.reason.splitlines() or [''])[0]}"
+    _set_changeset(session, replace(record, changeset=changeset, state=state, build=None, conflict=None, note=note))
+
+
+def _changeset_conflicted(session: Session, event: ChangesetConflicted, _at: float) -> None:
+    record = session.changesets[event.changeset]
+    _set_changeset(session, replace(record, state=ChangesetState.CONFLICTED, build=None, conflict=event.conflict))
+
+
+def _conflict_resolved(session: Session, event: ConflictResolved, _at: float) -> None:
+    record = session.changesets[event.changeset]
+    resolutions = (*record.resolutions, event.resolution)
+    _set_changeset(session, replace(record, state=ChangesetState.FORMED, conflict=None, resolutions=resolutions))
+
+
 JUDGED = {
     "approve": ChangesetState.APPROVED,
     "reject": ChangesetState.REJECTED,
@@ -65,11 +101,32 @@ def _landed(session: Session, event: Landed, _at: float) -> None:
     due_hook(session, "post_merge", f"post_merge:{event.changeset}", event.changeset)
 
 
+def _pull_request_opened(session: Session, event: PullRequestOpened, _at: float) -> None:
+    record = session.changesets[event.changeset]
+    session.proposed.update(dict.fromkeys(record.changeset.tasks))
+    place = event.url or event.branch
+    _set_changeset(session, replace(record, state=ChangesetState.PROPOSED, place=place))
+
+
+def _landing_undone(session: Session, event: LandingUndone, _at: float) -> None:
+    record = session.changesets[event.changeset]
+    if not session.ended:
+        session.base_sha = event.after
+    session.landings = tuple(name for name in session.landings if name != event.changeset)
+    note = f"taken back by {event.by or 'a person'} with {event.after[:12]}"
+    _set_changeset(session, replace(record, state=ChangesetState.UNDONE, note=note))
+
+
 MERGING: dict[type, Callable[[Session, Any, float], None]] = {
     ChangesetsFormed: _changesets_formed,
     ChangesetBuilt: _changeset_built,
     ChangesetEvicted: _changeset_evicted,
     ChangesetJudged: _changeset_judged,
+    ChangesetTrimmed: _changeset_trimmed,
+    ChangesetConflicted: _changeset_conflicted,
+    ConflictResolved: _conflict_resolved,
     BaseMoved: _base_moved,
     Landed: _landed,
+    PullRequestOpened: _pull_request_opened,
+    LandingUndone: _landing_undone,
 }

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from blueflame.model.attempt import PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt, Ended, Ending
+from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt, Ended, Ending
+from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import (
     AttemptCancelled,
     AttemptEnded,
     AttemptStalled,
     ChangesetEvicted,
     ChangesetJudged,
+    ChangesetTrimmed,
     Checked,
     ConfigDrifted,
     CycleEnded,
@@ -21,6 +23,7 @@ from blueflame.model.event import (
     HookRan,
     Landed,
     PlanFailed,
+    PullRequestOpened,
     RuntimeParked,
     RuntimeResumed,
     SessionEnded,
@@ -46,6 +49,7 @@ from blueflame.rules.questions import (
     validation_gate,
     validator_gate,
 )
+from blueflame.rules.queue import give_back
 from blueflame.rules.retry import is_blameless, may_retry
 from blueflame.rules.session import Session
 from blueflame.rules.stalls import KILL
@@ -118,12 +122,24 @@ def _attempt_ended(session: Session, event: AttemptEnded, now: float) -> Iterato
         yield from after_outage(session, attempt, event.ended, now)
     if attempt.role == WORKER:
         yield from _worker_ended(session, attempt, event.ended, now)
+    elif attempt.role == MERGER:
+        yield from _merger_ended(session, attempt, event.ended)
     elif event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.lost(attempt)):
         return
     elif attempt.role == VALIDATOR:
         yield from _validator_failed(session, session.tasks[attempt.subject], event.ended)
     elif event.ended.ending is Ending.LOST:
         yield PlanFailed(round=attempt.n, reason=describe_ending(event.ended))
+
+
+def _merger_ended(session: Session, attempt: Attempt, ended: Ended) -> Iterator[Event]:
+    """What it made of the conflict is the next event; one that failed is not asked twice, and the task goes back."""
+    record = session.changesets[attempt.subject]
+    if ended.ending is Ending.PASSED or record.state is not ChangesetState.CONFLICTED or record.conflict is None:
+        return
+    ended_by_a_person = ended.ending is Ending.CANCELLED and attempt.id not in session.halted
+    if ended_by_a_person or not is_blameless(attempt, ended, session.lost(attempt)):
+        yield give_back(session, attempt.subject, record.conflict, f"the merger {describe_ending(ended)}")
 
 
 def _validator_failed(session: Session, record: TaskRecord, ended: Ended) -> Iterator[Event]:
@@ -267,6 +283,17 @@ def _evicted(session: Session, event: ChangesetEvicted, now: float) -> Iterator[
     yield from defer_built_on(session, tasks, f"{event.changeset} could not land: {event.reason}")
 
 
+def _trimmed(session: Session, event: ChangesetTrimmed, now: float) -> Iterator[Event]:
+    outcome = Outcome.CONFLICT if event.paths else Outcome.VALIDATION_FAILED
+    for name in event.tasks:
+        entry = remembered(session.tasks[name], outcome, now, notes=event.reason)
+        yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=event.reason, history=entry)
+    why = f"{', '.join(event.tasks)} could not land: {event.reason}"
+    for name in event.waiting:
+        yield TaskMoved(task=name, cause=Cause.DEFER, reason=why)
+    yield from defer_built_on(session, (*event.tasks, *event.waiting), why, apart_from=event.changeset)
+
+
 def _judged(session: Session, event: ChangesetJudged, now: float) -> Iterator[Event]:
     """Approved work lands by an effect; work that is deferred has been moved by whoever deferred it."""
     changeset = session.changesets[event.changeset].changeset
@@ -281,7 +308,7 @@ def _judged(session: Session, event: ChangesetJudged, now: float) -> Iterator[Ev
         yield from defer_built_on(session, changeset.tasks, f"depends on the skipped changeset [{changeset.group}]")
 
 
-def _landed(session: Session, event: Landed, _now: float) -> Iterator[Event]:
+def _landed(session: Session, event: Landed | PullRequestOpened, _now: float) -> Iterator[Event]:
     for name in session.changesets[event.changeset].changeset.tasks:
         yield TaskMoved(task=name, cause=Cause.LAND)
 
@@ -331,8 +358,10 @@ FOLLOWS: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
     Checked: _checked,
     VerdictGiven: _verdict_given,
     ChangesetEvicted: _evicted,
+    ChangesetTrimmed: _trimmed,
     ChangesetJudged: _judged,
     Landed: _landed,
+    PullRequestOpened: _landed,
     HookRan: _hook_ran,
     CycleEnded: _cycle_ended,
     ConfigDrifted: _config_drifted,

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from blueflame.model.changeset import Changeset
+from blueflame.model.changeset import Changeset, ChangesetState
 from blueflame.model.task import FINISHED, TaskState
 from blueflame.rules.graph import reversed_edges
 from blueflame.rules.grouping import Grouped, order_groups
 from blueflame.rules.session import Session
 from blueflame.rules.undoing import reach
 
+PUT_OFF = frozenset({ChangesetState.SKIPPED, ChangesetState.DEFERRED})
+
 
 def form(session: Session, tasks: Collection[str]) -> tuple[Changeset, ...]:
     """The changesets of tasks that may land (see `landable`)."""
     members = [session.tasks[name].task for name in sorted(tasks)]
     edges = ((name, below) for name in tasks for below in _unlanded(session, name))
-    groups = order_groups(members, edges)
+    groups = order_groups(members, edges, _waited(session, tasks))
     return tuple(_changeset(session, group, n) for n, group in enumerate(groups, start=len(session.changesets) + 1))
+
+
+def _waited(session: Session, tasks: Collection[str]) -> dict[str, int]:
+    """How many changesets with it were put off."""
+    counts = dict.fromkeys(tasks, 0)
+    for record in session.changesets.values():
+        if record.state in PUT_OFF:
+            for name in record.changeset.tasks:
+                if name in counts:
+                    counts[name] += 1
+    return counts
 
 
 def landable(session: Session, *, settled: bool) -> tuple[str, ...]:

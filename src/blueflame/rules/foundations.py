@@ -6,15 +6,26 @@ the base: else both would change the same lines from the same start, and the mer
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from blueflame.model.task import STANDING, Foundation, Task, TaskRecord, TaskState
+from blueflame.rules.locks import overlap
 from blueflame.rules.session import Session
 
 
 def foundations(session: Session, task: Task) -> tuple[Foundation, ...]:
-    """In id order. Landed work is in the base already and needs no mention."""
-    needed = {name for name in task.dependencies if session.tasks[name].state in STANDING}
-    nearby = set(session.unmerged.overlapping(task.file_locks))
+    """In id order. Landed work is in the base already and needs no mention; what is only proposed is not there."""
+    needed = {name for name in task.dependencies if session.tasks[name].state in STANDING or name in session.proposed}
+    nearby = set(session.unmerged.overlapping(task.file_locks)) | set(_proposed_nearby(session, task))
     return tuple(_foundation(session.tasks[name]) for name in sorted((needed | nearby) - {task.id}))
+
+
+def _proposed_nearby(session: Session, task: Task) -> Iterator[str]:
+    for name in session.proposed:
+        locks = session.tasks[name].task.file_locks
+        everything = not (task.file_locks and locks)  # whoever names no locks holds the whole repository
+        if everything or any(overlap(own, other) for own in task.file_locks for other in locks):
+            yield name
 
 
 def _foundation(record: TaskRecord) -> Foundation:

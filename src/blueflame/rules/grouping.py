@@ -24,12 +24,18 @@ class Grouped:
         return " + ".join(self.names)
 
 
-def order_groups(tasks: Iterable[Task], edges: Iterable[tuple[str, str]] = ()) -> tuple[Grouped, ...]:
-    """The groups in the order in which they can land. An edge is (task, another task that it was built on)."""
+def order_groups(
+    tasks: Iterable[Task], edges: Iterable[tuple[str, str]] = (), waited: Mapping[str, int] | None = None
+) -> tuple[Grouped, ...]:
+    """The groups in the order in which they can land. An edge is (task, another task that it was built on).
+
+    `waited` says how often a task has been passed over: each time counts as much as one step of priority, so that
+    nobody waits for ever behind what is more urgent.
+    """
     plan = {task.id: task for task in tasks}
     needs = _needs(plan, edges)
     groups = _group_needs(plan, needs)
-    urgency = _urgency(plan)
+    urgency = _urgency(plan, waited or {})
     joined = rings(groups)
     home = {name: ring[0] for ring in joined for name in ring}
     ring_needs = {ring[0]: {home[need] for name in ring for need in groups[name]} for ring in joined}
@@ -66,10 +72,10 @@ def _group_needs(plan: Mapping[str, Task], needs: Mapping[str, set[str]]) -> dic
     return groups
 
 
-def _urgency(plan: Mapping[str, Task]) -> dict[str, tuple[int, str]]:
-    """How urgent a group is: its smallest priority, then its smallest task id."""
+def _urgency(plan: Mapping[str, Task], waited: Mapping[str, int]) -> dict[str, tuple[int, str]]:
+    """How urgent a group is: its smallest priority, less what it has waited, then its smallest task id."""
     found: dict[str, tuple[int, str]] = {}
     for task in plan.values():
-        mine = (task.priority, task.id)
+        mine = (task.priority - waited.get(task.id, 0), task.id)
         found[task.cohesion_group] = min(mine, found.get(task.cohesion_group, mine))
     return found

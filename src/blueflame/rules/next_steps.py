@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from blueflame.model.attempt import PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt
+from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import (
     AttemptIntended,
@@ -41,6 +41,7 @@ from blueflame.rules.budget import (
 from blueflame.rules.forming import form
 from blueflame.rules.foundations import foundations
 from blueflame.rules.questions import budget_gate, changeset_gate, day_gate, plan_gate, unpaid_gate
+from blueflame.rules.queue import next_up, unresolved
 from blueflame.rules.session import HookDue, Phase, Session
 from blueflame.rules.stages import OVER, cycle_is_over, may_claim, next_wave, ready_to_land
 from blueflame.rules.undoing import block_dependants
@@ -95,7 +96,8 @@ def _ask_for_money(session: Session, whose: str, capacity: Capacity) -> Iterator
 def _would_spend(session: Session) -> bool:
     """Landing costs nothing: only work and review wait for money."""
     claims = session.stage_open("work") and not session.proceeding and bool(session.queue.pick(1))
-    return claims or (session.stage_open("validate") and bool(session.to_review))
+    conflicts = session.stage_open("merge") and next(unresolved(session), None) is not None
+    return claims or conflicts or (session.stage_open("validate") and bool(session.to_review))
 
 
 def _plan(session: Session, capacity: Capacity) -> Iterator[Event]:
@@ -135,6 +137,9 @@ def _spawn(
     elif role == WORKER:
         yield TaskMoved(task=subject, cause=Cause.CLAIM)
         yield AttemptIntended(attempt=_worker_attempt(session, subject, granted))
+    elif role == MERGER:
+        attempt = _attempt(session, role, subject, granted, model)
+        yield AttemptIntended(attempt=replace(attempt, branch=branch_name(session.id, subject, attempt.n)))
     else:
         yield AttemptIntended(attempt=_attempt(session, role, subject, granted, model))
 
@@ -213,8 +218,17 @@ def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:
         yield ChangesetsFormed(changesets=form(session, tasks))
 
 
+def _resolve(session: Session, capacity: Capacity) -> Iterator[Event]:
+    """One merger at a time: what it makes of a conflict may make the next one easier."""
+    if not session.stage_open("merge") or session.asks(GateKind.BUDGET) or session.running(MERGER):
+        return
+    name = next(unresolved(session), None)
+    if name is not None:
+        yield from _spawn(session, MERGER, name, capacity)
+
+
 def _present(session: Session, _capacity: Capacity) -> Iterator[Event]:
-    head = next(iter(session.merging), None)
+    head = next_up(session)
     if head is None or session.asks(GateKind.CHANGESET):
         return
     record = session.changesets[head]
@@ -236,6 +250,7 @@ STORY: tuple[Callable[[Session, Capacity], Iterator[Event]], ...] = (
     _claim,
     _review,
     _form_changesets,
+    _resolve,
     _present,
     _end_cycle,
 )
@@ -366,7 +381,7 @@ def _held_by_hook(session: Session, task: str) -> bool:
 
 
 def _merging(session: Session) -> Iterator[Effect]:
-    head = next(iter(session.merging), None)
+    head = next_up(session)
     if head is None:
         return
     state = session.changesets[head].state

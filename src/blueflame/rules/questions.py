@@ -92,6 +92,9 @@ def changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened:
         "commit": build.commit,
         "base": build.base,
         "missing": list(changeset.missing),
+        "losses": [str(loss) for loss in build.losses],
+        "flaky": list(build.flaky),
+        "resolved": [f"{', '.join(each.paths)} by {each.by}: {each.notes}" for each in record.resolutions],
     }
     title = f"[{changeset.group}] {changeset.title}"
     return _gate(session, GateKind.CHANGESET, changeset.id, title, group=changeset.group, evidence=evidence)

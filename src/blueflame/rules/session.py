@@ -30,7 +30,7 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-ACTIVE = frozenset({ChangesetState.FORMED, ChangesetState.BUILT, ChangesetState.APPROVED})
+ACTIVE = frozenset({ChangesetState.FORMED, ChangesetState.CONFLICTED, ChangesetState.BUILT, ChangesetState.APPROVED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,7 @@ class Session:
     validated_in: dict[str, dict[str, None]] = field(default_factory=dict)  # cohesion group -> validated members
     resting: Resting = field(default_factory=Resting)
     landings: tuple[str, ...] = ()
+    proposed: dict[str, None] = field(default_factory=dict)  # tasks in pull requests: done, but not on the base
 
     gates: dict[str, Gate] = field(default_factory=dict)
     open_gates: dict[str, Gate] = field(default_factory=dict)

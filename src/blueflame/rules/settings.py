@@ -50,6 +50,7 @@ def limits_of(
         interactive_planning=interactive and may_talk(settings, workflow, scripted=scripted),
         rate_limit_wait=settings.limits.rate_limit_wait,
         on_validation_failed=settings.gates.on_validation_failed,
+        on_conflict=settings.merging.on_conflict,
         hooks=tuple(name for name in HOOKS if getattr(settings.hooks, name)),
         checks=diagnostics.commands if diagnostics.enabled else (),
         allowed_paths=settings.permissions.allowed_paths,

@@ -13,9 +13,13 @@ HOPELESS = frozenset({TaskState.DROPPED, TaskState.FAILED, TaskState.BLOCKED})
 """A dependency in one of these will not be done in this cycle."""
 
 
-def defer_built_on(session: Session, fallen: Collection[str], why: str) -> Iterator[Event]:
-    """Verified work that contains a fallen commit waits, and with it all that was to land together with it."""
-    tasks = reach(fallen, lambda name: _leaning_on(session, name))
+def defer_built_on(session: Session, fallen: Collection[str], why: str, *, apart_from: str = "") -> Iterator[Event]:
+    """Verified work that contains a fallen commit waits, and with it all that was to land together with it.
+
+    `apart_from` is a changeset that has just parted with the fallen: what is left in it stands on none of them.
+    """
+    kept = frozenset(session.changesets[apart_from].changeset.tasks) if apart_from else frozenset[str]()
+    tasks = reach(fallen, lambda name: (other for other in _leaning_on(session, name) if other not in kept))
     for changeset in sorted({session.changeset_of[name] for name in tasks if name in session.changeset_of}):
         yield ChangesetJudged(changeset=changeset, choice="defer", note=why)
     for name in tasks:
