@@ -13,7 +13,7 @@ from blueflame.model.errors import Refused
 from blueflame.model.schemas import SCHEMAS
 from blueflame.tools.agents.acp import acp
 from blueflame.tools.agents.all_runtimes import RUNTIMES
-from blueflame.tools.agents.answers import object_in
+from blueflame.tools.agents.answers import object_in, strict
 from blueflame.tools.agents.codex import codex
 from blueflame.tools.agents.gemini import gemini
 from blueflame.tools.agents.hooking import hook_path
@@ -87,8 +87,23 @@ def test_codex_is_held_to_a_schema(program: Path, tmp_path: Path) -> None:
     launch = launched("codex", program, tmp_path, role="validator", schema=SCHEMAS["validator"])
 
     schema = Path(launch.argv[launch.argv.index("--output-schema") + 1])
-    assert json.loads(schema.read_text()) == SCHEMAS["validator"]
+    found = json.loads(schema.read_text())
+    assert found["required"] == ["status", "notes", "issues", "confidence"]  # its provider takes nothing optional
+    assert found["properties"]["status"] == SCHEMAS["validator"]["properties"]["status"]
+    assert found["properties"]["confidence"]["type"] == ["number", "null"]
     assert schema in launch.needs
+
+
+def test_nothing_is_optional_in_a_strict_schema_down_to_its_last_part() -> None:
+    task = strict(SCHEMAS["planner"])["properties"]["tasks"]["items"]
+
+    assert task["required"] == list(SCHEMAS["planner"]["properties"]["tasks"]["items"]["properties"])
+    assert task["properties"]["model"]["type"] == ["string", "null"]
+    assert task["properties"]["id"]["type"] == "string"
+    assert strict({"type": "object", "properties": {"x": {"type": "string", "enum": ["a"]}}})["properties"]["x"] == {
+        "type": ["string", "null"],
+        "enum": ["a", None],
+    }
 
 
 def test_gemini_finds_its_hook_and_its_tools_in_its_home(program: Path, tmp_path: Path) -> None:
@@ -210,6 +225,7 @@ def test_a_script_comes_with_its_packages_and_its_interpreter(tmp_path: Path) ->
     ("text", "expected"),
     [
         ('{"a": 1}', {"a": 1}),
+        ('{"a": null, "b": [{"c": null, "d": [null]}]}', {"b": [{"d": [None]}]}),
         ('\n ```json\n{"a": 1}\n```\n', {"a": 1}),
         ('Here it is:\n```\n{"a": 1}\n```', {"a": 1}),
         ('```json\n{"a": 1}\n```\n```json\n{"a": 2}\n```', None),

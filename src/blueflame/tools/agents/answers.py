@@ -39,5 +39,39 @@ def object_in(text: str) -> Mapping[str, Any] | None:
         except (ValueError, RecursionError):
             continue
         if isinstance(found, dict):
-            return found
+            return without_nulls(found)
     return None
+
+
+def without_nulls(found: dict[str, Any]) -> dict[str, Any]:
+    """What is null was left out: a schema of the strict kind has no other way to say so."""
+    return {name: _whole(value) for name, value in found.items() if value is not None}
+
+
+def _whole(value: Any) -> Any:  # noqa: ANN401 (plain data of any shape, the same shape back)
+    if isinstance(value, dict):
+        return without_nulls(value)
+    return [_whole(each) for each in value] if isinstance(value, list) else value
+
+
+def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The same schema for a provider that takes only those in which nothing is optional: what was may be null."""
+    given = {name: _strict_inner(name, value) for name, value in schema.items()}
+    if not isinstance(schema.get("properties"), Mapping):
+        return given
+    needed = schema.get("required", ())
+    properties = {name: inner if name in needed else _nullable(inner) for name, inner in given["properties"].items()}
+    return {**given, "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _strict_inner(name: str, value: Any) -> Any:  # noqa: ANN401
+    if name == "properties" and isinstance(value, Mapping):
+        return {each: strict(inner) for each, inner in value.items()}
+    return strict(value) if name == "items" and isinstance(value, Mapping) else value
+
+
+def _nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    kinds = schema.get("type", ())
+    kinds = [kinds] if isinstance(kinds, str) else list(kinds)
+    choices = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": [*kinds, *(["null"] if "null" not in kinds else [])], **choices}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.model.errors import Refused
+from blueflame.tools.agents.answers import strict
 from blueflame.tools.agents.codex_stream import read_line
 from blueflame.tools.agents.committing import commit_identity
 from blueflame.tools.agents.hooking import DEADLINE, hook_path
@@ -109,7 +110,7 @@ def _put_schema(brief: Brief, directory: Path) -> Path | None:
     if brief.schema is None:
         return None
     path = directory / "codex-schema.json"
-    write_whole(path, json.dumps(brief.schema, indent=1))
+    write_whole(path, json.dumps(strict(brief.schema), indent=1))
     return path
 
 
