@@ -1,0 +1,92 @@
+"""A small agent that speaks the Agent Client Protocol and does what a list of steps says: `python acp_agent.py STEPS`.
+
+It writes down what it was answered, and does nothing to the world.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+_next_id = 0
+
+
+def tell(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Ask the client and wait for its answer."""
+    global _next_id  # noqa: PLW0603 (a program of its own)
+    _next_id += 1
+    tell({"id": f"a{_next_id}", "method": method, "params": {"sessionId": "s1", **params}})
+    for line in sys.stdin:
+        answer: dict[str, Any] = json.loads(line)
+        if answer.get("id") == f"a{_next_id}":
+            return answer
+    raise SystemExit(3)
+
+
+def play(steps: list[dict[str, Any]], notes: Path) -> str:
+    for step in steps:
+        if "update" in step:
+            tell({"method": "session/update", "params": {"sessionId": "s1", "update": step["update"]}})
+        elif "ask" in step:
+            options = [{"optionId": kind, "name": kind, "kind": kind} for kind in step.get("options", OPTIONS)]
+            answer = request("session/request_permission", {"toolCall": step["ask"], "options": options})
+            note(notes, answer["result"]["outcome"])
+        elif "request" in step:
+            note(notes, request(step["request"], step.get("params", {})))
+        elif "fail" in step:
+            raise RuntimeError(step["fail"])
+        elif "stop" in step:
+            return str(step["stop"])
+    return "end_turn"
+
+
+OPTIONS = ("allow_always", "allow_once", "reject_once")
+
+
+def note(notes: Path, what: object) -> None:
+    with notes.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(what) + "\n")
+
+
+def answer_to(asked: dict[str, Any], steps: list[dict[str, Any]], notes: Path) -> dict[str, Any]:
+    match asked["method"]:
+        case "initialize":
+            note(notes, asked["params"].get("clientCapabilities") or {})
+            return {"protocolVersion": 1, "agentCapabilities": {}}
+        case "session/new":
+            modes = {
+                "currentModeId": "yolo",
+                "availableModes": [{"id": each, "name": each} for each in ("yolo", "default")],
+            }
+            return {"sessionId": "s1", "modes": modes}
+        case "session/set_mode":
+            note(notes, asked["params"]["modeId"])
+            return {}
+        case "session/prompt":
+            note(notes, asked["params"]["prompt"][0]["text"])
+            return {"stopReason": play(steps, notes)}
+    raise RuntimeError(f"nobody expected {asked['method']}")
+
+
+def main(argv: list[str]) -> None:
+    folder = Path(argv[0])
+    steps = json.loads((folder / "steps.json").read_text(encoding="utf-8"))
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "id" not in asked or "method" not in asked:
+            continue
+        try:
+            tell({"id": asked["id"], "result": answer_to(asked, steps, folder / "notes.jsonl")})
+        except RuntimeError as e:
+            tell({"id": asked["id"], "error": {"code": -32000, "message": str(e)}})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
