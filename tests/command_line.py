@@ -24,6 +24,7 @@ from blueflame import app
 from blueflame.cli.main import run
 from blueflame.cli.show_session import session_json
 from blueflame.model.errors import UsageError
+from blueflame.model.settings_team import BUILT_IN_ROLES
 
 MAIN = "from blueflame.cli.main import main; main()"
 ON_ITS_TERMINAL = f"import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); {MAIN}"
@@ -65,7 +66,10 @@ class Said(NamedTuple):
 def configure(root: Path, changes: Mapping[str, Any] | None = None) -> Path:
     """A configuration in the repository, not committed: as `blueflame init` leaves it. JSON is YAML too."""
     path = root / "blueflame.yaml"
-    path.write_text(json.dumps({**CONFIG, **(changes or {})}, ensure_ascii=False), encoding="utf-8")
+    given = dict(changes or {})
+    roles = {name: {"runtime": "scripted", **given.get("roles", {}).get(name, {})} for name in BUILT_IN_ROLES}
+    content = {**CONFIG, **given, "roles": {**given.get("roles", {}), **roles}}
+    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
     return path
 
 

@@ -18,6 +18,7 @@ planning: {interactive: false}
 permissions: {allowed_paths: ["src/**"]}
 beads: {enabled: false}
 cleanup: {stale_worktrees: POLICY}
+roles: {planner: {runtime: scripted}, worker: {runtime: scripted}, validator: {runtime: scripted}}
 """
 
 

@@ -30,6 +30,7 @@ SESSION_KEYS = {
     "attempts",
     "changesets",
     "gates",
+    "parked",
 }
 TASK_KEYS = {"id", "title", "group", "state", "attempts", "reason", "waits_for", "commit"}
 ATTEMPT_KEYS = {"id", "agent", "role", "subject", "n", "ending", "seconds", "cost_usd", "tokens"}
@@ -241,7 +242,8 @@ def test_init_check_and_run_fit_together(
     assert bench("config", "check", "--json").json["ok"]
     assert bench("doctor").code == 0
     assert bench.run("--dry-run").code == 0
-    assert bench.run("--quiet").code == 0  # the file that init wrote need not be committed first
+    script = bench.file("play.yaml", {})
+    assert bench.run("--quiet", "--script", script).code == 0  # the file that init wrote need not be committed first
 
 
 def test_an_interrupt_of_a_reading_verb_ends_with_130(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
