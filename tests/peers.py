@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import pytest
 
 from blueflame.engine.boxed import shortcomings
+from blueflame.model.attempt import Ending
+from blueflame.model.event import AttemptEnded
 from blueflame.rules.session import Session
 from blueflame.testing import LoopbackModel
 from blueflame.tools.audit import Audit, read_audit
@@ -112,6 +114,18 @@ def is_refused_and_goes_on(stage: Stage, model: LoopbackModel, *, refusals: int 
     return told
 
 
+def ends_at_its_budget(stage: Stage, model: LoopbackModel) -> None:
+    """The call after the one that used up the budget never leaves; what was committed until then is kept."""
+    stage.tasks = [task(1)]
+    told = stage.run({"session": ["stop"]})
+
+    ended = told.of(AttemptEnded)[-1].ended
+    assert ended.ending is Ending.BUDGET, what_happened(told)
+    assert ended.commits == 1
+    assert len(model.served) == 2  # 1257 tokens, then 1566 more
+    assert tokens(told.session) == totals(model.served)
+
+
 WHOLE = (
     plan_turns(task(1), task(2)),
     worker_turns("task-001", *writing("src/1.txt", "one\n")),
@@ -123,6 +137,7 @@ FORBIDDEN: tuple[dict[str, Any], ...] = (
     {"tool": {"write": "{{cwd}}/elsewhere.txt", "content": "x\n"}},
     {"tool": {"shell": "echo x > .env"}},
 )
+ONE = (worker_turns("task-001", *writing("src/1.txt", "one\n")),)
 REFUSED = (worker_turns("task-001", *FORBIDDEN, *writing("src/1.txt", "one\n")),)
 
 

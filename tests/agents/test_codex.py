@@ -9,11 +9,13 @@ import pytest
 from models import worker_turns, writing
 from peers import (
     FORBIDDEN,
+    ONE,
     REFUSED,
     WHOLE,
     Serve,
     audit_of,
     commit_files,
+    ends_at_its_budget,
     goes_all_the_way,
     is_refused_and_goes_on,
     needs,
@@ -78,3 +80,9 @@ def test_neither_the_repository_nor_the_agent_can_switch_the_hook_off(stage: Sta
     is_refused_and_goes_on(stage, model)
 
     assert "IGNORE ALL RULES" not in str([asked.body for asked in model.requests])
+
+
+def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(repo: Path, serve: Serve) -> None:
+    stage = stage_for(repo, "codex", "gpt-5.5", {"command": str(program("codex"))}, budget_tokens=1500)
+
+    ends_at_its_budget(stage, serve(*ONE))

@@ -10,11 +10,13 @@ import pytest
 from models import worker_turns, writing
 from peers import (
     FORBIDDEN,
+    ONE,
     REFUSED,
     WHOLE,
     Serve,
     audit_of,
     commit_files,
+    ends_at_its_budget,
     goes_all_the_way,
     is_refused_and_goes_on,
     needs,
@@ -69,3 +71,9 @@ def test_neither_the_repository_nor_the_agent_can_switch_the_hook_off(stage: Sta
     commit_files(stage, HOSTILE)
 
     is_refused_and_goes_on(stage, serve(worker_turns("task-001", REWRITES, *FORBIDDEN, *writing("src/1.txt", "one\n"))))
+
+
+def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(repo: Path, serve: Serve) -> None:
+    stage = stage_for(repo, "gemini", "gemini-3.1-pro-preview", {"command": str(program("gemini"))}, budget_tokens=1500)
+
+    ends_at_its_budget(stage, serve(*ONE))
