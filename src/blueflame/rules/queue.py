@@ -1,7 +1,7 @@
 """The merge queue: whose turn it is, and what becomes of a changeset that cannot land as it is.
 
-First come, first served: changesets stand in the order in which they were formed. One that waits for a merger agent lets
-those behind it go on, unless they build on it, and has its old place again as soon as it can be built.
+First come, first served: changesets stand in the order in which they were formed. One that waits for a merger agent
+lets those behind it go on, unless they build on it, and has its old place again as soon as it can be built.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from blueflame.model.errors import GitFailed
 from blueflame.rules.secrets import Line, Unscanned
-from blueflame.tools.git.commands import QUIET, environment, failed, fields, git
+from blueflame.tools.git.blobs import read_blobs, sizes_of
+from blueflame.tools.git.commands import fields, git
 from blueflame.tools.git.repository import SUBMODULE_MODE, Repository
-from blueflame.tools.process import Done, run_bytes
 
 MEGABYTE = 1_000_000
 TIMEOUT = 300.0
@@ -63,7 +63,7 @@ def added_lines(repo: Repository, base: str, tip: str, *, bounds: Bounds | None 
     """
     limits = bounds or Bounds()
     files = _files(repo, base, tip)
-    sizes = _sizes(repo, sorted({sha for file in files for sha in (file.blob, *file.before)}))
+    sizes = sizes_of(repo, sorted({sha for file in files for sha in (file.blob, *file.before)}))
     left = limits.total
     for batch in _batches(files, sizes):
         fitting = []
@@ -78,7 +78,7 @@ def added_lines(repo: Repository, base: str, tip: str, *, bounds: Bounds | None 
             reason = f"the result is too large to be searched for secrets: more than {_shown(limits.total)} to read"
             yield Unscanned(batch[0].path, reason)
             return
-        blobs = _blobs(repo, wanted)
+        blobs = read_blobs(repo, wanted)
         for file in fitting:
             yield from _added(file, blobs)
 
@@ -150,19 +150,6 @@ def _note(entry: str, rest: Iterator[str], changed: dict[str, _Changed]) -> None
         file.before.add(old_sha)
 
 
-def _sizes(repo: Repository, shas: Sequence[str]) -> dict[str, int]:
-    if not shas:
-        return {}
-    said = git(repo.root, "cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin="\n".join(shas) + "\n")
-    sizes: dict[str, int] = {}
-    for sha, line in zip(shas, said.splitlines(), strict=True):
-        kind, _, size = line.partition(" ")
-        if kind != "blob":
-            raise GitFailed(f"the object {sha} in {repo.root} should be a file's content, but git says: {line}")
-        sizes[sha] = int(size)
-    return sizes
-
-
 def _batches(files: Iterable[_File], sizes: dict[str, int]) -> Iterator[list[_File]]:
     batch: list[_File] = []
     size = 0
@@ -174,23 +161,6 @@ def _batches(files: Iterable[_File], sizes: dict[str, int]) -> Iterator[list[_Fi
         size += sum(sizes[sha] for sha in (file.blob, *file.before))
     if batch:
         yield batch
-
-
-def _blobs(repo: Repository, sizes: dict[str, int]) -> dict[str, bytes]:
-    args = ("cat-file", "--batch=%(objectname)")
-    asked = "".join(f"{sha}\n" for sha in sizes)
-    done = run_bytes("git", *QUIET, *args, cwd=repo.root, env=environment(), stdin=asked, timeout=TIMEOUT)
-    if done.code:
-        raise failed(repo.root, args, Done(done.code, "", done.err.decode("utf-8", "replace")))
-    blobs: dict[str, bytes] = {}
-    at = 0
-    for sha, size in sizes.items():  # each is: its name, a line break, its bytes, a line break
-        start = at + len(sha) + 1
-        if done.out[at:start] != f"{sha}\n".encode():
-            raise GitFailed(f"git cat-file in {repo.root} answered something else than the content of {sha}")
-        blobs[sha] = done.out[start : start + size]
-        at = start + size + 1
-    return blobs
 
 
 def _added(file: _File, blobs: dict[str, bytes]) -> Iterator[Line]:
