@@ -385,7 +385,7 @@ def foreseen_plan(
 
 def _options(settings: Settings, runtime: str, script: Path | None) -> Mapping[str, object]:
     found = settings.runtimes.get(runtime)
-    options = found.model_dump() if found else {}
+    options: dict[str, object] = {**(found.model_dump() if found else {}), "name": runtime}
     return {**options, "script": str(script.absolute())} if script and runtime == "scripted" else options
 
 

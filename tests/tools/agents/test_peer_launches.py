@@ -120,10 +120,10 @@ def test_gemini_finds_its_hook_and_its_tools_in_its_home(program: Path, tmp_path
 
 
 def test_opencode_asks_for_everything_and_reads_nothing_of_the_repositorys(program: Path, tmp_path: Path) -> None:
-    launch = launched("opencode", program, tmp_path)
+    launch = launched("opencode", program, tmp_path, tools=("Read", "Write", "Edit", "Agent"))
 
     settings = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])
-    assert settings["permission"] == {"*": "ask"}
+    assert settings["permission"] == {"*": "deny", "external_directory": "ask", "read": "ask", "edit": "ask"}
     assert settings["provider"]["blueflame"]["options"]["baseURL"] == f"{GATEWAY}/openai"
     assert launch.env["OPENCODE_DISABLE_PROJECT_CONFIG"] == launch.env["OPENCODE_PURE"] == "1"
     orders = json.loads((tmp_path / "acp.json").read_text())

@@ -104,7 +104,12 @@ def _settings(brief: Brief) -> dict[str, Any]:
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
         "general": {"enableAutoUpdate": False, "checkpointing": {"enabled": False}},
-        "tools": {"core": sorted({name for tool in brief.tools for name in GEMINI_TOOLS.get(tool, ())})},
+        "tools": {"core": _offered(brief)},
         "hooksConfig": {"enabled": True, "disabled": []},
         "hooks": {"BeforeTool": [{"matcher": "*", "hooks": [hook]}]},
     }
+
+
+def _offered(brief: Brief) -> list[str]:
+    """An empty list would mean: all that it has."""
+    return sorted({name for tool in brief.tools for name in GEMINI_TOOLS.get(tool, ())}) or ["none_at_all"]

@@ -31,6 +31,20 @@ SWITCHES = (
 """Neither the repository's settings and plugins nor anything from the network: a repository could allow itself all."""
 
 
+TOOLS = {
+    "Bash": "bash",
+    "Read": "read",
+    "Write": "edit",
+    "Edit": "edit",
+    "Glob": "glob",
+    "Grep": "grep",
+    "WebFetch": "webfetch",
+    "WebSearch": "websearch",
+    "TodoWrite": "todowrite",
+}
+"""What it calls the permissions for the tools of a policy."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opencode:
     root: Path
@@ -94,6 +108,11 @@ def opencode(options: Mapping[str, Any], root: Path) -> Opencode:
     )
 
 
+def _asked_for(brief: Brief) -> tuple[str, ...]:
+    """What it may have and must ask about; what it is denied it does not even see. A place outside is asked for, too."""
+    return ("external_directory", *dict.fromkeys(TOOLS[tool] for tool in brief.tools if tool in TOOLS))
+
+
 def _settings(brief: Brief, model: str) -> dict[str, Any]:
     provider = {
         "npm": "@ai-sdk/openai-compatible",
@@ -108,7 +127,7 @@ def _settings(brief: Brief, model: str) -> dict[str, Any]:
         "small_model": f"{PROVIDER}/{model}",
         "enabled_providers": [PROVIDER],
         "provider": {PROVIDER: provider},
-        "permission": {"*": "ask"},
+        "permission": {"*": "deny", **dict.fromkeys(_asked_for(brief), "ask")},
         "agent": {"title": {"disable": True}},  # a call for a name that nobody reads
         "experimental": {"continue_loop_on_deny": True},  # else its first refusal is its last word
     }
