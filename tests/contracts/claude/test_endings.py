@@ -73,6 +73,27 @@ def test_retry_after_is_obeyed(claude: Claude) -> None:
     assert [retry["retry_delay_ms"] for retry in ran.events("system", "api_retry")] == [1000]
 
 
+def test_a_long_retry_after_ends_it_at_once(claude: Claude) -> None:
+    """So a rate limit of hours must not reach it as such."""
+    ran = fail(claude, 429, retries=None, headers={"retry-after": "3600"})
+    assert (ran.code, len(ran.asked)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("env", "most"),
+    [
+        ({"CLAUDE_CODE_MAX_RETRIES": "1000"}, 15),
+        ({"CLAUDE_CODE_MAX_RETRIES": None, "CLAUDE_CODE_RETRY_WATCHDOG": "1"}, 300),
+    ],
+    ids=["asked for 1000", "watchdog"],
+)
+def test_there_is_a_limit_to_how_often_it_tries_again(claude: Claude, env: dict[str, str | None], most: int) -> None:
+    once = {"status": 503, "times": 1, "then": {"text": "done"}}
+    ran = claude.run(once, flags=FLAGS, env=env)
+    assert [retry["max_retries"] for retry in ran.events("system", "api_retry")] == [most]
+    assert ran.code == 0
+
+
 @pytest.mark.parametrize("trouble", [{"cut": 5}, {"broken": 5}], ids=["cut", "error"])
 def test_an_answer_that_breaks_off_is_asked_for_again(claude: Claude, trouble: Json) -> None:
     """Whether its own figures count the first one is a matter of timing: only the wire knows."""
