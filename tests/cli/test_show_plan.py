@@ -30,6 +30,7 @@ Plan review                                        round 2 · ses-20260206-14302
   Request:         Add authentication to the API
   Tasks:           3
   Estimated cost:  $1.50 - $4.50 (base - with retries)
+                   by reference figures; nothing is learned yet
 
   task-001  [auth] Add JWT middleware to API router                   priority 1
             locks  pkg/middleware/, internal/auth/
@@ -82,7 +83,7 @@ def test_a_huge_plan_stays_readable() -> None:
 
 def test_the_plan_for_machines() -> None:
     told = plan_json(TASKS, session=ID, batches=[["task-001"]], cost=COST, warnings=("w",))
-    assert told["cost_usd"] == {"base": 1.5, "with_retries": 4.5}
+    assert told["cost_usd"] == {"base": 1.5, "with_retries": 4.5, "learned": False}
     assert told["batches"] == [["task-001"]]
     assert told["tasks"][1]["dependencies"] == ["task-001"]
     assert told["warnings"] == ["w"]

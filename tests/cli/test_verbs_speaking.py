@@ -13,7 +13,12 @@ import pytest
 from blueflame.cli.verbs import VERBS
 from command_line import MAIN, configure, here
 
-GROUPS = {"config": ("check", "show", "schema", "migrate"), "policy": ("check", "explain"), "sandbox": ("run", "show")}
+GROUPS = {
+    "config": ("check", "show", "schema", "migrate"),
+    "policy": ("check", "explain"),
+    "sandbox": ("run", "show"),
+    "memory": ("list", "show", "forget", "export", "import"),
+}
 COMMANDS = [(verb.name,) for verb in VERBS if verb.name not in GROUPS] + [
     (group, name) for group, names in GROUPS.items() for name in names
 ]

@@ -90,7 +90,7 @@ class CostRange:
         """What the figures stand on, in words."""
         learned = [f"{role.role} ({role.learned_from} attempts)" for role in self.roles if role.learned_from]
         if not learned:
-            return "by reference figures; nothing is learned from earlier sessions yet"
+            return "by reference figures; nothing is learned yet"
         rest = [role.role for role in self.roles if not role.learned_from]
         by_reference = f"; {', '.join(rest)} by reference figures" if rest else ""
         return f"learned from earlier sessions: {', '.join(learned)}{by_reference}"

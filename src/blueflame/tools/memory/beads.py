@@ -181,7 +181,8 @@ class Beads:
                 timeout=self._timeout,
             )
         except ProcessFailed as error:
-            raise MemoryFailed(one_line(str(error), 300)) from error
+            why = str(error).rpartition(": ")[2]  # not its long arguments
+            raise MemoryFailed(f"{self._program} {args[0]}: {one_line(why, 300)}") from error
         except OSError as error:
             raise trouble("make the folder", self._folder.parent, error) from error
 
@@ -251,7 +252,7 @@ def _records(rows: Sequence[Mapping[str, Any]]) -> Iterator[Record]:
         body = _metadata(row).get("bf_record")
         if isinstance(body, str):
             try:
-                yield decode(body, f"issue {row.get('id')}")
+                yield decode(body, f"issue {row.get('id')}", foreign=True)
             except MemoryFailed:
                 continue
 

@@ -13,6 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from blueflame.model.errors import MemoryFailed
 from blueflame.model.memory import KIND_OF, KINDS, SCHEMA_VERSION, Record
+from blueflame.rules.activity import one_line
+
+LONGEST, MOST = 2_000, 200  # characters of a text, entries of a list
 
 
 def as_plain(record: Record) -> dict[str, Any]:
@@ -28,9 +31,10 @@ def digest(record: Record) -> str:
     return sha256(encode(record).encode()).hexdigest()[:16]
 
 
-def decode(text: str, where: str) -> Record:
+def decode(text: str, where: str, *, foreign: bool = False) -> Record:
+    """`foreign`: from outside of our own store, where anybody may have written it."""
     try:
-        said = json.loads(text)
+        said = _harmless(json.loads(text)) if foreign else json.loads(text)
     except (ValueError, RecursionError) as error:
         raise MemoryFailed(f"{where} is no JSON ({error}); forget it with 'blueflame memory forget KEY'") from error
     return from_plain(said, where)
@@ -51,6 +55,17 @@ def from_plain(said: object, where: str) -> Record:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "it"
         raise MemoryFailed(f"{where} cannot be read as a {kind}: {place}: {first['msg']}") from error
+
+
+def _harmless(value: object) -> object:
+    """Each text on one line, of a length that can be borne, with nothing in it that a terminal or a file obeys."""
+    if isinstance(value, str):
+        return one_line(value, LONGEST)
+    if isinstance(value, list):
+        return [_harmless(each) for each in value[:MOST]]
+    if isinstance(value, dict):
+        return {_harmless(name): _harmless(each) for name, each in value.items()}
+    return value
 
 
 @cache

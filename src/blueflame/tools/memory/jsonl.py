@@ -23,13 +23,13 @@ SCHEMA = "beads-jsonl/1"
 
 def write_jsonl(path: Path, records: Sequence[Record]) -> None:
     lines = [{"_schema": SCHEMA}, *(_memory(each) if isinstance(each, Lesson) else _issue(each) for each in records)]
-    write_whole(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
 def read_jsonl(path: Path) -> tuple[Record, ...]:
     """All of it or nothing: a line that makes no sense is told with its number."""
     found: list[Record] = []
-    for number, text in enumerate(read_text(path, "the memory file").splitlines(), start=1):
+    for number, text in enumerate(read_text(path, "the memory file").split("\n"), start=1):
         if text.strip():
             found += _record(text, f"{path}:{number}")
     return tuple({record.key: record for record in found}.values())
@@ -111,10 +111,12 @@ def _of_memory(said: Mapping[str, Any], where: str) -> Record:
 
 def _ours(text: str, where: str) -> Record:
     try:
-        return decode(text, where)
+        return decode(text, where, foreign=True)
     except MemoryFailed as error:
         raise UsageError(f"{error}. Nothing was imported") from error
 
 
 def _note(key: str, text: str) -> Lesson:
-    return Lesson(key=key, origin=Origin(session="import", source=Source.IMPORT), text=plain(text, NOTES))
+    return Lesson(
+        key=one_line(key, 200), origin=Origin(session="import", source=Source.IMPORT), text=plain(text, NOTES)
+    )
