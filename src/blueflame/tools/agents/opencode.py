@@ -109,7 +109,7 @@ def opencode(options: Mapping[str, Any], root: Path) -> Opencode:
 
 
 def _asked_for(brief: Brief) -> tuple[str, ...]:
-    """What it may have and must ask about; what it is denied it does not even see. Places outside are asked for, too."""
+    """What it may have and must ask about, places outside included; what it is denied it does not even see."""
     return ("external_directory", *dict.fromkeys(TOOLS[tool] for tool in brief.tools if tool in TOOLS))
 
 
