@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from blueflame.model.review import Risk, Weakening
 from blueflame.model.verdict import Check
 
 
@@ -104,6 +105,8 @@ class Build:
     files: tuple[FileChange, ...] = ()
     checks: tuple[Check, ...] = ()
     losses: tuple[Loss, ...] = ()  # what of the tasks' own lines is not as they left it
+    risks: tuple[Risk, ...] = ()  # where to look twice
+    weakened: tuple[Weakening, ...] = ()  # tests that say less than they did
 
     @property
     def flaky(self) -> tuple[str, ...]:

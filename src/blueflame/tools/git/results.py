@@ -212,15 +212,17 @@ class _Entry(NamedTuple):
     old_path: str | None
     mode: str
     sha: str
+    old_mode: str
+    old_sha: str
 
 
 def _raw(head: str, rest: Iterator[str]) -> _Entry:
     """`:100644 100644 <sha> <sha> R086`, then the old name if there are two, then the name."""
-    _, mode, _, sha, letter = head.split(" ")
+    old_mode, mode, old_sha, sha, letter = head.removeprefix(":").split(" ")
     first = next(rest)
     if letter[0] in "RC":
-        return _Entry(letter[0], next(rest), first, mode, sha)
-    return _Entry(letter[0], first, None, mode, sha)
+        return _Entry(letter[0], next(rest), first, mode, sha, old_mode, old_sha)
+    return _Entry(letter[0], first, None, mode, sha, old_mode, old_sha)
 
 
 def _numbers(head: str, rest: Iterator[str]) -> tuple[str, str, str]:
@@ -263,4 +265,7 @@ def _change(entry: _Entry, counted: tuple[str, str], target: str | None) -> Chan
         symlink=entry.mode == LINK_MODE,
         submodule=entry.mode == SUBMODULE_MODE,
         link_target=target if entry.mode == LINK_MODE else None,
+        old_mode=entry.old_mode,
+        blob=entry.sha,
+        old_blob=entry.old_sha,
     )

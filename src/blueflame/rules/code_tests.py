@@ -1,0 +1,205 @@
+"""Tests as they are written in six families of languages: where they are, what they assert, how they are switched off.
+
+By patterns and indentation, since a hint to a person needs no parser. Lines are cut first, so that no pattern is slow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LONGEST_LINE = 400
+APPROXIMATE = r"approx|[aA]lmost_?[eE]qual|toBeCloseTo|InDelta|InEpsilon|be_within|isCloseTo|allclose"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language:
+    files: re.Pattern[str]  # that hold tests and little else
+    opens: re.Pattern[str]  # a test: its indentation and its name are the first and the second group that matched
+    asserts: re.Pattern[str]
+    exact: re.Pattern[str]  # assertions that leave no room
+    vague: re.Pattern[str]  # assertions that leave some
+    skips: re.Pattern[str]  # what keeps a test, or all the others, from running
+    comment: tuple[str, ...] = ("//", "/*", "*")
+    suffixes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    number: int
+    text: str  # without the white space around it
+
+
+@dataclass(frozen=True, slots=True)
+class TestCase:
+    name: str
+    line: int
+    body: tuple[Line, ...]  # its first line included
+
+    __test__ = False  # no test of ours
+
+
+def language_of(path: str) -> Language | None:
+    return next((language for language in LANGUAGES if path.endswith(language.suffixes)), None)
+
+
+def is_test(path: str) -> bool:
+    """A file whose purpose is testing, told by its name and place."""
+    language = language_of(path)
+    return language is not None and language.files.search(path) is not None
+
+
+def may_hold_tests(path: str) -> bool:
+    """Rust's tests stand in the files that they test."""
+    return is_test(path) or path.endswith(".rs")
+
+
+def lines_of(text: str) -> tuple[str, ...]:
+    return tuple(line[:LONGEST_LINE] for line in text.splitlines())
+
+
+def tests_in(language: Language, lines: tuple[str, ...]) -> tuple[TestCase, ...]:
+    text = "\n".join(lines)
+    starts = _line_starts(text)
+    return tuple(_test(lines, starts, match) for match in language.opens.finditer(text))
+
+
+def _line_starts(text: str) -> dict[int, int]:
+    starts, at = {}, 0
+    for number, line in enumerate(text.split("\n")):
+        starts[at] = number
+        at += len(line) + 1
+    return starts
+
+
+def _test(lines: tuple[str, ...], starts: dict[int, int], match: re.Match[str]) -> TestCase:
+    indent, name = [group for group in match.groups() if group is not None][:2]
+    first = starts[match.start()]
+    head = match.group().count("\n")
+    body = (*range(first, first + head + 1), *_block(lines, first + head + 1, len(indent.expandtabs())))
+    return TestCase(name, first + 1, tuple(Line(n + 1, lines[n].strip()) for n in body))
+
+
+def _block(lines: tuple[str, ...], start: int, indent: int) -> Iterator[int]:
+    """All that is indented deeper, and the brackets that close a signature which takes several lines."""
+    for n in range(start, len(lines)):
+        line = lines[n].expandtabs()
+        plain = line.strip()
+        if plain and len(line) - len(line.lstrip()) <= indent and not plain.startswith((")", "]")):
+            return
+        if plain.startswith(")") and plain.endswith((");", ")")) and len(line) - len(line.lstrip()) <= indent:
+            return
+        yield n
+
+
+def is_assertion(language: Language, line: str) -> bool:
+    return not line.startswith(language.comment) and language.asserts.search(line) is not None
+
+
+def is_exact(language: Language, line: str) -> bool:
+    return is_assertion(language, line) and language.exact.search(line) is not None and not is_vague(language, line)
+
+
+def is_vague(language: Language, line: str) -> bool:
+    return is_assertion(language, line) and language.vague.search(line) is not None
+
+
+def is_skip(language: Language, line: str) -> bool:
+    return not line.startswith(language.comment) and language.skips.search(line) is not None
+
+
+IDLE = re.compile(r"""^(?:pass|\.\.\.|return;?|end|[\s(){}\[\];,]*|(?:'''|\"\"\").*)$""")
+
+
+def does_something(language: Language, line: str) -> bool:
+    return not line.startswith(language.comment) and IDLE.match(line) is None
+
+
+def _language(
+    suffixes: tuple[str, ...],
+    *,
+    files: str,
+    opens: str,
+    asserts: str,
+    exact: str,
+    vague: str,
+    skips: str,
+    comment: tuple[str, ...] = ("//", "/*", "*"),
+) -> Language:
+    return Language(
+        suffixes=suffixes,
+        files=re.compile(files),
+        opens=re.compile(opens, re.MULTILINE),
+        asserts=re.compile(asserts),
+        exact=re.compile(exact),
+        vague=re.compile(f"{vague}|{APPROXIMATE}"),
+        skips=re.compile(skips),
+        comment=comment,
+    )
+
+
+PYTHON = _language(
+    (".py",),
+    files=r"(?:^|/)(?:tests?/.*|test_[^/]*|[^/]*_test|conftest)\.py$|(?:^|/)tests?/",
+    opens=r"^([ \t]*)(?:async[ \t]+)?def[ \t]+(test\w*)[ \t]*\(",
+    asserts=r"\bassert\w*\b|\bpytest\.(?:raises|warns)\b|\bself\.fail\(",
+    exact=r"==|\bis\b|assert_?(?:List|Dict|Set|Tuple)?[eE]qual\b|assertIs\b|assert_called(?:_once)?_with",
+    vague=r"is not None|assertTrue|assertIsNotNone|assertIn\b|\bin\b|[<>]=?|!=|isinstance|assert_called\b|"
+    r"assertGreater|assertLess|^assert [\w.]+(?:\(.*\))?$",
+    skips=r"mark\.(?:skip|skipif|xfail)\b|\bpytest\.(?:skip|xfail|importorskip)\(|\bunittest\.(?:skip\w*|expectedFailure)\b|"
+    r"^@skip\w*\b|\bself\.skipTest\(|\bSkipTest\b|\b__test__\s*=\s*False|\bcollect_ignore",
+    comment=("#",),
+)
+SCRIPT = _language(
+    (".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".vue"),
+    files=r"\.(?:test|spec|cy)\.\w+$|(?:^|/)(?:__tests__|tests?|e2e|cypress)/",
+    opens=r"^([ \t]*)(?:[xf]?it|[xf]?test|specify)(?:\.\w+(?:\([^()]*\))?)*\s*\(\s*(?:'|\"|`)(.+?)(?:'|\"|`)",
+    asserts=r"\bexpect\w*\s*\(|\bassert(?:\.\w+)*\s*\(|\.should\b",
+    exact=r"\.(?:toBe|toEqual|toStrictEqual|toHaveBeenCalledWith|toMatchObject|deepEqual|deepStrictEqual|strictEqual|equal|eql)\(",
+    vague=r"\.(?:toBeDefined|toBeTruthy|toBeFalsy|toHaveBeenCalled|toBeGreaterThan\w*|toBeLessThan\w*|toContain\w*|toMatch|"
+    r"toBeInstanceOf|exist|ok)\b|\.not\.",
+    skips=r"\b(?:it|test|describe|context|suite)\.(?:skip|only|todo|fails|fixme)\b|"
+    r"^(?:x|f)(?:it|test|describe|context)\s*[.(]|\bthis\.skip\(",
+)
+GO = _language(
+    (".go",),
+    files=r"_test\.go$",
+    opens=r"^()func[ \t]+((?:Test|Fuzz|Example)\w*)[ \t]*\(",
+    asserts=r"\b[tbf]\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require)\.\w+\(",
+    exact=r"\.(?:Equal|EqualValues|Exactly|JSONEq|ErrorIs|ElementsMatch|Same)\(",
+    vague=r"\.(?:NotNil|NotEmpty|True|NoError|Contains|Len|Greater\w*|Less\w*|NotEqual)\(",
+    skips=r"\b[tb]\.Skip(?:f|Now)?\(|^//go:build\s+(?:ignore|never)|^// \+build ignore",
+    comment=("// ", "/*", "*"),
+)
+RUST = _language(
+    (".rs",),
+    files=r"(?:^|/)tests/|_tests?\.rs$",
+    opens=r"^([ \t]*)#\[(?:\w+::)*test\b[^\]\n]*\][ \t]*\n(?:[ \t]*#\[[^\n]*\n)*"
+    r"[ \t]*(?:pub[ \t]+)?(?:async[ \t]+)?fn[ \t]+(\w+)",
+    asserts=r"\b(?:debug_)?assert\w*!|\bpanic!|\bshould_panic\b|\.unwrap_err\(",
+    exact=r"\bassert_(?:eq|ne)!",
+    vague=r"\bassert!\(|is_(?:ok|some)\(",
+    skips=r"#\[ignore\b|#\[cfg\((?:any\(\)|FALSE)\)\]",
+)
+JAVA = _language(
+    (".java", ".kt", ".kts", ".groovy", ".scala"),
+    files=r"(?:Tests?|IT|Spec|TestCase)\.\w+$|(?:^|/)src/test/",
+    opens=r"^([ \t]*)@(?:Test|ParameterizedTest|RepeatedTest)\b[^\n]*\n(?:[ \t]*@[^\n]*\n)*"
+    r"[ \t]*(?:[\w<>\[\],]+[ \t]+)*(?:`([^`\n]+)`|(\w+))[ \t]*\(",
+    asserts=r"\bassert\w*\s*\(|\bverify\w*\s*\(|\bfail\(|\bshould\w*\b|@Test\(expected",
+    exact=r"\bassert(?:Equals|Same|ArrayEquals|IterableEquals|LinesMatch)\b|\.isEqualTo\(|\.isSameAs\(|\.containsExactly\(",
+    vague=r"\bassert(?:NotNull|True|NotEquals|InstanceOf)\b|\.is(?:NotNull|True|NotEmpty|InstanceOf)\b|\.contains\(",
+    skips=r"@(?:Disabled|Ignore)\w*|\bassum(?:e|ing)\w*\(|\bAssumptions\.",
+)
+RUBY = _language(
+    (".rb",),
+    files=r"(?:_spec|_test)\.rb$|(?:^|/)test_[^/]*\.rb$|(?:^|/)(?:spec|test)/",
+    opens=r"^([ \t]*)[xf]?(?:it|specify|test|example)[ \t]*\(?[ \t]*['\"](.+?)['\"]|^([ \t]*)def[ \t]+(test_\w+)",
+    asserts=r"\bassert\w*\b|\brefute\w*\b|\bexpect\s*[({]|\.should\b|\bis_expected\b|\bmust_\w+\b",
+    exact=r"\bassert_(?:equal|same)\b|\bto\s+(?:eq|eql|equal|be)\b|\bmust_equal\b|match_array",
+    vague=r"\bassert\s|assert_not_nil|be_truthy|be_present|be_a\b|be_an\b|not_to\b|\binclude\b|be_[<>]",
+    skips=r"^(?:skip|pending)\b|^(?:x|f)(?:it|describe|context|specify)\b|\bskip:\s|\bpending:\s|\bfocus:\s",
+    comment=("#",),
+)
+LANGUAGES = (PYTHON, SCRIPT, GO, RUST, JAVA, RUBY)
