@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blueflame import app
-from command_line import configure, here
+from command_line import configure, here, task
 from memories import failure, lesson, result, session_name, summary
 
 KEY = f"failure:{session_name(1)}:task-001"
@@ -54,7 +54,7 @@ def test_it_is_listed_and_shown_harmlessly(project: Path, capsys: pytest.Capture
     [
         (("show", "nowhere"), "nothing is remembered under 'nowhere'"),
         (("forget", ""), "nothing is remembered under ''"),
-        (("list", "--kind", "task-failures"), "Did you mean 'task-failure'"),
+        (("list", "--kind", "task-failures"), "did you mean task-failure?"),
         (("import", "gone.jsonl"), "the memory file gone.jsonl does not exist"),
     ],
 )
@@ -89,9 +89,7 @@ def test_a_dry_run_stands_on_what_was_learned(
 ) -> None:
     app.memory_at(app.grounds()).remember([summary(1, 100_000, 100_000, 100_000)])
     plan = tmp_path / "plan.yaml"
-    plan.write_text(
-        json.dumps({"tasks": [{"id": "task-001", "title": "x", "description": "y", "file_locks": ["src/a"]}]})
-    )
+    plan.write_text(json.dumps({"tasks": [task(1)]}))
     said = here(capsys, "run", "--plan", str(plan), "--dry-run", "--json")
     assert said.json["cost_usd"]["learned"] is True
     text = here(capsys, "run", "--plan", str(plan), "--dry-run").out

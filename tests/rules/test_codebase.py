@@ -34,7 +34,7 @@ def test_a_map_says_where_to_begin_and_what_is_where() -> None:
 
 
 def test_with_less_room_it_is_less_deep_and_then_nothing() -> None:
-    assert "src/app" not in draw_map(SMALL, 100).partition("folders:")[2]
+    assert "src/app/deep" not in draw_map(SMALL, 100).partition("folders:")[2]
     assert draw_map(SMALL, 5) == ""
     assert draw_map(Terrain(files=()), 3000) == ""
 

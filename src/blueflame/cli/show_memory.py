@@ -26,7 +26,7 @@ def show_list(records: Sequence[Record], settings: Settings) -> RenderableType:
     rest = Text(f"  … and {more:,} more; --json has all", "quiet") if more > 0 else None
     return stack(
         Group(Heading("Memory", count(len(records), "record")), Text(f"  {_where(settings)}", "quiet")),
-        columns(rows) if rows else Text("Nothing is remembered yet.", "quiet"),
+        columns(rows, whole=(0, 1)) if rows else Text("Nothing is remembered yet.", "quiet"),
         rest,
     )
 

@@ -39,7 +39,7 @@ def recollect(records: Iterable[Record], *, request: str, budget: int, session: 
     ranked = sorted(known, key=lambda record: (-_worth(record, old[record.origin.session], wanted), record.key))
     costs = tuple(line for line in (_cost_history(known, old),) if line and tokens_of(line) <= budget)
     chosen = _fitting(_bounded(ranked), old, budget - sum(map(tokens_of, costs)))
-    ordered = sorted(chosen, key=lambda record: (_place(record), old[record.origin.session], record.key))
+    ordered = sorted(chosen, key=_place)  # within a kind the worthiest first, as they were chosen
     lines = (*costs, *(tell(record, old[record.origin.session]) for record in ordered))
     return Recollection(
         lines=lines, keys=tuple(record.key for record in ordered), tokens=sum(tokens_of(line) for line in lines)
