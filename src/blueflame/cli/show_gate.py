@@ -64,8 +64,9 @@ def _changeset(session: Session, gate: Gate) -> RenderableType:
         record,
         session=session.id,
         place=(peers.index(record) + 1, len(peers)),
-        tasks={name: task.task for name, task in session.tasks.items()},
+        tasks=session.tasks,
         spend=session.spend,
+        costs=session.spend_by_subject,
         budget=session.limits.session_budget,
     )
     deferred = [peer for peer in peers if peer.state is ChangesetState.DEFERRED]

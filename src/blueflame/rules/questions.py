@@ -15,6 +15,7 @@ from blueflame.model.task import Task, TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
 from blueflame.rules.budget import DAY, day_budget, meter, shown, task_meter
 from blueflame.rules.edits import edit_problems, tasks_in
+from blueflame.rules.evidence import review_evidence
 from blueflame.rules.parking import told
 from blueflame.rules.planning import problems
 from blueflame.rules.session import Session
@@ -92,7 +93,7 @@ def changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened:
         "commit": build.commit,
         "base": build.base,
         "missing": list(changeset.missing),
-        "losses": [str(loss) for loss in build.losses],
+        **review_evidence(session, record),
         "flaky": list(build.flaky),
         "resolved": [f"{', '.join(each.paths)} by {each.by}: {each.notes}" for each in record.resolutions],
     }
