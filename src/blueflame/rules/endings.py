@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blueflame.model.attempt import WORKER, Ending
+from blueflame.model.attempt import MERGER, WORKER, Ending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ def judge(facts: Facts) -> Ending:
         return FAILURES.get(facts.failure, Ending.FAILED)
     if facts.exit_code != 0:
         return Ending.FAILED
-    if facts.role != WORKER:
+    if facts.role not in (WORKER, MERGER):
         if facts.violations:
             return Ending.POSTCHECK
         return Ending.PASSED if facts.has_output else Ending.BAD_OUTPUT

@@ -34,12 +34,14 @@ def compile_policy(
     scope: Iterable[str] | None,
     agent_id: str = "",
     schema: bool = False,
+    answers: bool = False,
     scratch: Iterable[str] = (),
     readable: Iterable[str] = (),
     also_blocked: Iterable[str] = (),
     skills: Iterable[str] = (),
 ) -> Policy:
-    """`schema`: the role answers in structured output and commits nothing, so it only reads.
+    """`schema`: the role answers in structured output and commits nothing, so it only reads. `answers`: it answers so
+    and commits as well.
 
     `scope` are the task's locks, none of them meaning the whole repository; None where no scope is enforced, and
     where the configuration switches it off. Raises BadPattern or BadLock for what cannot be a rule.
@@ -54,7 +56,7 @@ def compile_policy(
         agent_id=agent_id,
         allowed_tools=_tools(permissions.allowed_tools, role_settings),
         blocked_tools=permissions.blocked_tools,
-        structured_output=schema,
+        structured_output=schema or answers,
         read_only=schema,
         allowed_paths=compile_patterns(permissions.allowed_paths),
         blocked_paths=compile_patterns((*permissions.blocked_paths, *also_blocked), caseless=True),

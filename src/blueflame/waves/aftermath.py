@@ -118,7 +118,7 @@ def broken_rules(flame: Flame, handed: Handed, found: Collected, left: Leftovers
         commit_pattern=policy.commit_pattern,
         naming_style=policy.naming_style,
         naming_globs=policy.naming_globs.written,
-        require_tests=policy.require_tests,
+        require_tests=policy.require_tests and handed.attempt.role == WORKER,
         source_patterns=policy.source_patterns.written,
         test_patterns=policy.test_patterns.written,
         expected_binaries=policy.expected_binaries.written,

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from blueflame.engine.verbs import InDoubt, Outcome, Queued, Reason, Running
-from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt, AttemptRecord, Ended, Ending
-from blueflame.model.errors import WorldError
+from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt, AttemptRecord, Ended, Ending
+from blueflame.model.errors import BlueFlameError, WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event, PlanFailed
 from blueflame.model.ids import base_ref, branch_name
 from blueflame.model.spend import Spend
@@ -27,11 +27,12 @@ from blueflame.waves.aftermath import note_untouched
 from blueflame.waves.flame import Emit, Flame, Handed
 from blueflame.waves.ordering import order_for
 from blueflame.waves.plan import read_planner
+from blueflame.waves.resolve import prepared, read_merger
 from blueflame.waves.silence import watch_over
 from blueflame.waves.validate import read_validator
 from blueflame.waves.work import read_worker
 
-READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator}
+READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator, MERGER: read_merger}
 PARTING = 5.0  # seconds
 LOOKS, PAUSE = 200, 0.01  # a warden needs some 50 ms until it has its lock and can be told by its pid
 
@@ -46,7 +47,10 @@ async def attend(flame: Flame, session: Session, effect: Attend, emit: Emit) -> 
         outcome = await _until_ended(flame, session, attempt, emit)
     except InDoubt:
         raise  # it may be at work: its slot is not free, and nobody else may do its task
-    except WorldError as error:
+    except BlueFlameError as error:
+        # nobody looked before the session began whether a merger can be had: without one the task goes back
+        if attempt.role != MERGER and not isinstance(error, WorldError):
+            raise
         return _could_not_start(record, error)
     return await _collect(flame, session, attempt, base, outcome)
 
@@ -135,6 +139,8 @@ def _find_base(flame: Flame, session: Session, attempt: Attempt) -> str:
         result = session.tasks[attempt.subject].result
         assert result is not None, f"{attempt.subject} is reviewed without a result"
         return result.sha
+    if attempt.role == MERGER:
+        return prepared(flame.repo, session, attempt.subject)
     shas = [foundation.sha for foundation in attempt.built_on]
     names = ", ".join(foundation.task for foundation in attempt.built_on)
     found = combine(flame.repo, session.base_sha, shas, f"Foundation of {attempt.subject}: {names}")
@@ -143,7 +149,7 @@ def _find_base(flame: Flame, session: Session, attempt: Attempt) -> str:
     return found.sha
 
 
-def _could_not_start(record: AttemptRecord, error: WorldError) -> Sequence[Event]:
+def _could_not_start(record: AttemptRecord, error: BlueFlameError) -> Sequence[Event]:
     ended = AttemptEnded(attempt=record.attempt.id, ended=_ended(record, Ending.SETUP, str(error)))
     if record.attempt.role != PLANNER:
         return [ended]

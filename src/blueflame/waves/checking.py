@@ -22,15 +22,18 @@ from blueflame.waves.walls import command_walls
 MOMENT = 0.1  # seconds; 0 would mean no limit at all
 
 
-async def check_commit(flame: Flame, session: Session, sha: str, subject: str) -> tuple[Check, ...] | None:
+async def check_commit(
+    flame: Flame, session: Session, sha: str, subject: str, *, again: bool = False
+) -> tuple[Check, ...] | None:
     """The worktree's own setup, then every diagnostic command; a setup that fails is a red check.
 
-    None when a stop ended it. Commands that an earlier orchestrator started are found again by their names.
+    None when a stop ended it. Commands that an earlier orchestrator started are found again by their names; `again`
+    gives them others, so that they really run once more.
     """
     lines = session.limits.checks
     if not lines:
         return ()
-    name = f"{subject}-{sha[:12]}"
+    name = f"{subject}-{sha[:12]}" + ("-again" if again else "")
     async with _scratch(flame, f"{session.id}.{name}", flame.places.checkout(f"check-{name}"), sha) as checkout:
         command = Command(
             name=f"{session.id}.{name}.check",

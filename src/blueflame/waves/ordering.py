@@ -8,8 +8,8 @@ from pathlib import Path
 from secrets import token_hex
 
 from blueflame.engine.verbs import Order, SetupStep
-from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt
-from blueflame.model.schemas import SCHEMAS
+from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt
+from blueflame.model.schemas import FORMS
 from blueflame.rules.policy_compiling import tools_of
 from blueflame.rules.session import Session
 from blueflame.rules.settings import skills_of
@@ -21,11 +21,13 @@ from blueflame.waves.flame import Flame
 from blueflame.waves.model_door import door_port, model_door
 from blueflame.waves.plan import planner_prompt, talks
 from blueflame.waves.prompting import system_prompt
+from blueflame.waves.resolve import merger_prompt
 from blueflame.waves.validate import validator_prompt
 from blueflame.waves.walls import agent_walls, home_seen
 from blueflame.waves.work import worker_prompt
 
-PROMPTS = {PLANNER: planner_prompt, WORKER: worker_prompt, VALIDATOR: validator_prompt}
+PROMPTS = {PLANNER: planner_prompt, WORKER: worker_prompt, VALIDATOR: validator_prompt, MERGER: merger_prompt}
+MAKERS = (WORKER, MERGER)
 BLOCKS_PER_SLOT = 5
 SLOTS = 9  # 8 workers at most; large blocks leave fewer to each, but never the same to two
 SET_UP = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  # its output says which command spoke
@@ -58,7 +60,7 @@ def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, 
         walls=walls.keys,
         cwd=str(checkout),
         prompt=launch.stdin,
-        setup=_setup(flame) if attempt.role == WORKER else (),
+        setup=_setup(flame) if attempt.role in MAKERS else (),
         timeout=_timeout(session, attempt, brief),
         silence=0.0 if brief.interactive else _silence(flame),
         grace=flame.settings.limits.kill_grace,
@@ -98,7 +100,7 @@ def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, bas
         worktree=str(checkout),
         prompt=PROMPTS[attempt.role](flame, session, attempt, base),
         model=attempt.model,
-        schema=SCHEMAS.get(attempt.role),
+        schema=FORMS.get(attempt.role),
         base=base,
         branch=attempt.branch or "",
         request=session.request,
@@ -130,7 +132,7 @@ def _variables(flame: Flame, session: Session, attempt: Attempt, checkout: Path,
 def _ports(flame: Flame, attempt: Attempt) -> range | None:
     """Each slot has a region of its own; within it the first block that nobody else on the machine listens on."""
     size = flame.settings.worktree.ports_per_worktree
-    if not size or attempt.role != WORKER:
+    if not size or attempt.role not in MAKERS:
         return None
     blocks = (CEILING - BASE) // size
     region = max(1, min(BLOCKS_PER_SLOT, blocks // SLOTS))

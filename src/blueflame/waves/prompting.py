@@ -103,7 +103,11 @@ class MergeGroup:
 class MergerBrief(Brief):
     base: str
     groups: tuple[MergeGroup, ...]
+    ours: str = ""  # the commits that do not merge: the base with what went before,
+    theirs: str = ""  # and the result of
+    task: str = ""
     conflicts: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()  # git's own words about them
     conflict_text: str = ""
     blocked_paths: tuple[str, ...] = ()
     commit_pattern: str = ""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.engine.verbs import Walls
-from blueflame.model.attempt import WORKER, Attempt
+from blueflame.model.attempt import MERGER, WORKER, Attempt
 from blueflame.model.box import Box, Kind, Level, Network
 from blueflame.model.policy import Policy
-from blueflame.model.schemas import SCHEMAS
+from blueflame.model.schemas import FORMS, SCHEMAS
 from blueflame.rules.paths import Globs
 from blueflame.rules.policy_compiling import compile_policy
 from blueflame.rules.policy_patterns import plain
@@ -47,7 +47,7 @@ def agent_walls(
         folder=folder,
         variables={**variables, **launch.env, HOOK: str(hook)},
         shown=(*launch.needs, hook),
-        frozen=tuple(_frozen(flame, base, checkout)) if attempt.role == WORKER else (),
+        frozen=tuple(_frozen(flame, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
         watched=True,
     )
     box = make_box(_site(flame), wanted)
@@ -82,7 +82,6 @@ def command_walls(flame: Flame, checkout: Path, variables: Mapping[str, str]) ->
 
 
 def policy_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, box: Box) -> Policy:
-    record = session.tasks.get(attempt.subject)
     secrets = flame.settings.validation.secrets
     return compile_policy(
         permissions=flame.settings.permissions,
@@ -91,13 +90,24 @@ def policy_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path,
         role=attempt.role,
         role_settings=flame.settings.roles.get(attempt.role),
         worktree=os.path.realpath(checkout),
-        scope=record.task.file_locks if record and attempt.role == WORKER else None,
+        scope=_scope(session, attempt),
         agent_id=attempt.agent_id,
         schema=attempt.role in SCHEMAS,
+        answers=attempt.role in FORMS,
         scratch=_scratch(box),
         readable=tuple(mount.target for mount in box.mounts if mount.kind is Kind.RO and mount.target != box.cwd),
         skills=skills_of(flame.settings, attempt.role),
     )
+
+
+def _scope(session: Session, attempt: Attempt) -> tuple[str, ...] | None:
+    """A worker has its task's locks, a merger the files in conflict; nobody else writes."""
+    if attempt.role == MERGER:
+        conflict = session.changesets[attempt.subject].conflict
+        assert conflict is not None, f"a merger is sent for {attempt.subject}, which is not in conflict"
+        return conflict.paths
+    record = session.tasks.get(attempt.subject)
+    return record.task.file_locks if record and attempt.role == WORKER else None
 
 
 def _scratch(box: Box) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from blueflame.model.errors import GitFailed
 from blueflame.tools.git.commands import ask, failed, git, identity_environment
@@ -21,10 +21,22 @@ class Conflict(NamedTuple):
     messages: tuple[str, ...]
     ours: str = ""
     theirs: str = ""
+    tree: str = ""  # with conflict markers in its files
 
 
 class Merged(NamedTuple):
     sha: str
+
+
+class Folded(NamedTuple):
+    tree: str  # empty when the commit below has it
+    parents: tuple[str, ...]
+    sha: str = ""  # a commit that has everything already, so that none needs to be made
+
+
+Resolved: TypeAlias = Mapping[tuple[str, str], str]
+"""Of conflicts that somebody has resolved: the tree of one side and the commit of the other, and the resulting tree."""
+UNRESOLVED: Resolved = {}
 
 
 def rehearse(repo: Repository, ours: str, theirs: str) -> Clean | Conflict:
@@ -35,15 +47,26 @@ def rehearse(repo: Repository, ours: str, theirs: str) -> Clean | Conflict:
     if done.code == 0:
         return Clean(parts[0])
     if done.code != 1 or len(parts) < 2:
+        _merge_base(repo, ours, theirs)  # says so in plain words if they have nothing in common
         raise failed(repo.root, args, done)
     end = parts.index("", 1)
-    return Conflict(tuple(dict.fromkeys(parts[1:end])), tuple(_messages(iter(parts[end + 1 : -1]))), ours, theirs)
+    paths = tuple(dict.fromkeys(parts[1:end]))
+    return Conflict(paths, tuple(_messages(iter(parts[end + 1 : -1]))), ours, theirs, parts[0])
 
 
-def commit_tree(repo: Repository, tree: str, parents: Sequence[str], message: str) -> str:
-    """A commit that nothing points at yet. The message goes through stdin: it may be long, or begin with a dash."""
+def tree_of(repo: Repository, sha: str) -> str:
+    return git(repo.root, "rev-parse", f"{sha}^{{tree}}").strip()
+
+
+def commit_tree(
+    repo: Repository, tree: str, parents: Sequence[str], message: str, written: Mapping[str, str] | None = None
+) -> str:
+    """A commit that nothing points at yet. The message goes through stdin: it may be long, or begin with a dash.
+
+    `written` says by whom and when it was written, in git's own variables; left out, by the person and now.
+    """
     flags = [part for parent in parents for part in ("-p", parent)]
-    env = identity_environment(repo.root)
+    env = {**identity_environment(repo.root), **(written or {})}
     return git(repo.root, "commit-tree", tree, *flags, "-F", "-", stdin=message, env=env).strip()
 
 
@@ -60,22 +83,40 @@ def merge(repo: Repository, ours: str, theirs: str, message: str, *, fast_forwar
     return Merged(commit_tree(repo, outcome.tree, (ours, theirs), message))
 
 
-def combine(repo: Repository, base: str, shas: Sequence[str], message: str) -> Merged | Conflict:
+def combine(
+    repo: Repository, base: str, shas: Sequence[str], message: str, resolved: Resolved = UNRESOLVED
+) -> Merged | Conflict:
     """One commit that has base and all of shas: the foundation of a task that depends on several.
 
     Commits that others contain are left out, so a chain of dependencies needs no merge at all.
     """
-    heads = _independent(repo, list(dict.fromkeys((base, *shas))))
-    whole = heads[0]
+    outcome = fold(repo, base, shas, message, resolved)
+    if isinstance(outcome, Conflict):
+        return outcome
+    return Merged(outcome.sha or commit_tree(repo, outcome.tree, outcome.parents, message))
+
+
+def fold(
+    repo: Repository, base: str, shas: Sequence[str], message: str, resolved: Resolved = UNRESOLVED
+) -> Folded | Conflict:
+    """The tree that has base and all of shas; a commit is made only where a further merge needs one."""
+    heads = independent(repo, list(dict.fromkeys((base, *shas))))
+    whole, tree = heads[0], ""
+    parents: tuple[str, ...] = (whole,)
     for head in heads[1:]:
-        outcome = merge(repo, whole, head, message)
+        if tree:
+            whole = commit_tree(repo, tree, parents, message)
+        outcome = rehearse(repo, whole, head)
         if isinstance(outcome, Conflict):
-            return outcome
-        whole = outcome.sha
-    return Merged(whole)
+            known = resolved.get((tree_of(repo, whole), head)) if resolved else None
+            if known is None:
+                return outcome
+            outcome = Clean(known)
+        tree, parents = outcome.tree, (whole, head)
+    return Folded(tree, parents) if tree else Folded("", parents, whole)
 
 
-def _independent(repo: Repository, shas: list[str]) -> list[str]:
+def independent(repo: Repository, shas: list[str]) -> list[str]:
     """In the order given, which makes the outcome the same every time."""
     if len(shas) == 1:
         return shas

@@ -1,0 +1,117 @@
+"""The commit of a changeset: its tasks merged on the newest base, in the form in which it is to land."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from blueflame.model.changeset import Changeset, ChangesetRecord
+from blueflame.model.changeset import Conflict as Clash
+from blueflame.model.ids import changeset_ref
+from blueflame.rules.session import Session
+from blueflame.tools.git.commands import git
+from blueflame.tools.git.merging import Conflict, Folded, commit_tree, fold, independent, tree_of
+from blueflame.tools.git.replaying import Unfit, in_a_row
+from blueflame.tools.git.repository import Repository
+from blueflame.tools.git.results import commits, refs, set_ref
+
+TYPE = re.compile(r"(\w+)\(")
+SQUASH, FAST_FORWARD, PULL_REQUEST = "squash", "fast-forward", "pull-request"
+
+
+class Assembled(NamedTuple):
+    commit: str
+    tree: str
+
+
+class Scene(NamedTuple):
+    """A changeset and the base that it is to stand on."""
+
+    repo: Repository
+    session: Session
+    record: ChangesetRecord
+    base: str
+
+    @property
+    def changeset(self) -> Changeset:
+        return self.record.changeset
+
+
+def assemble(scene: Scene, mode: str) -> Assembled | Clash | Unfit:
+    """Kept by a ref of its own: what was built before a crash is found again by its name."""
+    folded = _fold(scene, scene.changeset.tasks, f"Rehearsal of {scene.changeset.id}")
+    if isinstance(folded, Conflict):
+        return _clash(scene.session, scene.changeset, folded)
+    tree = folded.tree or tree_of(scene.repo, folded.sha)
+    commit = _in_a_row(scene, tree) if mode == FAST_FORWARD else _merged(scene, tree, squash=mode == SQUASH)
+    return commit if isinstance(commit, Unfit) else Assembled(commit, tree)
+
+
+def trial(scene: Scene, tasks: Sequence[str]) -> Assembled | None:
+    """The base with only these tasks of a changeset, to see how they do; None where they cannot be merged.
+
+    The same trial is the same commit every time: its checks are found again by its name.
+    """
+    repo, name = scene.repo, f"Trial of {scene.changeset.id}"
+    folded = _fold(scene, tasks, name)
+    if isinstance(folded, Conflict):
+        return None
+    tree = folded.tree or tree_of(repo, folded.sha)
+    when = git(repo.root, "log", "-1", "--format=@%ct +0000", scene.base, "--").strip()
+    written = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
+    return Assembled(commit_tree(repo, tree, (scene.base,), name, written), tree)
+
+
+def _fold(scene: Scene, tasks: Sequence[str], message: str) -> Folded | Conflict:
+    known = {(each.ours, each.theirs): tree_of(scene.repo, each.commit) for each in scene.record.resolutions}
+    return fold(scene.repo, scene.base, tips_of(scene.session, tasks), message, known)
+
+
+def _in_a_row(scene: Scene, tree: str) -> str | Unfit:
+    last = in_a_row(scene.repo, scene.base, tips_of(scene.session, scene.changeset.tasks), tree)
+    if isinstance(last, str):
+        set_ref(scene.repo, changeset_ref(scene.session.id, scene.changeset.id), last)
+    return last
+
+
+def _merged(scene: Scene, tree: str, *, squash: bool) -> str:
+    """One commit with the tasks' tips as further parents, so that history tells the truth; squashed, without them."""
+    repo, ref = scene.repo, changeset_ref(scene.session.id, scene.changeset.id)
+    tips = tips_of(scene.session, scene.changeset.tasks)
+    parents = (scene.base,) if squash else (scene.base, *independent(repo, tips))
+    found = refs(repo, ref).get(ref)
+    if found is not None and _is_made_of(repo, found, tree, parents):
+        return found
+    commit = commit_tree(repo, tree, parents, _message(scene, tips))
+    set_ref(repo, ref, commit)
+    return commit
+
+
+def tips_of(session: Session, tasks: Sequence[str]) -> list[str]:
+    results = [session.tasks[name].result for name in tasks]
+    return [result.sha for result in results if result is not None]
+
+
+def _clash(session: Session, changeset: Changeset, found: Conflict) -> Clash:
+    """The task that does not fit is the one whose tip was to be merged next; a base is never theirs."""
+    tips = dict(zip(tips_of(session, changeset.tasks), changeset.tasks, strict=True))
+    task = tips.get(found.theirs) or changeset.tasks[-1]
+    return Clash(ours=found.ours, theirs=found.theirs, task=task, paths=found.paths, messages=found.messages)
+
+
+def _is_made_of(repo: Repository, commit: str, tree: str, parents: tuple[str, ...]) -> bool:
+    own, *found = git(repo.root, "rev-parse", f"{commit}^{{tree}}", f"{commit}^@").split()
+    return own == tree and tuple(found) == parents
+
+
+def _message(scene: Scene, tips: Sequence[str]) -> str:
+    """`type(task-ids): title`, as the commit format wants it; the type is the first task's own."""
+    changeset, tasks = scene.changeset, scene.session.tasks
+    first = next(iter(commits(scene.repo, scene.base, tips[0])[::-1]), None)
+    found = TYPE.match(first.subject) if first else None
+    kind = found.group(1) if found else "feat"
+    titles = [f"- {name}: {tasks[name].task.title}" for name in changeset.tasks]
+    trailers = [f"Blue-Flame-Session: {scene.session.id}", f"Blue-Flame-Changeset: {changeset.id}"]
+    subject = f"{kind}({','.join(changeset.tasks)}): {changeset.title}"
+    return "\n".join([subject, "", *titles, "", *trailers, ""])
