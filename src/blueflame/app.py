@@ -49,7 +49,7 @@ from blueflame.tools.config import Loaded, digest_of, find, load, resolved_json
 from blueflame.tools.credentials import APIS, access_to, person_home
 from blueflame.tools.files import sweep_drafts, write_whole
 from blueflame.tools.git.repository import Repository, exclude, open_repository
-from blueflame.tools.memory.all_memories import builtin, memory_of
+from blueflame.tools.memory.all_memories import builtin, memory_of, memory_problem
 from blueflame.tools.memory.builtin import BuiltIn
 from blueflame.tools.places import STATE_FOLDER, Places
 from blueflame.tools.plans import tasks_from
@@ -246,6 +246,11 @@ def limits_for(ground: Grounds, workflow: str, *, scripted: bool = False, intera
 def memory_at(ground: Grounds) -> BuiltIn:
     """The first copy of what is remembered here, whatever mirrors it has."""
     return builtin(ground.settings, ground.places)
+
+
+def memory_problem_at(ground: Grounds) -> str:
+    """Why sessions are not remembered as the configuration wants it; "" when they are."""
+    return memory_problem(ground.settings, ground.places, os.environ)
 
 
 def abandon(ground: Grounds, journal: Journal, session: str) -> None:

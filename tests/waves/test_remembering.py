@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from blueflame import app
 from blueflame.model.event import AttemptEnded, Recorded
 from blueflame.model.memory import Lesson, Record, SessionSummary, TaskFailure, TaskResult
 from blueflame.rules.session import Session
+from fake_bd import keys, make_bd
 from sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
 
 GOOD = writes("src/1.txt", "one")
@@ -215,3 +217,26 @@ def test_pages_for_people_are_written(stage: Stage) -> None:
         "results.md",
         "sessions.md",
     }
+
+
+def test_beads_gets_a_copy_of_it_all(stage: Stage, tmp_path: Path) -> None:
+    bd = make_bd(tmp_path / "bin", stage.root / ".blueflame" / "beads" / ".beads")
+    stage.reconfigure(memory={"provider": "beads", "bd": str(bd.program)})
+    stage.play(planner=plan_of(task(1)), workers={1: GOOD})
+    told = stage.run()
+    assert (told.session.outcome, told.warnings) == ("completed", [])
+    assert sorted(keys(bd.issues)) == [f"result:{told.session.id}:task-001", f"session:{told.session.id}"]
+    assert {issue["status"] for issue in bd.issues} == {"closed"}
+    assert stage.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("how", [{"fail": "create"}, {"hang": "list"}, {"version": "0.1.0"}])
+def test_a_beads_that_fails_costs_one_warning(stage: Stage, tmp_path: Path, how: dict[str, str]) -> None:
+    bd = make_bd(tmp_path / "bin", stage.root / ".blueflame" / "beads" / ".beads", **how)
+    stage.reconfigure(memory={"provider": "beads", "bd": str(bd.program), "bd_timeout": "2s"})
+    stage.play(task(1), workers={1: GOOD})
+    told = stage.run()
+    assert told.session.outcome == "completed"
+    (warning,) = told.warnings
+    assert warning.startswith("Beads is left out until the next session")
+    assert f"result:{told.session.id}:task-001" in kept(stage)

@@ -45,7 +45,8 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
 
 
 def _findings(ground: object) -> Iterator[Finding]:
-    from blueflame.app import Grounds, runtimes_at_work, without_credential
+    from blueflame.app import Grounds, memory_problem_at, runtimes_at_work, without_credential
+    from blueflame.cli.show_memory import memory_words
     from blueflame.engine.examination import Finding, State, examine_editor, examine_machine, examine_project
     from blueflame.model.errors import BlueFlameError
     from blueflame.tools.clock import SystemClock
@@ -67,6 +68,8 @@ def _findings(ground: object) -> Iterator[Finding]:
             runtimes=(runtimes := runtimes_at_work(ground)),
         )
         yield from (Finding("credential", State.WARNING, reason) for reason in without_credential(ground, runtimes))
+        problem = memory_problem_at(ground)
+        yield Finding("memory", State.WARNING if problem else State.OK, problem or memory_words(ground.settings))
     except BlueFlameError as error:
         yield Finding("project", State.BAD, str(error))
 

@@ -25,13 +25,14 @@ def show_list(records: Sequence[Record], settings: Settings) -> RenderableType:
     more = len(records) - SHOWN
     rest = Text(f"  … and {more:,} more; --json has all", "quiet") if more > 0 else None
     return stack(
-        Group(Heading("Memory", count(len(records), "record")), Text(f"  {_where(settings)}", "quiet")),
+        Group(Heading("Memory", count(len(records), "record")), Text(f"  {memory_words(settings)}", "quiet")),
         columns(rows, whole=(0, 1)) if rows else Text("Nothing is remembered yet.", "quiet"),
         rest,
     )
 
 
-def _where(settings: Settings) -> str:
+def memory_words(settings: Settings) -> str:
+    """Whether and where sessions are remembered."""
     if not settings.beads.enabled or settings.memory.provider == "none":
         return "sessions are not remembered (beads.enabled, memory.provider); what is here stays"
     also = ", mirrored to Beads" if settings.memory.provider == "beads" else ""

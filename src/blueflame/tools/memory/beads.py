@@ -20,8 +20,8 @@ from blueflame.model.memory import Lesson, Origin, Record, SessionSummary, Sourc
 from blueflame.rules.activity import one_line
 from blueflame.rules.recalling import tell
 from blueflame.rules.remembering import plain
-from blueflame.tools.files import trouble
 from blueflame.tools.memory.codec import decode, encode
+from blueflame.tools.places import make_folder
 from blueflame.tools.process import Done, run
 
 OLDEST = (1, 0, 5)
@@ -70,6 +70,7 @@ class Beads:
 
     def prepare(self) -> None:
         """Idempotent. Nothing of what `bd init` does to a repository by default is wanted here."""
+        make_folder(self._folder.parent)
         if not self._folder.is_dir():
             self._ask(
                 "init", "--stealth", "--skip-agents", "--skip-hooks", "--non-interactive", "--quiet", "-p", PREFIX
@@ -170,12 +171,13 @@ class Beads:
         return opened(_parsed(done.out, f"{self._program} {args[0]}"))
 
     def _run(self, *args: str, stdin: str | None = None) -> Done:
+        """Beside its folder; a mere look, before there is one, happens nowhere in particular."""
+        home = self._folder.parent
         try:
-            self._folder.parent.mkdir(parents=True, exist_ok=True)
             return run(
                 self._program,
                 *args,
-                cwd=self._folder.parent,
+                cwd=home if home.is_dir() else Path("/"),
                 env=self._environment(),
                 stdin=stdin,
                 timeout=self._timeout,
@@ -183,8 +185,6 @@ class Beads:
         except ProcessFailed as error:
             why = str(error).rpartition(": ")[2]  # not its long arguments
             raise MemoryFailed(f"{self._program} {args[0]}: {one_line(why, 300)}") from error
-        except OSError as error:
-            raise trouble("make the folder", self._folder.parent, error) from error
 
     def _environment(self) -> dict[str, str]:
         """Without what the person's shell says to their own Beads: a port there would make ours talk to a server."""
