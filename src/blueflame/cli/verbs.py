@@ -37,6 +37,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("answer", WATCH, "blueflame.cli.answer:answer", "Answer a gate from any terminal."),
     Verb("log", WATCH, "blueflame.cli.log:log", "What happened, event by event."),
     Verb("cost", WATCH, "blueflame.cli.cost:cost", "What agents have cost, and what was foreseen."),
+    Verb("report", WATCH, "blueflame.cli.report:report", "What came of a session, in short or as a page."),
     Verb("attach", WATCH, "blueflame.cli.attach:attach", "Connect this terminal to a running agent's."),
     Verb("proceed", WATCH, "blueflame.cli.stop:proceed", "Go on with what is done; do not wait for the rest."),
     Verb("kill", WATCH, "blueflame.cli.stop:kill", "End one agent; its task goes back to the queue."),
