@@ -175,7 +175,7 @@ def read_line(line: str) -> tuple[Signal, ...]:
         return (Complained(f"a line of its output is not an object: {line[:200]!r}"),)
     match said.get("type"):
         case "say":
-            return (Said(str(said.get("text", "")), more=said.get("more") is True),)
+            return (Said(str(said.get("text", ""))),)
         case "action":
             tool, target, call, digest = (str(said.get(name, "")) for name in ("tool", "target", "call", "digest"))
             return (Acted(tool, target, call, digest, said.get("denied") is True),)

@@ -44,6 +44,7 @@ ASKING_MODES = ("default", "build", "ask", "manual")
 LAX_MODES = re.compile(r"bypass|yolo|auto|accept|dontask|never|full", re.IGNORECASE)
 OUTAGE = re.compile(r"\b(429|5\d\d)\b|overloaded|rate.?limit|ECONN|connection|timed? ?out", re.IGNORECASE)
 OVER = ("completed", "failed")
+TURNS = 100  # of the loop, in which what was read before an agent's last word gets its turn
 FOR_CLAUDE = {"claudeCode": {"options": {"settingSources": [], "strictMcpConfig": True}}}
 """Words for Claude's bridge, which others pass over: else a repository's settings say what it need not ask about."""
 
@@ -74,7 +75,9 @@ class Player:
         self._hook = hook
         self._calls: dict[str, Call] = {}
         self._news = asyncio.Condition()
-        self._message: str | None = None  # whose piece was printed last
+        self._message = ""  # whose pieces these are
+        self._pieces: list[str] = []
+        self._hearing = 0  # messages that are being dealt with
         self.broke = ""  # what was done that would have been refused
         self.stop = asyncio.Event()
 
@@ -85,8 +88,16 @@ class Player:
         match said.get("session_update"):
             case "agent_message_chunk":
                 self._say(said)
-            case "tool_call" | "tool_call_update":
-                await self._hear(said)
+            case "tool_call" | "tool_call_update" as kind:
+                if kind == "tool_call":
+                    self.flush()
+                self._hearing += 1
+                try:
+                    await self._hear(said)
+                finally:
+                    self._hearing -= 1
+                    async with self._news:
+                        self._news.notify_all()
             case "current_mode_update" if LAX_MODES.search(str(said.get("current_mode_id"))):
                 self._break(f"it went into the mode {said.get('current_mode_id')}, in which it does not ask")
 
@@ -114,8 +125,16 @@ class Player:
         if not isinstance(text, str) or not text:
             return
         message = str(said.get("message_id") or "")
-        _print(type="say", text=text, more=self._message == message)
+        if message != self._message:
+            self.flush()
         self._message = message
+        self._pieces.append(text)
+
+    def flush(self) -> None:
+        """A message is told whole: questions about earlier calls may come to their end in the middle of it."""
+        if self._pieces:
+            _print(type="say", text="".join(self._pieces))
+            self._pieces.clear()
 
     async def _hear(self, said: Mapping[str, Any]) -> None:
         name = str(said.get("tool_call_id") or "")
@@ -126,6 +145,13 @@ class Player:
         if said.get("status") in OVER and not call.told:
             call.told = True
             await self._end(name, call, done=said["status"] == "completed")
+
+    async def settle(self) -> None:
+        """Until all that was heard is dealt with: its last word may overtake the question about its last call."""
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        async with self._news:
+            await self._news.wait_for(lambda: not self._hearing)
 
     async def _settled(self, name: str, said: Mapping[str, Any]) -> tuple[Meant, ...]:
         """What is asked for, once the agent has told enough of it; nothing when it does not."""
@@ -191,7 +217,6 @@ class Player:
             await self._ask(name, use)
 
     def _act(self, asked: Asked, *, done: bool) -> None:
-        self._message = None
         _print(
             type="action",
             tool=asked.use.tool,
@@ -206,7 +231,8 @@ class Player:
         self.stop.set()
 
     def close(self) -> None:
-        """The calls that never came to an end."""
+        """What was still to be told: the last words, and the calls that never came to an end."""
+        self.flush()
         for call in self._calls.values():
             if not call.told:
                 for asked in call.asked:
@@ -272,6 +298,8 @@ async def _prompted(agent: Any, session: str, player: Player, prompt: str) -> tu
     stopping = asyncio.ensure_future(player.stop.wait())
     await asyncio.wait((prompting, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
+    if prompting.done():
+        await player.settle()
     if player.broke:
         prompting.cancel()
         await agent.cancel(session_id=session)
