@@ -191,6 +191,7 @@ class Stage:
         planner: object = None,
         worker: object = None,
         validator: object = None,
+        merger: object = None,
     ) -> None:
         """Write the script: what each agent does; whoever is not named does good work.
 
@@ -199,7 +200,7 @@ class Stage:
         self.tasks = list(tasks) if planner is None else None
         script: dict[str, Any] = {"schema_version": 1, "tasks": {}, "defaults": {}}
         script["planner"] = planner if planner is not None else "good"
-        for role, given in (("worker", worker), ("validator", validator)):
+        for role, given in (("worker", worker), ("validator", validator), ("merger", merger)):
             if given is not None:
                 script["defaults"][role] = given
         for role, by_task in (("worker", workers or {}), ("validator", validators or {})):
