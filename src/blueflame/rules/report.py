@@ -267,10 +267,12 @@ def _task_lines(session: Session, attempts: Sequence[AttemptLine]) -> Iterator[T
 
 
 def _spans(attempts: Sequence[AttemptLine], until: float) -> tuple[Span, ...]:
-    return tuple(
-        Span(n, each.subject, each.began, each.ended if each.ended is not None else until)
-        for n, each in enumerate(attempts)
-    )
+    return tuple(Span(n, each.subject, each.began, _end(each, until)) for n, each in enumerate(attempts))
+
+
+def _end(each: AttemptLine, until: float) -> float:
+    """What ended while no orchestrator was there is journalled late; its warden knows how long it took."""
+    return min(each.ended, each.began + each.seconds) if each.ended is not None else until
 
 
 def _waits(decisions: Sequence[Decision], until: float) -> tuple[Wait, ...]:

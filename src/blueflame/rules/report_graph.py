@@ -124,17 +124,22 @@ class _Picture:
                 moved.sort(key=lambda place: (_middle(beside.get(place, ()), rank, old[place]), old[place]))
 
     def _heights(self) -> dict[Place, int]:
-        """Each layer is packed; then everybody moves towards the middle of their neighbours as far as there is room."""
+        """Each layer is packed; then everybody moves towards the middle of their neighbours as far as there is room.
+
+        Nothing becomes taller than the layer that holds most.
+        """
         y: dict[Place, float] = {}
         for layer in self.layers:
             top = 0.0
             for place in layer:
                 y[place] = top
                 top += _height(place) + DOWN
+        room = max((sum(_height(place) + DOWN for place in layer) for layer in self.layers), default=0)
         before, after = self._neighbours()
         for sweep in range(SWEEPS):
-            for layer in self.layers if sweep % 2 == 0 else self.layers[::-1]:
-                _settle(layer, y, before if sweep % 2 == 0 else after)
+            forth = sweep % 2 == 0
+            for layer in self.layers if forth else self.layers[::-1]:
+                _settle(layer, y, before if forth else after, room)
         top = min(y.values(), default=0.0)
         return {place: round(at - top) + MARGIN for place, at in y.items()}
 
@@ -178,16 +183,24 @@ def _height(place: Place) -> int:
     return HEIGHT if len(place) == 1 else LANE
 
 
-def _settle(layer: Sequence[Place], y: dict[Place, float], beside: Mapping[Place, Sequence[Place]]) -> None:
-    """From the top downwards nobody may stand on another; from the bottom upwards again, so that nobody drifts."""
+def _settle(
+    layer: Sequence[Place], y: dict[Place, float], beside: Mapping[Place, Sequence[Place]], room: float
+) -> None:
+    """Nobody stands on another, nobody leaves the room: once pushed down, once pushed up, and the middle of both."""
     wished = {place: _wish(place, y, beside) for place in layer}
-    lowest = float("-inf")
+    needs = {place: float(_height(place) + DOWN) for place in layer}
+    downwards, upwards = {}, {}
+    free, below = 0.0, sum(needs.values())
     for place in layer:
-        y[place] = max(wished[place], lowest)
-        lowest = y[place] + _height(place) + DOWN
-    drift = sum(y[place] - wished[place] for place in layer) / (len(layer) or 1)
+        downwards[place] = min(max(wished[place], free), room - below)
+        free, below = downwards[place] + needs[place], below - needs[place]
+    free, above = room, sum(needs.values())
+    for place in reversed(layer):
+        above -= needs[place]
+        upwards[place] = max(min(wished[place], free - needs[place]), above)
+        free = upwards[place]
     for place in layer:
-        y[place] -= drift
+        y[place] = (downwards[place] + upwards[place]) / 2
 
 
 def _wish(place: Place, y: Mapping[Place, float], beside: Mapping[Place, Sequence[Place]]) -> float:

@@ -19,6 +19,7 @@ TICKS = 7
 NEAREST_TICKS = 8.0  # percent
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
 MOST_ROWS = 300
+MOST_LANES = 3
 
 
 class Span(NamedTuple):
@@ -154,14 +155,17 @@ def _between(work: Sequence[tuple[float, float]], began: float, until: float) ->
 
 
 def _row(subject: str, spans: Sequence[Span], scale: Scale) -> Row:
-    """Each span in the first lane that is free."""
+    """Each span in the first lane that is free; when all are taken, in the one that is free soonest."""
     ends: list[float] = []
     bars = []
     for span in spans:
+        right = scale.percent(span.ended)
         left = min(scale.percent(span.began), 100.0 - LEAST_WIDTH)
-        width = max(scale.percent(span.ended) - left, LEAST_WIDTH)
+        width = max(right - left, LEAST_WIDTH)
         lane = next((n for n, end in enumerate(ends) if end <= left + 0.01), len(ends))
-        ends[lane : lane + 1] = [left + width]
+        if lane == MOST_LANES:
+            lane = ends.index(min(ends))
+        ends[lane : lane + 1] = [max(right, left + LEAST_WIDTH / 2)]  # what is only drawn wider may touch its neighbour
         bars.append(Bar(span.key, lane, left, round(width, 3)))
     return Row(subject, tuple(bars), max(len(ends), 1))
 
@@ -176,7 +180,8 @@ def _ticks(scale: Scale, gaps: Sequence[Gap], began: float) -> Iterator[Tick]:
         n = int(first)
         while began + n * step <= piece.ended:
             left = scale.percent(began + n * step)
-            if left - last >= NEAREST_TICKS and left <= 100.0 - NEAREST_TICKS / 2:
+            free = all(not gap.left - NEAREST_TICKS / 2 < left < gap.left + gap.width for gap in gaps)
+            if free and left - last >= NEAREST_TICKS and left <= 100.0 - NEAREST_TICKS / 2:
                 yield Tick(left, float(n * step))
                 last = left
             n += max(1, int(piece.width // (step * 50)))
