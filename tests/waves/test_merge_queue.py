@@ -33,9 +33,9 @@ def checks(stage: Stage, *commands: str, **more: object) -> None:
     stage.reconfigure(validation={"validator_diagnostics": {"enabled": True, "commands": list(commands)}}, **more)
 
 
-def unscoped(stage: Stage, diagnostics: Mapping[str, object] | None = None, **more: object) -> None:
-    checked = {"validator_diagnostics": diagnostics} if diagnostics else {}
-    stage.reconfigure(validation={"file_scope": {"enforce": False}, **checked}, **more)
+def unscoped(stage: Stage, *commands: str, **more: object) -> None:
+    diagnostics = {"enabled": bool(commands), "commands": list(commands)}
+    stage.reconfigure(validation={"file_scope": {"enforce": False}, "validator_diagnostics": diagnostics}, **more)
 
 
 def line_in(path: str, text: str) -> list[Step]:
@@ -61,8 +61,7 @@ def test_a_red_batch_is_traced_to_its_culprit_and_the_rest_lands(stage: Stage) -
 
 
 def test_what_is_built_on_the_culprit_waits_and_is_not_blamed(stage: Stage) -> None:
-    red_together = {"enabled": True, "commands": ["test ! -e src/1.txt -o ! -e src/2.txt"]}
-    unscoped(stage, diagnostics=red_together)
+    unscoped(stage, "test ! -e src/1.txt -o ! -e src/2.txt")
     stage.play(
         task(1),
         task(2),

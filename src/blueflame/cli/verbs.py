@@ -42,6 +42,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("proceed", WATCH, "blueflame.cli.stop:proceed", "Go on with what is done; do not wait for the rest."),
     Verb("kill", WATCH, "blueflame.cli.stop:kill", "End one agent; its task goes back to the queue."),
     Verb("stop", WATCH, "blueflame.cli.stop:stop", "Stop in good order; resume goes on from there."),
+    Verb("undo", WATCH, "blueflame.cli.undo:undo", "Take one landing back, with a commit that reverts it."),
     Verb("init", KEEP, "blueflame.cli.init:init", "Write a blueflame.yaml that fits this repository."),
     Verb("config", KEEP, "blueflame.cli.config:config_app", "Check, show and migrate the configuration."),
     Verb("policy", KEEP, "blueflame.cli.policy:policy_app", "Judge tool calls by the policy; tell what agents may do."),
