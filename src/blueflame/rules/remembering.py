@@ -42,7 +42,12 @@ TURNED_DOWN: Mapping[tuple[GateKind, str], str] = {
 
 def plain(text: str, longest: int) -> str:
     """One harmless line without secrets: it is kept for long, and shown to models and people."""
-    kept = "\n".join(SECRET if find_secrets("note", [(1, line)]) else line for line in text.splitlines())
+    lines = text.splitlines()
+    found = [find_secrets("note", [(1, line)]) for line in lines]
+    known = {finding.fingerprint for findings in found for finding in findings}
+    if any(finding.fingerprint not in known for finding in find_secrets("note", enumerate(lines))):
+        return SECRET  # it lies across lines: a key
+    kept = "\n".join(SECRET if findings else line for findings, line in zip(found, lines, strict=True))
     return one_line(kept, longest)
 
 
@@ -50,7 +55,7 @@ def records_of(session: Session, *, failure_notes: bool = True) -> tuple[Record,
     """All that is worth keeping of a session as it stands, in a fixed order."""
     return (
         _summary(session),
-        *(_result(session, session.tasks[name]) for name in session.in_state(TaskState.MERGED)),
+        *_results(session),
         *_failures(session, notes=failure_notes),
         *_pattern(session),
         *_wishes(session),
@@ -85,10 +90,18 @@ def _summary(session: Session) -> SessionSummary:
     )
 
 
-def _result(session: Session, record: TaskRecord) -> TaskResult:
+def _results(session: Session) -> Iterator[TaskResult]:
+    ends: dict[str, float] = {}
+    for each in session.attempts.values():
+        ends[each.attempt.subject] = max(ends.get(each.attempt.subject, session.opened_at), each.ended_at or 0.0)
+    for name in session.in_state(TaskState.MERGED):
+        yield _result(session, session.tasks[name], ends.get(name, session.opened_at))
+
+
+def _result(session: Session, record: TaskRecord, at: float) -> TaskResult:
     return TaskResult(
         key=f"result:{session.id}:{record.task.id}",
-        origin=_of_task(session, record, _ended_at(session, record)),
+        origin=_of_task(session, record, at),
         title=plain(record.task.title, TITLE),
         notes=plain(record.verdict_notes, NOTES),
         group=plain(record.task.cohesion_group, TITLE),
@@ -108,11 +121,6 @@ def _of_task(session: Session, record: TaskRecord, at: float) -> Origin:
         else 0,
         files=tuple(one_line(lock, TITLE) for lock in record.task.file_locks[:FILES]),
     )
-
-
-def _ended_at(session: Session, record: TaskRecord) -> float:
-    ends = (a.ended_at for a in session.attempts.values() if a.attempt.subject == record.task.id and a.ended_at)
-    return max(ends, default=session.opened_at)
 
 
 def _failures(session: Session, *, notes: bool) -> Iterator[TaskFailure]:

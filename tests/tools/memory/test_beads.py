@@ -107,8 +107,10 @@ def test_a_title_is_never_taken_for_a_flag(bd: FakeBd) -> None:
     assert list(bd.memories.values()) == ["lesson: --delete"]
 
 
-@pytest.mark.parametrize("command", ["version", "init", "list", "create", "close", "remember"])
-@pytest.mark.parametrize("on_stdout", [False, True])
+@pytest.mark.parametrize(
+    ("command", "on_stdout"),
+    [("version", False), ("init", False), ("list", True), ("create", False), ("close", True), ("remember", False)],
+)
 def test_a_failure_costs_one_warning_and_nothing_is_lost(tmp_path: Path, command: str, on_stdout: bool) -> None:
     bd = make_bd(tmp_path / "bin", tmp_path / ".blueflame" / "beads" / ".beads")
     how = {"version": "0.9.0"} if command == "version" else {"fail": command, "on_stdout": on_stdout}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.errors import MemoryFailed, UsageError
@@ -20,6 +20,7 @@ from blueflame.tools.memory.provider import NO_MEMORY, Asking, Mark
 from blueflame.tools.memory.store import Store
 from memories import failure, lesson, records, result, session_name, summary
 
+few = settings(max_examples=15, deadline=None)  # each makes a file
 ASKING = Asking(session="ses-now", request="Mend the ledger")
 
 
@@ -32,6 +33,7 @@ def test_a_record_is_read_back_as_it_was_written(record: Record) -> None:
     assert decode(encode(record), "here") == record
 
 
+@few
 @given(st.lists(records, max_size=6, unique_by=lambda record: record.key))
 def test_what_is_kept_is_there_once_however_often_it_is_saved(given_: Sequence[Record]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -41,6 +43,7 @@ def test_what_is_kept_is_there_once_however_often_it_is_saved(given_: Sequence[R
         assert set(store.records()) == set(given_)
 
 
+@few
 @given(st.lists(records, max_size=6, unique_by=lambda record: record.key))
 def test_an_exported_memory_can_be_imported(given_: Sequence[Record]) -> None:
     with tempfile.TemporaryDirectory() as folder:

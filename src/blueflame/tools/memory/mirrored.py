@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from threading import Lock
 from time import monotonic
 
 from blueflame.model.errors import WorldError
@@ -22,6 +23,7 @@ class Mirrored:
         self._beads = beads
         self._ready = False
         self._given_up = ""
+        self._one_at_a_time = Lock()  # a planner may ask while a session is being saved
 
     def recall(self, budget: int, asking: Asking) -> Recollection:
         """Also what other copies of the repository have put there."""
@@ -35,7 +37,8 @@ class Mirrored:
 
     def remember(self, records: Sequence[Record], mark: Mark | None = None) -> str:
         warning = self._first.remember(records, mark)
-        return warning or self._mirror()
+        with self._one_at_a_time:
+            return self._mirror() or warning
 
     def marks(self) -> Sequence[Mark]:
         return self._first.marks()
@@ -44,6 +47,10 @@ class Mirrored:
         return self._first.records()
 
     def _others(self, own: Sequence[Record]) -> tuple[tuple[Record, ...], str]:
+        with self._one_at_a_time:
+            return self._ask_others(own)
+
+    def _ask_others(self, own: Sequence[Record]) -> tuple[tuple[Record, ...], str]:
         if self._given_up:
             return (), self._given_up
         known = {record.key for record in own} | self._first.store.forgotten()
