@@ -42,7 +42,9 @@ def needs(name: str) -> list[pytest.MarkDecorator]:
     ]
 
 
-def stage_for(repo: Path, runtime: str, model: str, settings: Mapping[str, Any], **role: object) -> Stage:
+def stage_for(
+    repo: Path, runtime: str, model: str, settings: Mapping[str, Any], *, setup: str = "", **role: object
+) -> Stage:
     """A repository whose planner, worker and validator are all driven by this runtime, behind all walls."""
     roles: dict[str, dict[str, object]] = {
         name: {"runtime": runtime, "model": model} for name in ("planner", "worker", "validator")
@@ -52,6 +54,7 @@ def stage_for(repo: Path, runtime: str, model: str, settings: Mapping[str, Any],
         repo,
         sandbox={"level": "standard"},
         runtimes={runtime: dict(settings)},
+        worktree={"setup": [setup] if setup else []},
         roles=roles,
         limits={"kill_grace": "2s", "agent_timeout": "120s", "max_retries": 0},
         planning={"workflow": "lean", "interactive": False},

@@ -86,3 +86,10 @@ def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(repo: Pa
     stage = stage_for(repo, "codex", "gpt-5.5", {"command": str(program("codex"))}, budget_tokens=1500)
 
     ends_at_its_budget(stage, serve(*ONE))
+
+
+def test_a_setup_command_cannot_switch_the_hook_off(repo: Path, serve: Serve) -> None:
+    plant = "mkdir -p ~/.codex && printf '[features]\\nhooks = false\\n' > ~/.codex/config.toml"
+    stage = stage_for(repo, "codex", "gpt-5.5", {"command": str(program("codex"))}, setup=plant)
+
+    is_refused_and_goes_on(stage, serve(*REFUSED))

@@ -77,3 +77,10 @@ def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(repo: Pa
     stage = stage_for(repo, "gemini", "gemini-3.1-pro-preview", {"command": str(program("gemini"))}, budget_tokens=1500)
 
     ends_at_its_budget(stage, serve(*ONE))
+
+
+def test_a_setup_command_cannot_switch_the_hook_off(repo: Path, serve: Serve) -> None:
+    plant = "mkdir -p ~/.gemini && echo '{}' > ~/.gemini/settings.json"
+    stage = stage_for(repo, "gemini", "gemini-3.1-pro-preview", {"command": str(program("gemini"))}, setup=plant)
+
+    is_refused_and_goes_on(stage, serve(*REFUSED))

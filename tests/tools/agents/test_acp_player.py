@@ -59,13 +59,15 @@ def play(repo: Path, tmp_path: Path) -> Play:
         launch = acp({"command": command}, tmp_path).launch(brief, directory=folder)
         with watching(repo) as watch:
             watch.prove()
-            env = {"PATH": "/usr/bin:/bin", **launch.env, **watch.env}
+            (folder / "home" / ".claude").mkdir(parents=True)  # settings that somebody has left there
+            env = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home"), **launch.env, **watch.env}
             done = watch.during(
                 lambda: subprocess.run(
                     launch.argv, input=launch.stdin, text=True, capture_output=True, check=False, env=env, cwd=repo
                 )
             )
             audit = watch.audit
+        assert not (folder / "home" / ".claude").exists()
         spool = folder / "stdout.log"
         spool.write_text(done.stdout)
         notes = [json.loads(line) for line in (folder / "notes.jsonl").read_text().splitlines()]

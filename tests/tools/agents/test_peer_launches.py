@@ -106,10 +106,11 @@ def test_nothing_is_optional_in_a_strict_schema_down_to_its_last_part() -> None:
     }
 
 
-def test_gemini_finds_its_hook_and_its_tools_in_its_home(program: Path, tmp_path: Path) -> None:
+def test_gemini_gets_its_hook_and_its_tools_in_settings_of_its_own(program: Path, tmp_path: Path) -> None:
     launch = launched("gemini", program, tmp_path, tools=("Read", "Bash", "StructuredOutput"))
 
-    settings = json.loads(launch.home[".gemini/settings.json"])
+    settings = json.loads((tmp_path / "gemini-settings.json").read_text())
+    assert tmp_path / "gemini-settings.json" in launch.needs
     assert settings["hooks"]["BeforeTool"][0]["hooks"][0]["timeout"] == 5000  # milliseconds
     assert settings["hooks"]["BeforeTool"][0]["hooks"][0]["command"] == str(hook_path())
     assert settings["tools"]["core"] == ["list_directory", "read_file", "run_shell_command"]

@@ -79,7 +79,14 @@ class Acp:
         doors = {name: text for api in apis for name, text in DOORS[api].items()} if brief.gateway else {}
         env = {name: _filled(text, values) for name, text in {**doors, **self.env}.items()}
         return played(
-            brief, directory, argv=argv, env=env, model=model, needs=program.needs, apis=apis if brief.gateway else ()
+            brief,
+            directory,
+            argv=argv,
+            env=env,
+            model=model,
+            needs=program.needs,
+            apis=apis if brief.gateway else (),
+            without=(".claude", ".claude.json", ".gemini", ".codex", ".config/opencode", ".opencode"),
         )
 
     def read(self, line: str) -> tuple[Signal, ...]:
@@ -138,13 +145,17 @@ def played(
     model: str,
     needs: tuple[Path, ...],
     apis: tuple[str, ...],
-    home: Mapping[str, str] | None = None,
+    without: tuple[str, ...] = (),
 ) -> Launch:
-    """Our player in the agent's place, with the agent as its child. Raises Refused without the library."""
+    """Our player in the agent's place, with the agent as its child. Raises Refused without the library.
+
+    `without`: places in its HOME that are cleared before it starts.
+    """
     if problems := library_problems():
         raise Refused(problems[0])
     orders = directory / "acp.json"
-    write_whole(orders, json.dumps({"argv": argv, "cwd": os.path.realpath(brief.worktree), "model": model}))
+    told = {"argv": argv, "cwd": os.path.realpath(brief.worktree), "model": model, "without": list(without)}
+    write_whole(orders, json.dumps(told))
     package = Path(blueflame.__file__).parent
     folders = _library()
     paths = ":".join(dict.fromkeys((str(package.parent), *(str(folder.parent) for folder in folders))))
@@ -153,7 +164,6 @@ def played(
         env={**commit_identity(brief.agent_id), **env, HOOK: str(hook_path())},
         stdin=with_schema("\n\n".join(filter(None, (brief.system, brief.prompt))), brief.schema),
         needs=(package, *folders, orders, hook_path(), *needs),
-        home=home or {},
         apis=apis,
     )
 

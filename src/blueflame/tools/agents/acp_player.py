@@ -16,6 +16,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -308,9 +309,19 @@ async def _prompted(agent: Any, session: str, player: Player, prompt: str) -> tu
     return ("", "") if reason == "end_turn" else ("error", f"it stopped because of {reason}")
 
 
+def clear(place: Path) -> None:
+    """Nothing of it is left: settings that a setup command has put there are not the agent's to obey."""
+    if place.is_symlink() or place.is_file():
+        place.unlink()
+    elif place.exists():
+        shutil.rmtree(place)
+
+
 def main(argv: list[str]) -> int:
     orders = json.loads(Path(argv[0]).read_text(encoding="utf-8"))
     try:
+        for name in orders.get("without", ()):
+            clear(Path.home() / name)
         failure, detail = asyncio.run(play(orders, sys.stdin.read()))
     except (OSError, EOFError, ValueError) as e:  # it could not be started, or went away
         failure, detail = "error", f"the agent could not be spoken with: {e}"

@@ -17,9 +17,16 @@ from blueflame.tools.agents.gemini_stream import read_line
 from blueflame.tools.agents.hooking import DEADLINE, hook_path
 from blueflame.tools.agents.programs import Program, bad_variables, find_program, own_model, version_problem
 from blueflame.tools.agents.runtime import Brief, Launch, Signal
+from blueflame.tools.files import write_whole
 
 OLDEST = "0.61.0"
 HOW_TO_GET_IT = f"install it with `npm install -g @google/gemini-cli@{OLDEST}`, or name it in runtimes.gemini.command"
+FRESH = """\
+rm -rf "$HOME/.gemini" && mkdir -p "$HOME/.gemini" && cp "$1" "$HOME/.gemini/settings.json" || exit 1
+shift && exec "$@"
+"""
+"""Its settings as we wrote them, whatever a setup command has left in its HOME. It takes others only from root."""
+
 QUIET = {"GEMINI_CLI_NO_RELAUNCH": "true", "NO_BROWSER": "true", "GEMINI_TELEMETRY_ENABLED": "false"}
 
 
@@ -45,13 +52,16 @@ class Gemini:
         added = (f"runtimes.{self.name}.args: gemini takes none from a person; take them out",) if self.args else ()
         return (*((old,) if old else ()), *added, *bad_variables(self.name, self.env, "GEMINI_.*|GOOGLE_.*"))
 
-    def launch(self, brief: Brief, *, directory: Path) -> Launch:  # noqa: ARG002 (all it needs is in its HOME)
+    def launch(self, brief: Brief, *, directory: Path) -> Launch:
         program = self._program()
         if program is None:
             raise Refused(self._not_found())
         model = own_model(brief.model, brief.role, "gemini")  # without one it asks another model which to take
+        settings = directory / "gemini-settings.json"
+        write_whole(settings, json.dumps(_settings(brief), indent=1))
         return Launch(
             argv=(
+                *("/bin/sh", "-c", FRESH, "gemini", str(settings)),
                 *program.argv,
                 *("--model", model, "--output-format", "stream-json"),
                 *("--approval-mode", "yolo", "--skip-trust"),  # the hook says no, and nobody is there to be asked
@@ -59,8 +69,7 @@ class Gemini:
             ),
             env={**commit_identity(brief.agent_id), **self.env, **QUIET, **_model_door(brief)},
             stdin=with_schema("\n\n".join(filter(None, (brief.system, brief.prompt))), brief.schema),
-            needs=(*program.needs, hook_path()),
-            home={".gemini/settings.json": json.dumps(_settings(brief), indent=1)},
+            needs=(*program.needs, hook_path(), settings),
             apis=("gemini",) if brief.gateway else (),
             dialect="gemini",
         )

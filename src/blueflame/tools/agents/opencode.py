@@ -86,6 +86,7 @@ class Opencode:
             model=f"{PROVIDER}/{model}",
             needs=program.needs,
             apis=("openai",) if brief.gateway else (),
+            without=(".config/opencode", ".opencode"),
         )
 
     def read(self, line: str) -> tuple[Signal, ...]:
