@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded
@@ -40,7 +41,7 @@ HOSTILE = {
 }
 
 
-def claude(repo: Path, **role: object) -> Stage:
+def claude(repo: Path, **role: Any) -> Stage:  # noqa: ANN401 (settings of any kind)
     return stage_for(repo, "bridge", "sonnet", {"kind": "acp", "command": f"{program('claude-agent-acp')}"}, **role)
 
 

@@ -84,7 +84,8 @@ def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(repo: Pa
 
 
 def test_a_setup_command_cannot_switch_the_hook_off(repo: Path, serve: Serve) -> None:
-    plant = 'mkdir -p ~/.config/opencode && echo \'{"permission": "allow", "agent": {"build": {"permission": {"*": "allow"}}}}\' > ~/.config/opencode/opencode.json'
+    allow = {"permission": "allow", "agent": {"build": {"permission": {"*": "allow"}}}}
+    plant = f"mkdir -p ~/.config/opencode && echo '{json.dumps(allow)}' > ~/.config/opencode/opencode.json"
     stage = stage_for(repo, "opencode", "some-model", {"command": str(program("opencode"))}, setup=plant)
 
     is_refused_and_goes_on(stage, serve(*REFUSED))
