@@ -6,7 +6,7 @@ each. What is said here of a session depends on nothing but the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from blueflame.model.attempt import PLAN_SUBJECT
@@ -24,7 +24,7 @@ from blueflame.model.memory import (
 )
 from blueflame.model.task import HistoryEntry, Outcome, TaskRecord, TaskState
 from blueflame.rules.activity import one_line
-from blueflame.rules.secrets import find_secrets
+from blueflame.rules.secrets import Finding, find_secrets
 from blueflame.rules.session import Session
 
 TITLE, REASON, NOTES, ENTRY = 200, 600, 600, 400  # characters
@@ -42,13 +42,17 @@ TURNED_DOWN: Mapping[tuple[GateKind, str], str] = {
 
 def plain(text: str, longest: int) -> str:
     """One harmless line without secrets: it is kept for long, and shown to models and people."""
-    lines = text.splitlines()
+    lines = text[: 4 * longest].splitlines()
+    secrets = find_secrets("note", enumerate(lines))
+    return one_line("\n".join(_without(lines, secrets) if secrets else lines), longest)
+
+
+def _without(lines: Sequence[str], secrets: Sequence[Finding]) -> Sequence[str]:
     found = [find_secrets("note", [(1, line)]) for line in lines]
     known = {finding.fingerprint for findings in found for finding in findings}
-    if any(finding.fingerprint not in known for finding in find_secrets("note", enumerate(lines))):
-        return SECRET  # it lies across lines: a key
-    kept = "\n".join(SECRET if findings else line for findings, line in zip(found, lines, strict=True))
-    return one_line(kept, longest)
+    if any(secret.fingerprint not in known for secret in secrets):
+        return [SECRET]  # it lies across lines: a key
+    return [SECRET if findings else line for findings, line in zip(found, lines, strict=True)]
 
 
 def records_of(session: Session, *, failure_notes: bool = True) -> tuple[Record, ...]:
