@@ -157,6 +157,12 @@ def judged_line(record: ChangesetRecord) -> Text:
     match record.state:
         case ChangesetState.LANDED:
             return Text.assemble((OK, "good"), f" {name} landed as {(record.landed_as or '')[:10]}: {tasks}")
+        case ChangesetState.PROPOSED:
+            return Text.assemble((OK, "good"), f" {name} proposed, {one_line(record.place)}: {tasks}")
+        case ChangesetState.UNDONE:
+            return Text.assemble(("→", "warn"), f" {name} {one_line(record.note)}: {tasks}")
+        case ChangesetState.CONFLICTED:
+            return Text.assemble(("→", "warn"), f" {name} is in conflict, a merger is at it: {tasks}")
         case ChangesetState.APPROVED:
             return Text.assemble((OK, "good"), f" {name} approved: {tasks}")
         case ChangesetState.REJECTED:
@@ -174,6 +180,8 @@ def judged_line(record: ChangesetRecord) -> Text:
 TALLY: Mapping[ChangesetState, str] = {
     ChangesetState.LANDED: "approved",
     ChangesetState.APPROVED: "approved",
+    ChangesetState.PROPOSED: "proposed",
+    ChangesetState.UNDONE: "taken back",
     ChangesetState.REJECTED: "re-queued",
     ChangesetState.EVICTED: "sent back",
     ChangesetState.DEFERRED: "deferred",

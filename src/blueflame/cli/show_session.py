@@ -88,9 +88,11 @@ def _named(ids: Sequence[str], *, most: int = 12) -> str:
 def show_summary(session: Session, *, now: float, estimate: CostRange | None = None) -> RenderableType:
     """The end: tasks, attempts, time, cost, what landed, and what did not and why."""
     landed = [r for r in session.changesets.values() if r.state is ChangesetState.LANDED]
+    proposed = [r for r in session.changesets.values() if r.state is ChangesetState.PROPOSED]
     return stack(
         Group(Heading("Session summary", session.id), facts(_totals(session, now, estimate))),
-        _landed(landed, session.base_branch) if landed else Text("Nothing has landed.", "warn"),
+        _landed(landed, session.base_branch) if landed else None if proposed else Text("Nothing has landed.", "warn"),
+        columns([(judged_line(record),) for record in proposed]) if proposed else None,
         _not_landed(session),
         _roles_cost(session, estimate) if session.attempts else None,
         _agents_cost(session.attempts.values()) if session.attempts else None,
