@@ -90,7 +90,7 @@ def _diff(repo: Repository, base: str, commit: str, left: int) -> SideBySide:
         text = diff_text(repo, base, commit, max_bytes=DIFF_BYTES)
     except WorldError:
         return SideBySide(missing="git no longer has the commits that it was built from")
-    whole, _, cut = text.rpartition(CUT_HERE)
+    whole, cut, _ = text.rpartition(CUT_HERE)
     most = min(left, MOST_PER_CHANGESET)
     return side_by_side(whole if cut else text, most_lines=most, most_per_file=MOST_PER_FILE, cut=bool(cut))
 
