@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from blueflame.model.attempt import WORKER
-from blueflame.model.errors import JournalError, WorldError
+from blueflame.model.errors import IllegalMove, JournalError, WorldError
 from blueflame.model.event import (
     CycleEnded,
     GateOpened,
@@ -23,7 +23,7 @@ from blueflame.model.event import (
     SessionEnded,
 )
 from blueflame.model.gate import GateKind
-from blueflame.model.memory import Record, SessionSummary, TaskFailure, TaskResult
+from blueflame.model.memory import Record, TaskFailure, TaskResult
 from blueflame.model.settings import Settings
 from blueflame.rules.activity import one_line
 from blueflame.rules.remembering import FILES, TITLE, plain, records_of
@@ -31,7 +31,7 @@ from blueflame.rules.replay import replay
 from blueflame.rules.session import Session
 from blueflame.tools.audit import read_audit
 from blueflame.tools.git.results import changes
-from blueflame.tools.memory.provider import Mark
+from blueflame.tools.memory.provider import NO_MEMORY, Mark
 from blueflame.tools.store.journal import Journal
 from blueflame.waves.flame import Flame
 
@@ -51,7 +51,6 @@ class Remembering:
         self._due = asyncio.Event()
         self._leaving, self._save_last = False, True
         self._files: dict[tuple[str, str], tuple[str, ...]] = {}
-        self._caught_up = False
         self._saved = -1  # how far
 
     def see(self, session: Session, recorded: Sequence[Recorded]) -> None:  # noqa: ARG002 (it is always the same one)
@@ -74,14 +73,21 @@ class Remembering:
 
     async def save(self) -> None:
         """As the session stands now: read before the thread is started, since the loop goes on changing it."""
-        if self._saved == self._session.seq:
+        if self._saved == self._session.seq or self._flame.memory is NO_MEMORY:
             return
         self._saved = self._session.seq
         notes = self._flame.settings.beads.include_failure_notes
         records = records_of(self._session, failure_notes=notes)
         mark, evidence = Mark(self._session.id, self._session.seq), _evidence(self._session)
+        await self._try(lambda: self._save(records, mark, evidence))
+
+    async def catch_up(self) -> None:
+        """Before the session goes on: its planner is to know what became of those before it."""
+        await self._try(self._catch_up)
+
+    async def _try(self, act: Callable[[], str]) -> None:
         try:
-            warning = await asyncio.to_thread(self._save, records, mark, evidence)
+            warning = await asyncio.to_thread(act)
         except WorldError as error:
             warning = f"this session could not be remembered (it goes on all the same): {error}"
         if warning and not self._warned:
@@ -89,25 +95,31 @@ class Remembering:
             self._warn(warning)
 
     def _save(self, records: Sequence[Record], mark: Mark, evidence: Evidence) -> str:
-        if not self._caught_up:
-            self._catch_up(mark.session)
-            self._caught_up = True
         full = [self._with_evidence(record, evidence) for record in records]
         return self._flame.memory.remember(full, mark)
 
-    def _catch_up(self, present: str) -> None:
+    def _catch_up(self) -> str:
         """With sessions that went on after they were last saved: whoever saved them was killed."""
         last = {info.id: info.last_seq for info in self._journal.sessions()}
-        for mark in self._flame.memory.marks():
-            if mark.session != present and last.get(mark.session, 0) > mark.seq:
-                past = replay(self._journal.events(mark.session))
-                notes = self._flame.settings.beads.include_failure_notes
-                full = [self._with_evidence(each, _evidence(past)) for each in records_of(past, failure_notes=notes)]
-                self._flame.memory.remember(full, Mark(past.id, past.seq))
+        marks = [mark for mark in self._flame.memory.marks() if mark.session != self._session.id]
+        behind = [self._past(mark.session) for mark in marks if last.get(mark.session, 0) > mark.seq]
+        warnings = [self._remember_past(past) for past in behind if past is not None]
+        return next(filter(None, warnings), "")
+
+    def _past(self, name: str) -> Session | None:
+        try:
+            return replay(self._journal.events(name))
+        except (JournalError, IllegalMove):  # of another version: that is no reason to forget the present one
+            return None
+
+    def _remember_past(self, past: Session) -> str:
+        records = records_of(past, failure_notes=self._flame.settings.beads.include_failure_notes)
+        evidence = _evidence(past)
+        return self._flame.memory.remember(
+            [self._with_evidence(record, evidence) for record in records], Mark(past.id, past.seq)
+        )
 
     def _with_evidence(self, record: Record, evidence: Evidence) -> Record:
-        if isinstance(record, SessionSummary):
-            return record
         if isinstance(record, TaskResult | TaskFailure):
             spans, agents = evidence.get(record.origin.task, (("", ""), ()))
             files = self._changed(*spans) if spans[1] else ()
@@ -166,6 +178,7 @@ async def remembering(
 ) -> AsyncIterator[Remembering]:
     """The session is remembered as it stands when the block is left, however it is left."""
     keeper = Remembering(flame, journal, session, warn)
+    await keeper.catch_up()
     keeping_up = asyncio.create_task(keeper.keep_up())
     reliable = True
     try:
