@@ -221,6 +221,11 @@ def _offset(seconds: float) -> str:
     return f"{days} d {hours}:{minutes:02d} h" if days else f"{hours}:{minutes:02d} h"
 
 
+def _duration(seconds: float) -> str:
+    days, hours = divmod(round(seconds / 3_600), 24)
+    return duration(seconds) if seconds < 172_800 else f"{days} d {hours} h"
+
+
 def _tone(ending: Ending | None) -> str:
     if ending is None:
         return "live"
@@ -303,7 +308,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "ending_of": _ending_of,
     "moment": _moment,
     "offset": _offset,
-    "duration": duration,
+    "duration": _duration,
     "money": money,
     "counted": count,
     "label": _label,
