@@ -22,6 +22,8 @@ ASKED: Mapping[GateKind, str] = {
     GateKind.RATE_LIMIT: "A model cannot be had for now, and `gates.on_rate_limit` is `ask` or waiting takes too long.",
     GateKind.DRIFT: "The configuration on disk is no longer the one that the session runs with.",
     GateKind.STALL: "An agent has been silent for `limits.stall_timeout`, and `limits.on_stall` is `ask`.",
+    GateKind.OVERLAP: "Two running agents change the same file, and `gates.on_overlap` is `ask`.",
+    GateKind.TASKS: "You changed the exported tasks file, a new cycle begins, and the file cannot be used.",
     GateKind.RESUME: "A session that has not ended was found when a new one was asked for.",
     GateKind.STALE: "Checkouts of earlier sessions were found, and `cleanup.stale_worktrees` is `ask`.",
 }
@@ -78,7 +80,7 @@ def _choice(kind: GateKind, option: Option) -> str:
 
 
 def _entry(kind: GateKind, option: Option) -> str:
-    if option.name == "edit":
+    if option.name in ("edit", "split"):
         more = ", edit: FILE"
     elif kind is GateKind.BUDGET and option.name == "raise":
         more = ", limit: NUMBER"

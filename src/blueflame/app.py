@@ -96,7 +96,8 @@ def prepare(ground: Grounds) -> None:
     if places.worktrees.is_relative_to(places.root):
         inside.append(f"/{places.worktrees.relative_to(places.root)}/")
     if not places.tasks_file.is_relative_to(places.state):
-        inside.append(f"/{places.tasks_file.relative_to(places.root)}")
+        file = places.tasks_file.relative_to(places.root)
+        inside += [f"/{file}", f"/{file}.edited*"]
     exclude(ground.repo, inside)
 
 

@@ -78,6 +78,8 @@ APPROVALS = {
     GateKind.DRIFT: Answer(choice="use"),
     GateKind.STALL: Answer(choice="wait"),
     GateKind.RATE_LIMIT: Answer(choice="wait"),
+    GateKind.OVERLAP: Answer(choice="ignore"),
+    GateKind.TASKS: Answer(choice="keep"),
 }
 
 DAY = "2026-11-15"  # the one on which every simulated session is played, and nothing else

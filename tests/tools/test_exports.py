@@ -135,7 +135,7 @@ def test_a_full_disk_is_told_and_the_old_files_stay(tmp_path: Path) -> None:
             append_activity(log, ["x" * 100] * 200)
     assert tasks.read_text() == agents.read_text() == "old\n"
     assert log.read_text().startswith("old\n")
-    assert sorted(os.listdir(tmp_path)) == ["activity.log", "agents.json", "tasks.yaml"]  # noqa: PTH208  names only
+    assert sorted(os.listdir(tmp_path)) == ["activity.log", "agents.json", "tasks.yaml", "tasks.yaml.edited"]  # noqa: PTH208  names only
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:

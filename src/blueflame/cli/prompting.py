@@ -18,7 +18,7 @@ from blueflame.cli.show_diff import page, show_diff
 from blueflame.model.errors import PlanError, ProcessFailed
 from blueflame.model.gate import Answer, Gate, GateKind, Option
 from blueflame.model.task import Task
-from blueflame.rules.edits import edit_problems, edited
+from blueflame.rules.edits import EDITS, edit_problems, edited
 from blueflame.tools.plans import dump_plan, read_plan
 from blueflame.tools.terminal import Keyboard, editor, lend
 
@@ -106,8 +106,8 @@ class TerminalAnswerer:
             self._complain(typed, offered)
         elif option is VIEW:
             await self._view(context)
-        elif option.name == "edit":
-            return await self._edit(gate, context)
+        elif option.name in EDITS:
+            return await self._edit(gate, context, option.name)
         elif option.needs_note:
             return await self._noted(gate, option)
         else:
@@ -146,7 +146,7 @@ class TerminalAnswerer:
             self._console.print(Text(f"  {problem} {BACK} goes back to the choices.", "warn"))
         return None
 
-    async def _edit(self, gate: Gate, context: GateContext) -> Answer | None:
+    async def _edit(self, gate: Gate, context: GateContext, choice: str) -> Answer | None:
         """A copy is edited until it is sound or given up; the plan itself is never touched (only imported)."""
         with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
             copy = Path(folder) / "tasks.yaml"
@@ -157,7 +157,7 @@ class TerminalAnswerer:
                 if problems is None:
                     return None
                 if not problems:
-                    return Answer(choice="edit", payload=edited(read_plan(copy)))
+                    return Answer(choice=choice, payload=edited(read_plan(copy)))
                 self._console.print(Text("The edited plan cannot be used:", "bad"))
                 self._console.print(columns([(Text(BAD, "bad"), clean(problem)) for problem in problems]))
                 if not await self._again():

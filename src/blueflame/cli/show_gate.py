@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from blueflame.cli.paint import BAD, DOT, Heading, columns, facts, stack
+from blueflame.cli.paint import BAD, DOT, NOTE, Heading, columns, facts, stack
 from blueflame.cli.plain import clean, duration
 from blueflame.cli.prompting import GateContext
 from blueflame.cli.show_changeset import show_changeset
@@ -38,6 +38,8 @@ def context_of(session: Session, gate: Gate, *, diff: Callable[[], str] | None =
 def _tasks_of(session: Session, gate: Gate) -> tuple[Task, ...]:
     if gate.kind is GateKind.PLAN:
         return session.plan.tasks if session.plan else ()
+    if gate.kind is GateKind.OVERLAP:
+        return tuple(session.tasks[name].task for name in gate.evidence["tasks"])
     record = session.tasks.get(gate.subject)
     return (record.task,) if record else ()
 
@@ -167,6 +169,20 @@ def _time_limit(session: Session, gate: Gate) -> str:
     return f"{duration(record.attempt.timeout)}: it is ended then in any case" if record else ""
 
 
+def _overlap(session: Session, gate: Gate) -> RenderableType:
+    rows = [
+        (Text(name, "id"), clean(session.tasks[name].task.title), Text(when, "quiet"))
+        for name, when in zip(gate.evidence["tasks"], ("began first", "began later"), strict=True)
+    ]
+    paths = [(Text(NOTE, "warn"), clean(str(path))) for path in gate.evidence["paths"]]
+    near = "in the same lines" if gate.evidence["kind"] == "lines" else "in other lines so far"
+    return stack(Group(Heading("Two agents in one file", near, gate.subject), columns(rows)), columns(paths))
+
+
+def _tasks(session: Session, gate: Gate) -> RenderableType:
+    return _listing("Tasks file", [str(problem) for problem in gate.evidence["problems"]], session)
+
+
 def _resume(session: Session, _gate: Gate) -> RenderableType:
     left = f"{len(session.unfinished)} of {len(session.tasks)} tasks left, cycle {session.cycle}"
     return _listing("Unfinished session", [session.request, left], session)
@@ -186,6 +202,8 @@ VIEWS: Mapping[GateKind, Callable[[Session, Gate], RenderableType]] = {
     GateKind.RATE_LIMIT: _rate_limit,
     GateKind.DRIFT: _drift,
     GateKind.STALL: _stall,
+    GateKind.OVERLAP: _overlap,
+    GateKind.TASKS: _tasks,
     GateKind.RESUME: _resume,
     GateKind.STALE: _stale,
 }

@@ -16,6 +16,7 @@ from blueflame.model.event import Recorded
 from blueflame.model.spend import Budget
 from blueflame.model.task import Cause
 from blueflame.rules.activity import describe
+from blueflame.rules.overlaps import overlap_words
 from blueflame.rules.parking import told as waiting
 
 ON = "→"
@@ -137,6 +138,8 @@ TELL: Mapping[type, Callable[[Any], Told | None]] = {
     _H.AttemptNearsBudget: lambda e: Told(
         NOTE, f"{named(e.attempt)} has used {e.used / max(e.limit, 1):.0%} of {_which(e)}"
     ),
+    _H.OverlapSeen: lambda e: Told(NOTE, overlap_words(e)),
+    _H.EditRefused: lambda e: Told(BAD, f"the changed tasks file cannot be used{_because('; '.join(e.problems))}"),
     _H.RuntimeParked: lambda e: Told(NOTE, f"{waiting(e)}{until(e.until)}{_because(e.reason)}"),
     _H.RuntimeResumed: lambda e: Told(DOT, f"{e.runtime} can be used again{_because(e.reason)}"),
     _H.AttemptEnded: lambda e: _ended(e.attempt, e.ended),
@@ -146,8 +149,18 @@ TELL: Mapping[type, Callable[[Any], Told | None]] = {
         f"{e.task} {'validated' if e.verdict.passed else 'not validated'}{_because(e.verdict.notes)}",
     ),
     _H.ChangesetsFormed: lambda e: Told(DOT, f"{count(len(e.changesets), 'changeset')} to review"),
-    _H.ChangesetBuilt: _nothing,
+    _H.ChangesetBuilt: lambda e: (
+        Told(NOTE, f"flaky, red and then green on the same tree: {', '.join(e.build.flaky)}") if e.build.flaky else None
+    ),
     _H.ChangesetEvicted: lambda e: Told(BAD, f"{e.changeset} cannot land{_because(e.reason)}"),
+    _H.ChangesetTrimmed: lambda e: Told(
+        BAD, f"{e.changeset} goes on without {', '.join(e.tasks)}{_because(e.reason)}"
+    ),
+    _H.ChangesetConflicted: lambda e: Told(
+        ON, f"{e.changeset} is in conflict in {', '.join(e.conflict.paths)}: a merger is asked"
+    ),
+    _H.ConflictResolved: lambda e: Told(OK, f"{e.changeset}: the conflict is resolved{_because(e.resolution.notes)}"),
+    _H.PullRequestOpened: lambda e: Told(OK, f"{e.changeset} was pushed as {e.branch}{_because(e.url)}"),
     _H.ChangesetJudged: lambda e: Told(OK if e.choice == "approve" else ON, f"{e.changeset}: {e.choice}"),
     _H.Landed: lambda e: Told(
         OK, f"{e.changeset} landed as {e.after[:10]}" + (f" ({e.checkout})" if e.checkout else "")

@@ -84,7 +84,11 @@ class Exporter:
     def _write(self, picture: Picture) -> None:
         if picture.tasks is not None:
             tasks = sorted(picture.tasks, key=lambda record: record.task.id)
-            export_tasks(self._places.tasks_file, picture.session, picture.cycle, tasks)
+            aside = export_tasks(self._places.tasks_file, picture.session, picture.cycle, tasks)
+            if aside is not None:
+                self._warn(
+                    f"your changes of {self._places.tasks_file.name} are kept in {aside}: the next cycle takes them"
+                )
         export_agents(self._places.agents_file, picture.agents, session=picture.session, now=picture.at)
         append_activity(self._places.activity_log, picture.lines)
 

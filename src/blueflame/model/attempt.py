@@ -89,6 +89,7 @@ class AttemptRecord:
     stalled_at: float | None = None  # when its present silence was told of, or a person said to wait
     cancel_reason: str = ""
     cancelled_for_silence: bool = False
+    restarts: bool = False  # it was ended so that its task can be taken up again at once
     near_budget: bool = False  # a warning has been given
     base: str | None = None
     worktree: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +19,9 @@ class Change:
     symlink: bool = False  # in the result
     submodule: bool = False  # in the result
     link_target: str | None = None  # where a symlink points; unknown means that it is not trusted
-    old_mode: str = ""  # in the base; 000000 when it was not there
-    blob: str = ""  # the content in the result, by its name in the object store
-    old_blob: str = ""  # the content in the base
+    old_mode: str = field(default="", compare=False)  # in the base; 000000 when it was not there
+    blob: str = field(default="", compare=False)  # the content in the result, by its name in the object store
+    old_blob: str = field(default="", compare=False)  # the content in the base
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -158,6 +158,31 @@ class TaskEdited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TasksImported:
+    """A person changed the exported tasks file between two cycles, and it passed the checks of a plan."""
+
+    digest: str  # of the file
+    added: tuple[Task, ...] = ()
+    edited: tuple[Task, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditRefused:
+    """A person changed the exported tasks file, and it cannot be used: nothing is taken from it."""
+
+    digest: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditDismissed:
+    """The tasks stay as they were; that version of the file is not asked about again."""
+
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptIntended:
     attempt: Attempt
 
@@ -185,6 +210,17 @@ class AttemptCancelled:
     attempt: str
     reason: str
     stalled: bool = False  # it is ended because it was silent: a failure of its own, which may be tried again
+    restarts: bool = False  # its task is taken up again in the same cycle, as soon as its locks are free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlapSeen:
+    """Two running attempts change the same file, or the same lines of it; told once for each pair, path and kind."""
+
+    tasks: tuple[str, str]
+    attempts: tuple[str, str]
+    paths: tuple[str, ...]
+    kind: str  # file | lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,11 +425,15 @@ Event: TypeAlias = (
     | SlotsChanged
     | TaskMoved
     | TaskEdited
+    | TasksImported
+    | EditRefused
+    | EditDismissed
     | AttemptIntended
     | AttemptStarted
     | AttemptStalled
     | AttemptCancelled
     | AttemptNearsBudget
+    | OverlapSeen
     | RuntimeParked
     | RuntimeResumed
     | AttemptEnded

@@ -18,6 +18,8 @@ class GateKind(StrEnum):
     RATE_LIMIT = "rate_limit"  # the model cannot be had for now: wait, retry or stop
     DRIFT = "drift"  # the configuration changed under way: use the new one, keep the old one, stop
     STALL = "stall"  # an agent is silent: wait or kill
+    OVERLAP = "overlap"  # two running agents change the same file: wait, split, reorder or ignore
+    TASKS = "tasks"  # the tasks file was changed and cannot be used: read it again, keep the tasks, stop
     RESUME = "resume"  # an unfinished session was found: resume or fresh
     STALE = "stale"  # checkouts of earlier sessions were found: clean or keep
 
@@ -100,6 +102,17 @@ OPTIONS: Mapping[GateKind, tuple[Option, ...]] = {
     GateKind.STALL: (
         Option("wait", "leave it at work; asked again after another limits.stall_timeout of silence"),
         Option("kill", "end it; its task is tried again"),
+    ),
+    GateKind.OVERLAP: (
+        Option("wait", "end the later one; it starts again, from the other's work, when that is done"),
+        Option("split", "change the two tasks in your editor; whoever's task changes starts again"),
+        Option("reorder", "the other way round: end the earlier one, it builds on the later"),
+        Option("ignore", "let both work on; not asked again for these two"),
+    ),
+    GateKind.TASKS: (
+        Option("read", "read the changed file again, after you have mended it"),
+        Option("keep", "go on with the tasks as they were"),
+        Option("stop", "stop here; the session can be resumed"),
     ),
     GateKind.RESUME: (
         Option("resume", "go on with the unfinished session"),

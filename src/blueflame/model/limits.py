@@ -49,6 +49,7 @@ class Limits:
     group_validator_models: Mapping[str, str] = field(default_factory=dict)
     on_stall: str = "warn"  # warn | ask | kill
     on_rate_limit: str = "wait"  # wait | ask
+    on_overlap: str = "warn"  # warn | ask | off
     rate_limit_wait: float = 6 * 3600.0  # seconds; for a longer wait a person is asked in any case
     interactive_planning: bool = False
     on_validation_failed: str = "ask"  # ask | requeue | drop

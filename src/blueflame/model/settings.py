@@ -158,6 +158,8 @@ class GateSettings(Section):
     """Retries when a validator itself fails, before a person is asked."""
     on_rate_limit: Literal["wait", "ask"] = "wait"
     """What happens when the model's provider says that it was too much: wait until it is over, or ask a person."""
+    on_overlap: Literal["warn", "ask", "off"] = "warn"
+    """What happens when two running agents change the same file: say so, ask a person, or do not look."""
     max_replans: int = Field(default=3, ge=0, le=100)
     """Re-plans in a row before writing the plan by hand is suggested."""
 

@@ -15,6 +15,7 @@ from blueflame.model.ids import agent_id
 from blueflame.model.spend import Budget
 from blueflame.model.task import Cause
 from blueflame.model.verdict import Check
+from blueflame.rules.overlaps import overlap_words
 from blueflame.rules.parking import told
 
 ORCHESTRATOR = "orchestrator"
@@ -163,6 +164,14 @@ SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
     _H.BudgetWarned: lambda e: _ours("BUDGET_WARNED", f"{e.used:,} of {_whose(e)} {e.limit:,} are used"),
     _H.TaskMoved: lambda e: _ours(f"TASK_{e.cause.upper()}", f"{e.task} {MOVED[e.cause]}", e.reason),
     _H.TaskEdited: lambda e: _ours("TASK_EDITED", f"{e.task.id} was changed", e.task.title),
+    _H.TasksImported: lambda e: _ours(
+        "TASKS_IMPORTED",
+        f"the changed tasks file was taken up: {_count(len(e.added), 'new task')}, "
+        f"{len(e.edited)} changed, {len(e.dropped)} left out",
+        _listed([*(task.id for task in (*e.added, *e.edited)), *e.dropped]),
+    ),
+    _H.EditRefused: lambda e: _ours("EDIT_REFUSED", "the changed tasks file cannot be used", "; ".join(e.problems)),
+    _H.EditDismissed: lambda e: _ours("EDIT_DISMISSED", f"the tasks stay as they were; {e.digest[:12]} is not used"),
     _H.AttemptIntended: lambda e: (
         e.attempt.agent_id,
         "ATTEMPT_INTENDED",
@@ -180,6 +189,7 @@ SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
     ),
     _H.AttemptCancelled: lambda e: (_agent(e.attempt), "ATTEMPT_CANCELLED", f"asked to end{_because(e.reason)}"),
     _H.AttemptNearsBudget: lambda e: (_agent(e.attempt), "ATTEMPT_NEARS_BUDGET", _nears_budget(e)),
+    _H.OverlapSeen: lambda e: _ours("OVERLAP_SEEN", overlap_words(e)),
     _H.RuntimeParked: lambda e: _ours("RUNTIME_PARKED", told(e) + _until(e.until), e.reason),
     _H.RuntimeResumed: lambda e: (
         e.by or ORCHESTRATOR,

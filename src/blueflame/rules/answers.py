@@ -11,6 +11,7 @@ from blueflame.model.event import (
     ChangesetJudged,
     ConfigAdopted,
     ConfigKept,
+    EditDismissed,
     Event,
     PlanApproved,
     PlanProposed,
@@ -28,6 +29,7 @@ from blueflame.model.verdict import Status, Verdict
 from blueflame.rules.budget import DAY
 from blueflame.rules.edits import tasks_in
 from blueflame.rules.history import remembered
+from blueflame.rules.overlaps import with_locks
 from blueflame.rules.planning import problems, warnings
 from blueflame.rules.questions import raised_limit
 from blueflame.rules.renewing import take_up_again
@@ -177,6 +179,57 @@ def _kill_agent(session: Session, gate: Gate, answer: Answer, _now: float) -> It
         yield AttemptCancelled(attempt=attempt, reason=reason, stalled=True)
 
 
+def _later_waits(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    first, later = gate.evidence["attempts"]
+    yield from _one_by_one(session, gate, answer, ends=later, stays=first)
+
+
+def _earlier_waits(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    first, later = gate.evidence["attempts"]
+    yield from _one_by_one(session, gate, answer, ends=first, stays=later)
+
+
+def _one_by_one(session: Session, gate: Gate, answer: Answer, *, ends: str, stays: str) -> Iterator[Event]:
+    """Both tasks lock what both change, so that the one that is ended starts again from the other's work.
+
+    No dependency is made of it: should the other fail, this one does not need it.
+    """
+    if ends not in session.live:
+        return
+    paths = tuple(gate.evidence["paths"])
+    other = session.attempts[stays].attempt.subject
+    for name in (ends, stays):
+        task = session.tasks[session.attempts[name].attempt.subject].task
+        if (locked := with_locks(session, task, paths)) != task:
+            yield TaskEdited(task=locked)
+    reason = answer.note or f"it waits for {other}: both change {', '.join(paths[:5])}"
+    yield AttemptCancelled(attempt=ends, reason=reason, restarts=True)
+
+
+def _split(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    """An agent at work does not hear of a changed task: whoever's task is another one now starts again with it."""
+    changed = {task.id: task for task in tasks_in(answer.payload) if session.tasks[task.id].task != task}
+    for task in changed.values():
+        yield TaskEdited(task=task)
+    for name in gate.evidence["attempts"]:
+        if name in session.live and session.attempts[name].attempt.subject in changed:
+            reason = answer.note or f"its task was changed by {answer.by}"
+            yield AttemptCancelled(attempt=name, reason=reason, restarts=True)
+
+
+def _let_both_work(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    return iter(())
+
+
+def _read_again(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    """The boundary is crossed again, and whoever crosses it looks at the file."""
+    return iter(())
+
+
+def _keep_tasks(_session: Session, gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    yield EditDismissed(digest=str(gate.evidence["digest"]))
+
+
 def _use_config(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
     assert session.drift is not None, "a drift gate is opened by a drift"
     yield ConfigAdopted(digest=session.drift.digest, limits=session.drift.limits)
@@ -214,4 +267,11 @@ AFTER: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], Itera
     (GateKind.DRIFT, "stop"): _stop_orchestrator,
     (GateKind.STALL, "wait"): _wait_for_agent,
     (GateKind.STALL, "kill"): _kill_agent,
+    (GateKind.OVERLAP, "wait"): _later_waits,
+    (GateKind.OVERLAP, "split"): _split,
+    (GateKind.OVERLAP, "reorder"): _earlier_waits,
+    (GateKind.OVERLAP, "ignore"): _let_both_work,
+    (GateKind.TASKS, "read"): _read_again,
+    (GateKind.TASKS, "keep"): _keep_tasks,
+    (GateKind.TASKS, "stop"): _stop_orchestrator,
 }

@@ -15,6 +15,7 @@ from blueflame.model.event import (
     AttemptStalled,
     AttemptStarted,
     Checked,
+    OverlapSeen,
     RuntimeParked,
     RuntimeResumed,
     VerdictGiven,
@@ -67,7 +68,9 @@ def _attempt_cancelled(session: Session, event: AttemptCancelled, _at: float) ->
         return
     if session.stopping:
         session.halted[event.attempt] = None
-    session.attempts[event.attempt] = replace(record, cancel_reason=event.reason, cancelled_for_silence=event.stalled)
+    session.attempts[event.attempt] = replace(
+        record, cancel_reason=event.reason, cancelled_for_silence=event.stalled, restarts=event.restarts
+    )
 
 
 def _attempt_ended(session: Session, event: AttemptEnded, at: float) -> None:
@@ -76,6 +79,7 @@ def _attempt_ended(session: Session, event: AttemptEnded, at: float) -> None:
     session.attempts[event.attempt] = replace(record, ended=event.ended, ended_at=at)
     del session.live[event.attempt]
     session.live_by_role[attempt.role] -= 1
+    session.overlaps = {pair: paths for pair, paths in session.overlaps.items() if attempt.id not in pair}
     session.reserved = session.reserved - reservation(attempt)
     session.spend = session.spend + spend
     last = session.spent_by[-1][0] if session.spent_by else at
@@ -96,6 +100,10 @@ def _validator_ended(session: Session, task: str, *, blame: bool) -> None:
     record = session.tasks[task]
     session.tasks[task] = replace(record, validator_failures=record.validator_failures + blame)
     stand_in_line(session, session.tasks[task])
+
+
+def _overlap_seen(session: Session, event: OverlapSeen, _at: float) -> None:
+    session.overlaps.setdefault(event.attempts, {}).update(dict.fromkeys(event.paths, event.kind))
 
 
 def _nears_budget(session: Session, event: AttemptNearsBudget, _at: float) -> None:
@@ -136,6 +144,7 @@ ATTEMPTS: dict[type, Callable[[Session, Any, float], None]] = {
     AttemptStalled: _attempt_stalled,
     AttemptCancelled: _attempt_cancelled,
     AttemptNearsBudget: _nears_budget,
+    OverlapSeen: _overlap_seen,
     RuntimeParked: _runtime_parked,
     RuntimeResumed: _runtime_resumed,
     AttemptEnded: _attempt_ended,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from blueflame.model.attempt import VALIDATOR, WORKER, Ending
-from blueflame.model.event import TaskEdited, TaskMoved
+from blueflame.model.event import EditDismissed, EditRefused, TaskEdited, TaskMoved, TasksImported
 from blueflame.model.ids import attempt_id
 from blueflame.model.task import Cause, Result, TaskRecord
 from blueflame.rules.history import bounded
@@ -101,7 +101,27 @@ def _task_edited(session: Session, event: TaskEdited, _at: float) -> None:
     install(session, records)
 
 
+def _tasks_imported(session: Session, event: TasksImported, _at: float) -> None:
+    """Those that were left out are moved by events of their own."""
+    records = dict(session.tasks)
+    records |= {task.id: TaskRecord(task=task) for task in event.added if task.id not in records}
+    records |= {task.id: replace(records[task.id], task=task) for task in event.edited}
+    session.edits_seen |= {event.digest}
+    install(session, records)
+
+
+def _edit_refused(_session: Session, _event: EditRefused, _at: float) -> None:
+    """Nothing is taken from it; the gate that asks about it is an event of its own."""
+
+
+def _edit_dismissed(session: Session, event: EditDismissed, _at: float) -> None:
+    session.edits_seen |= {event.digest}
+
+
 TASKS: dict[type, Callable[[Session, Any, float], None]] = {
     TaskMoved: _task_moved,
     TaskEdited: _task_edited,
+    TasksImported: _tasks_imported,
+    EditRefused: _edit_refused,
+    EditDismissed: _edit_dismissed,
 }

@@ -17,17 +17,20 @@ from blueflame.model.event import (
     Checked,
     ConfigDrifted,
     CycleEnded,
+    EditRefused,
     Event,
     GateAnswered,
     GateWithdrawn,
     HookRan,
     Landed,
+    OverlapSeen,
     PlanFailed,
     PullRequestOpened,
     RuntimeParked,
     RuntimeResumed,
     SessionEnded,
     TaskMoved,
+    TasksImported,
     VerdictGiven,
 )
 from blueflame.model.gate import GateKind
@@ -39,13 +42,17 @@ from blueflame.rules.budget import short_of_others_money, task_is_spent_out, tas
 from blueflame.rules.foundations import holds
 from blueflame.rules.history import cut, remembered
 from blueflame.rules.hooks import Hook, vetoes
+from blueflame.rules.importing import after_import
 from blueflame.rules.lifecycle import MOVES, move
+from blueflame.rules.overlaps import in_order
 from blueflame.rules.parking import after_outage, is_worth_a_question
 from blueflame.rules.questions import (
     drift_gate,
+    overlap_gate,
     rate_limit_gate,
     session_gate,
     stall_gate,
+    tasks_gate,
     validation_gate,
     validator_gate,
 )
@@ -104,11 +111,21 @@ def _attempt_stalled(session: Session, event: AttemptStalled, _now: float) -> It
 
 
 def _attempt_cancelled(session: Session, event: AttemptCancelled, _now: float) -> Iterator[Event]:
-    if not event.stalled:  # a gate that brought this about has been answered just now
-        yield from _withdraw(session, event.attempt, f"the agent is being ended: {event.reason}")
+    """A gate that brought this about has been answered just now."""
+    why = f"the agent is being ended: {event.reason}"
+    if not event.stalled:
+        yield from _withdraw_stall(session, event.attempt, why)
+    if not event.restarts:
+        yield from _withdraw_overlaps(session, event.attempt, why)
 
 
-def _withdraw(session: Session, attempt: str, why: str) -> Iterator[Event]:
+def _withdraw_overlaps(session: Session, attempt: str, why: str) -> Iterator[Event]:
+    for name, gate in session.open_gates.items():
+        if gate.kind is GateKind.OVERLAP and attempt in gate.evidence["attempts"]:
+            yield GateWithdrawn(gate=name, reason=why)
+
+
+def _withdraw_stall(session: Session, attempt: str, why: str) -> Iterator[Event]:
     subject = session.attempts[attempt].attempt.subject
     name = session.gate_subjects.get((GateKind.STALL, subject))
     if name is not None and session.open_gates[name].evidence.get("attempt") == attempt:
@@ -116,7 +133,8 @@ def _withdraw(session: Session, attempt: str, why: str) -> Iterator[Event]:
 
 
 def _attempt_ended(session: Session, event: AttemptEnded, now: float) -> Iterator[Event]:
-    yield from _withdraw(session, event.attempt, "the agent has ended")
+    yield from _withdraw_stall(session, event.attempt, "the agent has ended")
+    yield from _withdraw_overlaps(session, event.attempt, "one of the two agents has ended")
     attempt = session.attempts[event.attempt].attempt
     if event.ended.ending is Ending.OUTAGE:
         yield from after_outage(session, attempt, event.ended, now)
@@ -156,7 +174,11 @@ def _worker_ended(session: Session, attempt: Attempt, ended: Ended, now: float) 
     elif ended.ending is Ending.CANCELLED and attempt.id not in session.halted:
         reason = session.attempts[attempt.id].cancel_reason or "cancelled"
         entry = _failure(record, attempt, ended, reason, now)
-        yield TaskMoved(task=attempt.subject, cause=Cause.REQUEUE, reason=reason, history=entry)
+        if session.attempts[attempt.id].restarts:
+            yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=reason, history=entry)
+            yield from _block_if_hopeless(session, attempt.subject)
+        else:
+            yield TaskMoved(task=attempt.subject, cause=Cause.REQUEUE, reason=reason, history=entry)
     elif is_blameless(attempt, ended, record.losses):
         yield TaskMoved(task=attempt.subject, cause=Cause.RELEASE, reason=describe_ending(ended))
         yield from _block_if_hopeless(session, attempt.subject)
@@ -340,6 +362,25 @@ def _cycle_ended(session: Session, event: CycleEnded, _now: float) -> Iterator[E
         yield session_gate(session, event.cycle)
 
 
+def _overlap_seen(session: Session, event: OverlapSeen, _now: float) -> Iterator[Event]:
+    """Asked once for each two; what comes later is told."""
+    if session.limits.on_overlap != "ask" or session.stopping:
+        return
+    at_work = [name for name in event.attempts if name in session.live and not session.attempts[name].cancel_reason]
+    asked = any(
+        gate.kind is GateKind.OVERLAP and set(gate.evidence["attempts"]) == set(event.attempts)
+        for gate in session.gates.values()
+    )
+    later = session.attempts[in_order(session, event.attempts)[-1]].attempt.subject
+    if len(at_work) == len(event.attempts) and not asked and not session.asks(GateKind.OVERLAP, later):
+        yield overlap_gate(session, event)
+
+
+def _edit_refused(session: Session, event: EditRefused, _now: float) -> Iterator[Event]:
+    if not session.asks(GateKind.TASKS):
+        yield tasks_gate(session, event)
+
+
 def _config_drifted(session: Session, event: ConfigDrifted, _now: float) -> Iterator[Event]:
     if not session.asks(GateKind.DRIFT):  # two boundaries may have been looked at together
         yield drift_gate(session, event)
@@ -364,6 +405,9 @@ FOLLOWS: dict[type, Callable[[Session, Any, float], Iterator[Event]]] = {
     PullRequestOpened: _landed,
     HookRan: _hook_ran,
     CycleEnded: _cycle_ended,
+    OverlapSeen: _overlap_seen,
+    TasksImported: after_import,
+    EditRefused: _edit_refused,
     ConfigDrifted: _config_drifted,
     GateAnswered: _gate_answered,
 }

@@ -24,6 +24,10 @@ KINDS: Mapping[str, tuple[type, ...]] = {
 """An answer may come from anywhere, so it is not believed to hold what its face should have checked."""
 
 
+EDITS = frozenset({"edit", "split"})
+"""Choices that come with changed tasks."""
+
+
 def edited(tasks: Sequence[Task]) -> dict[str, Any]:
     """The payload of an `edit`: plain values only, since it travels as JSON."""
     return {"tasks": [_plain(task) for task in tasks]}
@@ -56,4 +60,7 @@ def edit_problems(gate: Gate, tasks: Sequence[Task]) -> tuple[str, ...]:
         return ("there is no task in it",)
     if gate.kind is GateKind.VALIDATION and [task.id for task in tasks] != [gate.subject]:
         return (f"expected exactly the task {gate.subject}, found {', '.join(task.id for task in tasks)}",)
+    if gate.kind is GateKind.OVERLAP and sorted(task.id for task in tasks) != sorted(gate.evidence["tasks"]):
+        wanted = " and ".join(gate.evidence["tasks"])
+        return (f"expected exactly the tasks {wanted}, found {', '.join(task.id for task in tasks)}",)
     return ()

@@ -47,6 +47,7 @@ from blueflame.rules.stages import OVER, cycle_is_over, may_claim, next_wave, re
 from blueflame.rules.undoing import block_dependants
 
 MAX_PLAN_FAILURES = 2
+HOLD_BOUNDARIES = (GateKind.DRIFT, GateKind.BUDGET, GateKind.TASKS)
 
 
 def decide(session: Session, capacity: Capacity) -> tuple[Event, ...]:
@@ -354,7 +355,7 @@ def _cancelling(session: Session) -> Iterator[Effect]:
 
 
 def _crossing(session: Session) -> Iterator[Effect]:
-    if session.phase is not Phase.WORKING or session.asks(GateKind.DRIFT) or session.asks(GateKind.BUDGET):
+    if session.phase is not Phase.WORKING or any(session.asks(kind) for kind in HOLD_BOUNDARIES):
         return
     if not session.cycle_open:
         if not session.asks(GateKind.SESSION):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from blueflame.model.attempt import Attempt
 from blueflame.model.changeset import ChangesetRecord
-from blueflame.model.event import ConfigDrifted, GateOpened, RuntimeParked
+from blueflame.model.event import ConfigDrifted, EditRefused, GateOpened, OverlapSeen, RuntimeParked
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.model.limits import Capacity
 from blueflame.model.spend import Budget, Unit, micro_usd
 from blueflame.model.task import Task, TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
 from blueflame.rules.budget import DAY, day_budget, meter, shown, task_meter
-from blueflame.rules.edits import edit_problems, tasks_in
+from blueflame.rules.edits import EDITS, edit_problems, tasks_in
 from blueflame.rules.evidence import review_evidence
+from blueflame.rules.overlaps import in_order, overlap_words
 from blueflame.rules.parking import told
 from blueflame.rules.planning import problems
 from blueflame.rules.session import Session
@@ -30,6 +31,8 @@ SAFE: Mapping[GateKind, str] = {
     GateKind.RATE_LIMIT: "wait",
     GateKind.DRIFT: "stop",
     GateKind.STALL: "wait",
+    GateKind.OVERLAP: "ignore",
+    GateKind.TASKS: "stop",
     GateKind.RESUME: "quit",
     GateKind.STALE: "keep",
 }
@@ -181,6 +184,25 @@ def stall_gate(session: Session, attempt: Attempt, seconds: float) -> GateOpened
     return _gate(session, GateKind.STALL, attempt.subject, title, group=group, evidence=evidence)
 
 
+def overlap_gate(session: Session, event: OverlapSeen) -> GateOpened:
+    """About the later of the two: it is the one that waits."""
+    first, later = (session.attempts[name].attempt.subject for name in in_order(session, event.attempts))
+    evidence = {
+        "tasks": [first, later],
+        "attempts": list(in_order(session, event.attempts)),
+        "paths": list(event.paths),
+        "kind": event.kind,
+    }
+    group = session.tasks[later].task.cohesion_group
+    return _gate(session, GateKind.OVERLAP, later, f"{overlap_words(event)}.", group=group, evidence=evidence)
+
+
+def tasks_gate(session: Session, event: EditRefused) -> GateOpened:
+    title = "The changed tasks file cannot be used; nothing was taken from it."
+    evidence = {"problems": list(event.problems), "digest": event.digest}
+    return _gate(session, GateKind.TASKS, GateKind.TASKS.value, title, evidence=evidence)
+
+
 def resume_gate(session: Session) -> Gate:
     """Asked before a new session begins, so it is not part of the old one's journal."""
     lines = session.request.strip().splitlines() or ["the request"]
@@ -207,30 +229,30 @@ def objection(session: Session, gate_id: str, answer: Answer) -> str:
         return f"{answer.choice} at gate {gate.id} needs a note that says why"
     if gate.kind is GateKind.BUDGET and answer.choice == "raise":
         return _poor_raise(session, gate, answer)
-    if answer.choice == "edit":
+    if answer.choice in EDITS:
         return _poor_edit(session, gate, answer)
     return ""
 
 
 def _poor_edit(session: Session, gate: Gate, answer: Answer) -> str:
     if not answer.payload.get("tasks"):
-        return f"edit at gate {gate.id} needs the edited tasks; use a terminal, or give a file with --file"
+        return f"{answer.choice} at gate {gate.id} needs the edited tasks; use a terminal, or give a file with --file"
     try:
         tasks = tasks_in(answer.payload)
     except (TypeError, ValueError, AttributeError) as error:
         return f"the edited tasks at gate {gate.id} cannot be read: {error}"
     wrong = edit_problems(gate, tasks)
-    if not wrong and gate.kind is GateKind.VALIDATION:  # an edited plan is judged when it is proposed
-        wrong = _new_problems(session, tasks[0])
+    if not wrong and gate.kind is not GateKind.PLAN:  # an edited plan is judged when it is proposed
+        wrong = _new_problems(session, tasks)
     return "; ".join(wrong)
 
 
-def _new_problems(session: Session, task: Task) -> tuple[str, ...]:
-    """What an edited task would bring into the plan that was not wrong before."""
+def _new_problems(session: Session, tasks: Sequence[Task]) -> tuple[str, ...]:
+    """What edited tasks would bring into the plan that was not wrong before."""
     paths = {"allowed_paths": session.limits.allowed_paths, "blocked_paths": session.limits.blocked_paths}
     plan = {name: record.task for name, record in session.tasks.items()}
     before = problems(tuple(plan.values()), **paths)
-    after = problems(tuple({**plan, task.id: task}.values()), **paths)
+    after = problems(tuple({**plan, **{task.id: task for task in tasks}}.values()), **paths)
     return tuple(problem for problem in after if problem not in before)
 
 

@@ -125,6 +125,10 @@ class Session:
     parked: dict[str, RuntimeParked] = field(default_factory=dict)  # runtime -> why nobody can be started with it
     tried_at: dict[str, float] = field(default_factory=dict)  # runtime -> when a person said to try again now
     outages: dict[str, int] = field(default_factory=dict)  # runtime -> how many in a row
+    overlaps: dict[tuple[str, str], dict[str, str]] = field(
+        default_factory=dict
+    )  # two live attempts -> the paths that both change, and how near to each other
+    edits_seen: frozenset[str] = frozenset()  # versions of the tasks file that were imported or dismissed
     slots: int | None = None  # workers at once, when the machine bears fewer than configured
 
     drift: ConfigDrifted | None = None

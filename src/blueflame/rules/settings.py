@@ -47,6 +47,7 @@ def limits_of(
         group_validator_models=dict(settings.validation.validator_models),
         on_stall=settings.limits.on_stall,
         on_rate_limit=settings.gates.on_rate_limit,
+        on_overlap=settings.gates.on_overlap,
         interactive_planning=interactive and may_talk(settings, workflow, scripted=scripted),
         rate_limit_wait=settings.limits.rate_limit_wait,
         on_validation_failed=settings.gates.on_validation_failed,

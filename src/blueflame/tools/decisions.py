@@ -16,7 +16,7 @@ from typing import Any
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
 from blueflame.model.event import GateAnswered, Recorded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, Option
-from blueflame.rules.edits import edit_problems, edited
+from blueflame.rules.edits import EDITS, edit_problems, edited
 from blueflame.tools.plans import read_plan
 
 Used = frozenset[tuple[str, int]]
@@ -256,11 +256,11 @@ class _Reader:
             self.wrong(entry.line_of("limit"), f"{entry.at}: 'limit' goes only with 'raise' at a budget gate")
 
     def check_edit(self, entry: _Entry, option: Option, texts: Mapping[str, str]) -> None:
-        edits, line = option.name == "edit", entry.line_of("edit")
+        edits, line = option.name in EDITS, entry.line_of("edit")
         if edits and not texts["edit"]:
             self.wrong(line, f"{entry.at}: needs 'edit: PATH', the changed tasks file")
         if texts["edit"] and not edits:
-            self.wrong(line, f"{entry.at}: 'edit: PATH' goes only with 'choose: edit'")
+            self.wrong(line, f"{entry.at}: 'edit: PATH' goes only with 'choose: edit' or 'choose: split'")
         if edits and texts["edit"] and not (self.path.parent / texts["edit"]).is_file():
             self.wrong(line, f"{entry.at}: there is no file {texts['edit']!r} in {self.path.parent}")
 

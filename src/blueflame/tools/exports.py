@@ -1,4 +1,6 @@
-"""Views of the journal as files, for people and for other programs. Nothing is ever read back from them.
+"""Views of the journal as files, for people and for other programs.
+
+Nothing is read back from them, but for the tasks file when a person changed it between two cycles (task_edits.py).
 
 A failure here is a WorldError: the journal has everything, so the session goes on and the caller warns.
 """
@@ -17,6 +19,7 @@ from blueflame.model.spend import NOTHING, Budget, Spend
 from blueflame.model.task import TaskRecord
 from blueflame.tools.files import trouble, write_whole
 from blueflame.tools.plans import dump_tasks
+from blueflame.tools.task_edits import write_tasks
 
 SCHEMA_VERSION = 2
 
@@ -95,8 +98,9 @@ def _status(record: AttemptRecord) -> str:
     return "killed" if record.ended.ending in KILLED else "failed"
 
 
-def export_tasks(path: Path, session_id: str, cycle: int, records: Iterable[TaskRecord]) -> None:
-    write_whole(path, dump_tasks(session_id, cycle, records))
+def export_tasks(path: Path, session_id: str, cycle: int, records: Iterable[TaskRecord]) -> Path | None:
+    """Where a person's changes of the file are kept now, when there were some: nothing that they wrote is lost."""
+    return write_tasks(path, dump_tasks(session_id, cycle, records))
 
 
 def export_agents(path: Path, rows: Iterable[AgentRow], *, session: str, now: float) -> None:

@@ -1,4 +1,4 @@
-"""The boundary between waves: the base is pinned anew, and the configuration is looked at again."""
+"""The boundary between waves: the base is pinned anew, configuration and tasks file are looked at again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from blueflame.model.errors import BlueFlameError, ConfigError, WorldError
-from blueflame.model.event import ConfigDrifted, CycleStarted, Event, WaveStarted
+from blueflame.model.event import (
+    ConfigDrifted,
+    CycleStarted,
+    EditDismissed,
+    EditRefused,
+    Event,
+    TasksImported,
+    WaveStarted,
+)
 from blueflame.model.settings import Settings
+from blueflame.rules.importing import edit_of
 from blueflame.rules.next_steps import CrossBoundary
 from blueflame.rules.session import Session
 from blueflame.rules.settings import differences, limits_of
@@ -16,6 +25,7 @@ from blueflame.tools.config import digest_of, digest_of_resolved, resolved_json
 from blueflame.tools.files import write_whole
 from blueflame.tools.git.repository import head_of
 from blueflame.tools.places import Places, make_folder
+from blueflame.tools.task_edits import EditedFile, edited_file, put_away
 from blueflame.waves.flame import Emit, Flame
 
 
@@ -23,10 +33,39 @@ async def cross_boundary(flame: Flame, session: Session, effect: CrossBoundary, 
     drift = await asyncio.to_thread(_drift, flame, session)
     if drift is not None:
         return [drift]
+    edit = None if effect.stage else await asyncio.to_thread(_edit, flame, session)
+    if edit is not None:
+        return [edit]
     if effect.stage:
         return [WaveStarted(cycle=effect.cycle, stage=effect.stage)]
     base = await asyncio.to_thread(head_of, flame.repo, session.base_branch)
     return [CycleStarted(cycle=effect.cycle, base_sha=base)]
+
+
+def _edit(flame: Flame, session: Session) -> Event | None:
+    """What a person made of the tasks file since it was written; none when it is as we wrote it, or out of date."""
+    found = edited_file(flame.places.tasks_file)
+    if found is None:
+        return None
+    written_before = session.plan_approved_at is not None and found.changed_at < session.plan_approved_at
+    if written_before or found.session not in ("", session.id) or found.digest in session.edits_seen:
+        put_away(found)
+        return None
+    if found.problems:
+        return EditRefused(digest=found.digest, problems=found.problems)
+    edit = edit_of(session, found.tasks)
+    if edit.problems:
+        told = tuple(f"{found.path}{_line(found, problem)}: {problem}" for problem in edit.problems)
+        return EditRefused(digest=found.digest, problems=told)
+    if not edit.changes:
+        return EditDismissed(digest=found.digest)
+    return TasksImported(digest=found.digest, added=edit.added, edited=edit.edited, dropped=edit.dropped)
+
+
+def _line(found: EditedFile, problem: str) -> str:
+    """Where the task begins that a problem is about."""
+    named = next((name for name in found.lines if name in problem), None)
+    return f":{found.lines[named]}" if named else ""
 
 
 def keep_settings(places: Places, session: str, settings: Settings) -> None:

@@ -57,6 +57,7 @@ from blueflame.waves.letters import Letters
 from blueflame.waves.lookout import Lookout
 from blueflame.waves.merge import build_changeset, land_changeset
 from blueflame.waves.parking import await_runtime, forget
+from blueflame.waves.radar import Radar
 from blueflame.waves.validate import diagnose
 
 Perform = Callable[[Flame, Session, Any, Emit], Awaitable[Sequence[Event]]]
@@ -115,6 +116,7 @@ class Conductor:
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether it is in a hurry
         self._day_book = DayBook(journal)
         self._lookout = Lookout(lambda: self.flame, session, self._hand_in)
+        self._radar = Radar(lambda: self.flame, session, self._hand_in)
         self._capacity = Capacity(agents=1)
         self._checkout_bytes = tracked_size(flame.repo, session.base_sha)
 
@@ -123,7 +125,8 @@ class Conductor:
         self._record([started])
         try:
             async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(self._listen()), group.create_task(self._lookout.keep())]
+                watching = (self._listen(), self._lookout.keep(), self._radar.keep())
+                beside = [group.create_task(task) for task in watching]
                 await self._loop(group)
                 for task in beside:
                     task.cancel()
