@@ -38,6 +38,7 @@ def test_without_a_configuration_the_way_to_one_is_told(repo: Path) -> None:
         app.grounds(start=repo)
 
 
+@pytest.mark.verification(48)
 def test_preparing_twice_changes_nothing(stage: Stage) -> None:
     ground = stage.ground()
     app.prepare(ground)

@@ -121,6 +121,7 @@ PLANS: Mapping[str, tuple[Mapping[str, Any] | str, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.verification(42)
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_that_will_not_do(name: str, repo: Path, tmp_path: Path, refused: Callable[..., Said]) -> None:
     content, words = PLANS[name]

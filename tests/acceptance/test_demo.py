@@ -36,6 +36,7 @@ class Played:
         return [each for each in self.told["attempts"] if all(each[key] == value for key, value in wanted.items())]
 
 
+@pytest.mark.verification(19)
 def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
     """One run for all of them: it takes its time, and workers share no fixtures."""
     folder = tmp_path / "временно"

@@ -68,6 +68,7 @@ def attempt_of(project: Path) -> dict[str, object]:
     return attempt
 
 
+@pytest.mark.verification(53)
 def test_the_planner_talks_with_the_person_and_then_plans(project: Path, model: LoopbackModel) -> None:
     with person_at(BLUEFLAME, project, "plan", "--task", "Paint the barn", rows=40, columns=120) as person:
         person.expect(b"Connected to planner-")

@@ -92,6 +92,7 @@ def test_migrate_shows_a_difference_and_writes_nothing(here: Path) -> None:
     assert (here / "blueflame.yaml").read_text() == OLD
 
 
+@pytest.mark.verification(3)
 def test_migrate_writes_when_told_and_refuses_a_second_time(here: Path) -> None:
     (here / "blueflame.yaml").write_text(OLD)
     before = load(here / "blueflame.yaml").settings
@@ -122,6 +123,7 @@ def test_init_writes_a_configuration_that_passes_its_check(here: Path) -> None:
     assert "src/**" in loaded.settings.permissions.allowed_paths
 
 
+@pytest.mark.verification(48)
 def test_a_second_init_leaves_the_file_alone(here: Path) -> None:
     (here / "blueflame.yaml").write_text("anything: at all\n")
     assert "left alone" in call(init_app)

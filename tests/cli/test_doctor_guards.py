@@ -42,6 +42,7 @@ def test_outside_of_a_repository_the_defaults_are_tried(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.verification(18)
 def test_level_off_is_a_warning(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configure(project, {"sandbox": {"level": "off"}})
     said = here(capsys, "doctor")

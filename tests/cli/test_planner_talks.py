@@ -34,6 +34,7 @@ def test_at_a_terminal_it_talks(repo: Path, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.verification(55)
 @pytest.mark.usefixtures("attended")
 @pytest.mark.parametrize(
     "more",
@@ -66,6 +67,7 @@ def test_who_asked_for_a_talk_is_told_why_there_is_none(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.verification(54)
 @pytest.mark.usefixtures("attended")
 def test_a_decisions_file_means_one_shot_with_a_warning(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     decisions = load_decisions(write(repo / "решения.yaml", {"plan": ["approve"]}))

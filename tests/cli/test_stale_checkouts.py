@@ -39,6 +39,7 @@ KEPT = "'blueflame cleanup' removes them"
 REMOVED = "removed 1 checkout of earlier sessions"
 
 
+@pytest.mark.verification(35)
 @pytest.mark.parametrize(
     ("policy", "decisions", "said"),
     [

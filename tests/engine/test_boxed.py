@@ -221,6 +221,7 @@ def _running(words: str, folder: Path) -> bool:
     return False
 
 
+@pytest.mark.verification(18)
 def test_limits_hold(repo: Path) -> None:
     configure(repo, {"sandbox": {"max_file_size_mb": 1, "max_open_files": 64, "max_memory_mb": 100}})
     assert boxed("/bin/bash", "-c", "ulimit -n; ulimit -c", cwd=repo)[1].split() == ["64", "0"]
@@ -249,6 +250,7 @@ def test_a_host_that_is_none_is_refused(repo: Path, host: str) -> None:
     assert "--host" in said.err
 
 
+@pytest.mark.verification(18)
 def test_a_level_that_cannot_be_held_is_refused_and_nothing_runs(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ground = ground_of(read_checkout(repo), repo, None, None)
     problem = Problem("bubblewrap", "bubblewrap (bwrap) is not installed; install it")

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from blueflame.engine.commands import Command
 from blueflame.engine.diagnostics import OUTPUT_BYTES, run_checks
 from blueflame.engine.local import LocalEngine
@@ -21,6 +23,7 @@ def run(
     return found
 
 
+@pytest.mark.verification(56)
 def test_each_command_becomes_a_check_with_its_own_exit_code(repo: Path) -> None:
     passed, broken = run(repo, "test -f src/app.py && echo да", "echo oh no >&2; exit 7")
     assert (passed.name, passed.exit_code, passed.output, passed.passed) == (
@@ -36,6 +39,7 @@ def test_no_commands_give_no_checks(repo: Path) -> None:
     assert run(repo) == ()
 
 
+@pytest.mark.verification(57)
 def test_all_are_run_although_the_first_fails(repo: Path) -> None:
     assert [check.exit_code for check in run(repo, "exit 1", "exit 0", "exit 2")] == [1, 0, 2]
 

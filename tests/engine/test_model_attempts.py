@@ -147,6 +147,7 @@ def test_the_model_is_at_the_port_that_was_told_and_setup_steps_do_not_take_it(s
     assert said(state) == ["200", str(given.walls["gateway"]["port"])]
 
 
+@pytest.mark.verification(50)
 @pytest.mark.parametrize(
     ("script", "reason"),
     [

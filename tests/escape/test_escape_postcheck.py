@@ -11,6 +11,7 @@ from escape.judging import bench
 from escape.table import behind
 
 
+@pytest.mark.verification(16)
 @pytest.mark.parametrize("attack", behind("postcheck"), ids=lambda attack: attack.id)
 def test_the_postcheck_finds(attack: Attack, repo: Path) -> None:
     at = bench(repo.parent, attack)
@@ -20,6 +21,7 @@ def test_the_postcheck_finds(attack: Attack, repo: Path) -> None:
     assert not judged.taken
 
 
+@pytest.mark.verification(15)
 def test_honest_work_passes(repo: Path) -> None:
     """Else every refusal above would prove nothing."""
     from escape.attack import result

@@ -99,6 +99,7 @@ def test_a_role_of_ones_own_has_a_workers_defaults() -> None:
     assert (found.model, found.budget_usd) == ("sonnet", 1.50)
 
 
+@pytest.mark.verification(51, 52)
 def test_tokens_alone_switch_the_default_in_dollars_off() -> None:
     found = settings(roles={"worker": {"budget_tokens": 9}}, limits={"max_session_tokens": 50_000})
     assert (found.roles["worker"].budget_usd, found.roles["worker"].budget_tokens) == (0, 9)
@@ -109,6 +110,7 @@ def test_no_tokens_alone_leave_the_default_in_dollars() -> None:
     assert settings(limits={"max_session_tokens": 0}).limits.max_session_cost_usd == 10
 
 
+@pytest.mark.verification(52)
 @pytest.mark.parametrize(
     "sections",
     [
@@ -122,6 +124,7 @@ def test_both_units_at_once_are_refused(sections: dict[str, Any]) -> None:
         settings(**sections)
 
 
+@pytest.mark.verification(51)
 def test_both_units_may_be_unlimited() -> None:
     found = settings(limits={"max_session_cost_usd": 0, "max_session_tokens": 0}).limits
     assert (found.max_session_cost_usd, found.max_session_tokens) == (0, 0)
@@ -212,6 +215,7 @@ def test_globs_that_would_silently_match_nothing_are_refused(glob: str) -> None:
         settings(permissions={"allowed_paths": [glob]})
 
 
+@pytest.mark.verification(2)
 @pytest.mark.parametrize("pattern", ["(", "[[:alpha:]]", "a{99999999999}", "*", "", "(?P<x", r"\g"])
 def test_patterns_of_another_dialect_are_refused(pattern: str) -> None:
     with pytest.raises(ValidationError):

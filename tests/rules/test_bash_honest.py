@@ -613,6 +613,7 @@ def court(tmp_path_factory: pytest.TempPathFactory) -> Court:
 CASES = [(config, command) for config, commands in HONEST.items() for command in commands]
 
 
+@pytest.mark.verification(13)
 @pytest.mark.parametrize(("config", "command"), CASES, ids=[f"{c[0]}: {c[1][:60]!r}" for c in CASES])
 def test_an_honest_command_is_allowed(court: Court, config: str, command: str) -> None:
     decision = court.judge(command, config)

@@ -862,6 +862,7 @@ def court(tmp_path_factory: pytest.TempPathFactory) -> Court:
 CASES = [(config, command, rule) for config, commands in HOSTILE.items() for command, rule in commands.items()]
 
 
+@pytest.mark.verification(13)
 @pytest.mark.parametrize(("config", "command", "rule"), CASES, ids=[f"{c[0]}: {c[1][:60]!r}" for c in CASES])
 def test_a_hostile_command_is_refused_by_its_rule(court: Court, config: str, command: str, rule: str) -> None:
     decision = court.judge(command, config)

@@ -49,6 +49,7 @@ def granted(given: Session, role: str = WORKER, capacity: Capacity = CAPACITY) -
     return found
 
 
+@pytest.mark.verification(51)
 def test_without_a_limit_everything_is_granted_and_nothing_trips() -> None:
     """T51: 0 is no limit."""
     rich = session(UNLIMITED, Spend(micro_usd=10**12), worker=USD_10)
@@ -131,6 +132,7 @@ def test_the_warning_comes_at_the_threshold_once() -> None:
     assert not should_warn(poor)
 
 
+@pytest.mark.verification(49)
 def test_tokens_of_every_kind_count() -> None:
     """T49: a session that reads mostly from the cache spends as well (C-10)."""
     spend = Spend(input_tokens=10, output_tokens=20, cache_read_tokens=60, cache_write_tokens=10)
@@ -162,6 +164,7 @@ def test_nobody_works_while_the_question_is_open_but_what_is_done_is_kept() -> N
     }
 
 
+@pytest.mark.verification(49)
 def test_a_limit_in_tokens_trips_the_breaker_too() -> None:
     """T49."""
     limits = Limits(session_budget=TOKENS_100, workers=1)

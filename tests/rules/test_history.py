@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def test_a_task_without_an_agent_can_be_remembered() -> None:
     )
 
 
+@pytest.mark.verification(47)
 def test_history_stays_bounded_however_often_a_task_comes_back() -> None:
     """T47: two failures and a rejection in each of twenty cycles."""
     endings = {f"task-001.worker.{n}": Ending.FAILED for n in range(100) if n % 3}

@@ -30,10 +30,12 @@ def legal() -> dict[tuple[TaskState, Cause], TaskState]:
     return found
 
 
+@pytest.mark.verification(4)
 def test_every_move_is_on_the_page_and_no_other() -> None:
     assert dict(MOVES) == legal()
 
 
+@pytest.mark.verification(4)
 @pytest.mark.parametrize("state", TaskState)
 @pytest.mark.parametrize("cause", Cause)
 def test_what_is_not_on_the_page_is_refused_in_words(state: TaskState, cause: Cause) -> None:

@@ -42,6 +42,7 @@ def test_a_lock_outside_the_repository_is_refused(lock: str) -> None:
         normalise(lock)
 
 
+@pytest.mark.verification(7)
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -61,6 +62,7 @@ def test_locks_overlap(a: str, b: str) -> None:
     assert overlap(b, a)
 
 
+@pytest.mark.verification(7)
 @pytest.mark.parametrize(
     ("a", "b"),
     [("pkg/a", "pkg/ab"), ("pkg__middleware__", "pkg/middleware/"), ("n" * 300, "n" * 299), ("src/app", "src/app.py")],

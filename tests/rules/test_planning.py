@@ -56,6 +56,7 @@ def test_an_id_that_is_not_one_is_refused_and_quoted(name: str) -> None:
     assert problem == f"{name!r}: the id is not of the form task-001; it names branches and directories"
 
 
+@pytest.mark.verification(9)
 def test_a_cycle_is_named_from_its_smallest_member() -> None:
     plan = (
         task("task-003", "src/c", needs=("task-002",)),
@@ -67,6 +68,7 @@ def test_a_cycle_is_named_from_its_smallest_member() -> None:
     assert problem.startswith("task-001 -> task-003 -> task-002 -> task-001: ")
 
 
+@pytest.mark.verification(9)
 def test_every_knot_is_named_once_with_its_shortest_cycle() -> None:
     plan = (
         task("task-001", "src/a", needs=("task-002", "task-003")),

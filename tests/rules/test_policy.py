@@ -260,6 +260,7 @@ def test_a_new_file_made_in_the_shell_is_named_as_any_other() -> None:
     assert ask(rules, "Bash", {"command": "mkdir src/SomeFolder"}).allowed
 
 
+@pytest.mark.verification(58)
 @pytest.mark.parametrize(
     "command", ["make test", "cd src && pytest -q | tail -5", "git diff HEAD~1", "ls -la src", "grep -rn x src"]
 )
@@ -268,6 +269,7 @@ def test_a_validator_runs_the_diagnostics_and_looks_around(command: str) -> None
     assert answer.allowed, answer
 
 
+@pytest.mark.verification(58)
 @pytest.mark.parametrize(
     "command",
     [

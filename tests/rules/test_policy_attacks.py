@@ -260,6 +260,7 @@ WRITES = [
 ]
 
 
+@pytest.mark.verification(11)
 @pytest.mark.parametrize("tool", ["Write", "Edit", "MultiEdit", "Delete"])
 @pytest.mark.parametrize(("path", "rule"), WRITES, ids=[repr(path)[:60] for path, _ in WRITES])
 def test_a_write_that_must_not_be_is_refused(ground: Ground, tool: str, path: str, rule: str) -> None:
@@ -489,6 +490,7 @@ HONEST = [
 ]
 
 
+@pytest.mark.verification(12)
 @pytest.mark.parametrize(("tool", "given"), HONEST, ids=[f"{tool} {given!r}"[:70] for tool, given in HONEST])
 def test_an_honest_call_gets_through(ground: Ground, tool: str, given: dict[str, Any]) -> None:
     answer = ground.call(tool, given, ground.policy)
@@ -499,6 +501,7 @@ def replace_paths(*, allowed: tuple[str, ...] = ("src/**",), blocked: tuple[str,
     return Permissions(allowed_tools=TOOLS, allowed_paths=allowed, blocked_paths=blocked)
 
 
+@pytest.mark.verification(12)
 def test_the_scope_of_a_task_is_compared_as_locks_are(ground: Ground) -> None:
     policy = ground.make(scope=("src/Café", "docs/**", "./tests//test_app.py"))
     assert ground.ask("Write", policy, file_path="src/cafe\u0301/x.py").allowed

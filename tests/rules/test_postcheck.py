@@ -37,10 +37,12 @@ def broken(found: tuple[Violation, ...]) -> list[tuple[str, str]]:
     return [(one.rule, one.path) for one in found]
 
 
+@pytest.mark.verification(43)
 def test_no_changes_and_no_commits_break_nothing() -> None:
     assert violations((), (), allowed_paths=("src/**",), commit_pattern="^x", require_tests=True) == ()
 
 
+@pytest.mark.verification(15)
 def test_changes_within_all_bounds_break_nothing() -> None:
     found = violations(
         [added("src/мой файл.py"), Change(status="D", path="src/old.py"), renamed("src/a.py", "src/b.py")],
@@ -64,6 +66,7 @@ def test_no_allowed_paths_allow_nothing() -> None:
     assert broken(free([added("anything")], allowed_paths=())) == [("path_not_allowed", "anything")]
 
 
+@pytest.mark.verification(16)
 def test_a_blocked_path_is_blocked_although_everything_is_allowed() -> None:
     found = free([added("anything"), added("deep/.env")], blocked_paths=(".env",))
     assert broken(found) == [("blocked_path_modified", "deep/.env")]
@@ -88,6 +91,7 @@ def test_a_link_in_the_place_of_a_blocked_folder_is_blocked() -> None:
     assert broken(found) == [("blocked_path_modified", "secrets")]
 
 
+@pytest.mark.verification(17)
 def test_only_what_the_locks_cover_is_in_scope() -> None:
     changes = [added("src/auth/a.py"), added("src/authority.py"), added("src/app.py"), renamed("src/app.py", "lib/x")]
     found = violations(changes, (), allowed_paths=EVERYTHING, file_locks=("src/auth/", "src/app.py"))
@@ -224,6 +228,7 @@ def test_moving_and_deleting_source_needs_no_test() -> None:
 PATTERN = r"^(feat|fix|refactor|test|docs|chore)\(task-\d+\): .+"
 
 
+@pytest.mark.verification(14)
 def test_every_commit_must_be_worded_as_agreed() -> None:
     commits = [commit("feat(task-001): add it", "aaa"), commit("wip", "bbb"), commit("", "ccc")]
     found = violations((), commits, allowed_paths=(), commit_pattern=PATTERN)

@@ -42,6 +42,7 @@ def test_every_option_that_can_be_chosen_leads_somewhere() -> None:
     assert set(AFTER) == options
 
 
+@pytest.mark.verification(41)
 def test_an_empty_plan_is_shown_and_cannot_be_approved() -> None:
     """T41."""
     world = told(Told(answers={"plan": None}))
@@ -51,6 +52,7 @@ def test_an_empty_plan_is_shown_and_cannot_be_approved() -> None:
     assert offered(gate) == ["edit", "replan", "quit"]
 
 
+@pytest.mark.verification(30)
 def test_a_plan_that_was_rejected_three_times_is_to_be_written_by_hand() -> None:
     """T30."""
     answers: dict[str, str | Answer | None] = {"plan": "replan", "plan-2": "replan", "plan-3": "replan", "plan-4": None}

@@ -243,6 +243,7 @@ def test_a_diamond_opens_and_closes() -> None:
     assert queue.pick(4) == ("d",)
 
 
+@pytest.mark.verification(7, 23)
 def test_the_seeds_overlapping_pair_never_runs_together() -> None:
     queue = ReadyQueue([task("task-001", "pkg/middleware/"), task("task-004", "pkg/middleware/ratelimit/")])
     assert queue.pick(4) == ("task-001",)

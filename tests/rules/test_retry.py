@@ -50,6 +50,7 @@ def test_retries_are_counted_against_the_limit() -> None:
     assert [may_retry(TaskRecord(task=task(1), retries=n), limits) for n in range(4)] == [True, True, False, False]
 
 
+@pytest.mark.verification(20)
 @pytest.mark.parametrize("ending", BLAMED)
 @pytest.mark.parametrize("retries", [0, 1, 2])
 def test_a_worker_is_retried_so_often_and_then_its_task_has_failed(ending: Ending, retries: int) -> None:

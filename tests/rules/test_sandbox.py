@@ -164,11 +164,13 @@ def test_a_path_inside_is_found_outside() -> None:
     assert outside("/home/ada/.ssh/id", BOX) is None
 
 
+@pytest.mark.verification(18)
 def test_limits_for_the_kernel_name_what_is_set_and_no_address_space() -> None:
     assert rlimits(BOX.bounds) == {"core": 0, "cpu": 600, "fsize": 50 << 20, "nofile": 1024}
     assert rlimits(Bounds()) == {"core": 0}
 
 
+@pytest.mark.verification(18)
 def test_a_macos_profile_denies_by_default_and_lets_later_rules_win() -> None:
     profile = seatbelt(BOX)
     lines = profile.splitlines()

@@ -56,6 +56,7 @@ def test_deferred_tasks_are_worked_on_in_the_same_wave() -> None:
     assert world.session.cycle == 1
 
 
+@pytest.mark.verification(29)
 def test_when_all_work_fails_the_later_waves_are_skipped() -> None:
     """T29, SESS-07."""
     endings = {f"task-00{n}.worker.{k}": Ending.FAILED for n in (1, 2) for k in range(1, 4)}
@@ -64,6 +65,7 @@ def test_when_all_work_fails_the_later_waves_are_skipped() -> None:
     assert list(world.session.open_gates) == ["session-cycle-1"]
 
 
+@pytest.mark.verification(28)
 def test_the_cycles_end_at_their_limit() -> None:
     """T28, SESS-06."""
     world = told(Told(task(1), answers={"changeset": "reject"}), limits=Limits(max_cycles=3))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from blueflame.model.changeset import Changeset, ChangesetRecord
 from blueflame.model.event import ChangesetJudged, Event, PlanApproved, Recorded, TaskMoved
 from blueflame.model.task import Foundation, Result, Task, TaskState
@@ -31,6 +33,7 @@ def names(events: list[Event]) -> list[str]:
     return [event.task for event in events if isinstance(event, TaskMoved)]
 
 
+@pytest.mark.verification(10)
 def test_only_what_has_not_begun_is_blocked() -> None:
     """T10 with E-05: done, running and landed work is left as it is."""
     ring = session(task(1), *(task(n, 1) for n in range(2, 2 + len(TaskState))))
@@ -40,6 +43,7 @@ def test_only_what_has_not_begun_is_blocked() -> None:
     assert [ring.tasks[name].state for name in blocked] == [TaskState.PENDING, TaskState.REQUEUED]
 
 
+@pytest.mark.verification(10)
 def test_blocking_reaches_through_others() -> None:
     chain = session(task(1), task(2, 1), task(3, 2), task(4, 3), task(5))
     assert names(list(block_dependants(chain, "task-001", "why"))) == ["task-002", "task-003", "task-004"]

@@ -16,6 +16,7 @@ def settings(**concurrency: object) -> Settings:
     return Settings.model_validate({"project": {"name": "x"}, "concurrency": concurrency})
 
 
+@pytest.mark.verification(36)
 def test_agents_that_run_already_count_beside_what_the_free_memory_has_room_for() -> None:
     found = measure(settings(), 3, Room(memory=1_300 * MB, disk=PLENTY.disk))
 
@@ -23,6 +24,7 @@ def test_agents_that_run_already_count_beside_what_the_free_memory_has_room_for(
     assert "1,300 MB of memory are free, 600 MB are asked for each agent" in found.reason
 
 
+@pytest.mark.verification(36)
 def test_one_agent_may_always_run() -> None:
     assert measure(settings(), 0, Room(memory=0, disk=0), 10 * MB).agents == 1
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from blueflame.rules.settings import limits_of, workflow_of
 from blueflame.tools.config import load
 from blueflame.tools.config.keys import all_keys
@@ -13,6 +15,7 @@ from blueflame.tools.config.reading import read
 EXAMPLE = Path(__file__).parents[2] / "blueflame.yaml.example"
 
 
+@pytest.mark.verification(1)
 def test_the_example_passes_its_own_check() -> None:
     loaded = load(EXAMPLE)
     assert (loaded.version, loaded.warnings) == (2, ())
@@ -20,6 +23,7 @@ def test_the_example_passes_its_own_check() -> None:
     assert workflow_of(loaded.settings).name == "waves"
 
 
+@pytest.mark.verification(1)
 def test_the_example_has_every_key() -> None:
     written = read(EXAMPLE.read_text()).data
     assert [key.dotted for key in all_keys() if not key.section and not is_in(written, key.path)] == []

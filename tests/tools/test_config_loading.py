@@ -208,6 +208,7 @@ def test_a_version_that_is_no_number_is_refused(version: str) -> None:
     assert "schema_version: must be a whole number" in problems(f"schema_version: {version}\nproject: {{name: x}}\n")[0]
 
 
+@pytest.mark.verification(3)
 @pytest.mark.parametrize("version", [0, 1])
 def test_versions_0_and_1_are_lifted(version: int) -> None:
     loaded = parse(

@@ -78,6 +78,7 @@ def same(before: str, after: str) -> bool:
     return parse(before, path=HERE).settings == parse(after, path=HERE).settings
 
 
+@pytest.mark.verification(3)
 def test_what_moves_takes_its_comments_along_and_all_else_stays() -> None:
     migrated = migrate(BLOCKS)
     assert migrated.text == MIGRATED
@@ -91,6 +92,7 @@ def test_what_moves_takes_its_comments_along_and_all_else_stays() -> None:
     )
 
 
+@pytest.mark.verification(3)
 def test_the_result_has_nothing_left_to_migrate() -> None:
     once = migrate(BLOCKS)
     again = migrate(once.text)

@@ -49,6 +49,7 @@ def full_disk() -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
+@pytest.mark.verification(5)
 def test_tasks_are_exported_and_can_be_read(tmp_path: Path) -> None:
     task = Task(id="task-001", title="Название", description="d", file_locks=("a b/",))
     path = tmp_path / "мой .blueflame" / "tasks.yaml"
@@ -121,6 +122,7 @@ def test_a_line_that_was_cut_short_is_ended_first(tmp_path: Path) -> None:
     assert path.read_text().splitlines() == ["[2026-02-06T14:30:22Z] [orchestr", "next", "last \\udcff"]
 
 
+@pytest.mark.verification(5)
 def test_a_full_disk_is_told_and_the_old_files_stay(tmp_path: Path) -> None:
     tasks, agents, log = tmp_path / "tasks.yaml", tmp_path / "agents.json", tmp_path / "activity.log"
     for path in (tasks, agents, log):

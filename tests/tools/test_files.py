@@ -54,6 +54,7 @@ def test_a_new_file_has_the_mode_the_umask_gives(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.verification(5)
 def test_file_and_folder_reach_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     real = os.fsync
@@ -67,6 +68,7 @@ def test_file_and_folder_reach_the_disk(path: Path, monkeypatch: pytest.MonkeyPa
     assert synced == ["file", "folder"]
 
 
+@pytest.mark.verification(5)
 @pytest.mark.parametrize(("owner", "name"), [(os, "fsync"), (Path, "replace")])
 def test_a_full_disk_leaves_the_old_file_and_no_draft(
     path: Path, owner: object, name: str, monkeypatch: pytest.MonkeyPatch

@@ -37,6 +37,7 @@ def test_nobody_holds_what_was_never_made(path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.verification(7)
 def test_a_held_lock_refuses_a_second_taker_and_names_the_first(path: Path) -> None:
     with hold(path, "first one"):
         assert holder(path) == "first one"
@@ -49,6 +50,7 @@ def test_a_held_lock_refuses_a_second_taker_and_names_the_first(path: Path) -> N
     assert holder(path) is None
 
 
+@pytest.mark.verification(45)
 def test_the_file_stays_when_the_lock_goes(path: Path) -> None:
     with hold(path, "me"):
         before = path.stat().st_ino
@@ -56,6 +58,7 @@ def test_the_file_stays_when_the_lock_goes(path: Path) -> None:
         assert path.stat().st_ino == before
 
 
+@pytest.mark.verification(8)
 def test_the_card_tells_pid_start_time_and_note() -> None:
     me = identity(os.getpid())
     assert me is not None
@@ -63,6 +66,7 @@ def test_the_card_tells_pid_start_time_and_note() -> None:
     assert re.fullmatch(pattern, card("session Ада"))
 
 
+@pytest.mark.verification(8)
 def test_a_lock_dies_with_its_holder_even_by_kill(path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -87,6 +91,7 @@ def test_a_child_does_not_inherit_the_lock(path: Path) -> None:
         child.wait()
 
 
+@pytest.mark.verification(45)
 def test_of_ten_takers_exactly_one_holds_at_a_time(path: Path) -> None:
     inside = 0
     most = 0

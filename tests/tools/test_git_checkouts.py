@@ -29,6 +29,7 @@ def place(repo: Path) -> Path:
     return repo / ".trees" / "worker-1a2b3c4d"
 
 
+@pytest.mark.verification(6)
 def test_a_checkout_has_the_files_of_its_base_on_its_own_branch(ours: Repository, place: Path, git: Git) -> None:
     make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
     assert (place / "src" / "app.py").read_text() == (ours.root / "src" / "app.py").read_text()
@@ -154,6 +155,7 @@ def test_a_card_that_is_not_ours_is_not_believed(ours: Repository, place: Path) 
     assert place.exists()
 
 
+@pytest.mark.verification(6)
 def test_removing_twice_or_what_never_was_is_fine(ours: Repository, place: Path) -> None:
     remove_checkout(place)
     make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)

@@ -486,6 +486,7 @@ def test_no_difference_is_no_change(ours: Repository) -> None:
     assert commits(ours, ours.base_sha, ours.base_sha) == ()
 
 
+@pytest.mark.verification(16)
 def test_an_unknown_commit_is_an_error_not_an_empty_list(ours: Repository) -> None:
     for question in (changes, commits):
         with pytest.raises(GitFailed):

@@ -136,6 +136,7 @@ def test_a_planners_json_is_read(wrote: Callable[[str], Path]) -> None:
     )
 
 
+@pytest.mark.verification(41)
 def test_an_empty_plan_is_a_plan(wrote: Callable[[str], Path]) -> None:
     assert read_plan(wrote("tasks: []\n")) == ()
     assert tasks_from({"tasks": []}) == ()
@@ -146,6 +147,7 @@ def test_ten_thousand_tasks_are_read(wrote: Callable[[str], Path]) -> None:
     assert read_plan(wrote(json.dumps({"tasks": [asdict(task) for task in tasks]}))) == tasks
 
 
+@pytest.mark.verification(42)
 def test_all_problems_are_told_with_their_lines(wrote: Callable[[str], Path]) -> None:
     path = wrote(
         "schema_version: 2\n"
@@ -172,6 +174,7 @@ def test_all_problems_are_told_with_their_lines(wrote: Callable[[str], Path]) ->
     assert len(found) == 7
 
 
+@pytest.mark.verification(42)
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -199,6 +199,7 @@ def test_a_detached_process_outlives_the_one_that_started_it(tmp_path: Path) -> 
     eventually(lambda: standing(known) is Standing.DEAD)
 
 
+@pytest.mark.verification(32)
 def test_a_zombie_is_dead(tmp_path: Path) -> None:
     child = subprocess.Popen(["sleep", "1000"])
     try:
@@ -212,6 +213,7 @@ def test_a_zombie_is_dead(tmp_path: Path) -> None:
         child.wait()
 
 
+@pytest.mark.verification(8, 34)
 def test_a_recycled_pid_and_an_earlier_boot_are_dead() -> None:
     me = identity(os.getpid())
     assert me is not None

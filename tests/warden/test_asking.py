@@ -30,6 +30,7 @@ def yes(call: Call) -> Decision:
     return Decision(True, "allowed")
 
 
+@pytest.mark.verification(11, 12, 13)
 def test_a_call_is_allowed_or_refused_by_the_policy_and_written_down(repo: Path) -> None:
     with watching(repo) as watch:
         watch.prove()

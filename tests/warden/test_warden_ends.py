@@ -35,6 +35,7 @@ def cancelled(folder: Path, *up: str) -> dict[str, Any]:
     return outcome(folder)
 
 
+@pytest.mark.verification(37)
 def test_an_agent_over_its_time_is_ended(folder: Path) -> None:
     ended = run(order(folder, "sleep", "600", timeout=0.2))
 
@@ -50,6 +51,7 @@ def test_an_agent_is_asked_before_it_is_killed(folder: Path) -> None:
     assert (folder / "stdout.log").read_text() == "bye\n"
 
 
+@pytest.mark.verification(37)
 def test_an_agent_that_ignores_term_is_killed_after_the_grace(folder: Path) -> None:
     ended = cancelled(order(folder, "sh", "-c", DEAF, grace=0.2), "agent")
 
@@ -62,6 +64,7 @@ def test_a_stopped_agent_is_ended(folder: Path) -> None:
     assert (ended["reason"], ended["signal"]) == ("timeout", signal.SIGTERM)
 
 
+@pytest.mark.verification(37)
 def test_grandchildren_with_a_session_of_their_own_are_ended(folder: Path) -> None:
     family = "\n".join(
         [
@@ -80,6 +83,7 @@ def test_grandchildren_with_a_session_of_their_own_are_ended(folder: Path) -> No
     assert ended["left_running"] == []
 
 
+@pytest.mark.verification(37)
 def test_a_grandchild_that_keeps_the_output_open_does_not_hold_us_up(folder: Path) -> None:
     ended = run(order(folder, "sh", "-c", "sleep 600 & echo $! > keeper; echo done"))
 
@@ -209,6 +213,7 @@ def test_a_killed_warden_takes_its_agent_along(folder: Path) -> None:
     until(lambda: not alive(agent), "the agent is gone")
 
 
+@pytest.mark.verification(34)
 def test_after_a_killed_warden_the_next_one_clears_up_and_says_lost(folder: Path) -> None:
     family = "\n".join(
         [
@@ -243,6 +248,7 @@ def test_after_a_killed_warden_the_next_one_clears_up_and_says_lost(folder: Path
     assert run(folder) == ended
 
 
+@pytest.mark.verification(34)
 def test_a_recycled_pid_is_left_alone(folder: Path) -> None:
     """The record names a living process, but not with its start time: that one is somebody else."""
     order(folder, "touch", "ran")

@@ -105,6 +105,7 @@ def test_an_agent_leads_a_session_of_its_own_and_hears_every_signal(folder: Path
     assert blocked == 0
 
 
+@pytest.mark.verification(18)
 def test_limits_hold_for_the_agent(folder: Path) -> None:
     run(order(folder, "sh", "-c", "ulimit -n; ulimit -c", limits={"nofile": 77, "core": 0}))
 

@@ -143,6 +143,7 @@ def test_a_letter_of_the_last_moment_is_told_that_it_was_too_late(stage: Stage) 
     assert "has ended (completed)" in told.reply
 
 
+@pytest.mark.verification(5)
 def test_the_exports_are_whole_whenever_somebody_looks(stage: Stage) -> None:
     """Written beside and put in place in one go: no reader ever sees half a file."""
     looks = 0

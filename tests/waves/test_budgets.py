@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from blueflame.model.event import (
     AttemptIntended,
     AttemptNearsBudget,
@@ -26,6 +28,7 @@ def spending(stage: Stage, *, limit: float = 1.0) -> None:
     stage.play(*(task(n) for n in (1, 2, 3)), worker=[COSTS, {"note": None}, {"commit": "feat({task}): spend"}])
 
 
+@pytest.mark.verification(27)
 def test_the_breaker_asks_before_more_is_spent_and_goes_on_when_raised(stage: Stage) -> None:
     spending(stage)
     told = stage.run({"budget": ["raise: 5"]})
@@ -38,6 +41,7 @@ def test_the_breaker_asks_before_more_is_spent_and_goes_on_when_raised(stage: St
     assert told.session.spend.usd == 1.8
 
 
+@pytest.mark.verification(27)
 def test_stopping_at_the_breaker_can_be_resumed_with_more_money(stage: Stage) -> None:
     spending(stage)
     told = stage.run({"budget": ["stop"]})
@@ -106,6 +110,7 @@ def test_who_nears_its_budget_is_told_of_once_while_it_works(stage: Stage) -> No
     assert "has used $1.30 of $1.50, its budget" in log
 
 
+@pytest.mark.verification(49)
 def test_tokens_are_counted_where_the_limit_is_in_tokens(stage: Stage) -> None:
     stage.reconfigure(limits={"max_session_tokens": 1500}, concurrency={"development": 1, "adaptive": False})
     stage.play(*(task(n) for n in (1, 2, 3)), worker=[COSTS, {"note": None}, {"commit": "feat({task}): spend"}])

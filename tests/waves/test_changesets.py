@@ -18,6 +18,7 @@ def groups(told: Told) -> list[str]:
     return [changeset.group for event in told.of(ChangesetsFormed) for changeset in event.changesets]
 
 
+@pytest.mark.verification(22)
 def test_a_rejected_changeset_is_redone_with_the_reason_in_the_prompt(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": writes("src/1.txt", "curt"), "*": writes("src/1.txt", "polite")}})
     before = stage.head()
@@ -30,6 +31,7 @@ def test_a_rejected_changeset_is_redone_with_the_reason_in_the_prompt(stage: Sta
     assert told.session.outcome == "completed"
 
 
+@pytest.mark.verification(25)
 def test_groups_land_one_by_one_in_the_order_of_their_dependencies(stage: Stage) -> None:
     stage.play(
         task(1, cohesion_group="zeta"),
@@ -47,6 +49,7 @@ def test_groups_land_one_by_one_in_the_order_of_their_dependencies(stage: Stage)
     ]
 
 
+@pytest.mark.verification(26)
 def test_what_builds_on_a_rejected_group_waits_and_lands_in_the_next_cycle(stage: Stage) -> None:
     stage.play(
         task(1, cohesion_group="a"),
@@ -62,6 +65,7 @@ def test_what_builds_on_a_rejected_group_waits_and_lands_in_the_next_cycle(stage
     assert told.session.tasks["task-002"].attempts == 2
 
 
+@pytest.mark.verification(25)
 def test_groups_that_need_each_other_are_joined_into_one_changeset(stage: Stage) -> None:
     stage.play(
         task(1, cohesion_group="a"),
@@ -99,6 +103,7 @@ def test_a_changeset_that_conflicts_with_what_landed_is_evicted_and_redone(stage
     assert told.session.outcome == "completed"
 
 
+@pytest.mark.verification(28)
 def test_the_last_cycle_ends_the_session_with_work_left(stage: Stage) -> None:
     stage.reconfigure(limits={"max_wave_cycles": 2})
     stage.play(task(1))

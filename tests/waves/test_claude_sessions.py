@@ -122,6 +122,7 @@ def test_a_cassette_plays_the_same_session_again_without_a_model(
     assert again.session.spend == first.session.spend
 
 
+@pytest.mark.verification(50)
 def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def test_a_second_ctrl_c_ends_agents_that_will_not_end(stage: Stage) -> None:
     assert not session.live
 
 
+@pytest.mark.verification(33)
 def test_agents_of_a_killed_orchestrator_are_adopted_and_not_started_again(stage: Stage, ledger: Path) -> None:
     go = stage.root.parent / "go"
     stage.play(
@@ -102,6 +103,7 @@ def test_agents_of_a_killed_orchestrator_are_adopted_and_not_started_again(stage
     assert len(told.of(OrchestratorStarted)) == 2
 
 
+@pytest.mark.verification(34)
 def test_an_agent_whose_warden_was_killed_as_well_is_lost_without_blame(stage: Stage, ledger: Path) -> None:
     stage.play(planner=plan_of(task(1)), workers={1: {"1": "stuck"}})
     running = start_orchestrator(stage)
@@ -155,6 +157,7 @@ def test_an_agent_that_nobody_can_tell_of_keeps_its_slot(stage: Stage, monkeypat
     assert told.session.tasks["task-001"].retries == 0
 
 
+@pytest.mark.verification(34)
 def test_a_second_orchestrator_is_refused_and_told_the_pid_of_the_first(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1)))
     first = start_orchestrator(stage, {"plan": ["wait"]})
@@ -182,6 +185,7 @@ def test_a_closed_terminal_leaves_the_agents_at_work(stage: Stage, ledger: Path)
     assert set(starts(ledger).values()) == {1}
 
 
+@pytest.mark.verification(33)
 def test_whenever_it_is_killed_the_same_tree_lands(stage: Stage, ledger: Path) -> None:
     """Killed after random events, again and again, with a dependency, a retry and a check on the way."""
     stage.reconfigure(validation={"validator_diagnostics": {"commands": ["true"]}})

@@ -31,6 +31,7 @@ def changing(stage: Stage, reply: str = "approve", **sections: object) -> Reply:
     return change
 
 
+@pytest.mark.verification(46)
 @pytest.mark.parametrize("choice", ["use", "keep"])
 def test_a_changed_configuration_is_asked_about_once(outside: Stage, choice: str) -> None:
     outside.play(task(1), validators={1: "good"})

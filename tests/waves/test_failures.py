@@ -22,6 +22,7 @@ def kept(stage: Stage, told: Told, n: int = 1, subject: str = "task-001") -> str
     return stage.git("rev-parse", f"refs/blueflame/attempts/{told.session.id}/{subject}/{n}").strip()
 
 
+@pytest.mark.verification(20)
 def test_a_worker_that_fails_is_tried_again_and_told_why(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": [{"say": "no idea"}, {"exit": 7}], "*": writes("src/1.txt", "one")}})
     told = stage.run()
@@ -34,6 +35,7 @@ def test_a_worker_that_fails_is_tried_again_and_told_why(stage: Stage) -> None:
     assert (record.attempts, record.retries) == (2, 1)
 
 
+@pytest.mark.verification(10)
 def test_a_failed_task_blocks_what_depends_on_it_and_nothing_else(stage: Stage) -> None:
     stage.reconfigure(limits=ONCE)
     stage.play(task(1), task(2, after=[1]), task(3, after=[2]), task(4), workers={1: "crasher"})
@@ -52,6 +54,7 @@ def test_going_on_renews_what_failed_and_unblocks_the_rest(stage: Stage) -> None
     assert told.session.cycle == 2
 
 
+@pytest.mark.verification(14, 17, 43)
 @pytest.mark.parametrize(
     ("steps", "ending", "says"),
     [

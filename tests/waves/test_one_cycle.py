@@ -30,6 +30,7 @@ def overlap(told: Told, one: str, other: str) -> bool:
     return begin[one] < end[other] and begin[other] < end[one]
 
 
+@pytest.mark.verification(19)
 def test_a_single_task_is_planned_worked_on_reviewed_and_landed(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1)), workers={1: writes("src/1.txt", "one")})
     before = stage.head()
@@ -45,6 +46,7 @@ def test_a_single_task_is_planned_worked_on_reviewed_and_landed(stage: Stage) ->
     assert stage.git("status", "--porcelain") == "", "neither .blueflame/ nor .trees/ shows"
 
 
+@pytest.mark.verification(24)
 def test_a_dependant_starts_from_its_dependencys_commit(stage: Stage) -> None:
     sees = {"expect": {"path": "src/1.txt", "contains": "one"}}
     stage.play(
@@ -61,6 +63,7 @@ def test_a_dependant_starts_from_its_dependencys_commit(stage: Stage) -> None:
     assert not overlap(told, "task-001", "task-002")
 
 
+@pytest.mark.verification(7, 23)
 def test_tasks_with_overlapping_locks_run_one_after_the_other_in_one_wave(stage: Stage) -> None:
     stage.play(
         task(1, locks=["pkg/middleware/"]),
@@ -138,6 +141,7 @@ def test_a_groups_own_validator_model_reaches_its_attempt(stage: Stage) -> None:
     assert models == {"task-001": "opus", "task-002": "haiku", "task-003": "own"}
 
 
+@pytest.mark.verification(6)
 def test_attempts_have_branches_of_their_own_across_retries_and_sessions(stage: Stage) -> None:
     said = [{"run": "git rev-parse --abbrev-ref HEAD > src/1.txt"}, {"commit": "feat({task}): branch"}]
     stage.play(task(1), workers={1: {"1": "liar", "*": said}})
@@ -150,6 +154,7 @@ def test_attempts_have_branches_of_their_own_across_retries_and_sessions(stage: 
     assert stage.git("branch", "--list", "blueflame/*") == "", "the person's branches are left alone"
 
 
+@pytest.mark.verification(6)
 def test_checkouts_go_when_their_attempt_went_well_and_stay_when_it_failed(stage: Stage) -> None:
     stage.play(task(1), workers={1: {"1": [{"write": {"path": "src/1.txt", "text": "half"}}, {"exit": 3}]}})
     told = stage.run(workflow="waves")
@@ -201,6 +206,7 @@ def test_the_exports_tell_what_became_of_everything(stage: Stage) -> None:
     assert "task-001" in log
 
 
+@pytest.mark.verification(36)
 def test_adaptive_concurrency_runs_one_after_the_other_when_memory_is_short(stage: Stage) -> None:
     stage.reconfigure(concurrency={"adaptive": True, "adaptive_min_ram_per_agent_mb": 10**8, "development": 4})
     stage.play(task(1), task(2))

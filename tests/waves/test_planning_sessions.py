@@ -50,6 +50,7 @@ def test_a_planner_that_fails_twice_leaves_the_plan_to_the_person(stage: Stage, 
     assert not (stage.root.parent / "etc").exists()
 
 
+@pytest.mark.verification(9, 41)
 @pytest.mark.parametrize(
     ("tasks", "says"),
     [
@@ -89,6 +90,7 @@ def test_a_planner_asked_again_is_given_the_notes_and_the_plan_that_was_rejected
     assert told.session.outcome == "completed"
 
 
+@pytest.mark.verification(30)
 def test_after_three_rounds_the_planner_is_not_asked_again(stage: Stage) -> None:
     stage.play(planner=plan_of(task(1)))
     told = stage.run({"plan": ["replan: a", "replan: b", "replan: c", "replan: d", "quit"]})
@@ -112,6 +114,7 @@ def test_an_edited_plan_is_judged_and_shown_again(stage: Stage) -> None:
     assert told.states == {"task-001": "merged", "task-002": "merged"}
 
 
+@pytest.mark.verification(31)
 def test_the_rest_is_planned_anew_at_the_end_of_a_cycle(stage: Stage) -> None:
     stage.reconfigure(limits={"max_retries": 0})
     stage.play(

@@ -32,6 +32,7 @@ def of(stage: Stage, kind: type[Record]) -> list[Record]:
     return [record for record in kept(stage).values() if isinstance(record, kind)]
 
 
+@pytest.mark.verification(40)
 def test_the_next_planner_is_told_what_failed_what_worked_and_what_it_cost(stage: Stage) -> None:
     stage.reconfigure(limits={"kill_grace": "1s", "max_retries": 0})
     spends = [{"usage": {"cost_usd": 0.25}}, *GOOD]
@@ -146,6 +147,7 @@ def test_a_killed_session_is_remembered_once_by_whoever_comes_next(stage: Stage,
     ]
 
 
+@pytest.mark.verification(39)
 def test_memory_that_is_switched_off_leaves_no_trace(stage: Stage) -> None:
     stage.reconfigure(beads={"enabled": False})
     stage.play(planner=plan_of(task(1)), workers={1: GOOD})

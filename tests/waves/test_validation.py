@@ -22,6 +22,7 @@ def reviews(told: Told) -> list[str]:
     return [event.attempt.subject for event in told.of(AttemptIntended) if event.attempt.role == "validator"]
 
 
+@pytest.mark.verification(57)
 def test_red_checks_open_a_gate_with_their_output_and_no_reviewer_is_asked(stage: Stage) -> None:
     stage.reconfigure(validation=checked_by("true", CHECK))
     stage.play(task(1), workers={1: {"1": writes("src/1.txt", "bad"), "*": writes("src/1.txt", "good")}})
@@ -37,6 +38,7 @@ def test_red_checks_open_a_gate_with_their_output_and_no_reviewer_is_asked(stage
     assert told.session.outcome == "completed"
 
 
+@pytest.mark.verification(56)
 def test_a_reviewer_sees_the_diff_and_what_the_checks_showed(stage: Stage) -> None:
     stage.reconfigure(validation=checked_by(CHECK))
     stage.play(task(1), workers={1: writes("src/1.txt", "a good line")})
@@ -89,6 +91,7 @@ def test_a_policy_can_answer_for_the_person(stage: Stage, policy: str) -> None:
     assert told.states == {"task-001": "merged" if policy == "requeue" else "dropped"}
 
 
+@pytest.mark.verification(21)
 @pytest.mark.parametrize(
     ("choice", "states", "workers"),
     [("accept", "merged", 1), ("retry", "merged", 2), ("skip", "failed", 1)],

@@ -45,6 +45,7 @@ def audit(told: Told, name: str = "task-001", role: str = "worker", n: int = 1) 
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.verification(12, 15)
 @needs_box
 def test_an_honest_session_lands_behind_all_walls(walled: Stage) -> None:
     walled.reconfigure(
@@ -65,6 +66,7 @@ def test_an_honest_session_lands_behind_all_walls(walled: Stage) -> None:
     assert "Files written" in told.prompt("task-001", "validator")
 
 
+@pytest.mark.verification(11)
 @needs_box
 def test_a_refused_step_is_not_done_and_the_agent_goes_on(walled: Stage) -> None:
     walled.play(task(1), workers={1: [{"write": {"path": ".env", "text": "KEY=1\n"}}, *writes("src/1.txt", "one")]})
@@ -74,6 +76,7 @@ def test_a_refused_step_is_not_done_and_the_agent_goes_on(walled: Stage) -> None
     assert [line["rule"] for line in audit(told) if line["decision"] == "block"][1:] == ["blocked_path"]
 
 
+@pytest.mark.verification(17)
 @needs_box
 def test_what_a_rogue_commits_out_of_scope_is_kept_and_does_not_land(walled: Stage) -> None:
     step = {"write": {"path": "src/other.txt", "text": "not mine\n"}, "rogue": True}
@@ -141,6 +144,7 @@ def test_checks_run_the_agents_code_in_a_box_as_well(walled: Stage) -> None:
     assert not canary.exists()
 
 
+@pytest.mark.verification(44)
 @needs_box
 def test_what_is_left_uncommitted_is_told(walled: Stage) -> None:
     walled.play(
@@ -192,6 +196,7 @@ def test_a_killed_orchestrator_finds_its_walled_agents_again(walled: Stage) -> N
     assert told.session.tasks["task-001"].attempts == 1
 
 
+@pytest.mark.verification(18)
 def test_a_session_does_not_start_without_the_sandbox_it_asks_for(
     walled: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget_the_sandbox: Callable[[], None]
 ) -> None:

@@ -65,6 +65,7 @@ def flag(launch: Launch, name: str) -> str:
     return launch.argv[launch.argv.index(name) + 1]
 
 
+@pytest.mark.verification(55)
 def test_it_is_started_as_the_walls_need_it(program: Path) -> None:
     launch = launched(program)
 

@@ -37,6 +37,7 @@ def memory(bd: FakeBd, name: str = "memory.db", timeout: float = 60) -> Mirrored
     return Mirrored(first, Beads("bd", bd.beads, environ(bd), timeout=timeout))
 
 
+@pytest.mark.verification(38)
 def test_everything_is_mirrored_once_and_closed(bd: FakeBd) -> None:
     mirrored = memory(bd)
     assert mirrored.remember(ALL) == ""
@@ -81,6 +82,7 @@ def test_a_crash_between_making_and_noting_makes_nothing_twice(bd: FakeBd) -> No
     assert [issue["status"] for issue in bd.issues] == ["closed"]
 
 
+@pytest.mark.verification(38)
 def test_another_copy_of_the_repository_recalls_what_this_one_kept(bd: FakeBd) -> None:
     memory(bd).remember(ALL)
     found = memory(bd, "other.db").recall(8000, ASKING)

@@ -174,6 +174,7 @@ def test_pages_that_cannot_be_written_are_a_warning(tmp_path: Path) -> None:
     assert memory.records() == (failure(),)
 
 
+@pytest.mark.verification(39)
 def test_no_memory_remembers_nothing() -> None:
     assert NO_MEMORY.remember([failure()]) == ""
     assert NO_MEMORY.records() == ()

@@ -42,6 +42,7 @@ def test_off_needs_nothing(forgetting: None, monkeypatch: pytest.MonkeyPatch) ->
     assert available("off", no_groups) == ()
 
 
+@pytest.mark.verification(18)
 def test_a_machine_without_bubblewrap_is_told_how_to_get_it(forgetting: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     (problem,) = available("standard", all_groups)
@@ -97,6 +98,7 @@ def test_a_filter_that_is_not_taken_is_told(forgetting: None, tmp_path: Path, mo
     assert problem.guard == "seccomp"
 
 
+@pytest.mark.verification(18)
 def test_strict_needs_the_kernel_to_hold_memory_and_processes() -> None:
     if available("standard", all_groups):
         pytest.skip("no sandbox on this machine")

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from repositories import GIT_IDENTITY, make_repository
+from sessions import Stage, make_stage
+
+
+@pytest.fixture
+def stage(repo: Path) -> Stage:
+    """A repository with a configuration, ready for a script."""
+    return make_stage(repo)
+
+
+@pytest.fixture(scope="module")
+def lasting_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The same for all tests of a module: one session, looked at from several sides."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**GIT_IDENTITY, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}.items():
+            patch.setenv(name, value)
+        yield make_stage(make_repository(tmp_path_factory.mktemp("stage") / "мой repo"))

@@ -1,0 +1,44 @@
+"""Locks between processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from blueflame.tools.flock import Held, hold
+
+TAKER = """
+import os, sys
+from pathlib import Path
+from blueflame.tools.flock import Held, hold
+lock, inside, ledger = map(Path, sys.argv[1:])
+left = 20
+while left:
+    try:
+        with hold(lock, str(os.getpid())):
+            os.close(os.open(inside, os.O_CREAT | os.O_EXCL))  # two at once would meet here
+            with ledger.open("a") as file:
+                file.write("taken\\n")
+            inside.unlink()
+            left -= 1
+    except Held:
+        continue
+"""
+
+
+@pytest.mark.verification(45)
+def test_v45_of_ten_processes_exactly_one_holds_a_lock_at_a_time(tmp_path: Path) -> None:
+    lock, inside, ledger = (tmp_path / name for name in ("lock", "inside", "ledger"))
+    with hold(lock, "us"):  # so that all of them are there before the first one gets it
+        command = [sys.executable, "-c", TAKER, str(lock), str(inside), str(ledger)]
+        takers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(10)]
+        before = lock.stat().st_ino
+    said = [taker.communicate()[1] for taker in takers]
+    assert [taker.returncode for taker in takers] == [0] * 10, said
+    assert ledger.read_text().count("taken") == 200
+    assert lock.stat().st_ino == before, "a lock that is unlinked could be held twice"
+    with hold(lock, "us"), pytest.raises(Held), hold(lock, "us again"):
+        pass

@@ -1,0 +1,98 @@
+"""Whole sessions: agents that fail for good, one that is killed, work that is done by half, tasks that come back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from blueflame.engine.boxed import shortcomings
+from blueflame.model.attempt import Ending
+from blueflame.model.event import AttemptEnded, AttemptIntended, ChangesetsFormed, TaskMoved, WaveStarted
+from blueflame.model.task import Cause
+from sessions import Stage, Told, task, writes
+from wardens import pid_in
+
+
+@pytest.fixture(scope="module")
+def all_fail(lasting_stage: Stage) -> Told:
+    """Two tasks whose worker fails at every attempt; one retry is allowed."""
+    lasting_stage.reconfigure(limits={"max_retries": 1, "kill_grace": "1s"})
+    lasting_stage.play(task(1), task(2), workers={1: "crasher", 2: [{"exit": 3}]})
+    return lasting_stage.run({"session": ["stop"]}, workflow="waves")
+
+
+@pytest.mark.verification(20)
+def test_v20_a_worker_is_retried_so_often_and_then_its_task_has_failed(all_fail: Told) -> None:
+    assert all_fail.states == {"task-001": "failed", "task-002": "failed"}
+    for name in all_fail.states:
+        moves = [event.cause for event in all_fail.of(TaskMoved) if event.task == name]
+        assert moves == [Cause.CLAIM, Cause.FAIL, Cause.RETRY, Cause.CLAIM, Cause.FAIL]
+    assert "exit code 3" in all_fail.session.tasks["task-002"].reason
+
+
+@pytest.mark.verification(29)
+def test_v29_when_all_work_fails_validation_and_merge_are_skipped(all_fail: Told) -> None:
+    assert [wave.stage for wave in all_fail.of(WaveStarted)] == ["work"]
+    assert {event.attempt.role for event in all_fail.of(AttemptIntended)} == {"worker"}
+    assert not all_fail.of(ChangesetsFormed)
+    assert all_fail.gates == ["plan", "session-cycle-1"]
+    assert (all_fail.session.outcome, all_fail.warnings) == ("stopped", [])
+
+
+@pytest.mark.verification(8, 32)
+def test_v32_the_task_of_a_killed_worker_fails_and_its_locks_are_free_again(stage: Stage, tmp_path: Path) -> None:
+    stage.reconfigure(limits={"max_retries": 0, "kill_grace": "1s"})
+    pid = tmp_path / "pid"
+    hangs = [{"run": f"echo $PPID > '{pid}.draft' && mv '{pid}.draft' '{pid}'; sleep 600"}]
+    both = {"locks": ["src/shared/"]}
+    stage.play(task(1, **both), task(2, **both), workers={1: hangs, 2: writes("src/shared/2.txt", "two")})
+    killer = threading.Thread(target=lambda: os.kill(pid_in(pid), signal.SIGKILL))
+    killer.start()
+    told = stage.run({"session": ["stop"]})
+    killer.join()
+    assert told.states == {"task-001": "failed", "task-002": "merged"}
+    (ended,) = (event.ended for event in told.of(AttemptEnded) if ".task-001." in event.attempt)
+    assert ended.ending is Ending.CRASHED
+    assert [event.attempt.subject for event in told.of(AttemptIntended)] == ["task-001", "task-002"]
+    causes = [event.cause for event in told.of(TaskMoved) if event.task == "task-001"]
+    assert causes == [Cause.CLAIM, Cause.FAIL], "one exit is dealt with once"
+
+
+@pytest.mark.verification(44)
+@pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox")
+def test_v44_work_done_by_half_lands_as_far_as_it_was_committed_and_the_rest_is_told(stage: Stage) -> None:
+    stage.commit("src/task-001/old.txt", "old\n")
+    stage.commit("src/task-002/old.txt", "old\n")
+    stage.reconfigure(sandbox={"level": "standard"})  # git is not asked about an agent's folder outside of one
+    half = [
+        {"write": {"path": "src/{task}/new.txt", "text": "new\n"}},
+        {"commit": "feat({task}): the first half"},
+        {"write": {"path": "src/{task}/old.txt", "text": "half of the rest\n"}},
+        {"write": {"path": "src/{task}/other.txt", "text": "not even added\n"}},
+    ]
+    stage.play(*(task(n, locks=[f"src/task-{n:03d}/"]) for n in (1, 2)), worker=half)
+    told = stage.run()
+    assert set(told.states.values()) == {"merged"}
+    for event in told.of(AttemptEnded):
+        assert "left uncommitted: " in event.ended.notes
+        assert all(f"/{name}.txt" in event.ended.notes for name in ("old", "other"))
+    assert [path for path in stage.files() if "/task-" in path] == [
+        f"src/task-{n:03d}/{name}.txt" for n in (1, 2) for name in ("new", "old")
+    ]
+    assert stage.read("src/task-002/old.txt") == "old\n"
+
+
+@pytest.mark.verification(47)
+def test_v47_the_history_of_a_task_that_comes_back_again_and_again_is_bounded(stage: Stage) -> None:
+    stage.reconfigure(limits={"max_history": 1, "kill_grace": "1s"})
+    stage.play(task(1))
+    reasons = [f"reason number {n}" for n in (1, 2)]
+    told = stage.run({"changeset": [f"reject: {reason}" for reason in reasons], "session": ["continue"] * 2})
+    assert [each.rejection_reason for each in told.session.tasks["task-001"].history] == reasons[-1:]
+    prompt = told.prompt("task-001", n=3)
+    assert [reason for reason in reasons if reason in prompt] == reasons[-1:]
+    assert told.session.outcome == "completed"

@@ -1,0 +1,111 @@
+"""The postcheck sees what the watcher cannot, and a reviewer runs the diagnostics and nothing beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.model.attempt import VALIDATOR, Ending
+from blueflame.model.event import AttemptEnded
+from blueflame.model.policy import Call
+from blueflame.model.settings_walls import Permissions, Validation, ValidatorDiagnostics
+from blueflame.rules.policy import decide
+from blueflame.rules.policy_compiling import compile_policy
+from blueflame.tools.policies import shfmt_path
+from blueflame.tools.policy_world import LocalWorld
+from sessions import Stage, Told, task, writes
+
+STOP = {"session": ["stop"]}
+WAYS_PAST_THE_WATCHER: Mapping[str, list[dict[str, Any]]] = {
+    "a file": [{"run": "echo wip > ../m; git add -A; git commit -q -F ../m"}],
+    "a heredoc": [{"run": "git add -A; git commit -q -F - <<E\nwip\nE"}],
+    "an amended one": [{"commit": "feat({task}): fine"}, {"run": "git commit -q --amend -m wip"}],
+    "one of two": [
+        {"run": "git add -A; git commit -q -m wip"},
+        {"append": {"path": "src/{task}.txt", "text": "more\n"}},
+        {"commit": "feat({task}): fine"},
+    ],
+}
+
+
+def endings(told: Told) -> dict[str, tuple[Ending, str]]:
+    return {event.attempt.split(".")[1]: (event.ended.ending, event.ended.notes) for event in told.of(AttemptEnded)}
+
+
+@pytest.mark.verification(14)
+def test_v14_the_message_of_each_commit_counts_however_it_was_given(stage: Stage) -> None:
+    stage.reconfigure(limits={"max_retries": 0, "kill_grace": "1s"})
+    tasks = [task(n, locks=[f"src/task-{n:03d}.txt"]) for n in range(1, 6)]
+    begin = {"write": {"path": "src/{task}.txt", "text": "text\n"}}
+    ways = {n: [begin, *steps] for n, steps in enumerate(WAYS_PAST_THE_WATCHER.values(), start=1)}
+    stage.play(*tasks, workers={**ways, 5: [begin, {"commit": "feat({task}): fine"}]})
+    told = stage.run(STOP)
+    assert told.states == {**{f"task-{n:03d}": "failed" for n in range(1, 5)}, "task-005": "merged"}
+    for n in range(1, 5):
+        assert endings(told)[f"task-{n:03d}"][0] is Ending.POSTCHECK
+        assert "'wip' does not match" in told.session.tasks[f"task-{n:03d}"].reason
+
+
+@pytest.mark.verification(16, 17)
+def test_v16_a_result_that_git_cannot_read_is_no_pass(stage: Stage) -> None:
+    """Objects that are gone and a history that is not ours: git fails, and so does the attempt."""
+    stage.reconfigure(limits={"max_retries": 0, "kill_grace": "1s"})
+    broken = {"run": "find .git/objects -type f -not -path '*/info/*' -delete"}
+    orphan = "b=$(git symbolic-ref HEAD); git checkout -q --orphan x; git commit -q -m 'feat(task-002): x'"
+    strange = {"run": f"{orphan}; git update-ref $b x; git symbolic-ref HEAD $b"}
+    other = {"write": {"path": "src/other.txt", "text": "not mine"}}
+    stage.play(
+        task(1),
+        task(2),
+        task(3),
+        workers={
+            1: [*writes("src/1.txt", "one"), broken],
+            2: [*writes("src/2.txt", "two"), strange],
+            3: [*writes("src/3.txt", "three"), {**other, "rogue": True}, {"commit": "feat({task}): not mine"}],
+        },
+    )
+    before = stage.head()
+    told = stage.run(STOP)
+    assert set(told.states.values()) == {"failed"}
+    assert {ending for ending, _ in endings(told).values()} == {Ending.POSTCHECK}
+    first, second, third = (told.session.tasks[name].reason for name in sorted(told.states))
+    assert "fatal: " in first
+    assert "history was rewritten" in second
+    assert "outside_file_scope: src/other.txt" in third
+    assert stage.head() == before
+
+
+@pytest.mark.verification(58)
+@pytest.mark.parametrize(
+    ("command", "allowed"),
+    [
+        ("go test ./...", True),
+        ("git diff HEAD~1", True),
+        ("go test ./... && rm x", False),
+        ("go test ./... -exec ./evil", False),
+        ("go test ./...x", False),
+        ("go test ./pkg", False),
+        ("go vet ./...", False),
+        ("go test ./... > src/x", False),
+        ("GOFLAGS=-exec=./evil go test ./...", False),
+        ("sh -c 'go test ./...; rm x'", False),
+    ],
+)
+def test_v58_a_reviewer_runs_a_diagnostic_word_by_word_or_not_at_all(
+    tmp_path: Path, command: str, *, allowed: bool
+) -> None:
+    policy = compile_policy(
+        permissions=Permissions(),
+        validation=Validation(validator_diagnostics=ValidatorDiagnostics(commands=("go test ./...",))),
+        role=VALIDATOR,
+        role_settings=None,
+        worktree=str(tmp_path),
+        scope=None,
+        schema=True,
+    )
+    world = LocalWorld(str(tmp_path), shfmt=shfmt_path())
+    answer = decide(policy, Call(tool="Bash", input={"command": command}, cwd=str(tmp_path)), world)
+    assert answer.allowed is allowed, answer
