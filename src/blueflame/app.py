@@ -15,6 +15,7 @@ from blueflame import __version__
 from blueflame.engine.exporting import exporting
 from blueflame.engine.health import Checkup, Rounds
 from blueflame.engine.local import LocalEngine
+from blueflame.engine.notifying import notifying
 from blueflame.engine.preflight import refuse_if_unfit
 from blueflame.engine.presence import Orchestrator, UnderWay, commands_under_way, orchestrator_at
 from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
@@ -410,10 +411,11 @@ async def conduct(
     started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__)
     rounds = Rounds(flame.engine, flame.runtimes, flame.settings.limits)
     async with (
+        notifying(flame.settings.notifications, flame.repo.root, flame.environ, warn) as notifier,
         exporting(flame.places, warn, rounds) as exporter,
         remembering(flame, journal, session, warn) as keeper,
     ):
-        watching: tuple[Onlooker, ...] = (exporter, keeper, *onlookers)
+        watching: tuple[Onlooker, ...] = (exporter, keeper, notifier, *onlookers)
         conductor = Conductor(flame, journal, session, answerer=answerer, onlookers=watching, until=until)
         if stop:
             conductor.stop(stop)

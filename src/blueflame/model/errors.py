@@ -9,7 +9,8 @@ BlueFlameError
 │   ├── GitFailed
 │   ├── ProcessFailed
 │   ├── JournalError
-│   └── MemoryFailed      what earlier sessions left cannot be read or written; a session goes on without it
+│   ├── MemoryFailed      what earlier sessions left cannot be read or written; a session goes on without it
+│   └── NotifierFailed    nobody could be told; a session goes on all the same
 ├── NoAnswer              a gate needs an answer and nobody can give one (decisions ran out)                 exit 7
 └── IllegalMove           we are wrong: a bug                                                               exit 70
 """
@@ -71,6 +72,10 @@ class JournalError(WorldError):
 
 
 class MemoryFailed(WorldError):
+    pass
+
+
+class NotifierFailed(WorldError):
     pass
 
 

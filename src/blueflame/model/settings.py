@@ -26,6 +26,7 @@ from blueflame.model.settings_fields import (
 )
 from blueflame.model.settings_landing import LandingSettings, MergingSettings
 from blueflame.model.settings_memory import MemorySettings
+from blueflame.model.settings_notifications import NotifierSettings
 from blueflame.model.settings_team import (
     RUNTIMES,
     RoleSettings,
@@ -292,6 +293,10 @@ class Settings(Section):
     """Where it is kept, and how much of it a planner gets."""
     hooks: Hooks = Field(default_factory=Hooks)
     """Your own commands at four moments."""
+    notifications: Annotated[
+        Mapping[Label, NotifierSettings], BeforeValidator(lambda given: {} if given is None else given)
+    ] = Field(default_factory=dict)
+    """Who is told when a person is needed, by names of your choice."""
     cleanup: Cleanup = Field(default_factory=Cleanup)
     """What is kept, and for how long."""
 

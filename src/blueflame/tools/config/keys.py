@@ -21,6 +21,7 @@ MAPPING_KEYS = {
     "env": "<VARIABLE>",
     "validator_models": "<group>",
     "prices": "<model>",
+    "notifications": "<name>",
 }
 
 
