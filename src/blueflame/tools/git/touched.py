@@ -22,7 +22,7 @@ from blueflame.tools.git.repository import Repository
 
 MOST_ENTRIES = 200_000  # names in one checkout
 LARGEST = 2_000_000  # bytes of a file that is read
-GONE = ""
+GONE = UNKNOWN = ""
 
 
 class TooLarge(WorldError):
@@ -77,14 +77,12 @@ class Checkout:
         left_out = self._ignored.among(new)
         found = {name: Touch(blob, GONE) for name, blob in self._base.items() if blob and name not in seen}
         for name, about in seen.items():
-            if name in left_out:
-                continue
-            base = self._base.get(name, "")
-            if base and about.st_ctime_ns <= self._made:
+            base = self._base.get(name)
+            if name in left_out or base == UNKNOWN or (base and about.st_ctime_ns <= self._made):
                 continue
             now = self._content(name, about)
             if now != base:
-                found[name] = Touch(base, now)
+                found[name] = Touch(base or "", now)
         return found
 
     def text(self, name: str) -> str | None:
@@ -128,7 +126,7 @@ def _blobs_of(repo: Repository, base: str) -> dict[str, str]:
 
 def _blob_in(head: str) -> str:
     mode, _, sha = head.split(" ")[:3]
-    return sha if mode in ("100644", "100755") else ""
+    return sha if mode in ("100644", "100755") else UNKNOWN
 
 
 def _above(name: str) -> Iterator[str]:
