@@ -50,13 +50,20 @@ class NotifierSettings(Section):
 
     @model_validator(mode="after")
     def _what_its_kind_needs(self) -> NotifierSettings:
-        if (self.kind == "command") != bool(self.command):
-            right = "write the command" if self.kind == "command" else "take it out, or write kind: command"
-            raise Wrong(f"does not go with kind: {self.kind}", right, at=("command",), got=self.command)
+        if self.kind == "command" and not self.command:
+            raise Wrong("is missing, and kind: command needs it", "write the command", at=("command",), got=None)
+        if self.kind != "command" and self.command is not None:
+            raise self._odd("command", "command")
         given = [name for name in ("url", "url_from") if getattr(self, name) is not None]
-        if len(given) != (self.kind == "webhook"):
-            right = "write either url or url_from" if self.kind == "webhook" else "take it out, or write kind: webhook"
-            raise Wrong(f"does not go with kind: {self.kind}", right, at=(given[-1] if given else "url",), got=self.url)
+        if self.kind == "webhook" and len(given) != 1:
+            wrong = "is there, and url_from too" if given else "is missing, and so is url_from"
+            raise Wrong(wrong, "write one of url and url_from", at=("url",), got=self.url)
+        if self.kind != "webhook" and given:
+            raise self._odd(given[0], "webhook")
         if self.url is not None and (fault := url_fault(self.url)):
             raise Wrong(fault, RIGHT_URL, at=("url",), got=self.url)
         return self
+
+    def _odd(self, name: str, kind: str) -> Wrong:
+        right = f"take it out, or write kind: {kind}"
+        return Wrong(f"does not go with kind: {self.kind}", right, at=(name,), got=getattr(self, name))
