@@ -51,5 +51,5 @@ def test_the_example_says_the_defaults_that_hold() -> None:
         for part in key.path:
             written = written[part]
         default = list(key.default) if isinstance(key.default, tuple) else key.default
-        same_duration = {"10m": "600s", "30d": "2592000s"}.get(str(written), written)
+        same_duration = {"10m": "600s", "30m": "1800s", "6h": "21600s", "30d": "2592000s"}.get(str(written), written)
         assert same_duration == default or key.path[-1] in ("enforce_for", "validator_models"), key.dotted
