@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix lint types layers unit docs docs-write test-agents torture bench clean setup
+.PHONY: help demo test check fix lint types layers unit docs docs-write verification test-agents torture bench clean setup
 
 BIN := .venv/bin
 ARGS ?=
@@ -35,13 +35,18 @@ layers: setup
 docs: setup  ## the generated references are what the code says
 	$(BIN)/python scripts/references.py --check
 	$(BIN)/python scripts/security.py --check
+	$(BIN)/python scripts/verification.py --check
 
 docs-write: setup  ## write the generated references anew
 	$(BIN)/python scripts/references.py
 	$(BIN)/python scripts/security.py
+	$(BIN)/python scripts/verification.py --write
 
 unit: setup
 	$(BIN)/pytest -n 3 --dist worksteal  # one more than CI has cores: many tests wait for processes
+
+verification: setup  ## the 58 verification tests: a table of what each proves, and whether it passed
+	@$(BIN)/python scripts/verification.py -n 3 --dist worksteal $(ARGS)
 
 test-agents: setup  ## Codex, Gemini CLI, opencode and an ACP agent for real, against a model of our own (npm installs them)
 	@scripts/agents.sh

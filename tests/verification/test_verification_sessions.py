@@ -48,8 +48,8 @@ def test_v32_the_task_of_a_killed_worker_fails_and_its_locks_are_free_again(stag
     stage.reconfigure(limits={"max_retries": 0, "kill_grace": "1s"})
     pid = tmp_path / "pid"
     hangs = [{"run": f"echo $PPID > '{pid}.draft' && mv '{pid}.draft' '{pid}'; sleep 600"}]
-    both = {"locks": ["src/shared/"]}
-    stage.play(task(1, **both), task(2, **both), workers={1: hangs, 2: writes("src/shared/2.txt", "two")})
+    tasks = (task(n, locks=["src/shared/"]) for n in (1, 2))
+    stage.play(*tasks, workers={1: hangs, 2: writes("src/shared/2.txt", "two")})
     killer = threading.Thread(target=lambda: os.kill(pid_in(pid), signal.SIGKILL))
     killer.start()
     told = stage.run({"session": ["stop"]})
