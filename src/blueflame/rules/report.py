@@ -375,6 +375,8 @@ KINDS: Mapping[type, Callable[[Any], str]] = {
     happened.AttemptNearsBudget: _always("budget"),
     happened.SlotsChanged: lambda event: "machine" if event.slots < event.configured else "",
     happened.AttemptStalled: _always("silence"),
+    happened.OverlapSeen: _always("overlap"),
+    happened.EditRefused: _always("edit"),
     happened.RuntimeParked: _always("model"),
     happened.RuntimeResumed: _always("model"),
     happened.ChangesetEvicted: _always("merge"),
