@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import Figure, Report
 
-BENCHMARKS = ("deciding", "makespan", "overhead", "policy", "watcher", "sandbox", "secrets", "gateway")
+BENCHMARKS = ("deciding", "makespan", "overhead", "policy", "watcher", "sandbox", "secrets", "gateway", "landing")
 RESULTS = Path(__file__).parent / "results"
 
 

@@ -71,6 +71,7 @@ class Ended:
     base: str | None = None
     tip: str | None = None
     commits: int = 0
+    subject: str = ""  # of the last commit
     violations: tuple[Violation, ...] = ()
     output: Mapping[str, Any] | None = None
     spend: Spend = NOTHING

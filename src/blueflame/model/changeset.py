@@ -126,6 +126,7 @@ class Build:
 class ChangesetRecord:
     changeset: Changeset
     state: ChangesetState = ChangesetState.FORMED
+    formed_at: float = 0.0
     build: Build | None = None
     note: str = ""
     landed_as: str | None = None

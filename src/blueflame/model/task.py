@@ -82,6 +82,7 @@ class Result:
     base: str
     built_on: tuple[Foundation, ...] = ()
     attempt: str = ""
+    subject: str = ""  # of its last commit
 
 
 class Outcome(StrEnum):

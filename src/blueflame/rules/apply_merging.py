@@ -24,9 +24,9 @@ from blueflame.rules.placing import due_hook
 from blueflame.rules.session import ACTIVE, Session
 
 
-def _changesets_formed(session: Session, event: ChangesetsFormed, _at: float) -> None:
+def _changesets_formed(session: Session, event: ChangesetsFormed, at: float) -> None:
     for changeset in event.changesets:
-        session.changesets[changeset.id] = ChangesetRecord(changeset=changeset)
+        session.changesets[changeset.id] = ChangesetRecord(changeset=changeset, formed_at=at)
         session.merging[changeset.id] = None
         for task in changeset.tasks:
             session.changeset_of[task] = changeset.id

@@ -14,7 +14,7 @@ from blueflame.tools.git.commands import git
 from blueflame.tools.git.merging import Conflict, Folded, commit_tree, fold, independent, tree_of
 from blueflame.tools.git.replaying import Unfit, in_a_row
 from blueflame.tools.git.repository import Repository
-from blueflame.tools.git.results import commits, refs, set_ref
+from blueflame.tools.git.results import set_ref
 
 TYPE = re.compile(r"(\w+)\(")
 SQUASH, FAST_FORWARD, PULL_REQUEST = "squash", "fast-forward", "pull-request"
@@ -39,13 +39,16 @@ class Scene(NamedTuple):
 
 
 def assemble(scene: Scene, mode: str) -> Assembled | Clash | Unfit:
-    """Kept by a ref of its own: what was built before a crash is found again by its name."""
-    folded = _fold(scene, scene.changeset.tasks, f"Rehearsal of {scene.changeset.id}")
+    """Kept by a ref of its own. After a crash the same is made again, down to its date, and its checks are found."""
+    tips = independent(scene.repo, tips_of(scene.session, scene.changeset.tasks))
+    folded = _fold(scene, tips, f"Rehearsal of {scene.changeset.id}")
     if isinstance(folded, Conflict):
         return _clash(scene.session, scene.changeset, folded)
-    tree = folded.tree or tree_of(scene.repo, folded.sha)
-    commit = _in_a_row(scene, tree) if mode == FAST_FORWARD else _merged(scene, tree, squash=mode == SQUASH)
-    return commit if isinstance(commit, Unfit) else Assembled(commit, tree)
+    parents = (scene.base,) if mode == SQUASH else (scene.base, *tips)
+    commit = _in_a_row(scene, folded.tree) if mode == FAST_FORWARD else _merged(scene, folded.tree, parents)
+    if isinstance(commit, str):
+        set_ref(scene.repo, changeset_ref(scene.session.id, scene.changeset.id), commit)
+    return commit if isinstance(commit, Unfit) else Assembled(commit, folded.tree)
 
 
 def trial(scene: Scene, tasks: Sequence[str]) -> Assembled | None:
@@ -54,38 +57,28 @@ def trial(scene: Scene, tasks: Sequence[str]) -> Assembled | None:
     The same trial is the same commit every time: its checks are found again by its name.
     """
     repo, name = scene.repo, f"Trial of {scene.changeset.id}"
-    folded = _fold(scene, tasks, name)
+    folded = _fold(scene, independent(repo, tips_of(scene.session, tasks)), name)
     if isinstance(folded, Conflict):
         return None
-    tree = folded.tree or tree_of(repo, folded.sha)
     when = git(repo.root, "log", "-1", "--format=@%ct +0000", scene.base, "--").strip()
     written = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
-    return Assembled(commit_tree(repo, tree, (scene.base,), name, written), tree)
+    return Assembled(commit_tree(repo, folded.tree, (scene.base,), name, written), folded.tree)
 
 
-def _fold(scene: Scene, tasks: Sequence[str], message: str) -> Folded | Conflict:
+def _fold(scene: Scene, tips: Sequence[str], message: str) -> Folded | Conflict:
     known = {(each.ours, each.theirs): tree_of(scene.repo, each.commit) for each in scene.record.resolutions}
-    return fold(scene.repo, scene.base, tips_of(scene.session, tasks), message, known)
+    return fold(scene.repo, (scene.base, *tips), message, known)
 
 
 def _in_a_row(scene: Scene, tree: str) -> str | Unfit:
-    last = in_a_row(scene.repo, scene.base, tips_of(scene.session, scene.changeset.tasks), tree)
-    if isinstance(last, str):
-        set_ref(scene.repo, changeset_ref(scene.session.id, scene.changeset.id), last)
-    return last
+    return in_a_row(scene.repo, scene.base, tips_of(scene.session, scene.changeset.tasks), tree)
 
 
-def _merged(scene: Scene, tree: str, *, squash: bool) -> str:
-    """One commit with the tasks' tips as further parents, so that history tells the truth; squashed, without them."""
-    repo, ref = scene.repo, changeset_ref(scene.session.id, scene.changeset.id)
-    tips = tips_of(scene.session, scene.changeset.tasks)
-    parents = (scene.base,) if squash else (scene.base, *independent(repo, tips))
-    found = refs(repo, ref).get(ref)
-    if found is not None and _is_made_of(repo, found, tree, parents):
-        return found
-    commit = commit_tree(repo, tree, parents, _message(scene, tips))
-    set_ref(repo, ref, commit)
-    return commit
+def _merged(scene: Scene, tree: str, parents: Sequence[str]) -> str:
+    """One commit, with the tasks' tips as further parents unless it is squashed: so history tells the truth."""
+    when = f"@{scene.record.formed_at:.0f} +0000"
+    written = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when} if scene.record.formed_at else {}
+    return commit_tree(scene.repo, tree, parents, _message(scene), written)
 
 
 def tips_of(session: Session, tasks: Sequence[str]) -> list[str]:
@@ -100,18 +93,18 @@ def _clash(session: Session, changeset: Changeset, found: Conflict) -> Clash:
     return Clash(ours=found.ours, theirs=found.theirs, task=task, paths=found.paths, messages=found.messages)
 
 
-def _is_made_of(repo: Repository, commit: str, tree: str, parents: tuple[str, ...]) -> bool:
-    own, *found = git(repo.root, "rev-parse", f"{commit}^{{tree}}", f"{commit}^@").split()
-    return own == tree and tuple(found) == parents
-
-
-def _message(scene: Scene, tips: Sequence[str]) -> str:
+def _message(scene: Scene) -> str:
     """`type(task-ids): title`, as the commit format wants it; the type is the first task's own."""
     changeset, tasks = scene.changeset, scene.session.tasks
-    first = next(iter(commits(scene.repo, scene.base, tips[0])[::-1]), None)
-    found = TYPE.match(first.subject) if first else None
+    found = TYPE.match(_subject(scene, changeset.tasks[0]))
     kind = found.group(1) if found else "feat"
     titles = [f"- {name}: {tasks[name].task.title}" for name in changeset.tasks]
     trailers = [f"Blue-Flame-Session: {scene.session.id}", f"Blue-Flame-Changeset: {changeset.id}"]
     subject = f"{kind}({','.join(changeset.tasks)}): {changeset.title}"
     return "\n".join([subject, "", *titles, "", *trailers, ""])
+
+
+def _subject(scene: Scene, task: str) -> str:
+    result = scene.session.tasks[task].result
+    assert result is not None, f"{task} is to land without a result"
+    return result.subject or git(scene.repo.root, "log", "-1", "--format=%s", result.sha, "--")

@@ -56,6 +56,7 @@ async def read_worker(flame: Flame, _session: Session, handed: Handed) -> tuple[
     except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
         return Ended(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, Collected) else (None, 0)
+    subject = found.commits[-1].subject if isinstance(found, Collected) and found.commits else ""
     facts = Facts(
         role=attempt.role,
         reason=outcome.reason.value,
@@ -71,7 +72,8 @@ async def read_worker(flame: Flame, _session: Session, handed: Handed) -> tuple[
         await asyncio.to_thread(keep_failed, flame.repo, attempt.session, attempt.subject, attempt.n, tip)
     words = gathered.said if ending is Ending.PASSED else what_happened(outcome, gathered)
     notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", words, left_note(left)) if part)
-    return Ended(ending=ending, notes=notes, base=base, tip=tip, commits=count, violations=broken), []
+    ended = Ended(ending=ending, notes=notes, base=base, tip=tip, commits=count, subject=subject, violations=broken)
+    return ended, []
 
 
 def _fetch(flame: Flame, attempt: Attempt, base: str) -> Collected | Nothing:

@@ -120,6 +120,27 @@ def identity_environment(repo: Path) -> dict[str, str]:
 
 
 def _configured_identity(repo: Path) -> dict[str, str]:
+    return _read_identity(repo, tuple(_stamp(place) for place in _identity_places(repo)))
+
+
+def _identity_places(repo: Path) -> tuple[Path, ...]:
+    """Where it is usually written; it is read again when one of these has changed."""
+    home = Path(os.environ.get("HOME") or "/")
+    chosen = os.environ.get("GIT_CONFIG_GLOBAL")
+    configured = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git" / "config"
+    return (repo / ".git" / "config", repo / ".git", Path(chosen) if chosen else home / ".gitconfig", configured)
+
+
+def _stamp(place: Path) -> tuple[str, int, int]:
+    try:
+        found = place.stat()
+    except OSError:
+        return str(place), 0, 0
+    return str(place), found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=64)
+def _read_identity(repo: Path, _stamps: tuple[tuple[str, int, int], ...]) -> dict[str, str]:
     entries = fields(ask(repo, "config", "-z", "--get-regexp", r"^user\.(name|email)$").out)
     pairs = (entry.partition("\n") for entry in entries)
     return {key: value for key, _, value in pairs if value.strip()}

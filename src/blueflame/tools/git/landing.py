@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from blueflame.model.errors import GitFailed
 from blueflame.tools.git.commands import ask, failed, fields, git
-from blueflame.tools.git.repository import Repository, head_of, is_ancestor
+from blueflame.tools.git.repository import COMMIT, Repository, head_of, is_ancestor
 
 CHECKOUT_TIMEOUT = 1800.0
 UNDER_WAY = {
@@ -52,10 +52,13 @@ class Dirty(NamedTuple):
 
 def advance(repo: Repository, branch: str, *, old: str, new: str) -> Advanced | Moved | Dirty:
     """Move `branch` from `old` to `new` or leave everything as it was; calling again after a crash finishes it."""
-    found = head_of(repo, branch)
-    if found != old or old == new:
-        return Advanced("already landed") if is_ancestor(repo, new, found) else Moved(found)
-    checkouts = tuple(_checkouts_of(repo, branch))
+    checkouts = tuple(_checkouts_of(repo, branch)) if _may_be_checked_out(repo, branch) else ()
+    if (
+        checkouts or old == new
+    ):  # else the swap itself finds out, and there is nothing that could be taken along wrongly
+        found = head_of(repo, branch)
+        if found != old or old == new:
+            return Advanced("already landed") if is_ancestor(repo, new, found) else Moved(found)
     obstacle = _rebase_of(repo, branch) or next(filter(None, (_obstacle(c, old=old, new=new) for c in checkouts)), None)
     if obstacle is not None:
         return obstacle
@@ -160,6 +163,23 @@ def _blocks(checkout: Path, path: str) -> Iterator[str]:
         yield from (str(below.relative_to(checkout)) for below in sorted(own.rglob("*")) if not below.is_dir())
     elif os.path.lexists(own):
         yield path
+
+
+def _may_be_checked_out(repo: Repository, branch: str) -> bool:
+    """By the heads' own files, which costs nothing; git is asked only when one names the branch or cannot be read."""
+    heads = (repo.common_dir / "HEAD", *repo.common_dir.glob("worktrees/*/HEAD"))
+    return any(_may_name(head, branch) for head in heads)
+
+
+def _may_name(head: Path, branch: str) -> bool:
+    try:
+        text = head.read_text("utf-8", "surrogateescape").strip()
+    except OSError:
+        return True
+    if COMMIT.fullmatch(text):  # it stands on no branch
+        return False
+    other = text.startswith("ref: refs/heads/") and text != "ref: refs/heads/.invalid"  # where names are kept elsewhere
+    return not other or text == f"ref: refs/heads/{branch}"
 
 
 def _checkouts_of(repo: Repository, branch: str) -> Iterator[Path]:

@@ -90,17 +90,14 @@ def combine(
 
     Commits that others contain are left out, so a chain of dependencies needs no merge at all.
     """
-    outcome = fold(repo, base, shas, message, resolved)
+    outcome = fold(repo, independent(repo, list(dict.fromkeys((base, *shas)))), message, resolved)
     if isinstance(outcome, Conflict):
         return outcome
     return Merged(outcome.sha or commit_tree(repo, outcome.tree, outcome.parents, message))
 
 
-def fold(
-    repo: Repository, base: str, shas: Sequence[str], message: str, resolved: Resolved = UNRESOLVED
-) -> Folded | Conflict:
-    """The tree that has base and all of shas; a commit is made only where a further merge needs one."""
-    heads = independent(repo, list(dict.fromkeys((base, *shas))))
+def fold(repo: Repository, heads: Sequence[str], message: str, resolved: Resolved = UNRESOLVED) -> Folded | Conflict:
+    """The tree that has all of the heads; a commit is made only where a further merge needs one."""
     whole, tree = heads[0], ""
     parents: tuple[str, ...] = (whole,)
     for head in heads[1:]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,6 +16,7 @@ OLDEST_GIT = (2, 38)  # merge-tree --write-tree
 HEADER = "# blueflame"
 OURS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
+COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +96,22 @@ def _lenient_text(path: Path) -> str:
 
 
 def head_of(repo: Repository, branch: str) -> str:
-    """The commit a branch points at. An exact name, never an expression such as main~1."""
-    found = _head(repo.root, branch)
+    """The commit a branch points at. An exact name, never an expression such as main~1.
+
+    Read from the file in which git keeps it, where there is one: it is renamed into place, so it is whole.
+    """
+    found = _loose_head(repo, branch) or _head(repo.root, branch)
     if found is None:
         raise GitFailed(f"the branch {branch} is gone from {repo.root}")
     return found
+
+
+def _loose_head(repo: Repository, branch: str) -> str | None:
+    try:
+        text = (repo.common_dir / "refs" / "heads" / branch).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return text if COMMIT.fullmatch(text) else None
 
 
 def has_commit(repo: Repository, sha: str) -> bool:

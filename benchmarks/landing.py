@@ -1,0 +1,140 @@
+"""Landing 100 clean branches, over what git itself needs for it: `merge-tree`, `commit-tree` and `update-ref`."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+from benchmarks import Figure, Report
+from blueflame.model.changeset import Changeset, ChangesetRecord
+from blueflame.model.event import Recorded, SessionOpened
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.task import Result, Task, TaskRecord, TaskState
+from blueflame.rules.losses import losses
+from blueflame.rules.replay import replay
+from blueflame.rules.session import Session
+from blueflame.tools.git.commands import environment, git, identity_environment
+from blueflame.tools.git.landing import Advanced, advance
+from blueflame.tools.git.repository import Repository, head_of, open_repository
+from blueflame.tools.git.results import changes
+from blueflame.tools.git.sides import Side, cases
+from blueflame.waves.assembling import Assembled, Scene, assemble
+
+BRANCHES = 100
+FILES = 300
+ROUNDS = 2
+AIM = 2.0
+
+
+def run() -> Report:
+    with _repository() as (repo, tips):
+        floor = _least(repo, lambda: _raw(repo, tips))
+        landed = _least(repo, lambda: _land(repo, tips))
+        proved = _least(repo, lambda: _land(repo, tips, proved=True))
+        git(repo.root, "checkout", "-q", "main")
+        checked_out = _least(repo, lambda: _land(repo, tips))
+    figures = (
+        Figure(name="git alone, one branch", value=floor * 1e3 / BRANCHES, unit="ms"),
+        Figure(name="Blue Flame, one branch", value=landed * 1e3 / BRANCHES, unit="ms"),
+        Figure(name="Blue Flame over git alone", value=landed / floor, unit="x", aim=AIM),
+        Figure(name="with the evidence for the gate (files, lost lines)", value=proved / floor, unit="x"),
+        Figure(name="with the person's checkout brought along", value=checked_out / floor, unit="x"),
+    )
+    return Report(name="landing", about=f"{BRANCHES} clean branches, one after the other", figures=figures)
+
+
+@contextmanager
+def _repository() -> Iterator[tuple[Repository, list[str]]]:
+    """Branches that all begin at the same commit and each change a file of their own."""
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        git(root, "init", "-q", "-b", "main")
+        for n in range(FILES):
+            place = root / f"src/part{n % 20:02d}/file{n:03d}.py"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text("".join(f"line {line} of file {n}\n" for line in range(40)))
+        git(root, "add", "-A")
+        git(root, "commit", "-q", "-m", "begin", env=identity_environment(root))
+        git(root, "checkout", "-q", "--detach")
+        yield open_repository(root, base_branch="main"), [_branch(root, n) for n in range(BRANCHES)]
+
+
+def _branch(root: Path, n: int) -> str:
+    index = {"GIT_INDEX_FILE": str(root / ".git" / "other-index")}
+    path = f"src/part{n % 20:02d}/file{n:03d}.py"
+    text = git(root, "show", f"main:{path}") + f"one more line by branch {n}\n"
+    git(root, "read-tree", "main", env=index)
+    blob = git(root, "hash-object", "-w", "--stdin", stdin=text).strip()
+    git(root, "update-index", "--cacheinfo", f"100644,{blob},{path}", env=index)
+    tree = git(root, "write-tree", env=index).strip()
+    made = git(
+        root, "commit-tree", tree, "-p", "main", "-m", f"feat(task-{n + 1:03d}): more", env=identity_environment(root)
+    )
+    return made.strip()
+
+
+def _least(repo: Repository, landing: Callable[[], None]) -> float:
+    """Seconds for all branches, the least of some rounds; each begins where the first did."""
+    best = float("inf")
+    for _ in range(ROUNDS):
+        begun = perf_counter()
+        landing()
+        best = min(best, perf_counter() - begun)
+        for ref in git(repo.root, "for-each-ref", "--format=%(refname)", "refs/blueflame").split():
+            git(repo.root, "update-ref", "-d", ref)
+        if "main" in git(repo.root, "branch", "--show-current"):
+            git(repo.root, "reset", "-q", "--hard", repo.base_sha)
+        else:
+            git(repo.root, "update-ref", "refs/heads/main", repo.base_sha)
+    return best
+
+
+def _raw(repo: Repository, tips: list[str]) -> None:
+    """As a script would: three commands for each branch, with nothing around them."""
+    variables = {**environment(), **identity_environment(repo.root)}
+
+    def ask(*args: str) -> str:
+        done = subprocess.run(["git", *args], cwd=repo.root, env=variables, capture_output=True, check=True)
+        return done.stdout.decode().strip()
+
+    head = repo.base_sha
+    for n, tip in enumerate(tips):
+        tree = ask("merge-tree", "--write-tree", head, tip)
+        made = ask("commit-tree", tree, "-p", head, "-p", tip, "-m", f"feat(task-{n + 1:03d}): more")
+        ask("update-ref", "refs/heads/main", made, head)
+        head = made
+
+
+def _land(repo: Repository, tips: list[str], *, proved: bool = False) -> None:
+    session = _session(repo, tips)
+    for name in session.changesets:
+        base = head_of(repo, "main")
+        made = assemble(Scene(repo, session, session.changesets[name], base), "merge")
+        assert isinstance(made, Assembled)
+        if proved:
+            task = session.changesets[name].changeset.tasks[0]
+            result = session.tasks[task].result
+            assert result is not None
+            changes(repo, base, made.commit)
+            assert losses(cases(repo, base, [Side(task, result.base, result.sha)], made.commit)) == ()
+        assert isinstance(advance(repo, "main", old=base, new=made.commit), Advanced)
+
+
+def _session(repo: Repository, tips: list[str]) -> Session:
+    """One changeset for each branch, as validated work stands in a session."""
+    opened = SessionOpened(
+        session="ses-20261115-120000", request="", project="", base_branch="main", base_sha=repo.base_sha,
+        workflow=Workflow(), limits=Limits(),
+    )  # fmt: skip
+    session = replay([Recorded(1, 0.0, opened)])
+    for n, tip in enumerate(tips, start=1):
+        task = Task(id=f"task-{n:03d}", title="more", description="")
+        result = Result(sha=tip, base=repo.base_sha, subject=f"feat(task-{n:03d}): more")
+        session.tasks[task.id] = TaskRecord(task=task, state=TaskState.VALIDATED, result=result)
+        changeset = Changeset(id=f"cs-{n:03d}", cycle=1, group=task.id, title="more", tasks=(task.id,))
+        session.changesets[changeset.id] = ChangesetRecord(changeset=changeset)
+    return session
