@@ -42,10 +42,8 @@ def summary(n: int = 1, *costs: int, **more: object) -> SessionSummary:
     return SessionSummary(**{**given, "outcome": "completed", "tasks": 2, "merged": 2, **more})  # type: ignore[arg-type]
 
 
-def lesson(n: int = 1, text: str = "said of a plan: begin with the parser", **more: object) -> Lesson:
-    return Lesson(
-        **{"key": f"wish:{session_name(n)}:plan-1", "origin": origin(n), "text": text, "about": "wish", **more}
-    )  # type: ignore[arg-type]
+def lesson(n: int = 1, text: str = "said of a plan: begin with the parser", about: str = "wish") -> Lesson:
+    return Lesson(key=f"wish:{session_name(n)}:plan-1", origin=origin(n), text=text, about=about)
 
 
 words = st.text(max_size=60)
