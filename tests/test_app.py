@@ -145,6 +145,34 @@ def test_agents_without_a_credential_are_refused_before_there_is_a_session(
     app.check_runtimes(stage.ground(), Workflow(), replay=tmp_path / "cassette")
 
 
+def test_every_prerequisite_that_is_not_met_is_in_one_list(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = make_stage(
+        repo, roles={"worker": {"runtime": "claude"}}, runtimes={"claude": {"command": "/nowhere/claude"}}
+    )
+    (repo / "README.md").write_text("changed\n")
+    monkeypatch.setattr("blueflame.engine.preflight.HEADROOM", 10**15)
+    with pytest.raises(Refused) as refused:
+        app.check_prerequisites(stage.ground(), Workflow())
+    listed = str(refused.value).splitlines()
+    assert listed[0] == f"a session cannot start in {repo}:"
+    assert all(line.startswith("  - ") for line in listed[1:] if line.strip())
+    for word in ("README.md", "not enough disk", "/nowhere/claude"):
+        assert sum(word in line for line in listed) >= 1, word
+
+
+def test_misgivings_are_told_and_refuse_nothing(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = make_stage(
+        repo,
+        concurrency={"adaptive": True, "adaptive_min_ram_per_agent_mb": 10**7},
+        memory={"provider": "beads", "bd": "no-bd"},
+    )
+    monkeypatch.delenv("BD_DB", raising=False)
+    ram, memory = app.misgivings(stage.ground())
+    assert "MB of memory are free" in ram
+    assert "no-bd" in memory
+    app.check_prerequisites(stage.ground(), Workflow())
+
+
 def test_a_name_of_ones_own_needs_a_kind(repo: Path) -> None:
     stage = make_stage(repo, roles={"worker": {"runtime": "goose"}}, runtimes={"goose": {"command": "goose acp"}})
     with pytest.raises(Refused, match=r"goose is not in this version.*runtimes\.<name>\.kind"):

@@ -16,7 +16,7 @@ from blueflame.engine.exporting import exporting
 from blueflame.engine.health import Checkup, Rounds
 from blueflame.engine.local import LocalEngine
 from blueflame.engine.notifying import notifying
-from blueflame.engine.preflight import refuse_if_unfit
+from blueflame.engine.preflight import refuse, refuse_if_unfit, tight_spots, unfit_reasons
 from blueflame.engine.presence import Orchestrator, UnderWay, commands_under_way, orchestrator_at
 from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
 from blueflame.model.errors import MemoryFailed, NoAnswer, Refused, UsageError
@@ -301,15 +301,43 @@ def _settings_of(ground: Grounds, session: Session) -> Settings:
 
 
 def check_runtimes(ground: Grounds, flow: Workflow, *, script: Path | None = None, replay: Path | None = None) -> None:
+    """Refuse what no agent could be started with, also when a session is taken up again."""
+    refuse(ground.repo, runtime_reasons(ground, flow, script=script, replay=replay))
+
+
+def check_prerequisites(
+    ground: Grounds,
+    flow: Workflow,
+    *,
+    script: Path | None = None,
+    replay: Path | None = None,
+    allow_dirty: bool = False,
+) -> None:
     """Refuse before a session exists what would be refused after it was opened: with every reason at once."""
-    made = _runtimes(ground, ground.settings, script)
+    unfit = unfit_reasons(
+        ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path
+    )
+    refuse(ground.repo, (*unfit, *runtime_reasons(ground, flow, script=script, replay=replay)))
+
+
+def misgivings(ground: Grounds) -> tuple[str, ...]:
+    """What a person should know before a session, though it is no reason to refuse it."""
+    forgetful = memory_problem_at(ground)
+    return (*tight_spots(ground.places, ground.settings), *([forgetful] if forgetful else []))
+
+
+def runtime_reasons(ground: Grounds, flow: Workflow, *, script: Path | None, replay: Path | None) -> tuple[str, ...]:
+    """Programs that are missing or too old, walls that a role asks for in vain, credentials that are not there."""
+    try:
+        made = _runtimes(ground, ground.settings, script)
+    except Refused as reason:
+        return (str(reason),)
     limits = limits_of(ground.settings, flow.name, scripted=script is not None)
     names = sorted({limits.runtime(role) for role in cast_of(flow)})
     reasons = [f"{name}: {problem}" for name in names for problem in made[name].problems()]
     reasons += beyond(ground.settings, {role: limits.runtime(role) for role in cast_of(flow)})
     reasons += list(without_credential(ground, names)) if replay is None else []
-    if reasons:
-        raise Refused("agents cannot be started:\n" + "\n".join(f"  - {reason}" for reason in reasons))
+    return tuple(reasons)
 
 
 def without_credential(ground: Grounds, names: Iterable[str]) -> Iterator[str]:

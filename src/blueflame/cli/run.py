@@ -112,16 +112,24 @@ def refuse_early(
 ) -> None:
     """What is wrong is told before anything is made: no folder, no journal, no session."""
     from blueflame import app as wiring
-    from blueflame.engine.preflight import refuse_if_unfit
     from blueflame.rules.settings import workflow_of
 
     flow = workflow_of(ground.settings, workflow)
-    wiring.check_runtimes(ground, flow, script=script, replay=replay)
+    if _may_be_taken_up(ground):  # an unfinished session is fit to go on
+        wiring.check_runtimes(ground, flow, script=script, replay=replay)
+    else:
+        wiring.check_prerequisites(ground, flow, script=script, replay=replay, allow_dirty=allow_dirty)
     if plan is not None and tasks is not None:
         _refuse_plan(ground, plan, tasks, flow.name)
-    if not ground.places.journal.exists():  # else an unfinished session may be taken up, which is fit to go on
-        config = ground.loaded.path
-        refuse_if_unfit(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=config)
+
+
+def _may_be_taken_up(ground: app.Grounds) -> bool:
+    from blueflame import app as wiring
+
+    if not ground.places.journal.exists():
+        return False
+    with wiring.reading(ground) as journal:
+        return wiring.unfinished(journal) is not None
 
 
 def _refuse_plan(ground: app.Grounds, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
@@ -144,8 +152,12 @@ def read_decisions(path: Path | None) -> Decisions | None:
 
 
 def say_warnings(ground: app.Grounds) -> None:
+    from blueflame import app as wiring
+
     for warning in ground.loaded.warnings:
         say(f"blueflame: {warning}", err=True)
+    for misgiving in wiring.misgivings(ground):
+        say(f"blueflame: {misgiving}", err=True)
     if ground.repo.submodules:
         names = ", ".join(ground.repo.submodules)
         say(f"blueflame: submodules are left empty in agents' checkouts: {names}", err=True)

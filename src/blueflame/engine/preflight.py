@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from blueflame.engine.boxed import shortcomings
@@ -22,7 +22,11 @@ SHOWN = 10
 def refuse_if_unfit(
     repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool, config: Path | None = None
 ) -> None:
-    reasons = tuple(unfit_reasons(repo, places, settings, allow_dirty=allow_dirty, config=config))
+    refuse(repo, tuple(unfit_reasons(repo, places, settings, allow_dirty=allow_dirty, config=config)))
+
+
+def refuse(repo: Repository, reasons: Sequence[str]) -> None:
+    """One list, whatever the reasons are about: whoever mends one should not meet the next one afterwards."""
     if reasons:
         raise Refused("\n".join([f"a session cannot start in {repo.root}:", *(f"  - {reason}" for reason in reasons)]))
 
@@ -36,6 +40,17 @@ def unfit_reasons(
     yield from _not_writable(places)
     yield from _walls(settings)
     yield from _allow_file(repo, settings)
+
+
+def tight_spots(places: Places, settings: Settings) -> Iterator[str]:
+    """What is no reason to refuse, and good to know before the first agent is paid."""
+    concurrency = settings.concurrency
+    free, each = room_at(places.worktrees).memory >> 20, concurrency.adaptive_min_ram_per_agent_mb
+    if concurrency.adaptive and free < each * concurrency.development:
+        yield (
+            f"{free:,} MB of memory are free, {concurrency.development} workers with {each:,} MB each are configured: "
+            "fewer are started at once (see concurrency.adaptive_min_ram_per_agent_mb)"
+        )
 
 
 def _walls(settings: Settings) -> Iterator[str]:
