@@ -11,7 +11,18 @@ from pathlib import Path
 
 from benchmarks import Figure, Report
 
-BENCHMARKS = ("deciding", "makespan", "overhead", "policy", "watcher", "sandbox", "secrets", "gateway", "landing")
+BENCHMARKS = (
+    "deciding",
+    "makespan",
+    "overhead",
+    "policy",
+    "watcher",
+    "sandbox",
+    "secrets",
+    "gateway",
+    "review",
+    "landing",
+)
 RESULTS = Path(__file__).parent / "results"
 
 

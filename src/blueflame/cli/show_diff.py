@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from io import StringIO
 from pathlib import Path
 
+from rich.color import ColorSystem
 from rich.console import Console
 from rich.text import Text
 
@@ -41,22 +41,22 @@ async def page(view: Text, console: Console) -> None:
         console.print(view, soft_wrap=True)
         return
     with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
-        (Path(folder) / "diff").write_text(_encoded(view, console), encoding="utf-8")
+        (Path(folder) / "diff").write_text(paged(view, console), encoding="utf-8")
         try:
             await lend([*pager(), "diff"], cwd=Path(folder))
         except ProcessFailed:  # no pager on this machine: the words matter more than the leafing
             console.print(view, soft_wrap=True)
 
 
-def _encoded(view: Text, console: Console) -> str:
-    out = StringIO()
-    colour = console.color_system
-    Console(
-        file=out,
-        force_terminal=colour is not None,
-        color_system="standard" if colour else None,
-        no_color=console.no_color,
-        theme=THEME,
-        width=console.width,
-    ).print(view, soft_wrap=True)
-    return out.getvalue()
+def paged(view: Text, console: Console) -> str:
+    """Line by line, without laying anything out: a pager does that, and a long diff should not be waited for."""
+    if console.color_system is None or console.no_color:
+        return f"{view.plain}\n"
+    parts, at = [], 0
+    for span in view.spans:
+        style = THEME.styles[str(span.style)]
+        line = view.plain[span.start : span.end]
+        parts += [view.plain[at : span.start], style.render(line.rstrip("\n"), color_system=ColorSystem.STANDARD)]
+        parts.append("\n" if line.endswith("\n") else "")
+        at = span.end
+    return "".join([*parts, view.plain[at:], "\n"])

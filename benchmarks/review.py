@@ -1,0 +1,89 @@
+"""How long a person waits for the gate of a large changeset: its evidence, its view, and its diff when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+from rich.console import Console
+
+from benchmarks import Figure, Report
+from blueflame.cli.paint import as_text
+from blueflame.cli.show_changeset import show_changeset
+from blueflame.cli.show_diff import paged, show_diff
+from blueflame.model.changeset import Build, Changeset, ChangesetRecord
+from blueflame.tools.git.commands import git, identity_environment
+from blueflame.tools.git.repository import Repository, open_repository
+from blueflame.tools.git.results import diff_text
+from blueflame.waves.reviewing import hints
+from blueflame.waves.validate import file_changes
+
+FILES, LINES = 100, 200  # 20,000 lines
+ROUNDS = 5
+AIM = 1000.0  # ms, from a built commit to the question
+
+
+def run() -> Report:
+    with _changed() as (repo, tip):
+        floor = _least(lambda: git(repo.root, "diff", "--numstat", repo.base_sha, tip))
+        gate = _least(lambda: _gate(repo, tip))
+        view = _least(lambda: _view(repo, tip))
+    figures = (
+        Figure(name="git diff --numstat, the floor", value=floor, unit="ms"),
+        Figure(name="evidence and view of the gate", value=gate, unit="ms", aim=AIM),
+        Figure(name="the same over the floor", value=gate / floor, unit="x"),
+        Figure(name="the coloured diff, when it is asked for", value=view, unit="ms"),
+    )
+    return Report(name="review", about="the gate of a changeset of 20,000 lines, a fifth of it tests", figures=figures)
+
+
+def _gate(repo: Repository, tip: str) -> str:
+    risks, weakened = hints(repo, repo.base_sha, tip)
+    files = file_changes(repo, repo.base_sha, tip)
+    build = Build(base=repo.base_sha, commit=tip, files=files, risks=risks, weakened=weakened)
+    changeset = Changeset(id="cs-1-main", cycle=1, group="main", title="a lot", tasks=("task-001",))
+    return as_text(show_changeset(ChangesetRecord(changeset=changeset, build=build), session="ses-20260206-143022"))
+
+
+def _view(repo: Repository, tip: str) -> None:
+    diff = show_diff(diff_text(repo, repo.base_sha, tip, max_bytes=50_000_000))
+    paged(diff, Console(force_terminal=True, color_system="standard"))
+
+
+@contextmanager
+def _changed() -> Iterator[tuple[Repository, str]]:
+    with TemporaryDirectory() as name:
+        root = Path(name) / "repository"
+        root.mkdir()
+        env = identity_environment(root)
+        git(root, "init", "-q", "-b", "main")
+        for word in ("old", "new"):
+            _write(root, word)
+            git(root, "add", "-A")
+            git(root, "commit", "-q", "-m", word, env=env)
+            if word == "old":
+                repo = open_repository(root, base_branch="main")
+        yield repo, git(root, "rev-parse", "HEAD").strip()
+
+
+def _write(root: Path, word: str) -> None:
+    """Half of the lines are taken out and as many put in."""
+    for n in range(FILES):
+        path = root / (f"tests/test_{n}.py" if n % 5 == 0 else f"src/part_{n}.py")
+        path.parent.mkdir(exist_ok=True)
+        tests = "".join(f"def test_{n}_{k}():\n    assert f({k}) == '{word}'\n" for k in range(LINES // 4))
+        code = "".join(f"value_{k} = '{word if k % 2 else 'same'}'\n" for k in range(LINES))
+        path.write_text(tests if n % 5 == 0 else code)
+
+
+def _least(act: Callable[[], object]) -> float:
+    """Milliseconds, the least of some rounds: the others were disturbed."""
+    spans = []
+    for _ in range(ROUNDS):
+        began = perf_counter()
+        act()
+        spans.append(perf_counter() - began)
+    return min(spans) * 1000
