@@ -18,7 +18,15 @@ def stage(repo: Path) -> Stage:
 @pytest.fixture(scope="module")
 def lasting_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The same for all tests of a module: one session, looked at from several sides."""
+    home = tmp_path_factory.mktemp("home")
+    calm = {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home),
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**GIT_IDENTITY, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}.items():
+        patch.delenv("BLUEFLAME_CONFIG", raising=False)
+        for name, value in {**GIT_IDENTITY, **calm}.items():
             patch.setenv(name, value)
         yield make_stage(make_repository(tmp_path_factory.mktemp("stage") / "мой repo"))
