@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from blueflame.model.attempt import Ended, Ending
+from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptIntended, AttemptStarted, TaskMoved
 from blueflame.model.task import Cause
+from blueflame.waves import attend
 from sessions import Stage, Told, task, writes
 
 STOP = {"session": ["stop"]}
@@ -145,3 +149,25 @@ def test_history_is_handed_on_from_attempt_to_attempt(stage: Stage) -> None:
     assert "no commits" in prompt
     assert [moved.cause for moved in told.of(TaskMoved)].count(Cause.RETRY) == 2
     assert len(told.of(AttemptStarted)) == 3
+
+
+def test_what_was_made_for_an_attempt_that_could_not_start_is_taken_away_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rollback of a failed spawn: no lock, no checkout and no ref of it is left, and its task is tried again."""
+    real, calls = attend.seed, list[Path]()
+
+    def fails_once(root: Path, checkout: Path, include: str) -> None:
+        calls.append(checkout)
+        if len(calls) == 1:
+            raise WorldError("no room for what should be copied")
+        real(root, checkout, include)
+
+    monkeypatch.setattr(attend, "seed", fails_once)
+    stage.play(task(1), task(2, locks=["src/1.txt"]))
+    told = stage.run()
+    assert endings(told)[0].ending is Ending.SETUP
+    assert told.states == {"task-001": "merged", "task-002": "merged"}
+    assert "no room" in told.session.tasks["task-001"].history[0].notes
+    assert not calls[0].exists()
+    assert stage.git("for-each-ref", f"refs/blueflame/bases/{told.session.id}").strip() == ""

@@ -51,6 +51,7 @@ async def attend(flame: Flame, session: Session, effect: Attend, emit: Emit) -> 
         # nobody looked before the session began whether a merger can be had: without one the task goes back
         if attempt.role != MERGER and not isinstance(error, WorldError):
             raise
+        await _roll_back(flame, attempt)
         return _could_not_start(record, error)
     return await _collect(flame, session, attempt, base, outcome)
 
@@ -147,6 +148,13 @@ def _find_base(flame: Flame, session: Session, attempt: Attempt) -> str:
     if isinstance(found, Conflict):
         raise WorldError(f"{names} conflict with each other in {', '.join(found.paths)}: nothing to build on")
     return found.sha
+
+
+async def _roll_back(flame: Flame, attempt: Attempt) -> None:
+    """What was made for one that never started is taken away again; what cannot be is left to `blueflame cleanup`."""
+    if isinstance(await flame.engine.inspect(attempt.id), Queued):
+        with suppress(WorldError):
+            await asyncio.to_thread(_clear_away, flame, attempt, flame.places.checkout(attempt.agent_id))
 
 
 def _could_not_start(record: AttemptRecord, error: BlueFlameError) -> Sequence[Event]:
