@@ -183,10 +183,10 @@ def test_what_a_scripted_planner_would_say_is_known_beforehand(stage: Stage) -> 
     stage.play(planner=plan_of(task(3), task(4, after=[3])))
     ground = stage.ground()
     flow = workflow_of(ground.settings, "waves")
-    plan = app.foreseen_plan(ground, "x", flow, script=stage.script)
+    plan = app.casting(ground, script=stage.script).foreseen_plan("x", flow)
     assert plan is not None
     assert [each.id for each in plan] == ["task-003", "task-004"]
-    direct = app.foreseen_plan(ground, "Do it", workflow_of(ground.settings, "direct"), script=stage.script)
+    direct = app.casting(ground, script=stage.script).foreseen_plan("Do it", workflow_of(ground.settings, "direct"))
     assert direct is not None
     assert [each.title for each in direct] == ["Do it"]
 

@@ -6,19 +6,19 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from blueflame import __version__
+from blueflame.casting import Casting
 from blueflame.engine.exporting import exporting
 from blueflame.engine.health import Checkup, Rounds
 from blueflame.engine.local import LocalEngine
 from blueflame.engine.notifying import notifying
 from blueflame.engine.preflight import refuse, refuse_if_unfit, tight_spots, unfit_reasons
 from blueflame.engine.presence import Orchestrator, UnderWay, commands_under_way, orchestrator_at
-from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
 from blueflame.model.errors import MemoryFailed, NoAnswer, Refused, UsageError
 from blueflame.model.event import (
     Event,
@@ -33,27 +33,21 @@ from blueflame.model.limits import Limits, Workflow
 from blueflame.model.settings import Settings
 from blueflame.model.task import Task
 from blueflame.rules.answers import proposal
-from blueflame.rules.enforcement import beyond
 from blueflame.rules.estimate import learned_figures
-from blueflame.rules.next_steps import the_one_task
 from blueflame.rules.replay import apply, replay
 from blueflame.rules.session import Session
-from blueflame.rules.settings import cast_of, default_runtime, limits_of, runtime_kind, stages_of, workflow_of
+from blueflame.rules.settings import limits_of, runtime_kind, workflow_of
 from blueflame.tools import flock
 from blueflame.tools.agents.activities import Follower
 from blueflame.tools.agents.all_runtimes import RUNTIMES
-from blueflame.tools.agents.runtime import Brief, Runtime
-from blueflame.tools.agents.scripted import Scripted
-from blueflame.tools.agents.scripts import steps_for
+from blueflame.tools.agents.runtime import Runtime
 from blueflame.tools.clock import SystemClock
 from blueflame.tools.config import Loaded, digest_of, find, load, resolved_json
-from blueflame.tools.credentials import APIS, access_to, person_home
 from blueflame.tools.files import sweep_drafts, write_whole
 from blueflame.tools.git.repository import Repository, exclude, open_repository
 from blueflame.tools.memory.all_memories import builtin, memory_of, memory_problem
 from blueflame.tools.memory.builtin import BuiltIn
 from blueflame.tools.places import STATE_FOLDER, Places
-from blueflame.tools.plans import tasks_from
 from blueflame.tools.sandbox.toolchains import toolchains
 from blueflame.tools.signals import touch
 from blueflame.tools.store.journal import Journal, SessionInfo
@@ -283,11 +277,13 @@ def ignite(ground: Grounds, session: Session, *, script: Path | None = None, cas
         repo=ground.repo,
         places=ground.places,
         engine=LocalEngine(ground.places.state),
-        runtimes=_runtimes(ground, settings, script, session.limits.role_runtimes.values()),
+        runtimes=casting(ground, settings=settings, script=script).runtimes(session.limits.role_runtimes.values()),
         clock=SystemClock(),
         environ=dict(os.environ),
         read_config=lambda: load(ground.loaded.path),
-        make_runtimes=lambda settings: _runtimes(ground, settings, script),
+        make_runtimes=lambda changed: casting(ground, settings=changed, script=script, replay=cassette.replay).usable(
+            session.workflow
+        ),
         tools=toolchains(os.environ, repo_root=ground.repo.root, home=Path.home(), ours=True),
         cassette=cassette,
         memory=memory_of(settings, ground.places, os.environ),
@@ -302,7 +298,7 @@ def _settings_of(ground: Grounds, session: Session) -> Settings:
 
 def check_runtimes(ground: Grounds, flow: Workflow, *, script: Path | None = None, replay: Path | None = None) -> None:
     """Refuse what no agent could be started with, also when a session is taken up again."""
-    refuse(ground.repo, runtime_reasons(ground, flow, script=script, replay=replay))
+    refuse(ground.repo, casting(ground, script=script, replay=replay).reasons(flow))
 
 
 def check_prerequisites(
@@ -317,7 +313,7 @@ def check_prerequisites(
     unfit = unfit_reasons(
         ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path
     )
-    refuse(ground.repo, (*unfit, *runtime_reasons(ground, flow, script=script, replay=replay)))
+    refuse(ground.repo, (*unfit, *casting(ground, script=script, replay=replay).reasons(flow)))
 
 
 def misgivings(ground: Grounds) -> tuple[str, ...]:
@@ -326,102 +322,16 @@ def misgivings(ground: Grounds) -> tuple[str, ...]:
     return (*tight_spots(ground.places, ground.settings), *([forgetful] if forgetful else []))
 
 
-def runtime_reasons(ground: Grounds, flow: Workflow, *, script: Path | None, replay: Path | None) -> tuple[str, ...]:
-    """Programs that are missing or too old, walls that a role asks for in vain, credentials that are not there."""
-    try:
-        made = _runtimes(ground, ground.settings, script)
-    except Refused as reason:
-        return (str(reason),)
-    limits = limits_of(ground.settings, flow.name, scripted=script is not None)
-    names = sorted({limits.runtime(role) for role in cast_of(flow)})
-    reasons = [f"{name}: {problem}" for name in names for problem in made[name].problems()]
-    reasons += beyond(ground.settings, {role: limits.runtime(role) for role in cast_of(flow)})
-    reasons += list(without_credential(ground, names)) if replay is None else []
-    return tuple(reasons)
-
-
-def without_credential(ground: Grounds, names: Iterable[str]) -> Iterator[str]:
-    """Runtimes that have nothing to show their model's provider, and what to do about it."""
-    for name in names:
-        options = _options(ground.settings, name, None)
-        for api in APIS.get(runtime_kind(ground.settings, name), ()):
-            try:
-                access_to(api, name, options, os.environ, person_home(os.environ))
-            except Refused as reason:
-                yield str(reason)
-
-
-def _runtimes(
-    ground: Grounds, settings: Settings, script: Path | None, also: Iterable[str] = ()
-) -> Mapping[str, Runtime]:
-    """Each runtime that a role asks for, ready to use; one that this version lacks is refused before work starts."""
-    default = default_runtime(settings, scripted=script is not None)
-    wanted = sorted({role.runtime or default for role in settings.roles.values()} | set(also))
-    kinds = {name: runtime_kind(settings, name) for name in wanted}
-    lacking = [name for name, kind in kinds.items() if kind not in RUNTIMES]
-    if lacking:
-        raise Refused(
-            f"the runtime {', '.join(lacking)} is not in this version of Blue Flame; it has: {', '.join(RUNTIMES)}. "
-            "Change roles.<role>.runtime in the configuration, or say with runtimes.<name>.kind what drives it"
-        )
-    root = ground.loaded.path.parent
-    beside = _beside(ground, settings)
-    return {name: RUNTIMES[kind]({**_options(settings, name, script), **beside}, root) for name, kind in kinds.items()}
-
-
-def _beside(ground: Grounds, settings: Settings) -> Mapping[str, object]:
-    """What a runtime is told besides its own settings: the plugin with the skills, where plugins may not be, and which
-    configuration a command of ours needs to find the session again."""
-    skills = settings.superpowers
-    plugin = skills.plugin if skills.enabled else None
-    return {"repo": str(ground.repo.root), "superpowers": plugin, "config": str(ground.loaded.path)}
-
-
-def runtimes_at_work(ground: Grounds) -> Mapping[str, Runtime | None]:
-    """Those that a session of the default workflow would use; None for one that this version lacks."""
-    settings = ground.settings
-    name = settings.planning.workflow
-    limits = limits_of(settings, name)
-    names = sorted({limits.runtime(role) for role in cast_of(Workflow(name=name, stages=stages_of(settings, name)))})
-    beside, root = _beside(ground, settings), ground.loaded.path.parent
-    kinds = {each: runtime_kind(settings, each) for each in names}
-    return {
-        each: RUNTIMES[kind]({**_options(settings, each, None), **beside}, root) if kind in RUNTIMES else None
-        for each, kind in kinds.items()
-    }
-
-
-def foreseen_plan(
-    ground: Grounds, request: str, flow: Workflow, *, script: Path | None = None
-) -> tuple[Task, ...] | None:
-    """The plan, if it is known without asking anybody: scripted planners always say the same."""
-    if not flow.has("plan"):
-        limits = limits_of(ground.settings, flow.name)  # of which only the paths are looked at
-        return (the_one_task(request, limits.allowed_paths),)
-    limits = limits_of(ground.settings, flow.name, scripted=script is not None)
-    planner = _runtimes(ground, ground.settings, script).get(limits.runtime(PLANNER))
-    if not isinstance(planner, Scripted):
-        return None
-    brief = Brief(
-        attempt="dry-run",
-        agent_id="planner",
-        role=PLANNER,
-        subject=PLAN_SUBJECT,
-        n=1,
-        session="dry-run",
-        worktree="",
-        prompt="",
-        request=request,
-        allowed_paths=ground.settings.permissions.allowed_paths,
+def casting(
+    ground: Grounds, *, settings: Settings | None = None, script: Path | None = None, replay: Path | None = None
+) -> Casting:
+    return Casting(
+        settings=settings or ground.settings,
+        config=ground.loaded.path,
+        repo=ground.repo.root,
+        script=script,
+        replay=replay,
     )
-    plans = [step["output"] for step in steps_for(planner.script, brief) if step["do"] == "answer"]
-    return tasks_from(plans[-1]) if plans else None
-
-
-def _options(settings: Settings, runtime: str, script: Path | None) -> Mapping[str, object]:
-    found = settings.runtimes.get(runtime)
-    options: dict[str, object] = {**(found.model_dump() if found else {}), "name": runtime}
-    return {**options, "script": str(script.absolute())} if script and runtime == "scripted" else options
 
 
 async def conduct(

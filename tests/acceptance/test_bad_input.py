@@ -90,9 +90,15 @@ def test_an_unknown_workflow(repo: Path, refused: Callable[..., Said]) -> None:
     refused(repo, "plan", "--task", "x", "--workflow", "wavse", code=2, words=("wavse", "did you mean waves?"))
 
 
-def test_a_runtime_that_this_version_lacks(repo: Path, refused: Callable[..., Said]) -> None:
-    configure(repo, {"roles": {"worker": {"runtime": "claude"}}})
-    refused(repo, *RUN, code=3, words=("claude", "scripted", "roles.<role>.runtime"))
+def test_a_runtime_that_nothing_drives(repo: Path, refused: Callable[..., Said]) -> None:
+    configure(repo, {"roles": {"worker": {"runtime": "goose"}}, "runtimes": {"goose": {"command": "goose"}}})
+    refused(repo, *RUN, code=3, words=("goose", "scripted", "roles.<role>.runtime", "runtimes.<name>.kind"))
+
+
+def test_a_runtime_whose_program_is_not_there(repo: Path, refused: Callable[..., Said]) -> None:
+    lost = {"claude": {"command": "no-such-claude", "credential": "none"}}
+    configure(repo, {"roles": {"worker": {"runtime": "claude"}}, "runtimes": lost})
+    refused(repo, *RUN, code=3, words=("claude", "no-such-claude"))
 
 
 def test_a_configuration_from_the_future(repo: Path, refused: Callable[..., Said]) -> None:

@@ -78,13 +78,13 @@ def test_the_credential_is_nowhere_that_an_agent_or_a_reader_of_logs_can_look(
 ) -> None:
     looking = (
         "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n';"
-        ' grep -rs sk-ant "$HOME" /tmp /etc /run . | head -c 3000; true'
+        ' grep -rs sk-ant "$HOME" /tmp . | head -c 3000; true'
     )
     seen: list[str] = []
 
     def look(_session: Session, recorded: Recorded) -> None:
         if isinstance(recorded.event, AttemptStarted):
-            seen.extend(_processes())
+            seen.extend(_processes(stage.root))
 
     one = [{"tool": {"write": "{{cwd}}/src/1.txt", "content": "one\n"}}, *writing("src/1.txt", "one\n")[1:]]
     look_around = [
@@ -259,13 +259,13 @@ def _audit(told: Told) -> list[dict[str, str]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def _processes() -> list[str]:
-    """Command lines and environments of everything that runs on the machine, as far as we may look."""
+def _processes(root: Path) -> list[str]:
+    """Command lines and environments of all that runs for this repository, but for the person's own: that is us."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
-        for name in ("cmdline", "environ"):
-            with suppress(OSError):
-                found.append((folder / name).read_bytes().decode("utf-8", "replace"))
+        with suppress(OSError):
+            texts = [(folder / name).read_bytes().decode("utf-8", "replace") for name in ("cmdline", "environ")]
+            found += texts if str(root) in "".join(texts) and folder.name != str(os.getpid()) else []
     return found
 
 

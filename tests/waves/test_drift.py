@@ -103,7 +103,8 @@ def test_a_configuration_that_can_no_longer_be_used_is_told(outside: Stage, text
 def test_a_runtime_that_is_not_at_hand_cannot_be_taken_up_under_way(outside: Stage) -> None:
     roles = {name: {"runtime": "scripted"} for name in ("planner", "validator", "merger")}
     outside.play(task(1))
-    change = changing(outside, roles={**roles, "worker": {"runtime": "claude"}})
+    lost = {"claude": {"command": "no-such-claude"}}
+    change = changing(outside, roles={**roles, "worker": {"runtime": "claude"}}, runtimes=lost)
     told = outside.run({"plan": [change], "drift": ["keep"]})
     assert [option.name for option in told.answers.asked[1].options] == ["keep", "stop"]
     assert "claude" in " ".join(told.answers.asked[1].evidence["changes"])

@@ -45,7 +45,7 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
 
 
 def _findings(ground: object) -> Iterator[Finding]:
-    from blueflame.app import Grounds, memory_problem_at, runtimes_at_work, without_credential
+    from blueflame.app import Grounds, casting, memory_problem_at
     from blueflame.cli.show_memory import memory_words
     from blueflame.engine.examination import Finding, State, examine_editor, examine_machine, examine_project
     from blueflame.model.errors import BlueFlameError
@@ -56,6 +56,7 @@ def _findings(ground: object) -> Iterator[Finding]:
     if not isinstance(ground, Grounds):
         yield Finding("project", State.BAD, str(ground))
         return
+    cast = casting(ground)
     try:
         yield Finding("configuration", State.OK, str(ground.loaded.path))
         yield from (Finding("configuration", State.WARNING, warning) for warning in ground.loaded.warnings)
@@ -65,9 +66,9 @@ def _findings(ground: object) -> Iterator[Finding]:
             ground.settings,
             config=ground.loaded.path,
             now=SystemClock().now(),
-            runtimes=(runtimes := runtimes_at_work(ground)),
+            runtimes=(runtimes := cast.at_work()),
         )
-        yield from (Finding("credential", State.WARNING, reason) for reason in without_credential(ground, runtimes))
+        yield from (Finding("credential", State.WARNING, reason) for reason in cast.without_credential(runtimes))
         problem = memory_problem_at(ground)
         yield Finding("memory", State.WARNING if problem else State.OK, problem or memory_words(ground.settings))
     except BlueFlameError as error:

@@ -36,7 +36,7 @@ def rehearse(
 ) -> int:
     flow = workflow_of(ground.settings, workflow)
     limits = app.limits_for(ground, flow.name, scripted=script is not None)
-    known = tasks if tasks is not None else app.foreseen_plan(ground, request, flow, script=script)
+    known = tasks if tasks is not None else app.casting(ground, script=script).foreseen_plan(request, flow)
     planned = known if tasks is not None or flow.has("plan") else None  # the one task we make ourselves is no plan
     wrong = _problems(planned, limits)
     if as_json:
