@@ -57,6 +57,8 @@ Wave cycle 1 complete    1 changeset approved, 1 re-queued · ses-20260206-14302
 
   ✓ [auth] landed as cccccccccc: task-001, task-002
   → [api] rejected, re-queued with your reason: task-003
+
+  To change what has not landed, edit .blueflame/tasks.yaml, then continue.
 """
     )
 

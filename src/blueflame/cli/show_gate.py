@@ -39,7 +39,7 @@ def _tasks_of(session: Session, gate: Gate) -> tuple[Task, ...]:
     if gate.kind is GateKind.PLAN:
         return session.plan.tasks if session.plan else ()
     if gate.kind is GateKind.OVERLAP:
-        return tuple(session.tasks[name].task for name in gate.evidence["tasks"])
+        return tuple(session.tasks[name].task for name in gate.evidence.get("tasks", ()))
     record = session.tasks.get(gate.subject)
     return (record.task,) if record else ()
 
@@ -81,7 +81,8 @@ def _deferred(record: ChangesetRecord) -> RenderableType:
 
 
 def _continuation(session: Session, _gate: Gate) -> RenderableType:
-    return show_continuation(session)
+    hint = "  To change what has not landed, edit .blueflame/tasks.yaml, then continue."
+    return stack(show_continuation(session), Text(hint, "quiet"))
 
 
 def _validation(session: Session, gate: Gate) -> RenderableType:
@@ -170,17 +171,18 @@ def _time_limit(session: Session, gate: Gate) -> str:
 
 
 def _overlap(session: Session, gate: Gate) -> RenderableType:
+    names = [name for name in gate.evidence.get("tasks", ()) if name in session.tasks]
     rows = [
         (Text(name, "id"), clean(session.tasks[name].task.title), Text(when, "quiet"))
-        for name, when in zip(gate.evidence["tasks"], ("began first", "began later"), strict=True)
+        for name, when in zip(names, ("began first", "began later"), strict=False)
     ]
-    paths = [(Text(NOTE, "warn"), clean(str(path))) for path in gate.evidence["paths"]]
-    near = "in the same lines" if gate.evidence["kind"] == "lines" else "in other lines so far"
+    paths = [(Text(NOTE, "warn"), clean(str(path))) for path in gate.evidence.get("paths", ())]
+    near = "in the same lines" if gate.evidence.get("kind") == "lines" else "in other lines so far"
     return stack(Group(Heading("Two agents in one file", near, gate.subject), columns(rows)), columns(paths))
 
 
 def _tasks(session: Session, gate: Gate) -> RenderableType:
-    return _listing("Tasks file", [str(problem) for problem in gate.evidence["problems"]], session)
+    return _listing("Tasks file", [str(problem) for problem in gate.evidence.get("problems", ())], session)
 
 
 def _resume(session: Session, _gate: Gate) -> RenderableType:

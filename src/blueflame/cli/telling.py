@@ -96,6 +96,13 @@ def _moved(event: happened.TaskMoved) -> Told | None:
     return Told(mark, f"{event.task} {words}{why}")
 
 
+def _formed(event: happened.ChangesetsFormed) -> Told:
+    """A group that is not whole is told before anybody judges it (VAL-10)."""
+    lacking = [f"[{each.group}] lacks {', '.join(each.missing)}" for each in event.changesets if each.missing]
+    words = f"{count(len(event.changesets), 'changeset')} to review"
+    return Told(NOTE, f"{words}; {'; '.join(lacking)}") if lacking else Told(DOT, words)
+
+
 def _which(event: happened.AttemptNearsBudget) -> str:
     amount = Budget(event.unit).show(event.limit)
     return f"its {amount}" if event.budget == "attempt" else f"the {amount} that the {event.budget}'s budget leaves it"
@@ -148,7 +155,7 @@ TELL: Mapping[type, Callable[[Any], Told | None]] = {
         OK if e.verdict.passed else BAD,
         f"{e.task} {'validated' if e.verdict.passed else 'not validated'}{_because(e.verdict.notes)}",
     ),
-    _H.ChangesetsFormed: lambda e: Told(DOT, f"{count(len(e.changesets), 'changeset')} to review"),
+    _H.ChangesetsFormed: _formed,
     _H.ChangesetBuilt: lambda e: (
         Told(NOTE, f"flaky, red and then green on the same tree: {', '.join(e.build.flaky)}") if e.build.flaky else None
     ),
