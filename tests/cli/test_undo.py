@@ -9,7 +9,7 @@ import pytest
 from blueflame import app
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import LandingUndone
-from command_line import here
+from command_line import at_terminal, here
 from sessions import Stage, Told, make_stage, task, writes
 
 
@@ -85,6 +85,19 @@ def test_a_dirty_checkout_is_not_touched_and_nobody_is_asked_without_a_terminal(
     assert said.code == 3
     assert "nothing was changed" in said.err
     assert (stage.head(), (stage.root / "src/1.txt").read_text()) == (head, "scribble\n")
+
+
+def test_at_a_terminal_it_asks_first(stage: Stage) -> None:
+    landed(stage)
+    head = stage.head()
+    for typed, left in (("n", "nothing was changed"), ("y", "cs-002 is taken back")):
+        with at_terminal("undo", "cs-002", cwd=stage.root) as terminal:
+            terminal.expect("takes back task-002")
+            terminal.expect("Put a commit on main that reverts it?")
+            terminal.type(f"{typed}\n")
+            terminal.expect(left)
+            assert terminal.end() == (0 if typed == "y" else 3)
+        assert (stage.head() == head) is (typed == "n")
 
 
 def test_while_somebody_is_at_work_nothing_is_taken_back(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:

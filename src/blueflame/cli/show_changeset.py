@@ -212,6 +212,8 @@ def changeset_json(record: ChangesetRecord) -> dict[str, Any]:
         "missing": list(changeset.missing),
         "note": record.note,
         "landed_as": record.landed_as,
+        "pull_request": record.place or None,
+        "resolved": [{"paths": list(each.paths), "by": each.by, "notes": each.notes} for each in record.resolutions],
         "build": None if build is None else _build_json(build),
     }
 
