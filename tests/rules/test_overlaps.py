@@ -4,19 +4,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptCancelled, AttemptEnded, Event, GateOpened, GateWithdrawn, OverlapSeen
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
+from blueflame.model.task import Task
 from blueflame.rules.edits import edited
-from blueflame.rules.overlaps import FILE, LINES, changed_spans, nearness, news, overlap_words
+from blueflame.rules.overlaps import FILE, LINES, changed_spans, in_order, nearness, news, overlap_words
 from blueflame.rules.questions import objection
+from blueflame.rules.replay import replay
 from blueflame.rules.session import Session
 from blueflame.simulation import World
-from session_stories import Told, begun, events, moves, states, task
+from session_stories import BARRIER, FLOW, Told, begun, events, moves, states, task
+from session_worlds import plans
 
 BASE = "".join(f"{n}\n" for n in range(20))
 ONE, TWO = (f"ses-20261115-120000.task-00{n}.worker.1" for n in (1, 2))
@@ -173,3 +176,36 @@ def test_only_news_is_told_and_nearer_changes_are_news() -> None:
         (("b",), FILE),
         (("src/a.py",), LINES),
     ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    plan=plans(),
+    times=st.lists(st.floats(0.5, 6.0), min_size=1, max_size=6),
+    choices=st.lists(st.sampled_from(("wait", "reorder", "ignore")), min_size=6, max_size=6),
+    barrier=st.booleans(),
+)
+def test_whoever_overlaps_and_whatever_is_answered_everything_lands_and_can_be_replayed(
+    plan: tuple[Task, ...], times: list[float], choices: list[str], barrier: bool
+) -> None:
+    def overlapping(session: Session) -> Sequence[Event]:
+        workers = in_order(session, [name for name, attempt in session.live.items() if attempt.role == "worker"])
+        if len(workers) < 2:
+            return []
+        first, later = workers[0], workers[-1]
+        tasks = (session.attempts[first].attempt.subject, session.attempts[later].attempt.subject)
+        return [OverlapSeen(tasks=tasks, attempts=(first, later), paths=("src/shared.py",), kind=FILE)]
+
+    answers = {f"overlap-{task.id}": choices[n % len(choices)] for n, task in enumerate(plan)}
+    limits = Limits(on_overlap="ask", workers=4, allowed_paths=("**",), max_cycles=9)
+    made = begun(Told(*plan, answers=answers), BARRIER if barrier else FLOW, limits)
+    for at in times:
+        made.send(overlapping, at=at)
+    made.run()
+    assert set(states(made).values()) == {"merged"}
+    again = replay(made.journal)
+    assert (again.tasks, again.attempts, again.answers) == (
+        made.session.tasks,
+        made.session.attempts,
+        made.session.answers,
+    )

@@ -10,6 +10,7 @@ from blueflame.model.attempt import Ended, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptIntended, AttemptStarted, TaskMoved
 from blueflame.model.task import Cause
+from blueflame.tools.seeding import seed
 from blueflame.waves import attend
 from sessions import Stage, Told, task, writes
 
@@ -155,13 +156,13 @@ def test_what_was_made_for_an_attempt_that_could_not_start_is_taken_away_again(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rollback of a failed spawn: no lock, no checkout and no ref of it is left, and its task is tried again."""
-    real, calls = attend.seed, list[Path]()
+    calls = list[Path]()
 
     def fails_once(root: Path, checkout: Path, include: str) -> None:
         calls.append(checkout)
         if len(calls) == 1:
             raise WorldError("no room for what should be copied")
-        real(root, checkout, include)
+        seed(root, checkout, include)
 
     monkeypatch.setattr(attend, "seed", fails_once)
     stage.play(task(1), task(2, locks=["src/1.txt"]))
