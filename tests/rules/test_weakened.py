@@ -246,3 +246,16 @@ def test_files_of_other_languages_and_broken_ones_say_nothing() -> None:
     assert told("tests/test_sums.py", PY, "def test_adds(self:\n\0\0 ==== \n" + PY) == []
     long = "def test_a():\n    assert " + "(" * 100_000 + "\n"
     assert told("tests/test_a.py", long, long) == []
+
+
+def test_of_thousands_that_are_new_and_gone_only_the_names_are_compared() -> None:
+    before = "".join(f"def test_{n}():\n    assert f({n}) == {n}\n" for n in range(400))
+    after = "".join(f"def test_other_{n}():\n    assert f({n}) == {n}\n" for n in range(400))
+    moved = before.replace("assert", "assert ")
+    files = [
+        Versions(path="tests/test_a.py", before=before, after=None),
+        Versions(path="tests/test_b.py", before=None, after=after),
+    ]
+    assert [found.kind for found in weakened(files)] == ["file"]
+    files[1] = Versions(path="tests/test_b.py", before=None, after=moved)
+    assert weakened(files) == ()

@@ -19,7 +19,7 @@ def answer(
     gate: str = typer.Argument(..., help="The gate, or how its id begins: see 'blueflame gates'."),
     choice: str = typer.Argument(..., help="One of the gate's options, or its first letter."),
     note: str = typer.Option("", "--note", "--reason", "-m", help="Why: needed to reject, to re-plan, to raise."),
-    file: Path | None = typer.Option(None, "--file", "-f", help="The edited tasks, for edit."),
+    file: Path | None = typer.Option(None, "--file", "-f", help="The edited tasks, for edit and split."),
     session: str | None = typer.Option(None, "--session", help="The session; left out, the newest."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,

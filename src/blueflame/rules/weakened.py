@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from blueflame.model.review import Weakening
 from blueflame.rules.code_tests import (
@@ -27,6 +28,7 @@ from blueflame.rules.code_tests import (
 
 SHOWN = 5
 ALIKE = 0.5  # of the lines that do something
+MOST_COMPARED = 20_000  # pairs of tests
 
 KINDS: Mapping[str, str] = {
     "file": "a file of tests is gone",
@@ -112,9 +114,18 @@ def _pairs(files: Sequence[_File]) -> _Pairs:
     taken = {id(pair[0]) for pair in found.values() if pair}
     fresh = ((file, test) for file in files if file.after for test in file.after.tests)
     free = [(file, test) for file, test in fresh if id(test) not in taken]
+    few = len(waiting) * len(free) <= MOST_COMPARED
+    contents = {id(test): _content(file.language, test) for file, test in (*waiting, *free)} if few else {}
     for file, test in waiting:
-        found[id(test)] = _take_twin(file.language, test, free)
+        own = contents.get(id(test), Counter())
+        look = partial(_likeness_to, own, contents)
+        found[id(test)] = _take_twin(file.language, test, free, look)
     return found
+
+
+def _likeness_to(own: Counter[str], contents: Mapping[int, Counter[str]], other: TestCase) -> float:
+    """Of many that are new and many that are gone only the names are compared."""
+    return _likeness(own, contents[id(other)]) if id(other) in contents else 0.0
 
 
 def _by_name(side: _Side | None) -> dict[str, list[TestCase]]:
@@ -124,14 +135,15 @@ def _by_name(side: _Side | None) -> dict[str, list[TestCase]]:
     return named
 
 
-def _take_twin(language: Language, test: TestCase, free: list[tuple[_File, TestCase]]) -> tuple[TestCase, str] | None:
+def _take_twin(
+    language: Language, test: TestCase, free: list[tuple[_File, TestCase]], look: Callable[[TestCase], float]
+) -> tuple[TestCase, str] | None:
     """One of the same name elsewhere, else the one whose lines are most like it."""
-    own = _content(language, test)
     best, at = 0.0, -1
     for n, (file, other) in enumerate(free):
         if file.language is not language:
             continue
-        likeness = 1.0 if other.name == test.name else _likeness(own, _content(language, other))
+        likeness = 1.0 if other.name == test.name else look(other)
         if likeness > best:
             best, at = likeness, n
     if best < ALIKE:

@@ -19,7 +19,7 @@ from blueflame.tools.git.blobs import read_blobs, sizes_of
 from blueflame.tools.git.repository import Repository
 from blueflame.tools.git.results import changes
 
-LARGEST, MOST = 1_000_000, 30_000_000  # bytes: of one file, and of all that are read
+LARGEST, MOST = 1_000_000, 10_000_000  # bytes: of one file, and of all that are read
 FILE_MODES = ("100644", "100755")
 MOST_TOLD = 200
 

@@ -101,7 +101,7 @@ class Checkout:
             folders = [name for name, about in here if stat.S_ISDIR(about.st_mode)]
             new = [f"{name}/" for name in folders if name not in self._folders]
             left_out = self._ignored.among(new)
-            front += [name for name in folders if f"{name}/" not in left_out and name != ".git"]
+            front += [name for name in folders if f"{name}/" not in left_out and name.rsplit("/", 1)[-1] != ".git"]
             yield from ((name, about) for name, about in here if not stat.S_ISDIR(about.st_mode))
 
     def _content(self, name: str, about: os.stat_result) -> str:
