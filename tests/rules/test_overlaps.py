@@ -13,7 +13,7 @@ from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
 from blueflame.model.task import Task
 from blueflame.rules.edits import edited
-from blueflame.rules.overlaps import FILE, LINES, changed_spans, in_order, nearness, news, overlap_words
+from blueflame.rules.overlaps import FILE, LINES, changed_spans, in_order, nearness, news, overlap_words, standing
 from blueflame.rules.questions import objection
 from blueflame.rules.replay import replay
 from blueflame.rules.session import Session
@@ -152,6 +152,11 @@ def begun_with_gate() -> Session:
         if any(gate.kind.value == "overlap" for gate in made.session.open_gates.values()):
             return made.session
     raise AssertionError("nobody asked")
+
+
+def test_the_overlaps_of_agents_at_work_are_known() -> None:
+    (now,) = standing(begun_with_gate())
+    assert (now.tasks, now.paths, now.kind) == (("task-001", "task-002"), ("src/a.py",), FILE)
 
 
 def test_ignoring_is_asked_once_for_two_attempts() -> None:

@@ -24,6 +24,7 @@ from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import Gate
 from blueflame.model.spend import NOTHING, Spend
 from blueflame.model.task import VERIFIED, TaskState
+from blueflame.rules.overlaps import overlap_words, standing
 from blueflame.rules.session import Session
 
 BAR, SHORT_BAR = 20, 10
@@ -48,7 +49,7 @@ class Picture:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        head = [*self._head(width), *self._parked()]
+        head = [*self._head(width), *self._parked(), *self._overlaps()]
         gates = [line for gate in [*self.session.open_gates.values()][:QUESTIONS] for line in self._question(gate)]
         rows = self._rows()
         left = self.height - 1 - _lines(head, width) - _with_gap(gates)
@@ -78,6 +79,9 @@ class Picture:
             if activity.stand.doing is Doing.PARKED
         }
         return [_cut(Text(f"‖ {clean(name)} {waits(stands[name])}", "warn")) for name in sorted(stands)]
+
+    def _overlaps(self) -> list[RenderableType]:
+        return [_cut(Text(f"! {one_line(overlap_words(each))}", "warn")) for each in standing(self.session)[:QUESTIONS]]
 
     def _question(self, gate: Gate) -> list[Text]:
         title = Text.assemble(("? ", "warn"), (f"{gate.id}  ", "id"), one_line(gate.title))

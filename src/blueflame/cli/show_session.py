@@ -22,6 +22,7 @@ from blueflame.model.gate import Gate
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import TaskRecord, TaskState
 from blueflame.rules.estimate import CostRange
+from blueflame.rules.overlaps import overlap_words, standing
 from blueflame.rules.parking import told
 from blueflame.rules.session import Session
 
@@ -218,6 +219,8 @@ def show_status(session: Session, *, now: float, checkups: Mapping[str, Checkup]
     }
     if session.parked and not session.ended:
         about["Waits for:"] = Text("\n".join(clean(_parked(each, now)) for each in session.parked.values()), "warn")
+    if session.overlaps:
+        about["Overlaps:"] = Text("\n".join(clean(overlap_words(each)) for each in standing(session)), "warn")
     live = [session.attempts[name] for name in session.live]
     return stack(
         Group(Heading("Session status", session.id), facts(about)),
@@ -305,6 +308,9 @@ def session_json(session: Session, *, now: float, checkups: Mapping[str, Checkup
         "parked": [
             {"runtime": each.runtime, "kind": each.kind, "reason": each.reason, "until": each.until}
             for each in session.parked.values()
+        ],
+        "overlaps": [
+            {"tasks": list(each.tasks), "paths": list(each.paths), "kind": each.kind} for each in standing(session)
         ],
         "gates": gates_json(list(session.open_gates.values())),
     }

@@ -66,6 +66,18 @@ def news(session: Session, attempts: tuple[str, str], found: Mapping[str, str]) 
             yield OverlapSeen(tasks=(tasks[0], tasks[1]), attempts=attempts, paths=tuple(paths), kind=kind)
 
 
+def standing(session: Session) -> tuple[OverlapSeen, ...]:
+    """The overlaps of agents at work now, one for each two and each nearness."""
+    found = []
+    for attempts, paths in session.overlaps.items():
+        tasks = tuple(session.attempts[name].attempt.subject for name in attempts)
+        for kind in (LINES, FILE):
+            named = tuple(sorted(path for path, now in paths.items() if now == kind))
+            if named:
+                found.append(OverlapSeen(tasks=(tasks[0], tasks[1]), attempts=attempts, paths=named, kind=kind))
+    return tuple(found)
+
+
 def overlap_words(event: OverlapSeen) -> str:
     more = f" and {len(event.paths) - SHOWN} more" if len(event.paths) > SHOWN else ""
     paths = ", ".join(event.paths[:SHOWN]) + more
