@@ -57,6 +57,7 @@ def test_a_red_batch_is_traced_to_its_culprit_and_the_rest_lands(stage: Stage) -
     gate = next(gate for gate in told.answers.asked if gate.kind == "changeset")
     assert gate.evidence["tasks"] == ["task-001", "task-002", "task-004", "task-005"]
     assert gate.evidence["missing"] == ["task-003"]
+    assert gate.title == "[main] Task 1 (and 3 more)"
     assert told.session.tasks["task-003"].history[-1].notes.startswith("checks are red")
 
 

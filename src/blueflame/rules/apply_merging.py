@@ -20,6 +20,7 @@ from blueflame.model.event import (
     LandingUndone,
     PullRequestOpened,
 )
+from blueflame.rules.forming import title_of
 from blueflame.rules.placing import due_hook
 from blueflame.rules.session import ACTIVE, Session
 
@@ -58,7 +59,8 @@ def _changeset_trimmed(session: Session, event: ChangesetTrimmed, _at: float) ->
         session.changeset_of.pop(task, None)
     left = tuple(name for name in record.changeset.tasks if name not in gone)
     missing = tuple(sorted({*record.changeset.missing, *gone}))
-    changeset = replace(record.changeset, tasks=left, missing=missing)
+    title = title_of(session, left) if left else record.changeset.title
+    changeset = replace(record.changeset, tasks=left, missing=missing, title=title)
     state = ChangesetState.FORMED if left else ChangesetState.EVICTED
     note = f"{', '.join(event.tasks)} went back: {(event.reason.splitlines() or [''])[0]}"
     _set_changeset(session, replace(record, changeset=changeset, state=state, build=None, conflict=None, note=note))

@@ -189,7 +189,9 @@ def _worker_ended(session: Session, attempt: Attempt, ended: Ended, now: float) 
 def _completed(session: Session, attempt: Attempt, ended: Ended) -> Iterator[Event]:
     assert ended.tip is not None, f"{attempt.id} passed without a commit"
     assert ended.base is not None, f"{attempt.id} passed without a base"
-    result = Result(sha=ended.tip, base=ended.base, built_on=attempt.built_on, attempt=attempt.id, subject=ended.subject)
+    result = Result(
+        sha=ended.tip, base=ended.base, built_on=attempt.built_on, attempt=attempt.id, subject=ended.subject
+    )
     yield TaskMoved(task=attempt.subject, cause=Cause.COMPLETE, result=result)
     if not (session.workflow.has("check") or session.workflow.has("validate")):
         verdict = Verdict(status=Status.PASS, notes="the workflow has no stage that judges it", by="workflow")

@@ -72,14 +72,14 @@ def _changeset(session: Session, group: Grouped, n: int) -> Changeset:
         id=f"cs-{n:03d}",
         cycle=session.cycle,
         group=group.name,
-        title=_title(session, group.tasks),
+        title=title_of(session, group.tasks),
         tasks=group.tasks,
         after=group.after,
         missing=_missing(session, group),
     )
 
 
-def _title(session: Session, tasks: tuple[str, ...]) -> str:
+def title_of(session: Session, tasks: tuple[str, ...]) -> str:
     title = session.tasks[tasks[0]].task.title
     return title if len(tasks) == 1 else f"{title} (and {len(tasks) - 1} more)"
 
