@@ -21,6 +21,7 @@ from blueflame.tools.git.commands import ask, fields, git
 from blueflame.tools.git.repository import Repository
 
 MOST_ENTRIES = 200_000  # names in one checkout
+MOST_KNOWN = 500_000  # names that are remembered
 LARGEST = 2_000_000  # bytes of a file that is read
 GONE = UNKNOWN = ""
 
@@ -55,6 +56,8 @@ class Ignored:
             said = ask(self.repo.root, "check-ignore", "-z", "--stdin", "--no-index", stdin=asked)
             # when git cannot tell (128), new names are left out: a radar that cries at everything is switched off
             left_out = set(fields(said.out)) if said.code in (0, 1) else set(fresh)
+            if len(self.known) > MOST_KNOWN:  # an agent may make up names for ever
+                self.known = {name: self.known[name] for name in wanted if name in self.known}
             self.known |= {name: name in left_out for name in fresh}
         return frozenset(name for name in wanted if self.known[name])
 
@@ -73,6 +76,7 @@ class Checkout:
 
     def look(self) -> dict[str, Touch]:
         seen = dict(self._entries())
+        self._read = {name: known for name, known in self._read.items() if name in seen}
         new = [name for name in seen if name not in self._base]
         left_out = self._ignored.among(new)
         found = {name: Touch(blob, GONE) for name, blob in self._base.items() if blob and name not in seen}
