@@ -177,8 +177,14 @@ def test_a_damaged_file_corrects_nothing(tmp_path: Path, content: str) -> None:
 
 @pytest.mark.parametrize(
     ("reported", "ours", "guessed", "believed"),
-    [(50, 100, False, True), (49, 100, False, False), (5, 100, True, True), (4, 100, True, False)]
-    + [(2000, 100, False, True), (2001, 100, False, False)],
+    [
+        (50, 100, False, True),
+        (49, 100, False, False),
+        (5, 100, True, True),
+        (4, 100, True, False),
+        (2000, 100, False, True),
+        (2001, 100, False, False),
+    ],
 )
 def test_a_figure_that_is_far_too_small_is_not_believed_of_a_model_whose_price_is_known(
     reported: int, ours: int, guessed: bool, believed: bool

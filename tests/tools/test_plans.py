@@ -123,7 +123,9 @@ def test_the_older_form_is_read(wrote: Callable[[str], Path]) -> None:
 
 
 def test_a_planners_json_is_read(wrote: Callable[[str], Path]) -> None:
-    (task,) = read_plan(wrote(json.dumps({"tasks": [GOOD | {"estimate_minutes": 5, "model": "sonnet", "validator_model": "opus"}]})))
+    (task,) = read_plan(
+        wrote(json.dumps({"tasks": [GOOD | {"estimate_minutes": 5, "model": "sonnet", "validator_model": "opus"}]}))
+    )
     assert task == Task(
         id="task-001",
         title="Add middleware",

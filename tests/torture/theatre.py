@@ -152,7 +152,9 @@ def _settings(theatre: Theatre, workflow: str) -> dict[str, Any]:
     return {
         "schema_version": 2,
         "project": {"name": "sample", "base_branch": "main"},
-        "roles": {name: {"runtime": "scripted"} for name in ("planner", "worker", "validator", "merger", "triager", "lead")},
+        "roles": {
+            name: {"runtime": "scripted"} for name in ("planner", "worker", "validator", "merger", "triager", "lead")
+        },
         "concurrency": {"adaptive": False, "development": 3, "validation": 2},
         # lost attempts beyond the third are blamed: that a task fails in the end must not depend on the dice
         "limits": {"kill_grace": "1s", "max_retries": 50},

@@ -17,7 +17,12 @@ def test_a_changeset_tells_of_weaker_tests_and_of_what_to_look_at_twice(stage: S
         workers={
             1: [
                 {"write": {"path": "src/test_sums.py", "text": WEAK}},
-                {"write": {"path": "src/package.json", "text": json.dumps({"dependencies": {"a": "1", "left-pad": "1"}})}},
+                {
+                    "write": {
+                        "path": "src/package.json",
+                        "text": json.dumps({"dependencies": {"a": "1", "left-pad": "1"}}),
+                    }
+                },
                 {"write": {"path": "src/Makefile", "text": "all:\n"}},
                 {"commit": "feat({task}): weaken"},
             ]

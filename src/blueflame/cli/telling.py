@@ -160,9 +160,7 @@ TELL: Mapping[type, Callable[[Any], Told | None]] = {
         Told(NOTE, f"flaky, red and then green on the same tree: {', '.join(e.build.flaky)}") if e.build.flaky else None
     ),
     _H.ChangesetEvicted: lambda e: Told(BAD, f"{e.changeset} cannot land{_because(e.reason)}"),
-    _H.ChangesetTrimmed: lambda e: Told(
-        BAD, f"{e.changeset} goes on without {', '.join(e.tasks)}{_because(e.reason)}"
-    ),
+    _H.ChangesetTrimmed: lambda e: Told(BAD, f"{e.changeset} goes on without {', '.join(e.tasks)}{_because(e.reason)}"),
     _H.ChangesetConflicted: lambda e: Told(
         ON, f"{e.changeset} is in conflict in {', '.join(e.conflict.paths)}: a merger is asked"
     ),

@@ -76,7 +76,12 @@ def _seen(value: object) -> Seen | None:
     if not isinstance(value, dict):
         return None
     reported, listed = value.get("reported"), value.get("listed")
-    if type(reported) is not int or type(listed) is not int or listed < LEAST or not credible(reported, listed, guessed=True):
+    if (
+        type(reported) is not int
+        or type(listed) is not int
+        or listed < LEAST
+        or not credible(reported, listed, guessed=True)
+    ):
         return None
     return Seen(reported, listed)
 
