@@ -37,7 +37,7 @@ def section(title: str) -> set[str]:
     """The words set as code in one section of the page."""
     found = re.search(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.S | re.M)
     assert found, title
-    return set(re.findall(r"`([a-z_]+)`", found[1]))
+    return set(re.findall(r"`([a-z0-9_]+)`", found[1]))
 
 
 BUILD = {"base", "commit", "added", "deleted", "files", "path", "checks", "name", "passed", "exit_code"}
