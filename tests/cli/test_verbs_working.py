@@ -31,6 +31,7 @@ SESSION_KEYS = {
     "changesets",
     "gates",
     "parked",
+    "overlaps",
 }
 TASK_KEYS = {"id", "title", "group", "state", "attempts", "reason", "waits_for", "commit"}
 ATTEMPT_KEYS = {"id", "agent", "role", "subject", "n", "ending", "seconds", "cost_usd", "tokens"}

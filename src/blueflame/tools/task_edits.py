@@ -21,6 +21,7 @@ from blueflame.tools.plans import read_plan
 HEAD = b"""\
 # How the tasks stand. Those that have not landed can be changed here: the next cycle takes the changes up.
 # sha256: """
+NOT_THERE = (FileNotFoundError, NotADirectoryError)  # whoever writes the file tells of a folder that is none
 _GUARD = Lock()  # the export and the look between two cycles are made in threads of one process
 
 
@@ -52,7 +53,7 @@ def edited_file(path: Path) -> EditedFile | None:
         aside = aside_path(path)
         try:
             data, changed_at = aside.read_bytes(), aside.stat().st_mtime
-        except FileNotFoundError:
+        except NOT_THERE:
             return None
         except OSError as error:
             raise trouble("read", aside, error) from error
@@ -111,7 +112,7 @@ def _set_aside(path: Path) -> Path | None:
             with suppress(FileNotFoundError):  # an earlier one that nobody has taken up is not lost
                 aside.replace(aside.with_name(f"{aside.name}.old"))
             aside.hardlink_to(path)
-    except FileNotFoundError:
+    except NOT_THERE:
         return None
     except OSError as error:
         raise trouble("keep the changes of", path, error) from error
