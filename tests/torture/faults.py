@@ -27,7 +27,7 @@ POINTS: Mapping[str, tuple[str, str]] = {
     "a result is fetched": ("blueflame.waves.work", "collect"),
     "a checkout is removed": ("blueflame.waves.attend", "remove_checkout"),
     "all of an attempt is cleared away": ("blueflame.waves.attend", "_clear_away"),
-    "a changeset has its ref": ("blueflame.waves.merge", "set_ref"),
+    "a changeset has its ref": ("blueflame.waves.assembling", "set_ref"),
     "the checkout is brought along": ("blueflame.tools.git.landing", "_bring"),
     "the base is swapped": ("blueflame.tools.git.landing", "_swap"),
     "the base is advanced": ("blueflame.waves.merge", "advance"),

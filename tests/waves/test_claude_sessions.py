@@ -77,8 +77,9 @@ def test_the_credential_is_nowhere_that_an_agent_or_a_reader_of_logs_can_look(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looking = (
-        "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n';"
-        ' grep -rs sk-ant "$HOME" /tmp . | head -c 3000; true'
+        "env | grep ANTHROPIC_BASE_URL;"
+        " (env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null;"
+        " grep -rs sk-ant \"$HOME\" /tmp .) | tr '\\0' '\\n' | grep -a sk-ant | head -c 3000; true"
     )
     seen: list[str] = []
 

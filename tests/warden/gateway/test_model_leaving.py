@@ -62,14 +62,14 @@ def test_a_gateway_whose_warden_was_killed_reads_on_and_ends(tmp_path: Path) -> 
         provider(streams([START, TEXT, go_on, DELTA, STOP]), never_answers) as far,
         model_door(tmp_path / "a", model_orders(far.url)) as door,
         door.call() as one,
-        door.call() as _other,
     ):
-        one.head()
-        until(lambda: len(far.asked) == 2, "both calls are with the provider")
-        door.warden.kill()
-        door.warden.wait()
-        threading.Timer(0.1, go_on.set).start()
-        until(lambda: not alive(door.pid), "the gateway has ended")
+        one.head()  # first: whoever asks first is answered
+        with door.call() as _other:
+            until(lambda: len(far.asked) == 2, "both calls are with the provider")
+            door.warden.kill()
+            door.warden.wait()
+            threading.Timer(0.1, go_on.set).start()
+            until(lambda: not alive(door.pid), "the gateway has ended")
         lines = sorted(door.lines(), key=lambda line: bool(line["complete"]))
 
     assert [(line["status"], line["output"], line["complete"]) for line in lines] == [(0, 0, False), (200, 20, True)]
