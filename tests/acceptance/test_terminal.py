@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 SLOW: Mapping[str, Any] = {
     "planner": [{"plan": [task(1), task(2)]}],
-    "defaults": {"worker": [{"say": "thinking"}, {"sleep": "forever"}]},
+    "defaults": {"worker": [{"say": "pondering"}, {"sleep": "forever"}]},
 }
 
 
@@ -98,7 +98,7 @@ def test_control_c_while_agents_work_asks_them_to_end(project: Path, tmp_path: P
     script = write(tmp_path / "медленно.yaml", SLOW)
     decisions = write(tmp_path / "решения.yaml", YES)
     with start(project, "--script", script, "--decisions-file", decisions) as screen:
-        screen.expect("thinking")
+        screen.expect("pondering")
         screen.type("\x03")
         screen.expect("once more to end them at once")
         advice = screen.expect("медленно.yaml")
@@ -126,11 +126,11 @@ def until_agents_run(project: Path) -> None:
 
 def test_an_orchestrator_that_is_killed_loses_nothing(project: Path, tmp_path: Path) -> None:
     slow = {
-        "defaults": {"worker": [{"say": "thinking"}, {"sleep": 1.5}, {"note": None}, {"commit": "feat({task}): x"}]}
+        "defaults": {"worker": [{"say": "pondering"}, {"sleep": 1.5}, {"note": None}, {"commit": "feat({task}): x"}]}
     }
     script = write(tmp_path / "play.yaml", slow)
     with start(project, "--workflow", "direct", "--script", script) as screen:
-        screen.expect("thinking")
+        screen.expect("pondering")
         os.kill(screen.process.pid, signal.SIGKILL)
         screen.end()
     decisions = write(tmp_path / "решения.yaml", YES)
