@@ -19,6 +19,7 @@ from blueflame.rules.edits import edited
 from blueflame.rules.foundations import holds
 from blueflame.rules.locks import overlap
 from blueflame.rules.next_steps import CrossBoundary, Diagnose, Effect
+from blueflame.rules.queue import next_up
 from blueflame.rules.session import ACTIVE, HookDue, Session
 from blueflame.simulation import Fate, World, chance, opened
 
@@ -316,13 +317,22 @@ def _money_faults(session: Session) -> Iterator[str]:
         yield f"{session.spend_since(float('-inf'))} was spent ever since, not {spent}"
 
 
+PRESENTABLE = (ChangesetState.BUILT, ChangesetState.APPROVED)
+
+
 def _gate_faults(session: Session) -> Iterator[str]:
-    head = next(iter(session.merging), None)
-    for gate in session.open_gates.values():
-        if gate.kind is GateKind.CHANGESET:
-            state = session.changesets[gate.subject].state
-            if state is not ChangesetState.BUILT or gate.subject != head:
-                yield f"gate {gate.id} asks about a changeset that is {state}"
+    asked = [gate for gate in session.open_gates.values() if gate.kind is GateKind.CHANGESET]
+    if len(asked) > 1:
+        yield f"{[gate.id for gate in asked]} are asked at once, though each landing moves the base"
+    for gate in asked:
+        state = session.changesets[gate.subject].state
+        if state is not ChangesetState.BUILT or gate.subject != next_up(session):
+            yield f"gate {gate.id} asks about a changeset that is {state}"
+        earlier = list(session.merging)[: list(session.merging).index(gate.subject)]
+        # only one that waits for a merger, or has just come back from it, lets others pass
+        passed = [name for name in earlier if session.changesets[name].state in PRESENTABLE]
+        if passed:
+            yield f"gate {gate.id} is asked before {passed}, which came first"
     active = [name for name, record in session.changesets.items() if record.state in ACTIVE]
     if active != list(session.merging):
         yield f"{active} are active, {list(session.merging)} are being merged"
