@@ -19,6 +19,7 @@ from blueflame.engine.local import LocalEngine
 from blueflame.engine.notifying import notifying
 from blueflame.engine.preflight import refuse, refuse_if_unfit, tight_spots, unfit_reasons
 from blueflame.engine.presence import Orchestrator, UnderWay, commands_under_way, orchestrator_at
+from blueflame.model.attempt import PLANNER
 from blueflame.model.errors import MemoryFailed, NoAnswer, Refused, UsageError
 from blueflame.model.event import (
     Event,
@@ -33,6 +34,7 @@ from blueflame.model.limits import Limits, Workflow
 from blueflame.model.settings import Settings
 from blueflame.model.task import Task
 from blueflame.rules.answers import proposal
+from blueflame.rules.enforcement import not_held
 from blueflame.rules.estimate import learned_figures
 from blueflame.rules.replay import apply, replay
 from blueflame.rules.session import Session
@@ -190,12 +192,6 @@ def look(journal: Journal, session: str) -> Session:
     return replay(journal.events(session))
 
 
-def kept_checkouts(session: Session) -> tuple[Path, ...]:
-    """Of attempts that failed or were stopped: they are left as they are for whoever wants to look (WT-03)."""
-    ended = (record for record in session.attempts.values() if not record.live and record.worktree)
-    return tuple(path for record in ended if (path := Path(str(record.worktree))).exists())
-
-
 def begin(
     ground: Grounds,
     journal: Journal,
@@ -318,8 +314,12 @@ def check_prerequisites(
 
 def misgivings(ground: Grounds) -> tuple[str, ...]:
     """What a person should know before a session, though it is no reason to refuse it."""
-    forgetful = memory_problem_at(ground)
-    return (*tight_spots(ground.places, ground.settings), *([forgetful] if forgetful else []))
+    forgetful, planner = memory_problem_at(ground), ground.settings.roles[PLANNER].runtime
+    return (
+        *tight_spots(ground.places, ground.settings),
+        *([forgetful] if forgetful else []),
+        *not_held(ground.settings, {PLANNER: planner} if planner else {}),
+    )
 
 
 def casting(

@@ -9,9 +9,9 @@ import pytest
 from blueflame.rules.dialects import CODEX, GEMINI, GEMINI_TOOLS, Meant, Untranslatable, meant
 from blueflame.rules.policy_tools import SHAPES, TOUCHING_NOTHING, misshapen
 
-CWD = "/work/repo"
+CWD = "/here/repo"
 PATCH = "*** Begin Patch\n*** Add File: src/a.py\n+x\n*** Delete File: ../b\n*** End Patch\n"
-TOUCHED = (Meant("Write", {"file_path": "/work/repo/src/a.py"}), Meant("Edit", {"file_path": "/work/b"}))
+TOUCHED = (Meant("Write", {"file_path": "/here/repo/src/a.py"}), Meant("Edit", {"file_path": "/here/b"}))
 
 SAME: dict[str, tuple[str, str, dict[str, Any], tuple[Meant, ...]]] = {
     "codex runs": (CODEX, "Bash", {"command": "make"}, (Meant("Bash", {"command": "make"}),)),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from blueflame.model.limits import Figures, Limits, Workflow
 from blueflame.model.spend import Budget, Unit, micro_usd
 from blueflame.model.task import Task
-from blueflame.rules.estimate import CriticalPath, batches, cost_range, critical_path
+from blueflame.rules.estimate import batches, cost_range
 
 
 def task(name: str, *locks: str, needs: tuple[str, ...] = (), minutes: float | None = None) -> Task:
@@ -22,21 +22,6 @@ def test_batches_follow_dependencies_locks_and_slots() -> None:
 def test_a_task_that_can_never_start_is_in_no_batch() -> None:
     assert batches([task("a", "1", needs=("gone",)), task("b", "2")], 4) == (("b",),)
     assert batches([], 4) == ()
-
-
-def test_the_critical_path_is_the_longest_chain() -> None:
-    plan = [
-        task("a", minutes=2),
-        task("b", needs=("a",), minutes=9),
-        task("c", needs=("a",)),
-        task("d", needs=("b", "c")),
-    ]
-    assert critical_path(plan) == CriticalPath(tasks=("a", "b", "d"), minutes=12.0)
-    assert critical_path([]) == CriticalPath()
-
-
-def test_a_ring_has_some_path_and_no_endless_one() -> None:
-    assert len(critical_path([task("a", needs=("b",)), task("b", needs=("a",))]).tasks) <= 3
 
 
 def test_three_tasks_cost_what_the_seed_reckons_at_least() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.errors import WorldError
-from blueflame.tools.files import append_line, read_text, sweep_drafts, write_whole
+from blueflame.tools.files import read_text, sweep_drafts, write_whole
 from blueflame.tools.process import run
 
 
@@ -121,18 +121,6 @@ def test_only_the_drafts_of_a_file_are_swept_away(path: Path) -> None:
     path.with_name(f".{path.name}.0123456789abcdef.draft").write_text("half")
     sweep_drafts(path)
     assert sorted(path.parent.iterdir()) == sorted([path, *others])
-
-
-def test_lines_are_appended_one_each(path: Path) -> None:
-    append_line(path, "one")
-    append_line(path, "two\n")
-    append_line(path, "three\nfour")
-    assert path.read_text() == "one\ntwo\nthree four\n"
-
-
-def test_appending_to_a_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(WorldError, match="cannot append to"):
-        append_line(tmp_path, "x")
 
 
 def test_a_missing_file_is_called_by_its_name(path: Path) -> None:

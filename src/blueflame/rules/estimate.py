@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
@@ -10,7 +10,6 @@ from blueflame.model.limits import Figures, Limits, Workflow
 from blueflame.model.memory import Record, SessionSummary
 from blueflame.model.spend import Budget, Unit, micro_usd
 from blueflame.model.task import Task, TaskState
-from blueflame.rules.ranking import dependants_of, remaining_path
 from blueflame.rules.readiness import ReadyQueue
 
 
@@ -26,26 +25,6 @@ def schedule(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]:
 
 def batches(tasks: Iterable[Task], slots: int) -> tuple[tuple[str, ...], ...]:
     return tuple(schedule(tasks, slots))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CriticalPath:
-    """The chain that decides how long a plan takes however many agents there are."""
-
-    tasks: tuple[str, ...] = ()
-    minutes: float = 0.0
-
-
-def critical_path(tasks: Iterable[Task]) -> CriticalPath:
-    plan = tuple(tasks)
-    remaining = remaining_path(plan)
-    behind = dependants_of(plan)
-    path: list[str] = []
-    candidates: Collection[str] = remaining
-    while candidates and len(path) <= len(plan):
-        path.append(min(candidates, key=lambda name: (-remaining[name], name)))
-        candidates = behind[path[-1]]
-    return CriticalPath(tasks=tuple(path), minutes=remaining[path[0]] if path else 0.0)
 
 
 REFERENCE: Mapping[str, Figures] = {

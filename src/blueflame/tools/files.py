@@ -59,21 +59,6 @@ def sweep_drafts(*paths: Path) -> None:
                     found.unlink()
 
 
-def append_line(path: Path, line: str) -> None:
-    """One line at the end, in one write: two processes that append never mix within a line."""
-    data = _encoded(line.rstrip("\n").replace("\n", " ") + "\n")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            while data:  # a signal or a nearly full disk may cut a write short
-                data = data[os.write(handle, data) :]
-        finally:
-            os.close(handle)
-    except OSError as e:
-        raise trouble("append to", path, e) from e
-
-
 def read_text(path: Path, what: str) -> str:
     """A file a person wrote; `what` is how to call it when it cannot be read ("the decisions file")."""
     try:
