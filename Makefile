@@ -50,11 +50,11 @@ verification: setup  ## the 58 verification tests: a table of what each proves, 
 
 test-agents: setup  ## Codex, Gemini CLI, opencode and an ACP agent for real, against a model of our own (npm installs them)
 	@scripts/agents.sh
-	$(BIN)/pytest tests/agents -p no:xdist $(ARGS)
+	$(BIN)/pytest tests/contracts/agents -p no:xdist $(ARGS)
 
 torture: setup  ## kill it hundreds of times (KILLS=600 at random); a table, and docs/reliability.md
 	@mkdir -p $(dir $(TORTURED))
-	@BLUEFLAME_TORTURE=$(KILLS) BLUEFLAME_TORTURE_RESULTS=$(TORTURED) $(BIN)/pytest tests/torture -p no:xdist; \
+	@BLUEFLAME_TORTURE=$(KILLS) BLUEFLAME_TORTURE_RESULTS=$(TORTURED) $(BIN)/pytest tests/crash -p no:xdist; \
 	code=$$?; $(BIN)/python scripts/reliability.py $(TORTURED) docs/reliability.md; exit $$code
 
 bench: setup  ## benchmarks: a table, and JSON in benchmarks/results/

@@ -14,8 +14,8 @@ from benchmarks.plans import Sample, sample
 from blueflame.model.attempt import WORKER, Attempt, Ending
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task, TaskState
-from blueflame.rules.readiness import ReadyQueue
-from blueflame.simulation import Fate, World, chance, opened
+from blueflame.session.scheduling.ready_queue import ReadyQueue
+from blueflame.testing.simulation import Fate, World, chance, opened
 
 SIZES = (100, 1_000, 10_000)
 SLOTS = 8

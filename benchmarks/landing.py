@@ -10,19 +10,19 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from benchmarks import Figure, Report
+from blueflame.checks.merge_losses import losses
+from blueflame.git.command import environment, git, identity_environment
+from blueflame.git.landing import Advanced, advance
+from blueflame.git.merge_sides import Side, cases
+from blueflame.git.repository import Repository, head_of, open_repository
+from blueflame.git.results import changes
 from blueflame.model.changeset import Changeset, ChangesetRecord
 from blueflame.model.event import Recorded, SessionOpened
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Result, Task, TaskRecord, TaskState
-from blueflame.rules.losses import losses
-from blueflame.rules.replay import replay
-from blueflame.rules.session import Session
-from blueflame.tools.git.commands import environment, git, identity_environment
-from blueflame.tools.git.landing import Advanced, advance
-from blueflame.tools.git.repository import Repository, head_of, open_repository
-from blueflame.tools.git.results import changes
-from blueflame.tools.git.sides import Side, cases
-from blueflame.waves.assembling import Assembled, Scene, assemble
+from blueflame.orchestrator.merging.assemble import Assembled, Scene, assemble
+from blueflame.session.replay import replay
+from blueflame.session.state import Session
 
 BRANCHES = 100
 FILES = 300

@@ -10,7 +10,7 @@ from statistics import median, quantiles
 from benchmarks import Figure, Report
 from benchmarks.plans import Sample, lower_bound, sample
 from blueflame.model.task import TaskState
-from blueflame.rules.readiness import ReadyQueue
+from blueflame.session.scheduling.ready_queue import ReadyQueue
 
 PLANS, SLOTS, VALIDATORS = 200, 4, 2
 REVIEW = 0.15  # of the time that the work took

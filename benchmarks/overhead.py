@@ -9,18 +9,18 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks import Figure, Report
-from blueflame import app
-from blueflame.cli.answerers import FromDecisions
+from blueflame.cli.gates.answerers import FromDecisions
+from blueflame.documents.decisions import load_decisions
+from blueflame.documents.plans import read_plan
+from blueflame.git.checkouts import make_checkout, remove_checkout
+from blueflame.git.command import git
+from blueflame.git.landing import advance
+from blueflame.git.merging import Merged, combine, commit_tree
+from blueflame.git.repository import Repository, open_repository
+from blueflame.git.results import Collected, changes, collect, set_ref
 from blueflame.model.ids import attempt_ref, branch_name
+from blueflame.orchestrator import project as app
 from blueflame.testing import throwaway_repository
-from blueflame.tools.decisions import load_decisions
-from blueflame.tools.git.checkouts import make_checkout, remove_checkout
-from blueflame.tools.git.commands import git
-from blueflame.tools.git.landing import advance
-from blueflame.tools.git.merging import Merged, combine, commit_tree
-from blueflame.tools.git.repository import Repository, open_repository
-from blueflame.tools.git.results import Collected, changes, collect, set_ref
-from blueflame.tools.plans import read_plan
 
 TASKS = 50
 

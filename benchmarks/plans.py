@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from blueflame.model.task import Task
-from blueflame.rules.locks import locks_of
+from blueflame.paths.locks import locks_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

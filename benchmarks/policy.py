@@ -11,11 +11,11 @@ from typing import Any
 
 from benchmarks import Figure, Report
 from blueflame.model.policy import Call, Policy
-from blueflame.model.settings_walls import BashRules, Permissions, Validation
-from blueflame.rules.policy import decide, prepare
-from blueflame.rules.policy_compiling import compile_policy
-from blueflame.tools.policies import policy_json, read_policy, shfmt_path
-from blueflame.tools.policy_world import LocalWorld
+from blueflame.model.settings.permissions import BashRules, Permissions, Validation
+from blueflame.policy.compile import compile_policy
+from blueflame.policy.decide import decide, prepare
+from blueflame.watcher.policy_file import policy_json, read_policy, shfmt_path
+from blueflame.watcher.world import LocalWorld
 
 CALLS, COMMANDS = 3_000, 300
 MANY = 1_000

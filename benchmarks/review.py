@@ -11,15 +11,15 @@ from time import perf_counter
 from rich.console import Console
 
 from benchmarks import Figure, Report
-from blueflame.cli.paint import as_text
-from blueflame.cli.show_changeset import show_changeset
-from blueflame.cli.show_diff import paged, show_diff
+from blueflame.cli.console import as_text
+from blueflame.cli.render.changeset import show_changeset
+from blueflame.cli.render.diff import paged, show_diff
+from blueflame.git.command import git, identity_environment
+from blueflame.git.repository import Repository, open_repository
+from blueflame.git.results import diff_text
 from blueflame.model.changeset import Build, Changeset, ChangesetRecord
-from blueflame.tools.git.commands import git, identity_environment
-from blueflame.tools.git.repository import Repository, open_repository
-from blueflame.tools.git.results import diff_text
-from blueflame.waves.reviewing import hints
-from blueflame.waves.validate import file_changes
+from blueflame.orchestrator.attempts.validator import file_changes
+from blueflame.orchestrator.merging.review_hints import hints
 
 FILES, LINES = 100, 200  # 20,000 lines
 ROUNDS = 5

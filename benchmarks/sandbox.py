@@ -11,14 +11,14 @@ from statistics import median
 from time import perf_counter
 
 from benchmarks import Figure, Report
-from blueflame.engine.boxed import box_of as box_at
-from blueflame.engine.boxed import ground_of, shortcomings
-from blueflame.model.box import Box
+from blueflame.model.sandbox import Box
+from blueflame.orchestrator.foreground_sandbox import box_of as box_at
+from blueflame.orchestrator.foreground_sandbox import ground_of, shortcomings
+from blueflame.sandbox import Prepared, prepare
+from blueflame.sandbox.person_checkout import read_checkout
 from blueflame.testing import throwaway_repository
-from blueflame.tools.sandbox import Prepared, prepare
-from blueflame.tools.sandbox.checkouts import read_checkout
-from blueflame.warden.launch import Launch
-from blueflame.warden.start import start
+from blueflame.warden.launch_file import Launch
+from blueflame.warden.spawn import start
 
 TURNS = 60
 TRUE = "/bin/true"

@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 
 from benchmarks import Figure, Report
-from blueflame.model.settings_walls import Secrets
-from blueflame.rules.secrets import find_secrets
-from blueflame.tools.git.commands import git, identity_environment
-from blueflame.tools.git.repository import Repository, open_repository
-from blueflame.tools.secrets import full_scan, scan, scanner
+from blueflame.checks.secrets.scan import find_secrets
+from blueflame.git.command import git, identity_environment
+from blueflame.git.repository import Repository, open_repository
+from blueflame.git.secret_scan import full_scan, scan, scanner
+from blueflame.model.settings.permissions import Secrets
 
 MEGABYTE = 1_000_000
 ROUNDS = 5

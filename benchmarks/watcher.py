@@ -18,19 +18,19 @@ from time import perf_counter
 
 import blueflame
 from benchmarks import Figure, Report
+from blueflame.agents.hook import hook_path
 from blueflame.model.policy import CANARY
-from blueflame.model.settings_walls import Permissions, Validation
-from blueflame.rules.policy_compiling import compile_policy
-from blueflame.tools.agents.hooking import hook_path
-from blueflame.tools.policies import save_policy, shfmt_path
+from blueflame.model.settings.permissions import Permissions, Validation
+from blueflame.policy.compile import compile_policy
+from blueflame.watcher.policy_file import save_policy, shfmt_path
 
 ROUNDS = 200
 SOURCE = str(Path(blueflame.__file__).parents[1])
 SERVER = """
 import json, socket, sys
 sys.path.insert(0, sys.argv[1])
-from blueflame.warden.asking import Asker
-from blueflame.warden.bell import Bell
+from blueflame.watcher.server import Asker
+from blueflame.warden.wakeup import Bell
 bell, listener = Bell(), socket.create_server(("127.0.0.1", 0), backlog=128)
 asker = Asker(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", bell)
 print(listener.getsockname()[1], flush=True)

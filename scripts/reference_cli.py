@@ -20,7 +20,7 @@ from typer import Typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from blueflame.cli import main
-from blueflame.cli.verbs import VERBS, Verb
+from blueflame.cli.command_table import VERBS, Verb
 
 HEAD = """\
 # The command line

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from blueflame.model.settings_team import BUILT_IN_ROLES, BUILT_IN_WORKFLOWS
-from blueflame.tools.config.keys import Key, all_keys
-from blueflame.tools.config.lifting import MOVES
+from blueflame.config.keys import Key, all_keys
+from blueflame.config.schema_v1 import MOVES
+from blueflame.model.settings.roles import BUILT_IN_ROLES, BUILT_IN_WORKFLOWS
 
 
 def config_reference() -> str:

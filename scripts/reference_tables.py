@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from blueflame.model.exits import MEANING, OUTCOMES
+from blueflame.model.exit_codes import MEANING, OUTCOMES
 from blueflame.model.gate import OPTIONS, GateKind, Option
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
-from blueflame.rules.questions import SAFE
+from blueflame.session.gates.questions import SAFE
 
 MADE = "made from the code by `make docs-write`; do not edit by hand."
 

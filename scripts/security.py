@@ -14,9 +14,9 @@ TEMPLATE = Path(__file__).with_name("security.template.md")
 sys.path.insert(0, str(ROOT / "tests"))
 
 from escape.attack import GROUPS, WALLS, Attack, Group, Probe  # noqa: E402 (the tests are no package of ours)
+from escape.permitted.calls import CALLS  # noqa: E402 (the same)
+from escape.permitted.works import WORKS  # noqa: E402 (the same)
 from escape.table import ATTACKS  # noqa: E402 (the same)
-from honest.calls import CALLS  # noqa: E402 (the same)
-from honest.works import WORKS  # noqa: E402 (the same)
 
 ABOUT: dict[Group, str] = {
     "paths": "Names of files that lead elsewhere, and every way to write outside.",

@@ -19,7 +19,7 @@ from verification_titles import TITLES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "verification.md"
-NEED_OTHER_PROGRAMS = "agents"  # tests/agents is not part of the suite
+NEED_OTHER_PROGRAMS = "agents"  # tests/contracts/agents is not part of the suite
 
 HEAD = """# The 58 verification tests
 
@@ -42,7 +42,7 @@ def proofs(root: Path = ROOT) -> Mapping[int, Sequence[Proof]]:
     """The marked tests of each number, found by reading the files: nothing is imported and nothing is run."""
     found: defaultdict[int, list[Proof]] = defaultdict(list)
     for path in sorted((root / "tests").rglob("test_*.py")):
-        if path.parent.name == NEED_OTHER_PROGRAMS and path.parent.parent.name == "tests":
+        if path.parent.name == NEED_OTHER_PROGRAMS and path.parent.parent.name == "contracts":
             continue
         text = path.read_text(encoding="utf-8")
         if "mark.verification" in text:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repositories import GIT_IDENTITY, git, make_repository
+from support.repositories import GIT_IDENTITY, git, make_repository
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from command_line import CONFIG, YES, Said, configure, here, task, write
-from repositories import git
+from support.command_line import CONFIG, YES, Said, configure, here, task, write
+from support.repositories import git
 
 RUN = ("run", "--task", "Add a greeting", "--quiet")
 

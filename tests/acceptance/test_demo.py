@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from blueflame.demo import lay_out
-from blueflame.rules.locks import overlap
-from command_line import MAIN, at_terminal, here
-from repositories import git
+from blueflame.paths.locks import overlap
+from support.command_line import MAIN, at_terminal, here
+from support.repositories import git
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.engine.boxed import shortcomings
+from blueflame.orchestrator.foreground_sandbox import shortcomings
 from blueflame.testing import LoopbackModel
-from command_line import call, configure, found_in, task
-from models import KEY, model_script
-from real_agents import needs_claude
-from terminals import Person, person_at
+from support.command_line import call, configure, found_in, task
+from support.model_scripts import KEY, model_script
+from support.real_agents import needs_claude
+from support.terminals import Person, person_at
 
 pytestmark = [
     pytest.mark.slow,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from command_line import YES, Said, configure, here, task, write
-from repositories import git
+from support.command_line import YES, Said, configure, here, task, write
+from support.repositories import git
 
 ONE_GO: Mapping[str, Any] = {"limits": {"max_retries": 0, "agent_timeout": "1s"}}
 

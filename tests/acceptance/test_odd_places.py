@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import YES, Said, configure, here, write
-from repositories import git, make_repository
+from support.command_line import YES, Said, configure, here, write
+from support.repositories import git, make_repository
 
 
 def play(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Said:

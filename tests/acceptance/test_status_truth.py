@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from command_line import YES, Said, configure, here, launched, task, until, write
+from support.command_line import YES, Said, configure, here, launched, task, until, write
 
 LIMITS = {"heartbeat_interval": "300ms", "kill_grace": "1s", "stall_timeout": "1m"}
 

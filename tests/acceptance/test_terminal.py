@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from command_line import YES, Terminal, at_terminal, call, configure, found_in, here, look, task, until, write
-from repositories import git
+from support.command_line import YES, Terminal, at_terminal, call, configure, found_in, here, look, task, until, write
+from support.repositories import git
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.engine.boxed import shortcomings
+from blueflame.orchestrator.foreground_sandbox import shortcomings
 from blueflame.testing import LoopbackModel
-from command_line import YES, configure, finish, found_in, launched, until, write
-from models import KEY, model_script, worker_turns, writing
-from real_agents import needs_claude
-from repositories import git
+from support.command_line import YES, configure, finish, found_in, launched, until, write
+from support.model_scripts import KEY, model_script, worker_turns, writing
+from support.real_agents import needs_claude
+from support.repositories import git
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from blueflame.cli.verbs import VERBS
-from blueflame.tools.config import load
+from blueflame.cli.command_table import VERBS
+from blueflame.config import load
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(

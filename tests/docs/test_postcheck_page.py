@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from blueflame.rules import leftovers, postcheck, secrets
-from blueflame.rules.secret_rules import RULES
-from blueflame.tools.git import untouched
+from blueflame.checks import leftovers, postcheck
+from blueflame.checks.secrets import scan as secrets
+from blueflame.checks.secrets.rules import RULES
+from blueflame.git import tripwire as untouched
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "postcheck.md"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from blueflame.model.enforcement import ENFORCEMENT, WHAT
-from blueflame.tools.agents import codex, gemini, opencode
-from blueflame.tools.agents.all_runtimes import RUNTIMES
+from blueflame.agents import codex, gemini, opencode
+from blueflame.agents.registry import RUNTIMES
+from blueflame.model.runtime_support import ENFORCEMENT, WHAT
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "runtimes.md").read_text(encoding="utf-8")

@@ -15,12 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from command_line import MAIN
 from escape import inside
 from escape.attack import Attack, Probe
 from escape.inside import call
 from escape.outside import Outside, Watch, build
 from escape.probes_resources import TIGHT
+from support.command_line import MAIN
 
 PATIENCE = 120
 SYSTEM_PYTHON = "/usr/bin/python3"

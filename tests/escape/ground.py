@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from command_line import MAIN
 from escape.attack import Ask, Attack
+from support.command_line import MAIN
 
 CONFIG: Mapping[str, Any] = {
     "schema_version": 2,

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from blueflame.checks.postcheck import violations
+from blueflame.git.checkouts import make_checkout, remove_checkout
+from blueflame.git.repository import Repository, open_repository, tree_files
+from blueflame.git.results import Nothing, changes, collect, diff_text
+from blueflame.git.secret_scan import scan
+from blueflame.git.tripwire import Fingerprint, differences, fingerprint, notes
 from blueflame.model.errors import BlueFlameError
-from blueflame.model.settings_walls import COMMIT_PATTERN, Permissions, Secrets
+from blueflame.model.settings.permissions import COMMIT_PATTERN, Permissions, Secrets
 from blueflame.model.verdict import Violation
-from blueflame.rules.postcheck import violations
-from blueflame.tools.git.checkouts import make_checkout, remove_checkout
-from blueflame.tools.git.repository import Repository, open_repository, tree_files
-from blueflame.tools.git.results import Nothing, changes, collect, diff_text
-from blueflame.tools.git.untouched import Fingerprint, differences, fingerprint, notes
-from blueflame.tools.secrets import scan
 from escape import forging
 from escape.attack import Attack, Poison, Result
 
@@ -97,7 +97,7 @@ class Bench:
         assert done.returncode == 0, f"the attack itself failed: {done.stderr}"
 
     def judge(self) -> Judged:
-        """As waves/work does it: fetch, compare, look for secrets."""
+        """As orchestrator/attempts/worker does it: fetch, compare, look for secrets."""
         try:
             found = collect(
                 self.repo,

@@ -20,12 +20,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blueflame.tools.git.checkouts import card_path, make_checkout
-from blueflame.tools.git.repository import open_repository
+from blueflame.git.checkouts import card_path, make_checkout
+from blueflame.git.repository import open_repository
 from escape.attack import Attack, Probe
 from escape.inside import call
 from escape.probes_kernel import FILES, KEPT, VARIABLES
-from repositories import GIT_IDENTITY
+from support.repositories import GIT_IDENTITY
 
 PLACES = (
     *("/tmp", "/var/tmp", "/dev/shm", "/run", "/", "/etc", "/etc/cron.d", "/etc/cron.hourly", "/var/spool/cron"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.tools.git.untouched import fingerprint
+from blueflame.git.tripwire import fingerprint
 from escape.attack import Attack, Poison
 from escape.judging import bench, untouched_since
 from escape.table import behind

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from blueflame.git.repository import open_repository
+from blueflame.git.tripwire import fingerprint
 from blueflame.model.attempt import Ending
-from blueflame.tools.git.repository import open_repository
-from blueflame.tools.git.untouched import fingerprint
 from escape.attack import Attack, Poison
 from escape.table import behind
-from sessions import Stage, make_stage, task, writes
+from support.sessions import Stage, make_stage, task, writes
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap here")
 

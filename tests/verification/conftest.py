@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from repositories import GIT_IDENTITY, make_repository
-from sessions import Stage, make_stage
+from support.repositories import GIT_IDENTITY, make_repository
+from support.sessions import Stage, make_stage
 
 
 @pytest.fixture

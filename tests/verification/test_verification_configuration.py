@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.config import parse
 from blueflame.model.errors import ConfigError
 from blueflame.model.event import BudgetWarned, ConfigAdopted
 from blueflame.model.gate import Gate
-from blueflame.rules.session import Session
-from blueflame.tools.config import parse
-from sessions import Stage, make_stage, task
+from blueflame.session.state import Session
+from support.sessions import Stage, make_stage, task
 
 
 @pytest.mark.verification(2)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.tools.flock import Held, hold
+from blueflame.system.flock import Held, hold
 
 TAKER = """
 import os, sys
 from pathlib import Path
-from blueflame.tools.flock import Held, hold
+from blueflame.system.flock import Held, hold
 lock, inside, ledger = map(Path, sys.argv[1:])
 left = 20
 while left:

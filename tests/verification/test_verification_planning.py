@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from blueflame.agents.registry import RUNTIMES
+from blueflame.agents.runtime import Brief
 from blueflame.model.attempt import PLANNER
-from blueflame.tools.agents.all_runtimes import RUNTIMES
-from blueflame.tools.agents.runtime import Brief
-from fake_bd import make_bd
-from sessions import Stage, plan_of, task, writes
+from support.fake_bd import make_bd
+from support.sessions import Stage, plan_of, task, writes
 
 
 @pytest.mark.verification(38, 40)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.engine.boxed import shortcomings
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded, AttemptIntended, ChangesetsFormed, TaskMoved, WaveStarted
 from blueflame.model.task import Cause
-from sessions import Stage, Told, task, writes
-from wardens import pid_in
+from blueflame.orchestrator.foreground_sandbox import shortcomings
+from support.sessions import Stage, Told, task, writes
+from support.wardens import pid_in
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ import pytest
 from blueflame.model.attempt import VALIDATOR, Ending
 from blueflame.model.event import AttemptEnded
 from blueflame.model.policy import Call
-from blueflame.model.settings_walls import Permissions, Validation, ValidatorDiagnostics
-from blueflame.rules.policy import decide
-from blueflame.rules.policy_compiling import compile_policy
-from blueflame.tools.policies import shfmt_path
-from blueflame.tools.policy_world import LocalWorld
-from sessions import Stage, Told, task, writes
+from blueflame.model.settings.permissions import Permissions, Validation, ValidatorDiagnostics
+from blueflame.policy.compile import compile_policy
+from blueflame.policy.decide import decide
+from blueflame.watcher.policy_file import shfmt_path
+from blueflame.watcher.world import LocalWorld
+from support.sessions import Stage, Told, task, writes
 
 STOP = {"session": ["stop"]}
 WAYS_PAST_THE_WATCHER: Mapping[str, list[dict[str, Any]]] = {

@@ -1,1 +1,1 @@
-"""The terminal face: one file per verb; parse, call, render, return."""
+"""The terminal: parse, call, render, return."""

@@ -11,10 +11,10 @@ from typing import NoReturn
 import typer
 
 from blueflame import __version__
-from blueflame.cli.saying import say
-from blueflame.cli.verbs import CONTEXT, LazyVerbs
+from blueflame.cli.command_table import CONTEXT, LazyVerbs
+from blueflame.cli.output import say
 from blueflame.model.errors import BlueFlameError
-from blueflame.model.exits import Exit
+from blueflame.model.exit_codes import Exit
 
 # typer carried click beside it in older releases and inside it in newer ones; the name is the same in both
 BadCommandLine: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -93,7 +93,7 @@ def _bad_command_line(error: Exception) -> int:
 
 
 def _our_bug(error: Exception, argv: Sequence[str]) -> int:
-    from blueflame.tools.crashes import write_crash
+    from blueflame.system.crash_log import write_crash
 
     log = write_crash(error, argv, start=Path.cwd())
     _say(f"a bug in Blue Flame: {type(error).__name__}: {error}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from blueflame.tools.git.commands import git, identity_environment
+from blueflame.git.command import git, identity_environment
 
 REQUEST = "Let tally count more than words, and offer it as a command."
 

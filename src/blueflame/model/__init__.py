@@ -1,1 +1,1 @@
-"""The nouns: frozen values that every other floor speaks in. Nothing here touches the world."""
+"""Frozen values that every other package uses; imports no other package."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Risk:
     """A hint, never a judgement: it says where to look, and a person decides."""
 
-    kind: str  # rules/risks.KINDS
+    kind: str  # checks/risks.KINDS
     words: str
     paths: tuple[str, ...] = ()  # the first of them
 
@@ -21,7 +21,7 @@ class Risk:
 class Weakening:
     """One way in which a test says less than before, with the lines that show it."""
 
-    kind: str  # rules/weakened.KINDS
+    kind: str  # checks/weakened_tests.KINDS
     path: str
     words: str
     line: int | None = None  # in the result; of what is gone, in the base

@@ -22,7 +22,7 @@ class TaskState(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a task moves; `rules/lifecycle.MOVES` says from where to where."""
+    """Why a task moves; `session/task_states.MOVES` says from where to where."""
 
     CLAIM = "claim"
     COMPLETE = "complete"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from blueflame.model.errors import BlueFlameError
-from blueflame.testing.model import LoopbackModel
+from blueflame.testing.model_server import LoopbackModel
 
 
 def main(argv: list[str] | None = None) -> int:

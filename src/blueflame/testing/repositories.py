@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from blueflame.tools.git.commands import git, identity_environment
+from blueflame.git.command import git, identity_environment
 
 
 def throwaway_repository(path: Path, files: Mapping[str, str]) -> Path:

@@ -1,1 +1,1 @@
-"""The per-attempt process that outlives the orchestrator. Stdlib only, so that it starts at once."""
+"""One small process for each attempt, which outlives the orchestrator. Standard library only."""

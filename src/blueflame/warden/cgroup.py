@@ -14,7 +14,7 @@ import time
 from binascii import crc32
 from contextlib import suppress
 
-from blueflame.warden.record import read_json, write_json
+from blueflame.warden.attempt_folder import read_json, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

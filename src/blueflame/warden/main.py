@@ -12,22 +12,22 @@ import resource
 import sys
 import time
 
-from blueflame.warden import record
-from blueflame.warden.bell import Bell
-from blueflame.warden.entry import NO_CANARY
-from blueflame.warden.guards import admit, dismiss_guards, raise_guards
-from blueflame.warden.launch import GRACE, CannotStart, Step, read_launch
-from blueflame.warden.spool import Spool, open_log
-from blueflame.warden.start import start
+from blueflame.warden import attempt_folder as record
+from blueflame.warden.entry_script import NO_CANARY
+from blueflame.warden.launch_file import GRACE, CannotStart, Step, read_launch
+from blueflame.warden.output import Spool, open_log
+from blueflame.warden.process_tree import adopt_orphans, boot_id, look
+from blueflame.warden.services import admit, dismiss_guards, raise_guards
+from blueflame.warden.spawn import start
 from blueflame.warden.status import Status
-from blueflame.warden.tree import adopt_orphans, boot_id, look
-from blueflame.warden.watch import Ward, Watched, attend, cancel_wish, end_all, end_leftovers
+from blueflame.warden.supervise import Ward, Watched, attend, cancel_wish, end_all, end_leftovers
+from blueflame.warden.wakeup import Bell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from blueflame.warden.start import Child
+    from blueflame.warden.spawn import Child
 
 RECORDED = 0  # outcome.json is there
 USAGE = 64
@@ -98,7 +98,7 @@ def _prepare(ward: Ward) -> Watched | None:
 
 
 def _lost(folder: str, bell: Bell, status: Status) -> dict[str, Any]:
-    from blueflame.warden.lost import end_orphans
+    from blueflame.warden.orphans import end_orphans
 
     try:
         grace = read_launch(folder).grace
@@ -181,7 +181,7 @@ def _run_agent(ward: Ward, cookie: str) -> Watched:
         return Watched("cancelled", wish[0])
     if ward.launch.terminal is None:
         return _run_with(ward, cookie, ward.launch.stdin)
-    from blueflame.warden.terminal import Terminal
+    from blueflame.warden.pty import Terminal
 
     try:
         terminal = Terminal(ward.folder, ward.launch.terminal, ward.bell)

@@ -6,12 +6,12 @@ import os
 import time
 from contextlib import suppress
 
-from blueflame.warden.record import write_json
-from blueflame.warden.tree import boot_id, look
+from blueflame.warden.attempt_folder import write_json
+from blueflame.warden.process_tree import boot_id, look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from blueflame.warden.spool import Spool
+    from blueflame.warden.output import Spool
 
 EVERY = 1.0
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from claude_cli import Claude, binary
-from closed_network import closed_network, why_not
+from support.claude_cli import Claude, binary
+from support.closed_network import closed_network, why_not
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claude_cli import SEALED, STREAM, Claude, Json, Ran, hook_settings, settings
+from support.claude_cli import SEALED, STREAM, Claude, Json, Ran, hook_settings, settings
 
 ALLOW = '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}'
 HOOK = f'#!/bin/sh\ncat >> "$0.log"\necho >> "$0.log"\necho \'{ALLOW}\'\n'

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from claude_cli import SEALED, STREAM, Claude, Json, Place, Ran
+from support.claude_cli import SEALED, STREAM, Claude, Json, Place, Ran
 
 FLAGS = [*STREAM, *SEALED, "--permission-mode", "acceptEdits"]
 PATIENCE = 30.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claude_cli import SEALED, STREAM, Claude, Json, Ran, hook_settings, settings
+from support.claude_cli import SEALED, STREAM, Claude, Json, Ran, hook_settings, settings
 
 # one hook that fails in the way that the name of the file asks for
 HOOK = """#!/bin/sh

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from blueflame.rules.prices import built_in, cost, fallback, row_for
-from blueflame.rules.usage import Usage
-from claude_cli import SEALED, Claude
+from blueflame.billing.prices import built_in, cost, fallback, row_for
+from blueflame.billing.usage import Usage
+from support.claude_cli import SEALED, Claude
 
 USED = {
     "input": 12_345,

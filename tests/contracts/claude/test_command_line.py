@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from claude_cli import Claude, binary
+from support.claude_cli import Claude, binary
 
 FLAGS = (
     "--print",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from uuid import uuid4
 
-from claude_cli import SEALED, STREAM, Claude
+from support.claude_cli import SEALED, STREAM, Claude
 
 FLAGS = [*STREAM, *SEALED, "--permission-mode", "dontAsk"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.testing import LoopbackModel
-from claude_cli import KEY, SEALED, STREAM, Claude, Json, Ran, hook_settings, script, settings
+from support.claude_cli import KEY, SEALED, STREAM, Claude, Json, Ran, hook_settings, script, settings
 
 DENY = "#!/bin/sh\ntouch \"$0.asked\"\necho 'not by us' >&2\nexit 2\n"
 WRITE: Json = {"tool": {"write": "written.txt", "content": "x"}}

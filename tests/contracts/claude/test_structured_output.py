@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from claude_cli import SEALED, STREAM, Claude, Json
+from support.claude_cli import SEALED, STREAM, Claude, Json
 
 SCHEMA = {"type": "object", "properties": {"status": {"enum": ["pass", "fail"]}}, "required": ["status"]}
 FLAGS = [*STREAM, *SEALED, "--permission-mode", "dontAsk", "--tools", "Read", "--json-schema"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claude_cli import SEALED, STREAM, Claude, Json, Ran, hook_settings, settings
+from support.claude_cli import SEALED, STREAM, Claude, Json, Ran, hook_settings, settings
 
 FLAGS = [*STREAM, *SEALED, "--permission-mode", "acceptEdits"]
 DELEGATE: Json = {

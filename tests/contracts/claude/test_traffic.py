@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from claude_cli import SEALED, STREAM, Claude
+from support.claude_cli import SEALED, STREAM, Claude
 
 FLAGS = [*STREAM, *SEALED, "--permission-mode", "acceptEdits"]
 

@@ -1,0 +1,333 @@
+"""Plays the editor for an agent that speaks the Agent Client Protocol: a program of its own, in the agent's box.
+
+    python client.py ORDERS.json < prompt
+
+It starts the agent's command, gives it the prompt, and answers its questions for permission by asking the hook. It
+offers neither files nor terminals of its own, so that an agent does everything itself, inside the box. What happens it
+says on stdout, one JSON object per line: `say`, `action`, `error` and, at the end, `finished`.
+
+Not every agent asks for everything: what was done without a question is put to the hook afterwards. If the hook would
+have refused it, the agent is stopped, and the attempt shows what was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from acp import PROTOCOL_VERSION, Client, RequestError, spawn_agent_process, text_block
+from acp.schema import (
+    AllowedOutcome,
+    ClientCapabilities,
+    DeniedOutcome,
+    FileSystemCapabilities,
+    Implementation,
+    PermissionOption,
+    RequestPermissionResponse,
+    ToolCallUpdate,
+)
+
+from blueflame.model.audit import digest_of
+from blueflame.policy.dialects import Meant
+from blueflame.policy.dialects.acp import Known, came_to_nothing, learnt, meant_by
+
+SETTLING = 2.0  # seconds in which an agent may tell the rest of what it asks about
+LINE = 64 * 1024 * 1024  # bytes of one message
+ASKING_MODES = ("default", "build", "ask", "manual")
+LAX_MODES = re.compile(r"bypass|yolo|auto|accept|dontask|never|full", re.IGNORECASE)
+OUTAGE = re.compile(r"\b(429|5\d\d)\b|overloaded|rate.?limit|ECONN|connection|timed? ?out", re.IGNORECASE)
+OVER = ("completed", "failed")
+TURNS = 100  # of the loop, in which what was read before an agent's last word gets its turn
+FOR_CLAUDE = {"claudeCode": {"options": {"settingSources": [], "strictMcpConfig": True}}}
+"""Words for Claude's bridge, which others pass over: else a repository's settings say what it need not ask about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question to the hook."""
+
+    use: Meant
+    name: str
+    allowed: bool
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of the agent's: what is known of it, and what was asked about it."""
+
+    known: Known = field(default_factory=Known)
+    asked: list[Asked] = field(default_factory=list)
+    told: bool = False
+
+
+class Player:
+    """What the protocol calls a client; of what else a client can offer it has nothing."""
+
+    def __init__(self, cwd: str, hook: str) -> None:
+        self._cwd = cwd
+        self._hook = hook
+        self._calls: dict[str, Call] = {}
+        self._news = asyncio.Condition()
+        self._message = ""  # whose pieces these are
+        self._pieces: list[str] = []
+        self._hearing = 0  # messages that are being dealt with
+        self.broke = ""  # what was done that would have been refused
+        self.stop = asyncio.Event()
+
+    # --- what agents send ---
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ANN401, ARG002 (the protocol's)
+        said = update.model_dump(exclude_none=True)
+        match said.get("session_update"):
+            case "agent_message_chunk":
+                self._say(said)
+            case "tool_call" | "tool_call_update" as kind:
+                if kind == "tool_call":
+                    self.flush()
+                self._hearing += 1
+                try:
+                    await self._hear(said)
+                finally:
+                    self._hearing -= 1
+                    async with self._news:
+                        self._news.notify_all()
+            case "current_mode_update" if LAX_MODES.search(str(said.get("current_mode_id"))):
+                self._break(f"it went into the mode {said.get('current_mode_id')}, in which it does not ask")
+
+    async def request_permission(
+        self,
+        session_id: str,  # noqa: ARG002 (there is one)
+        tool_call: ToolCallUpdate,
+        options: list[PermissionOption],
+        **_: Any,  # noqa: ANN401 (what later versions add)
+    ) -> RequestPermissionResponse:
+        name = tool_call.tool_call_id
+        uses = await self._settled(name, tool_call.model_dump(exclude_none=True))
+        allowed = bool(uses) and all([await self._ask(name, use) for use in uses])
+        wanted = "allow_once" if allowed else "reject_once"
+        chosen = next((option for option in options if option.kind == wanted), None)
+        if chosen is None:
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
+
+    # --- what is made of it ---
+
+    def _say(self, said: Mapping[str, Any]) -> None:
+        content = said.get("content")
+        text = content.get("text") if isinstance(content, Mapping) else None
+        if not isinstance(text, str) or not text:
+            return
+        message = str(said.get("message_id") or "")
+        if message != self._message:
+            self.flush()
+        self._message = message
+        self._pieces.append(text)
+
+    def flush(self) -> None:
+        """A message is told whole: questions about earlier calls may come to their end in the middle of it."""
+        if self._pieces:
+            _print(type="say", text="".join(self._pieces))
+            self._pieces.clear()
+
+    async def _hear(self, said: Mapping[str, Any]) -> None:
+        name = str(said.get("tool_call_id") or "")
+        call = self._calls.setdefault(name, Call())
+        async with self._news:
+            call.known = replace(learnt(call.known, said), announced=True)
+            self._news.notify_all()
+        if said.get("status") in OVER and not call.told:
+            call.told = True
+            await self._end(name, call, done=said["status"] == "completed")
+
+    async def settle(self) -> None:
+        """Until all that was heard is dealt with: its last word may overtake the question about its last call."""
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        async with self._news:
+            await self._news.wait_for(lambda: not self._hearing)
+
+    async def _settled(self, name: str, said: Mapping[str, Any]) -> tuple[Meant, ...]:
+        """What is asked for, once the agent has told enough of it; nothing when it does not."""
+        call = self._calls.setdefault(name, Call())
+        known = learnt(call.known, said)
+
+        def enough() -> bool:
+            nonlocal known
+            known = learnt(call.known, said)
+            # an agent that announces its calls tells a command's folder there, and only there
+            told = known.kind != "execute" or not call.known.announced or "command" in call.known.input
+            return told and meant_by(known, self._cwd) is not None
+
+        async with self._news:
+            try:
+                await asyncio.wait_for(self._news.wait_for(enough), SETTLING)
+            except TimeoutError:
+                _print(
+                    type="error", text=f"it asked about {known.name or known.title!r} and did not say what it would do"
+                )
+                return ()
+            call.known = known
+        return meant_by(known, self._cwd) or ()
+
+    async def _ask(self, name: str, use: Meant) -> bool:
+        call = self._calls[name]
+        if any(asked.use == use and asked.allowed for asked in call.asked):
+            return True
+        own = f"{name}#{len(call.asked)}" if call.asked else name
+        question = {
+            "hook_event_name": "PreToolUse",
+            "tool_name": use.tool,
+            "tool_input": dict(use.input),
+            "cwd": use.folder or self._cwd,
+            "tool_use_id": own,
+        }
+        hook = await asyncio.create_subprocess_exec(
+            self._hook, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        _, why = await hook.communicate(json.dumps(question).encode())
+        allowed = hook.returncode == 0
+        call.asked.append(Asked(use, own, allowed))
+        if not allowed:
+            _print(type="error", text=f"refused: {why.decode('utf-8', 'replace').strip()[:1000]}")
+        return allowed
+
+    async def _end(self, name: str, call: Call, *, done: bool) -> None:
+        """Show what was done; what nobody was asked for is put to the hook now."""
+        if came_to_nothing(call.known):
+            return
+        before = len(call.asked)
+        for use in meant_by(call.known, self._cwd) or (Meant(call.known.name or "a nameless tool", {}),):
+            if done or not call.asked:
+                await self._late(name, call, use)
+        for asked in call.asked:
+            self._act(asked, done=done)
+        refused = next((asked for asked in call.asked[before:] if not asked.allowed), None)
+        if done and refused is not None:
+            self._break(f"it did something without asking that is refused: {refused.use.tool} {_target(refused.use)}")
+
+    async def _late(self, name: str, call: Call, use: Meant) -> None:
+        if not any(asked.use == use for asked in call.asked):
+            await self._ask(name, use)
+
+    def _act(self, asked: Asked, *, done: bool) -> None:
+        _print(
+            type="action",
+            tool=asked.use.tool,
+            target=_target(asked.use)[:500],
+            call=asked.name,
+            digest=digest_of(dict(asked.use.input)),
+            denied=not asked.allowed and not done,
+        )
+
+    def _break(self, words: str) -> None:
+        self.broke = self.broke or words
+        self.stop.set()
+
+    def close(self) -> None:
+        """What was still to be told: the last words, and the calls that never came to an end."""
+        self.flush()
+        for call in self._calls.values():
+            if not call.told:
+                for asked in call.asked:
+                    self._act(asked, done=False)
+
+
+def _target(use: Meant) -> str:
+    return next((str(use.input[name]) for name in ("file_path", "command", "pattern", "url") if name in use.input), "")
+
+
+def _print(**said: object) -> None:
+    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.flush()
+
+
+async def play(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
+    """How it ended: the kind of failure ("" for none), and words about it."""
+    player = Player(orders["cwd"], os.environ["BLUEFLAME_HOOK"])
+    where = {"env": dict(os.environ), "cwd": orders["cwd"], "transport_kwargs": {"limit": LINE}}
+    async with spawn_agent_process(cast("Client", player), *orders["argv"], **where) as (agent, _):
+        try:
+            session = await _opened(agent, orders)
+            await _strict(agent, session)
+            await _modelled(agent, session, orders.get("model", ""))
+            return await _prompted(agent, session.session_id, player, prompt)
+        except RequestError as e:
+            words_of = f"{e} {e.data or ''}".strip()[:1000]
+            return ("outage" if OUTAGE.search(words_of) else "error"), words_of
+        finally:
+            player.close()
+
+
+async def _opened(agent: Any, orders: Mapping[str, Any]) -> Any:  # noqa: ANN401 (the library has no name for it)
+    nothing = ClientCapabilities(fs=FileSystemCapabilities(read_text_file=False, write_text_file=False), terminal=False)
+    us = Implementation(name="blueflame", version="1")
+    await agent.initialize(protocol_version=PROTOCOL_VERSION, client_capabilities=nothing, client_info=us)
+    return await agent.new_session(cwd=orders["cwd"], mcp_servers=[], **FOR_CLAUDE)
+
+
+async def _strict(agent: Any, session: Any) -> None:  # noqa: ANN401
+    """Into a mode in which it asks, whatever the repository's settings say."""
+    modes = session.modes
+    if modes is None or modes.current_mode_id in ASKING_MODES:
+        return
+    asking = next((mode.id for mode in modes.available_modes if mode.id in ASKING_MODES), None)
+    if asking is not None:
+        await agent.set_session_mode(session_id=session.session_id, mode_id=asking)
+    elif LAX_MODES.search(modes.current_mode_id):
+        raise RequestError(-32000, f"it is in the mode {modes.current_mode_id} and has none in which it asks")
+
+
+async def _modelled(agent: Any, session: Any, model: str) -> None:  # noqa: ANN401
+    """Where the agent lets its client choose; otherwise its command line or its variables have said it."""
+    for option in session.config_options or ():
+        found = option.model_dump()
+        offered = [each.get("value") for each in found.get("options") or () if isinstance(each, dict)]
+        if found.get("id") == "model" and model in offered and found.get("current_value") != model:
+            await agent.set_config_option(config_id="model", session_id=session.session_id, value=model)
+
+
+async def _prompted(agent: Any, session: str, player: Player, prompt: str) -> tuple[str, str]:  # noqa: ANN401
+    prompting = asyncio.ensure_future(agent.prompt(session_id=session, prompt=[text_block(prompt)]))
+    stopping = asyncio.ensure_future(player.stop.wait())
+    await asyncio.wait((prompting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if prompting.done():
+        await player.settle()
+    if player.broke:
+        prompting.cancel()
+        await agent.cancel(session_id=session)
+        return "error", player.broke
+    reason = (await prompting).stop_reason
+    return ("", "") if reason == "end_turn" else ("error", f"it stopped because of {reason}")
+
+
+def clear(place: Path) -> None:
+    """Nothing of it is left: settings that a setup command has put there are not the agent's to obey."""
+    if place.is_symlink() or place.is_file():
+        place.unlink()
+    elif place.exists():
+        shutil.rmtree(place)
+
+
+def main(argv: list[str]) -> int:
+    orders = json.loads(Path(argv[0]).read_text(encoding="utf-8"))
+    try:
+        for name in orders.get("without", ()):
+            clear(Path.home() / name)
+        failure, detail = asyncio.run(play(orders, sys.stdin.read()))
+    except (OSError, EOFError, ValueError) as e:  # it could not be started, or went away
+        failure, detail = "error", f"the agent could not be spoken with: {e}"
+    _print(type="finished", failure=failure, detail=detail)
+    return 1 if failure else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

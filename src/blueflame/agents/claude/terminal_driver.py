@@ -1,0 +1,304 @@
+"""Between a terminal and Claude Code, inside the box: hands over the prompt, follows the talk, asks for the result.
+
+    python terminal_driver.py PROGRAM.json
+
+Standard input is the agent's terminal, which the warden holds and people connect to; claude runs on an inner one. What
+either shows goes to the other. The prompt is pasted when claude has said that it takes pastes (and reads single keys),
+Enter is pressed when the paste is on the screen, and the turn is over when claude's own Stop hook has run: nothing here
+is a matter of waiting long enough. Whatever claude writes down of the talk is told on stdout as print mode would tell
+it, line by line; so that every call can be held against the audit log, and live views see what it does.
+
+Stdlib only and few imports, like the player.
+"""
+
+# ruff: noqa: PTH103, PTH118, PTH123, S606 (pathlib would cost every start some 10 ms; no shell on purpose)
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import sys
+import termios
+import time
+import tty
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import FrameType
+    from typing import Any, NoReturn
+
+NOTES = ".blueflame-talk"  # in HOME: what claude's hooks have said
+TAKES_PASTES = b"\x1b[?2004h"
+PASTE_BEGINS, PASTE_ENDS, ENTER = b"\x1b[200~", b"\x1b[201~", b"\r"
+LOOK = 0.05  # seconds between two looks at the notes and the transcript
+AGAIN = 2.0  # seconds after which Enter is pressed once more: it may have come before the paste was taken in
+PATIENCE = 10.0  # seconds for claude to end when it is told to
+GULP = 65536
+STARTING, PASTED, ENTERED, WORKING, OVER = range(5)
+
+
+class Talk:
+    """One conversation. `alone`: it is over with its first turn; else when the person leaves it."""
+
+    def __init__(self, program: Mapping[str, Any]) -> None:
+        self.argv: list[str] = program["talk"]
+        self.alone = bool(program["alone"])
+        self.prompt = _pasteable(_read(program["prompt"]))
+        self.notes = os.path.join(os.environ["HOME"], NOTES)
+        self.follower = Follower()
+        self.failure = ""
+        self.state = STARTING
+        self.shown = b""
+        self.typed = bytearray()  # that claude has not taken yet
+        self.people = [0]  # whoever is connected to the terminal
+        self.entered_at = 0.0
+        self.pid = self.inner = -1
+        self.status: int | None = None
+
+    def run(self) -> None:
+        os.makedirs(self.notes, exist_ok=True)
+        tty.setraw(0, termios.TCSANOW)
+        bell, _ringer = _bell()
+        self.pid, self.inner = pty.fork()
+        if self.pid == 0:
+            _become(self.argv)
+        os.set_blocking(self.inner, False)  # while it takes in a long paste it shows much, and somebody must read that
+        self._resize()
+        while self.status is None:
+            self._stir(bell)
+            self._go_on()
+            self._reap()
+        self.follower.tell()
+        self._drain()
+
+    def _stir(self, bell: int) -> None:
+        writing = [self.inner] if self.typed else []
+        ready, takes, _ = select.select([*self.people, self.inner, bell], writing, [], LOOK)
+        if bell in ready:
+            os.read(bell, GULP)
+            self._resize()
+        if self.inner in ready:
+            self._show()
+        if takes:
+            self._type(b"")
+        if 0 in ready:
+            keys = _read_some(0)
+            if not keys:
+                self.people.clear()
+            elif self.state >= WORKING:  # the prompt comes first, and whole
+                self._type(keys)
+
+    def _type(self, keys: bytes) -> None:
+        self.typed += keys
+        try:
+            del self.typed[: os.write(self.inner, self.typed)]
+        except BlockingIOError:
+            pass
+        except OSError:  # EIO: claude has ended
+            self.typed.clear()
+
+    def _show(self) -> bool:
+        data = _read_some(self.inner)
+        if self.state < WORKING:
+            self.shown += data
+        _write(0, data)
+        return bool(data)
+
+    def _go_on(self) -> None:
+        self.follower.tell(self._noted("SessionStart"))
+        if self.state == STARTING:
+            if TAKES_PASTES in self.shown and _takes_keys(self.inner) and self._noted("SessionStart"):
+                self.shown = b""
+                self._type(PASTE_BEGINS + self.prompt + PASTE_ENDS)
+                self.state = PASTED
+        elif self.state == PASTED:
+            if self.shown and not self.typed:
+                self._enter()
+                self.state = ENTERED
+        elif self.state == ENTERED:
+            if self._noted("UserPromptSubmit"):
+                self.state = WORKING
+            elif time.monotonic() - self.entered_at > AGAIN:
+                self._enter()
+        elif self.state == WORKING and self.alone and (self._noted("Stop") or self._noted("StopFailure")):
+            self.failure = str((self._noted("StopFailure") or {}).get("last_assistant_message") or "")
+            self.state = OVER
+            self._end()
+
+    def _enter(self) -> None:
+        self._type(ENTER)
+        self.entered_at = time.monotonic()
+
+    def _noted(self, event: str) -> dict[str, Any] | None:
+        try:
+            found = json.loads(_read(os.path.join(self.notes, event)))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else {}
+
+    def _end(self) -> None:
+        """By a signal: what is typed could meet a dialog. It has written down everything by the time its hook runs."""
+        os.kill(self.pid, signal.SIGTERM)
+        give_up = time.monotonic() + PATIENCE
+        while self.status is None:
+            if select.select([self.inner], [], [], LOOK)[0]:
+                self._show()
+            if time.monotonic() > give_up:
+                os.kill(self.pid, signal.SIGKILL)
+            self._reap()
+
+    def _reap(self) -> None:
+        if self.status is not None:
+            return
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self.status = status
+
+    def _drain(self) -> None:
+        while select.select([self.inner], [], [], 0)[0] and self._show():
+            pass
+
+    def _resize(self) -> None:
+        size = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
+        if any(size):
+            fcntl.ioctl(self.inner, termios.TIOCSWINSZ, size)
+
+
+class Follower:
+    """Tells what is new in the transcript, in the words of print mode."""
+
+    def __init__(self) -> None:
+        self.last_words = ""
+        self._path = ""
+        self._offset = 0
+
+    def tell(self, started: Mapping[str, Any] | None = None) -> None:
+        self._path = self._path or str((started or {}).get("transcript_path") or "")
+        for line in self._new_lines():
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(said, dict) and said.get("type") in ("assistant", "user") and not said.get("isSidechain"):
+                self._tell(said)
+
+    def _new_lines(self) -> list[bytes]:
+        if not self._path:
+            return []
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except OSError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole.splitlines()
+
+    def _tell(self, said: Mapping[str, Any]) -> None:
+        line = {name: said[name] for name in ("type", "message", "timestamp") if name in said}
+        message = said.get("message")
+        content = message.get("content") if isinstance(message, dict) else None
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        if said["type"] == "assistant":
+            texts = [str(block.get("text") or "") for block in blocks if block.get("type") == "text"]
+            self.last_words = next((text for text in reversed(texts) if text.strip()), self.last_words)
+        elif "toolUseResult" in said:
+            line["tool_use_result"] = said["toolUseResult"]
+        if "toolDenialKind" in said:
+            refused = {"permission_decision": {"decision": "reject", "source": said["toolDenialKind"]}}
+            line["tool_result_meta"] = [{"id": block.get("tool_use_id"), **refused} for block in blocks]
+        _say(line)
+
+
+def main(path: str) -> int:
+    program = json.loads(_read(path))
+    talk = Talk(program)
+    talk.run()
+    if talk.failure or (talk.state < WORKING and not _ended_well(talk.status)):
+        why = talk.failure or f"claude ended before it had its prompt (wait status {talk.status})"
+        _say(
+            {"type": "result", "is_error": True, "terminal_reason": "api_error" if talk.failure else "", "result": why}
+        )
+        return 1
+    if program["ask"]:
+        _write(0, b"\r\nThe conversation is over; its result is being written down.\r\n")
+        return _ask(program["ask"], program["final"])
+    _say({"type": "result", "is_error": False, "terminal_reason": "completed", "result": talk.follower.last_words})
+    return 0
+
+
+def _become(argv: list[str]) -> NoReturn:
+    try:
+        os.execvp(argv[0], argv)
+    finally:
+        os._exit(127)
+
+
+def _ended_well(status: int | None) -> bool:
+    return status is not None and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
+
+
+def _ask(argv: list[str], final: str) -> int:
+    """The same conversation once more, in print mode: its stream goes to our own output."""
+    sys.stdout.flush()
+    question = os.open(final, os.O_RDONLY)
+    os.dup2(question, 0)
+    os.execvp(argv[0], argv)
+
+
+def _bell() -> tuple[int, int]:
+    """Rings when the window has another size."""
+
+    def heard(_number: int, _frame: FrameType | None) -> None:
+        """The wakeup pipe says it all."""
+
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGWINCH, heard)
+    return reader, writer
+
+
+def _takes_keys(terminal: int) -> bool:
+    return not termios.tcgetattr(terminal)[3] & termios.ICANON
+
+
+def _pasteable(text: bytes) -> bytes:
+    """A prompt cannot end its own paste, nor press a key."""
+    return bytes(each for each in text.replace(b"\r", b"") if each >= 32 or each in b"\n\t").rstrip(b"\n")
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _read_some(handle: int) -> bytes:
+    try:
+        return os.read(handle, GULP)
+    except OSError:  # EIO: whoever had the other side is gone
+        return b""
+
+
+def _write(handle: int, data: bytes) -> None:
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    except OSError:
+        pass
+
+
+def _say(line: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,73 @@
+"""What the Gemini CLI prints, line by line (stream-json), read into signals.
+
+Its hook is not told the names that its calls have here, so that they are found in the log by what they do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from blueflame.agents.runtime import Acted, Answered, Complained, Finished, NotRun, Said, Signal
+from blueflame.model.audit import digest_of
+from blueflame.policy.dialects import GEMINI, Untranslatable, meant
+
+TURNED_AWAY = ("tool_not_registered", "invalid_tool_params")
+REFUSED = "policy_violation"
+TARGETS = ("file_path", "command", "pattern", "path", "url", "query")
+SHOWN = 500
+
+
+def read_line(line: str) -> tuple[Signal, ...]:
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return (Complained(f"a line of its output is not JSON: {line[:200]!r}"),)
+    if not isinstance(said, dict):
+        return (Complained(f"a line of its output is not an object: {line[:200]!r}"),)
+    match said.get("type"):
+        case "message" if said.get("role") == "assistant":
+            return (Said(str(said.get("content") or ""), more=said.get("delta") is True),)
+        case "tool_use":
+            return tuple(_used(said))
+        case "tool_result":
+            return (_result(said),)
+        case "error":
+            return (Complained(_message(said)),)
+        case "result":
+            return (_ended(said),)
+    return ()  # new kinds come with new versions, and none of them decides anything
+
+
+def _used(said: Mapping[str, Any]) -> Iterator[Signal]:
+    tool, given, call = said.get("tool_name"), said.get("parameters"), str(said.get("tool_id") or "")
+    if not isinstance(tool, str) or not isinstance(given, dict):
+        yield Acted(str(tool or ""), "", call, by_digest=True, open=True)
+        return
+    try:
+        uses = meant(GEMINI, tool, given, "/")
+    except Untranslatable:
+        yield Acted("", "", call, by_digest=True, open=True)  # as the log has it: nobody knew what it was about
+        return
+    for use in uses:
+        target = next((str(use.input[name]) for name in TARGETS if name in use.input), "")
+        yield Acted(use.tool, target[:SHOWN], call, digest_of(use.input), open=True, by_digest=True)
+
+
+def _result(said: Mapping[str, Any]) -> Signal:
+    call, error = str(said.get("tool_id") or ""), said.get("error")
+    kind = error.get("type") if isinstance(error, dict) and said.get("status") != "success" else ""
+    return NotRun(call) if kind in TURNED_AWAY else Answered(call, denied=kind == REFUSED)
+
+
+def _ended(said: Mapping[str, Any]) -> Finished:
+    if said.get("status") == "success":
+        return Finished(in_words=True)
+    words = _message(said.get("error"))
+    return Finished(failure="error", detail=words, in_words=True)
+
+
+def _message(said: object) -> str:
+    text = said.get("message") if isinstance(said, dict) else None
+    return (text if isinstance(text, str) and text else "it failed and did not say why")[:SHOWN]

@@ -1,0 +1,134 @@
+"""The opencode runtime: `opencode acp` with our player as its editor, told to ask before everything it does.
+
+Its plugins could govern it as well, but they install packages when it starts, which cannot be done in a box.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from blueflame.agents.acp import library_problems, played, read_line
+from blueflame.agents.programs import Program, bad_variables, find_program, own_model, version_problem
+from blueflame.agents.runtime import Brief, Launch, Signal
+from blueflame.model.errors import Refused
+
+OLDEST = "1.18.33"
+HOW_TO_GET_IT = f"install it with `npm install -g opencode-ai@{OLDEST}`, or name it in runtimes.opencode.command"
+NATIVE = "opencode-*/bin/opencode"
+TOKEN = "OPENCODE_GATEWAY_TOKEN"  # noqa: S105 (the variable's name)
+PROVIDER = "blueflame"
+CONTEXT, OUTPUT = 200_000, 32_000  # tokens; what it takes for a model that it knows nothing of
+
+SWITCHES = (
+    *("OPENCODE_DISABLE_PROJECT_CONFIG", "OPENCODE_PURE", "OPENCODE_DISABLE_DEFAULT_PLUGINS"),
+    *("OPENCODE_DISABLE_CLAUDE_CODE", "OPENCODE_DISABLE_EXTERNAL_SKILLS", "OPENCODE_DISABLE_AUTOUPDATE"),
+    *("OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_SHARE"),
+)
+"""Neither the repository's settings and plugins nor anything from the network: a repository could allow itself all."""
+
+
+TOOLS = {
+    "Bash": "bash",
+    "Read": "read",
+    "Write": "edit",
+    "Edit": "edit",
+    "Glob": "glob",
+    "Grep": "grep",
+    "WebFetch": "webfetch",
+    "WebSearch": "websearch",
+    "TodoWrite": "todowrite",
+}
+"""What it calls the permissions for the tools of a policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opencode:
+    root: Path
+    command: str = "opencode"
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    name: str = "opencode"
+    finishes: bool = True
+
+    def found(self) -> str:
+        """For people: which one would be started."""
+        program = self._program()
+        return f"opencode at {program.path}" if program else ""
+
+    def problems(self) -> tuple[str, ...]:
+        program = self._program()
+        if program is None:
+            return (self._not_found(), *library_problems())
+        old = version_problem(program, "opencode", OLDEST, HOW_TO_GET_IT)
+        added = (f"runtimes.{self.name}.args: opencode takes none from a person; take them out",) if self.args else ()
+        return (
+            *((old,) if old else ()),
+            *added,
+            *library_problems(),
+            *bad_variables(self.name, self.env, "OPENCODE.*|OPENAI_.*"),
+        )
+
+    def launch(self, brief: Brief, *, directory: Path) -> Launch:
+        program = self._program()
+        if program is None:
+            raise Refused(self._not_found())
+        model = own_model(brief.model, brief.role, "opencode")
+        settings = {"OPENCODE_CONFIG_CONTENT": json.dumps(_settings(brief, model)), TOKEN: brief.token or "none"}
+        return played(
+            brief,
+            directory,
+            argv=[*program.argv, "acp"],
+            env={**self.env, **dict.fromkeys(SWITCHES, "1"), **settings},
+            model=f"{PROVIDER}/{model}",
+            needs=program.needs,
+            apis=("openai",) if brief.gateway else (),
+            without=(".config/opencode", ".opencode"),
+        )
+
+    def read(self, line: str) -> tuple[Signal, ...]:
+        return read_line(line)
+
+    def _program(self) -> Program | None:
+        return find_program(self.command, root=self.root, native=NATIVE)
+
+    def _not_found(self) -> str:
+        return f"the program {self.command!r} was not found; {HOW_TO_GET_IT}"
+
+
+def opencode(options: Mapping[str, Any], root: Path) -> Opencode:
+    return Opencode(
+        root=root,
+        command=options.get("command") or "opencode",
+        args=tuple(options.get("args") or ()),
+        env=dict(options.get("env") or {}),
+        name=str(options.get("name") or "opencode"),
+    )
+
+
+def _asked_for(brief: Brief) -> tuple[str, ...]:
+    """What it may have and must ask about, places outside included; what it is denied it does not even see."""
+    return ("external_directory", *dict.fromkeys(TOOLS[tool] for tool in brief.tools if tool in TOOLS))
+
+
+def _settings(brief: Brief, model: str) -> dict[str, Any]:
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{brief.gateway}/openai", "apiKey": f"{{env:{TOKEN}}}"},
+        "models": {model: {"limit": {"context": CONTEXT, "output": OUTPUT}}},
+    }
+    return {
+        "autoupdate": False,
+        "share": "disabled",
+        "snapshot": False,
+        "model": f"{PROVIDER}/{model}",
+        "small_model": f"{PROVIDER}/{model}",
+        "enabled_providers": [PROVIDER],
+        "provider": {PROVIDER: provider},
+        "permission": {"*": "deny", **dict.fromkeys(_asked_for(brief), "ask")},
+        "agent": {"title": {"disable": True}},  # a call for a name that nobody reads
+        "experimental": {"continue_loop_on_deny": True},  # else its first refusal is its last word
+    }

@@ -1,0 +1,266 @@
+"""How an agent is driven: how to start one, and how to read what it says. The warden owns the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from blueflame.agents.structured_output import object_in
+from blueflame.model.audit import Act
+from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Spend
+from blueflame.model.task import Task
+from blueflame.system.lines import BLOCK, MAX_LINE, Gap, read_at, spool_lines, text_lines
+
+MAX_PARSED = 128 * 1024 * 1024  # bytes of a spool that are read, line by line; claude says things in many small pieces
+KEPT_COMPLAINTS = 20
+KEPT_ACTS = 100_000  # more than that cannot be compared with the audit log: they count as not read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """What one agent is to do, in terms that every runtime understands."""
+
+    attempt: str
+    agent_id: str
+    role: str
+    subject: str
+    n: int
+    session: str
+    worktree: str
+    prompt: str
+    model: str = ""
+    schema: Mapping[str, Any] | None = None  # of the structured output that is expected
+    base: str = ""
+    branch: str = ""
+    ports: tuple[int, ...] = ()
+    request: str = ""
+    task: Task | None = None
+    allowed_paths: tuple[str, ...] = ()
+    watched: bool = True  # there will be a hook to ask: an agent that finds none must do nothing
+    tools: tuple[str, ...] = ()  # that its policy lets it use, in the policy's words
+    system: str = ""  # what is added to its system prompt
+    home: str = ""  # its HOME, as it sees it
+    gateway: str = ""  # where it reaches its model: http://127.0.0.1:PORT; "" when it is not to have one
+    token: str = ""  # what it shows the gateway in place of a key
+    budget: Budget = UNLIMITED
+    skills: tuple[str, ...] = ()
+    interactive: bool = False  # it talks with a person: `Launch.terminal` must be set
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    argv: tuple[str, ...]
+    env: Mapping[str, str]  # in addition to what every agent gets
+    stdin: str
+    needs: tuple[Path, ...] = ()  # files and folders that it reads, to be shown in its box
+    home: Mapping[str, str] = field(default_factory=dict)  # files put into its HOME first: relative path -> content
+    apis: tuple[str, ...] = ()  # that it calls its model by, at the gateway: anthropic, openai, gemini
+    dialect: str = "claude"  # in which words it asks its hook (watcher/dialects.py)
+    terminal: bool = False  # its stdin is a terminal that a person can be connected to
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    text: str
+    more: bool = False  # it goes on from what was said just before, without a break
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    spend: Spend
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """The structured output: a plan, a verdict. The last one counts."""
+
+    output: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Complained:
+    """Something about the agent's output is wrong, or the agent itself reports an error."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A call that its own program turned away, before anybody was asked: there is no such tool in its session."""
+
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The result of an open call has come back. `denied`: its program says that it was refused, and not done."""
+
+    call: str
+    denied: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """Its program's own last word. `failure` is "" when all went well, else a word
+    of session/attempt_verdict.FAILURES, or
+    `error`. The last one counts; `reported` is what it says the whole run has cost, by its own prices; `in_words`: its
+    structured output, where one is asked for, is what it said last."""
+
+    failure: str = ""
+    detail: str = ""
+    reported: Spend | None = None
+    in_words: bool = False
+
+
+Acted: TypeAlias = Act
+Signal: TypeAlias = Said | Used | Produced | Complained | NotRun | Answered | Finished | Acted
+
+
+class Runtime(Protocol):
+    @property
+    def finishes(self) -> bool:
+        """Whether it always ends with a last word of its own, so that one that is missing is a failure."""
+
+    def problems(self) -> tuple[str, ...]:
+        """Why it cannot be used on this machine, in words to act on: no program, too old, lacks a flag."""
+
+    def launch(self, brief: Brief, *, directory: Path) -> Launch:
+        """How to start an agent for this brief; files that it needs are put into the attempt's directory."""
+
+    def read(self, line: str) -> tuple[Signal, ...]:
+        """What one line of its output means. Never raises: a line that makes no sense is a complaint."""
+
+
+@runtime_checkable
+class Tangible(Protocol):
+    """A runtime that drives a program which a person has installed."""
+
+    def found(self) -> str:
+        """Which one would be started, its version and place, for people; "" when there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What a whole spool amounts to. `metered` is False when the agent never said what it used: not the same as 0."""
+
+    said: str = ""
+    spend: Spend = NOTHING
+    metered: bool = False
+    output: Mapping[str, Any] | None = None
+    complaints: tuple[str, ...] = ()
+    complaint_count: int = 0
+    actions: int = 0
+    acts: tuple[Act, ...] = ()
+    unread_bytes: int = 0
+    finished: Finished | None = None
+
+    @property
+    def unread(self) -> bool:
+        """Part of what it did is not known: of a flood not everything is read."""
+        return self.unread_bytes > 0 or self.actions > len(self.acts)
+
+
+@dataclass(slots=True)
+class _Gathering:
+    said: str = ""
+    spend: Spend = NOTHING
+    metered: bool = False
+    output: Mapping[str, Any] | None = None
+    complaints: list[str] = field(default_factory=list)
+    complaint_count: int = 0
+    actions: int = 0
+    acts: list[Act] = field(default_factory=list)
+    not_run: set[str] = field(default_factory=set)
+    answered: dict[str, bool] = field(default_factory=dict)
+    finished: Finished | None = None
+    speaking: bool = False
+
+    def take(self, signal: Signal) -> None:
+        was_speaking, self.speaking = self.speaking, isinstance(signal, Said)
+        match signal:
+            case Said(text, more):
+                self.said = self.said + text if more and was_speaking else text
+            case Used(spend):
+                self.spend, self.metered = self.spend + spend, True
+            case Produced(output):
+                self.output = output
+            case Act():
+                self.actions += 1
+                if len(self.acts) < KEPT_ACTS:
+                    self.acts.append(signal)
+            case NotRun(call):
+                self.not_run.add(call)
+            case Answered(call, denied):
+                self.answered[call] = denied
+            case Finished():
+                self.finished = signal
+            case Complained(text):
+                self.complaint_count += 1
+                if len(self.complaints) < KEPT_COMPLAINTS:
+                    self.complaints.append(text)
+
+    def answer(self) -> Mapping[str, Any] | None:
+        in_words = self.output is None and self.finished is not None and self.finished.in_words
+        return object_in(self.said) if in_words else self.output
+
+    def done(self) -> Iterator[Act]:
+        """Without the calls that came to nothing. One that still waits for its result counts, unless its program
+        broke off by itself: then there was nobody left to ask for it, and the attempt has failed anyway."""
+        broken_off = self.finished is None or self.finished.failure != ""
+        for act in self.acts:
+            if act.call in self.not_run or (act.open and broken_off and act.call not in self.answered):
+                continue
+            yield replace(act, denied=act.denied or self.answered.get(act.call, False), open=False)
+
+
+def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED) -> Gathered:
+    """All that an ended agent said. Of a huge spool the beginning and the end, and the gap is a complaint."""
+    gathering = _Gathering()
+    unread = 0
+    for part in spool_lines(path, max_bytes):
+        if isinstance(part, Gap):
+            unread += part.size
+            gathering.take(Complained(_left_out(part, path.name)))
+            continue
+        for signal in runtime.read(part):
+            gathering.take(signal)
+    acts = tuple(gathering.done())
+    return Gathered(
+        said=gathering.said,
+        spend=gathering.spend,
+        metered=gathering.metered,
+        output=gathering.answer(),
+        complaints=tuple(gathering.complaints),
+        complaint_count=gathering.complaint_count,
+        actions=gathering.actions - len(gathering.acts) + len(acts),
+        acts=acts,
+        unread_bytes=unread,
+        finished=gathering.finished,
+    )
+
+
+def _left_out(gap: Gap, name: str) -> str:
+    if gap.in_one_line:
+        return f"a line of {gap.size} bytes in {name} was not read: it is too long"
+    return f"{gap.size} bytes in the middle of {name} were not read: it is too large"
+
+
+def follow(
+    runtime: Runtime, path: Path, offset: int, *, step: int = BLOCK, max_bytes: int = MAX_LINE
+) -> tuple[tuple[Signal, ...], int]:
+    """What was said since `offset`, whole lines only, and where to go on. For live views: call again and again.
+
+    At most about `step` bytes at a time, so that a flood holds nobody up; a longer line is read whole.
+    """
+    data = read_at(path, offset, min(step, max_bytes))
+    if b"\n" not in data and len(data) == step < max_bytes:
+        data = read_at(path, offset, max_bytes)
+    end = data.rfind(b"\n") + 1
+    if not end:
+        if len(data) < max_bytes:
+            return (), offset
+        return (Complained(f"a line longer than {max_bytes} bytes was left out"),), offset + len(data)
+    signals = tuple(signal for line in text_lines(data[:end]) for signal in runtime.read(line))
+    return signals, offset + end

@@ -1,0 +1,119 @@
+"""The scripted runtime: an agent that does what a script says, as a real process, for drills, demos and rehearsals."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blueflame.agents.hook import HOOK, hook_path
+from blueflame.agents.runtime import Acted, Brief, Complained, Launch, Produced, Said, Signal, Used
+from blueflame.agents.scripted import player
+from blueflame.agents.scripted.script import BUILT_IN, Script, load_script, steps_for
+from blueflame.agents.scripted.steps import TOKENS
+from blueflame.git.commit_identity import commit_identity
+from blueflame.model.errors import UsageError
+from blueflame.model.spend import Spend, micro_usd
+from blueflame.system.files import trouble
+
+LEDGER = "BLUEFLAME_LEDGER"
+ENTRY = "import sys; sys.path.append(sys.argv.pop(1)); from player import main; raise SystemExit(main(sys.argv[1:]))"
+
+
+@dataclass(frozen=True, slots=True)
+class Scripted:
+    script: Script = BUILT_IN
+    finishes: bool = False  # a player that was told to crash says nothing more
+
+    def problems(self) -> tuple[str, ...]:
+        return ()
+
+    def launch(self, brief: Brief, *, directory: Path) -> Launch:
+        program = directory / "program.json"
+        content = {"attempt": brief.attempt, "watched": brief.watched, "steps": steps_for(self.script, brief)}
+        draft = directory / "program.json.draft"
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps(content), encoding="utf-8")
+            draft.replace(program)  # after a crash it is written anew while the first one's agent may just read it
+        except OSError as e:
+            raise trouble("write the agent's program", program, e) from e
+        # Imported beside itself and not as part of the package, so that nothing heavy comes along.
+        folder = Path(player.__file__).parent
+        argv = (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(folder), str(program))
+        return Launch(argv=argv, env=_environment(brief), stdin=brief.prompt, needs=(folder, program))
+
+    def read(self, line: str) -> tuple[Signal, ...]:
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError):
+            return (Complained(f"a line of its output is not JSON: {line[:200]!r}"),)
+        if not isinstance(said, dict):
+            return (Complained(f"a line of its output is not an object: {line[:200]!r}"),)
+        return _signals(said)
+
+
+def scripted(options: Mapping[str, Any], root: Path) -> Scripted:
+    """From the settings of this runtime: `script` is a path, relative to `root`."""
+    path = options.get("script")
+    if not path:
+        return Scripted()
+    if not isinstance(path, str | Path):
+        raise UsageError(f"runtimes.scripted.script must be the path of a script, not {path!r}")
+    return Scripted(load_script(root / path))
+
+
+def _environment(brief: Brief) -> dict[str, str]:
+    ledger = os.environ.get(LEDGER)
+    return commit_identity(brief.agent_id) | {HOOK: str(hook_path())} | ({LEDGER: ledger} if ledger else {})
+
+
+def _signals(said: Mapping[str, Any]) -> tuple[Signal, ...]:
+    match said.get("type"):
+        case "say":
+            return (Said(str(said.get("text", ""))),)
+        case "action":
+            return (_acted(said),)
+        case "usage":
+            return (_usage(said),)
+        case "error":
+            return (Complained(str(said.get("text", "an error without a text"))),)
+        case "result":
+            return _result(said)
+    return (Complained(f"it said something of an unknown kind: {said.get('type')!r}"),)
+
+
+def _acted(said: Mapping[str, Any]) -> Acted:
+    tool, target, call, digest = (str(said.get(name, "")) for name in ("tool", "target", "call", "digest"))
+    return Acted(tool, target, call, digest, said.get("denied") is True)
+
+
+def _usage(said: Mapping[str, Any]) -> Signal:
+    try:
+        tokens = {name: _whole(said.get(name, 0)) for name in TOKENS}
+        money = micro_usd(float(said.get("cost_usd", 0)))
+    except (TypeError, ValueError, OverflowError):
+        return Complained(f"it said what it used in a form that cannot be read: {said!r:.200}")
+    if money < 0:
+        return Complained(f"it said that it used less than nothing: {said!r:.200}")
+    return Used(Spend(micro_usd=money, **tokens))
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(value)
+    return value
+
+
+def _result(said: Mapping[str, Any]) -> tuple[Signal, ...]:
+    output, text = said.get("structured_output"), said.get("result")
+    words = (Said(str(text)),) if text else ()
+    if output is None:
+        return words
+    return (
+        (*words, Produced(output)) if isinstance(output, dict) else (Complained("its structured output is no object"),)
+    )

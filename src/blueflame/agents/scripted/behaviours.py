@@ -1,0 +1,126 @@
+"""Ready-made behaviours for scripted agents: how real ones behave and misbehave, by name."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from blueflame.agents.runtime import Brief
+from blueflame.agents.scripted.placeholders import literally
+from blueflame.model.attempt import PLANNER, VALIDATOR
+
+Step: TypeAlias = Mapping[str, Any]
+"""One step as the player takes it: `do` names it, the rest is what it needs."""
+
+NOTE = "blueflame-note.md"
+SUMMARY = 60  # characters of a title that go into a commit's subject
+
+
+def kind_of(brief: Brief) -> str:
+    """planner, validator or worker: by the role's name, else by what it has to answer."""
+    asked: Mapping[str, Any] = (brief.schema or {}).get("properties", {})
+    if brief.role == PLANNER or "tasks" in asked:
+        return PLANNER
+    return VALIDATOR if brief.role == VALIDATOR or "status" in asked else "worker"
+
+
+def good(brief: Brief) -> tuple[Step, ...]:
+    """Does what it is asked, in the smallest way that counts: a plan of one task, a note and a commit, a pass."""
+    match kind_of(brief):
+        case "planner":
+            return (
+                {"do": "say", "text": "One task will do."},
+                {"do": "answer", "output": {"tasks": [_only_task(brief)]}},
+                _usage(input_tokens=2400, output_tokens=350, cost_usd=0.02),
+            )
+        case "validator":
+            used = _usage(input_tokens=1800, output_tokens=120, cost_usd=0.01)
+            return (_verdict("pass", "does what the task asks"), used)
+    return (
+        {"do": "say", "text": "Working on {title}."},
+        {"do": "note", "text": "{title} ({task}, attempt {attempt}, {session})", "file": NOTE},
+        COMMIT,
+        SPENT,
+    )
+
+
+def perform(character: str, brief: Brief) -> tuple[Step, ...]:
+    """The steps of a character; where it does its work, that is what a good one would do."""
+    return tuple(step for part in CHARACTERS[character] for step in (good(brief) if part is WORK else (part,)))
+
+
+WORK: Step = {"do": "work"}
+"""Stands for what a good agent would do here."""
+
+
+def _usage(**used: float) -> Step:
+    return {"do": "usage", **used}
+
+
+def _verdict(status: str, notes: str) -> Step:
+    return {"do": "answer", "output": {"status": status, "notes": notes, "issues": []}}
+
+
+COMMIT: Step = {"do": "commit", "message": "feat({task}): {title}"}
+SPENT = _usage(input_tokens=1500, output_tokens=400, cost_usd=0.03)
+LITTLE = _usage(input_tokens=900, output_tokens=80, cost_usd=0.01)
+_KEY = "AKIA" + "Z7Q2X4W6V8U1T3S5"  # a fake, and split: scanners of our own source would find it
+
+CHARACTERS: Mapping[str, tuple[Step, ...]] = {
+    "good": (WORK,),
+    "stuck": ({"do": "say", "text": "Let me think about this."}, {"do": "sleep", "seconds": -1}),
+    "stubborn": ({"do": "say", "text": "I will not stop."}, {"do": "sleep", "seconds": -1, "ignore_term": True}),
+    # Says that all is done and has nothing to show for it: no commit, no structured answer.
+    "liar": ({"do": "say", "text": "Done. All tests pass."}, LITTLE),
+    "crasher": (
+        {"do": "say", "text": "Starting."},
+        {"do": "note", "text": "half done", "file": NOTE},
+        {"do": "exit", "signal": int(signal.SIGSEGV)},
+    ),
+    # Two of them that have the same lock cannot be merged.
+    "conflicter": (
+        {"do": "note", "text": "only {task} may say what stands here", "file": "conflict.md", "overwrite": True},
+        COMMIT,
+        SPENT,
+    ),
+    "secret-leaker": ({"do": "note", "text": f"aws_access_key_id = {_KEY}", "file": NOTE}, COMMIT, LITTLE),
+    "scope-breaker": (
+        {
+            "do": "write",
+            "path": "out-of-scope-{task}.md",
+            "text": "{task} wrote where it has no lock.\n",
+            "rogue": True,
+        },
+        WORK,
+    ),
+    "huge-output": ({"do": "flood", "megabytes": 1000}, WORK),
+    "slow": ({"do": "say", "text": "This takes a while."}, {"do": "sleep", "seconds": 3}, WORK),
+    # Does its work, and spends more than anybody meant to.
+    "broke": (_usage(input_tokens=40_000_000, output_tokens=2_000_000, cost_usd=1000.0), WORK),
+}
+
+
+def _only_task(brief: Brief) -> Mapping[str, Any]:
+    words = " ".join(brief.request.split()) or "carry out the request"
+    return {
+        "id": "task-001",
+        "title": literally(words[:SUMMARY]),
+        "description": literally(brief.request.strip() or words),
+        "priority": 1,
+        "cohesion_group": "main",
+        "dependencies": [],
+        "file_locks": [_a_file_in(brief.allowed_paths)],
+    }
+
+
+def _a_file_in(allowed: tuple[str, ...]) -> str:
+    """A file that the first pattern of allowed paths lets us write: `src/**` gives src/blueflame-note.md."""
+    pattern = allowed[0] if allowed else "**"
+    folder, _, last = pattern.rpartition("/")
+    if not any(sign in pattern for sign in "*?["):
+        return f"{folder}/{NOTE}" if folder and not last else pattern
+    parts = [part for part in folder.split("/") if part not in ("", "**")]
+    still = ["blueflame" if any(sign in part for sign in "*?[") else part for part in parts]
+    ending = last.rpartition(".")[2] if last.startswith("*.") and last[2:].isalnum() else ""
+    return "/".join([*still, f"blueflame_note.{ending}" if ending else NOTE])

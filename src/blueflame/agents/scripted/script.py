@@ -1,0 +1,201 @@
+"""A script says what scripted agents do, by role, task and attempt (docs/scripted-agents.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from blueflame.agents.runtime import Brief
+from blueflame.agents.scripted.behaviours import CHARACTERS, SUMMARY, Step, perform
+from blueflame.agents.scripted.placeholders import fill
+from blueflame.agents.scripted.steps import ROGUE, Wrong, read_step, rogue, suggestion
+from blueflame.documents.yaml import Located, Place, read_located
+from blueflame.model.attempt import PLANNER
+from blueflame.model.errors import ScriptError, WorldError
+from blueflame.model.ids import ROLE_NAME, is_task_id
+from blueflame.system.files import read_text
+
+SCHEMA_VERSION = 1
+TOP = ("schema_version", "defaults", "planner", "tasks")
+ANY = "*"
+
+Part: TypeAlias = Mapping[str, tuple[Step, ...]]
+"""What one role does, by attempt: "1", "2", ... and "*" for any other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    source: str = "the built-in script"
+    defaults: Mapping[str, Part] = field(default_factory=dict)
+    tasks: Mapping[str, Mapping[str, Part]] = field(default_factory=dict)
+
+
+BUILT_IN = Script()
+"""Everybody is `good`: so a session runs from end to end before anybody has written a script."""
+
+
+def load_script(path: Path) -> Script:
+    """Raises ScriptError with every problem, each with its line."""
+    try:
+        text = read_text(path, "the script")
+    except WorldError as error:  # a file that the person named: theirs to mend
+        raise ScriptError("the script cannot be played", [str(error)]) from error
+    return parse_script(text, source=str(path))
+
+
+def parse_script(text: str, *, source: str) -> Script:
+    read = _Reader(read_located(text))
+    script = read.script(source)
+    if read.problems:
+        problems = [f"{source}:{line}: {message}" for line, message in sorted(set(read.problems))]
+        raise ScriptError(f"the script {source} cannot be played", problems)
+    return script
+
+
+def steps_for(script: Script, brief: Brief) -> tuple[Step, ...]:
+    """What this agent does in this attempt, with every blank filled in: the player only has to do it."""
+    chosen = _choose(script, brief)
+    values = _values(brief)
+    return tuple(_ready(step, brief, values) for step in _played(chosen, brief))
+
+
+def _choose(script: Script, brief: Brief) -> tuple[Step, ...]:
+    parts = (script.tasks.get(brief.subject, {}).get(brief.role, {}), script.defaults.get(brief.role, {}))
+    for part in parts:
+        for attempt in (str(brief.n), ANY):
+            if attempt in part:
+                return part[attempt]
+    return ({"do": "play", "character": "good"},)
+
+
+def _played(steps: tuple[Step, ...], brief: Brief) -> Iterator[Step]:
+    for step in steps:
+        if step["do"] == "play":
+            played = perform(step["character"], brief)
+            yield from (rogue(each, step[ROGUE]) for each in played) if ROGUE in step else played
+        else:
+            yield step
+
+
+def _ready(step: Step, brief: Brief, values: Mapping[str, str]) -> Step:
+    filled: Step = {name: value if name in ("do", ROGUE) else fill(value, values) for name, value in step.items()}
+    if step["do"] != "note":
+        return filled
+    return {**filled, "locks": list(brief.task.file_locks) if brief.task else []}
+
+
+def _values(brief: Brief) -> Mapping[str, str]:
+    title = " ".join(brief.task.title.split())[:SUMMARY] if brief.task else brief.subject
+    return {
+        "task": brief.subject,
+        "attempt": str(brief.n),
+        "session": brief.session,
+        "agent": brief.agent_id,
+        "role": brief.role,
+        "branch": brief.branch,
+        "base": brief.base,
+        "title": title or brief.subject,
+        "port": str(brief.ports[0]) if brief.ports else "",
+    }
+
+
+class _Reader:
+    """One walk over a script, that notes every problem with its line."""
+
+    def __init__(self, located: Located) -> None:
+        self._located = located
+        self.problems: list[tuple[int, str]] = []
+        for problem in located.problems:
+            self._wrong(problem.place, problem.message)
+
+    def script(self, source: str) -> Script:
+        top = self._located.data
+        if top is None and not self.problems:
+            return Script(source=source)
+        if not isinstance(top, dict):
+            if not self.problems:
+                self._wrong((), f"a script is a mapping with {', '.join(TOP)}")
+            return BUILT_IN
+        self._known(top, TOP, ())
+        self._version(top)
+        defaults = self._roles(top.get("defaults", {}), ("defaults",))
+        return Script(
+            source=source, defaults={**defaults, **self._planner(top)}, tasks=self._tasks(top.get("tasks", {}))
+        )
+
+    def _version(self, top: Mapping[str, object]) -> None:
+        version = top.get("schema_version", SCHEMA_VERSION)
+        if version != SCHEMA_VERSION or isinstance(version, bool):
+            self._wrong(
+                ("schema_version",), f"schema_version: {version!r} is not known here; this reads {SCHEMA_VERSION}"
+            )
+
+    def _planner(self, top: Mapping[str, Any]) -> Mapping[str, Part]:
+        if PLANNER not in top:
+            return {}
+        if isinstance(top.get("defaults"), dict) and PLANNER in top["defaults"]:
+            self._wrong((PLANNER,), "planner: it stands under `defaults`, too; keep one of them")
+        return {PLANNER: self._part(top[PLANNER], (PLANNER,))}
+
+    def _tasks(self, tasks: object) -> Mapping[str, Mapping[str, Part]]:
+        if not isinstance(tasks, dict):
+            self._wrong(("tasks",), "tasks: expected a mapping from task ids to roles")
+            return {}
+        for name in tasks:
+            if not is_task_id(name):
+                self._wrong(("tasks", name), f"tasks: {name!r} is not a task id like task-001")
+        return {name: self._roles(roles, ("tasks", name)) for name, roles in tasks.items()}
+
+    def _roles(self, roles: object, place: Place) -> dict[str, Part]:
+        if not isinstance(roles, dict):
+            self._wrong(place, f"{_dotted(place)}: expected a mapping from roles to what they do")
+            return {}
+        for role in roles:
+            if not ROLE_NAME.fullmatch(role):
+                self._wrong((*place, role), f"{_dotted(place)}: {role!r} is not the name of a role")
+        return {role: self._part(part, (*place, role)) for role, part in roles.items()}
+
+    def _part(self, part: object, place: Place) -> Part:
+        """A character or a list of steps for every attempt, or a mapping by attempt."""
+        if not isinstance(part, dict):
+            return {ANY: self._steps(part, place)}
+        for attempt in part:
+            if attempt != ANY and not (
+                attempt.isascii() and attempt.isdecimal() and attempt == str(int(attempt)) != "0"
+            ):
+                self._wrong((*place, attempt), f"{_dotted(place)}: {attempt!r} is not an attempt: 1, 2, ... or '*'")
+        return {attempt: self._steps(steps, (*place, attempt)) for attempt, steps in part.items()}
+
+    def _steps(self, steps: object, place: Place) -> tuple[Step, ...]:
+        if isinstance(steps, str):
+            if steps not in CHARACTERS:
+                hint = suggestion(steps, CHARACTERS)
+                self._wrong(
+                    place, f"{_dotted(place)}: {steps!r} is no character{hint}; there are {', '.join(CHARACTERS)}"
+                )
+            return ({"do": "play", "character": steps},)
+        if not isinstance(steps, list):
+            self._wrong(place, f"{_dotted(place)}: expected a list of steps or a character's name, not {steps!r:.60}")
+            return ()
+        return tuple(step for n, item in enumerate(steps) for step in self._step(item, (*place, n)))
+
+    def _step(self, item: object, place: Place) -> Iterator[Step]:
+        try:
+            yield read_step(item)
+        except Wrong as e:
+            self._wrong(place, f"{_dotted(place)}: {e}")
+
+    def _known(self, given: Mapping[str, object], known: tuple[str, ...], place: Place) -> None:
+        for name in given:
+            if name not in known:
+                hint = suggestion(str(name), known)
+                self._wrong((*place, name), f"unknown key {name!r}{hint}; the keys are {', '.join(known)}")
+
+    def _wrong(self, place: Place, message: str) -> None:
+        self.problems.append((self._located.line(place) or 1, message))
+
+
+def _dotted(place: Place) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")

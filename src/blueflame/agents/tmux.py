@@ -1,0 +1,64 @@
+"""The tmux runtime: Claude Code in a terminal, and a tmux session in which a person can watch it and talk with it.
+
+The walls are those of every agent: claude runs in its box, on a terminal that its warden holds. The tmux session is the
+person's, outside of the box, and runs `blueflame attach`: it can be closed and opened again, and nothing depends on it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blueflame.agents.claude import Claude, claude
+from blueflame.agents.runtime import Brief, Launch, Signal
+from blueflame.system import tmux as windows
+from blueflame.system.files import write_whole
+
+NOTE = "tmux.json"  # in the attempt's folder: which session shows it
+MAIN = "from blueflame.cli.main import main; main()"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tmux:
+    claude: Claude
+    root: Path
+    config: str = ""  # by which the pane finds the session; left out, the one in `root`
+    finishes: bool = True
+
+    def found(self) -> str:
+        return self.claude.found()
+
+    def problems(self) -> tuple[str, ...]:
+        return (*windows.problems(), *self.claude.problems())
+
+    def launch(self, brief: Brief, *, directory: Path) -> Launch:
+        launch = self.claude.launch(brief, directory=directory, in_terminal=True)
+        if not brief.interactive:  # else the person has its terminal in front of them
+            _open_window(brief, directory, self.root, self.config)
+        return launch
+
+    def read(self, line: str) -> tuple[Signal, ...]:
+        return self.claude.read(line)
+
+
+def tmux(options: Mapping[str, Any], root: Path) -> Tmux:
+    return Tmux(claude=claude(options, root), root=root, config=str(options.get("config") or ""))
+
+
+def _open_window(brief: Brief, directory: Path, root: Path, config: str) -> None:
+    """Once for each attempt: a launch that is repeated after a crash finds the first one's."""
+    note = directory / NOTE
+    if note.exists() and windows.exists(str(json.loads(note.read_bytes())["session"])):
+        return
+    spawned = windows.spawn(windows.session_name(brief.role), _watching(brief.agent_id, config), cwd=root)
+    write_whole(note, json.dumps(spawned._asdict()))
+
+
+def _watching(agent: str, config: str) -> tuple[str, ...]:
+    script = Path(sys.executable).with_name("blueflame")
+    program = (str(script),) if script.is_file() else (sys.executable, "-c", MAIN)
+    return (*program, "attach", agent, "--wait", *(("--config", config) if config else ()))

@@ -1,0 +1,1 @@
+"""What a model call used and what it costs. Pure."""

@@ -1,0 +1,157 @@
+"""What a model call costs: the table, how it is put together, and exact sums in millionths of a dollar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Protocol
+
+from blueflame.billing.price_table import TABLE, Line
+from blueflame.billing.usage import Usage
+
+MILLION = 1_000_000
+COLUMNS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
+FALLBACK = "fallback"  # under which name a call is priced that no row fits
+WEB_SEARCH = 10_000  # what a search costs where a person's own price does not say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Millionths of a dollar for a million tokens; `web_search` for one request.
+
+    `model` may have * for any letters. `above`: only for calls that read more tokens than that, caches included.
+    """
+
+    model: str
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    cache_write_1h: int
+    web_search: int = 0
+    above: int = 0
+
+    def fits(self, model: str, read: int = 0) -> bool:
+        large_enough = read > self.above or not self.above
+        return large_enough and _pattern(self.model).fullmatch(model.casefold()) is not None
+
+
+def prompt_size(usage: Usage) -> int:
+    return usage.input + usage.cache_read + usage.cache_write
+
+
+def cost(row: Row, usage: Usage) -> int:
+    """Exact, and rounded up once for the whole call."""
+    parts = (
+        row.input * usage.input,
+        row.output * usage.output,
+        row.cache_read * usage.cache_read,
+        row.cache_write * (usage.cache_write - usage.cache_write_1h),
+        row.cache_write_1h * usage.cache_write_1h,
+    )
+    return -(-sum(parts) // MILLION) + row.web_search * usage.web_search
+
+
+def row_for(rows: Iterable[Row], usage: Usage, otherwise: Row) -> Row:
+    """The first row that fits counts."""
+    read = prompt_size(usage)
+    return next((row for row in rows if row.fits(usage.model, read)), otherwise)
+
+
+@lru_cache(maxsize=512)
+def _pattern(model: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in model.casefold().split("*")), re.DOTALL)
+
+
+class Priced(Protocol):
+    """A person's own price, in dollars for a million tokens (model/settings.Price)."""
+
+    @property
+    def input(self) -> float: ...
+    @property
+    def output(self) -> float: ...
+    @property
+    def cache_read(self) -> float | None: ...
+    @property
+    def cache_write(self) -> float | None: ...
+    @property
+    def cache_write_1h(self) -> float | None: ...
+
+
+def compile_prices(own: Mapping[str, Priced], observed: Mapping[str, Fraction] | None = None) -> tuple[Row, ...]:
+    """The person's rows first, then what has been observed (by which factor a model differs from the table), then the
+    table. Of the person's own, the one with more letters is looked at first: it is the more exact one."""
+    mine = [_own_row(model, price) for model, price in sorted(own.items(), key=lambda pair: (-len(pair[0]), pair[0]))]
+    table = built_in()
+    corrected = [row for model in sorted(observed or {}) for row in _corrected(table, model, (observed or {})[model])]
+    return (*mine, *corrected, *table)
+
+
+@lru_cache(maxsize=1)
+def built_in() -> tuple[Row, ...]:
+    return tuple(_listed_row(line) for line in TABLE)
+
+
+def fallback(rows: Sequence[Row]) -> Row:
+    """For a model that no row fits: the dearest of each column, so that a budget is kept whatever it costs."""
+    return Row(model=FALLBACK, **{column: max(getattr(row, column) for row in rows) for column in COLUMNS})
+
+
+def as_json(row: Row) -> dict[str, Any]:
+    return asdict(row)
+
+
+def row_of(line: Mapping[str, Any]) -> Row:
+    """The row that `as_json` wrote; raises KeyError or TypeError for anything else."""
+    figures = {column: line[column] for column in COLUMNS}
+    if not all(type(figure) is int and figure >= 0 for figure in figures.values()):
+        raise TypeError(f"prices are whole numbers of millionths of a dollar: {dict(line)!r}")
+    return Row(model=str(line.get("model", FALLBACK)), above=int(line.get("above", 0)), **figures)
+
+
+def _own_row(model: str, price: Priced) -> Row:
+    cache_write = price.input if price.cache_write is None else price.cache_write
+    return Row(
+        model=model,
+        input=_micro(price.input),
+        output=_micro(price.output),
+        cache_read=_micro(price.input if price.cache_read is None else price.cache_read),
+        cache_write=_micro(cache_write),
+        cache_write_1h=_micro(cache_write if price.cache_write_1h is None else price.cache_write_1h),
+        web_search=WEB_SEARCH,
+    )
+
+
+def _corrected(table: Sequence[Row], model: str, factor: Fraction) -> list[Row]:
+    """Every row that the model would have been priced by, so also that of its large calls."""
+    rows = [row for row in table if row.fits(model, row.above + 1)]
+    ends = next((at for at, row in enumerate(rows) if not row.above), len(rows))
+    return [_scaled(row, model, factor) for row in rows[: ends + 1] or [fallback(table)]]
+
+
+def _scaled(row: Row, model: str, factor: Fraction) -> Row:
+    """Rounded up: a correction never makes a budget larger than it is."""
+    tokens = {column: -int(-getattr(row, column) * factor // 1) for column in COLUMNS if column != "web_search"}
+    return replace(row, model=model, **tokens)
+
+
+def _listed_row(line: Line) -> Row:
+    _vendor, model, above, *dollars = line
+    input_, output, cache_read, cache_write, cache_write_1h, web_search = map(_micro, dollars)
+    return Row(
+        model=model,
+        above=above,
+        input=input_,
+        output=output,
+        cache_read=cache_read,
+        cache_write=cache_write,
+        cache_write_1h=cache_write_1h,
+        web_search=web_search,
+    )
+
+
+def _micro(dollars: float) -> int:
+    return round(dollars * MILLION)

@@ -1,0 +1,125 @@
+"""What a model call has used, read out of its answer as it streams by."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from blueflame.billing.sse import LARGEST_PART, Part, Parts
+from blueflame.billing.usage_formats import TAKE, Count
+
+APIS = tuple(TAKE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one call. `input` has none from a cache, `output` has the thinking, `cache_write` has those of an hour.
+
+    `complete` when the answer came to its end and said what it used; else these are the figures seen so far.
+    """
+
+    model: str = ""
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    web_search: int = 0
+    complete: bool = False
+
+
+MARKS: Mapping[str, tuple[bytes, ...]] = {
+    "anthropic": (b'"usage"', b"message_stop"),
+    "openai-responses": (b'"usage"', b"response.completed", b"response.incomplete", b"response.failed"),
+    "openai-chat": (b'"usage"',),
+    "gemini": (b"usageMetadata", b"finishReason", b"blockReason", b"groundingMetadata"),
+}
+"""An event with none of these says nothing about usage and is not parsed: most are a few words of text."""
+
+_DONE = b"[DONE]"
+_KIND = re.compile(rb'"type"\s*:\s*"([a-z_.]{1,60})"')
+_MODEL = re.compile(rb'(?<!\\)"(?:model|modelVersion)"\s*:\s*"([^"\\]{1,200})"')
+_USAGE = re.compile(rb'(?<!\\)"(usage|usageMetadata)"\s*:\s*(?=\{)')
+
+
+class UsageReader:
+    """Feed it the answer's body in whatever pieces; ask for `usage` at any time."""
+
+    def __init__(self, api: str, *, largest: int = LARGEST_PART) -> None:
+        self._api = api
+        self._take = TAKE[api]
+        self._marks = MARKS[api]
+        self._parts = Parts(largest)
+        self._count = Count()
+
+    def feed(self, data: bytes) -> None:
+        for part in self._parts.feed(data):
+            self._read(part)
+
+    def end(self) -> None:
+        """The answer is over. Only needed for servers that leave out the empty line after their last event."""
+        for part in self._parts.end():
+            self._read(part)
+
+    @property
+    def usage(self) -> Usage:
+        count = self._count
+        return Usage(
+            model=count.model,
+            input=count.input,
+            output=count.output,
+            cache_read=count.cache_read,
+            cache_write=count.cache_write,
+            cache_write_1h=min(count.cache_write_1h, count.cache_write),
+            web_search=count.web_search,
+            complete=count.ended and count.told,
+        )
+
+    def _read(self, part: Part) -> None:
+        if part.cut:
+            self._take(self._count, part.name, _ends_of(part))
+        elif part.data.strip() == _DONE:
+            self._count.ended = self._count.ended or self._api == "openai-chat"
+        elif part.name == "message_stop" or any(mark in part.data for mark in self._marks):
+            self._take(self._count, part.name, _parsed(part.data))
+        if self._parts.whole and self._api != "gemini":  # Gemini streams a list of objects, too
+            self._count.ended = self._count.told
+
+
+def reader_for(api: str, streamed: bool) -> UsageReader:  # noqa: ARG001  what comes decides, not what was asked for
+    """A reader for one answer. `api` is one of APIS."""
+    return UsageReader(api)
+
+
+def _parsed(data: bytes) -> Mapping[str, Any]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def _ends_of(part: Part) -> Mapping[str, Any]:
+    """What can be told of an event that was too large to keep: its kind and model are at one end, usage at the other.
+
+    In JSON a quote inside a text has a backslash before it, so what looks like a key is one.
+    """
+    kind = _KIND.search(part.data)
+    model = _MODEL.search(part.data) or _MODEL.search(part.tail)
+    found: dict[str, Any] = {"model": model[1].decode(errors="replace")} if model else {}
+    for usage in _USAGE.finditer(part.tail):
+        found[usage[1].decode()] = _object_at(part.tail, usage.end())
+    if kind and kind[1].startswith(b"response."):
+        found = {"response": found}
+    return found | {"type": kind[1].decode() if kind else part.name}
+
+
+def _object_at(data: bytes, at: int) -> Mapping[str, Any]:
+    try:
+        value, _ = json.JSONDecoder().raw_decode(data[at:].decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,65 @@
+"""What an agent left without committing it, and what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from blueflame.checks.postcheck import BLOCKED_PATH, is_blocked
+from blueflame.model.verdict import Violation
+
+VALIDATOR_CHANGED_TREE: Final = "validator_changed_tree"
+SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """As git status tells it; what git ignores is none. Sorted."""
+
+    changed: tuple[str, ...] = ()  # tracked files that differ from the last commit, staged or not; both names of a move
+    untracked: tuple[str, ...] = ()  # a folder of which nothing is tracked ends in a slash
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.untracked)
+
+    def since(self, earlier: Leftovers) -> Leftovers:
+        """Without what was there before the agent came: a setup command may have left files, too."""
+        return Leftovers(
+            changed=tuple(path for path in self.changed if path not in earlier.changed),
+            untracked=tuple(path for path in self.untracked if path not in earlier.untracked),
+        )
+
+
+def leftover_note(left: Leftovers) -> str:
+    """For the attempt's notes: part of the work may be missing from its commits. Empty when nothing was left."""
+    told = [_told(left.changed, "changed"), _told(left.untracked, "untracked")]
+    return f"left uncommitted: {'; '.join(part for part in told if part)}" if left else ""
+
+
+def leftover_violations(left: Leftovers, blocked_paths: Sequence[str]) -> tuple[Violation, ...]:
+    """Uncommitted work does not land, so it breaks no rule, except where nothing may be touched at all."""
+    return tuple(
+        Violation(rule=BLOCKED_PATH, path=path, detail="changed and left uncommitted")
+        for path in sorted({*left.changed, *left.untracked})
+        if is_blocked(path.rstrip("/"), blocked_paths)
+    )
+
+
+def validator_left_changes(left: Leftovers, *, head: str | None, expected: str) -> tuple[Violation, ...]:
+    """A reviewer judges what is there and changes none of it. What its diagnostics leave beside it is theirs."""
+    moved = f"HEAD is {head or 'gone'}, and it was {expected} before"
+    return (
+        *((Violation(rule=VALIDATOR_CHANGED_TREE, path="HEAD", detail=moved),) if head != expected else ()),
+        *(
+            Violation(rule=VALIDATOR_CHANGED_TREE, path=path, detail="changed by the validator")
+            for path in sorted(left.changed)
+        ),
+    )
+
+
+def _told(paths: Sequence[str], what: str) -> str:
+    if not paths:
+        return ""
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    return f"{len(paths)} {what} ({', '.join(paths[:SHOWN])}{more})"

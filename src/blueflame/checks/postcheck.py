@@ -1,0 +1,221 @@
+"""The third wall's judgement: what a result changed, against what it was allowed to change.
+
+Pure: the comparison of the commits is handed in, and a comparison that could not be made never gets here.
+Nothing changed means nothing broken; that such an attempt fails for want of commits is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from blueflame.checks.file_names import unsafe
+from blueflame.model.changes import Change, Commit
+from blueflame.model.verdict import Violation
+from blueflame.paths.globs import Globs
+from blueflame.paths.locks import Path, covers, fold, lock_paths
+from blueflame.paths.naming_style import well_named
+
+PATH_NOT_ALLOWED: Final = "path_not_allowed"
+BLOCKED_PATH: Final = "blocked_path_modified"
+OUTSIDE_SCOPE: Final = "outside_file_scope"
+SYMLINK_ESCAPES: Final = "symlink_escapes"
+SUBMODULE_ADDED: Final = "submodule_added"
+UNEXPECTED_BINARY: Final = "unexpected_binary"
+CASE_COLLISION: Final = "case_collision"
+FILE_NAMING: Final = "file_naming"
+MISSING_TESTS: Final = "missing_tests"
+COMMIT_FORMAT: Final = "commit_format"
+UNSAFE_NAME: Final = "unsafe_name"
+
+LONGEST_SUBJECT = 500  # a pattern with nested repeats can take for ever on text that an agent chose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bounds:
+    allowed: Globs
+    blocked: Globs
+    scope: tuple[Path, ...] | None  # the locks, or None when scope is not enforced
+
+
+def violations(
+    changes: Sequence[Change],
+    commits: Sequence[Commit],
+    *,
+    allowed_paths: Sequence[str],
+    blocked_paths: Sequence[str] = (),
+    file_locks: Sequence[str] = (),
+    enforce_scope: bool = True,
+    commit_pattern: str = "",
+    naming_style: str = "",
+    naming_globs: Sequence[str] = (),
+    require_tests: bool = False,
+    source_patterns: Sequence[str] = (),
+    test_patterns: Sequence[str] = (),
+    expected_binaries: Sequence[str] = (),
+    secrets_file: str = "",
+    existing: Sequence[str] = (),
+    also: Sequence[Violation] = (),
+) -> tuple[Violation, ...]:
+    """Every rule that is broken, by path and then by rule.
+
+    No allowed paths at all means that nothing is allowed, and no locks that the whole repository is locked, as ever.
+    `secrets_file` is where a person lets findings through, so no agent may write it. `existing` are all the files of
+    the result. `also` is what others found: secrets, leftovers, tampering.
+    """
+    blocked = (*blocked_paths, f"/{secrets_file}") if secrets_file else blocked_paths
+    bounds = _Bounds(
+        allowed=Globs(tuple(allowed_paths)),
+        blocked=Globs(tuple(_plain(pattern) for pattern in blocked)),
+        scope=lock_paths(file_locks) if enforce_scope else None,
+    )
+    found = {
+        *_out_of_bounds(changes, bounds),
+        *_strange_entries(changes, bounds, Globs(tuple(expected_binaries))),
+        *_colliding(changes, existing),
+        *_unsafe(changes),
+        *_misnamed(changes, naming_style, Globs(tuple(naming_globs))),
+        *(_untested(changes, Globs(tuple(source_patterns)), Globs(tuple(test_patterns))) if require_tests else ()),
+        *_misworded(commits, commit_pattern, {one.path for one in also}),
+        *also,
+    }
+    return tuple(sorted(found, key=lambda one: (one.path, one.line or 0, one.rule, one.detail)))
+
+
+def _out_of_bounds(changes: Sequence[Change], bounds: _Bounds) -> Iterator[Violation]:
+    for change in changes:
+        for path in change.paths:
+            detail = _what_was_done(change, path)
+            if _is_blocked(path, bounds.blocked):
+                yield Violation(rule=BLOCKED_PATH, path=path, detail=detail)
+            if not bounds.allowed.matches(path):
+                yield Violation(rule=PATH_NOT_ALLOWED, path=path, detail=detail)
+            if bounds.scope is not None and not _covered(path, bounds.scope):
+                yield Violation(rule=OUTSIDE_SCOPE, path=path, detail=detail)
+
+
+def is_blocked(path: str, blocked_paths: Sequence[str]) -> bool:
+    return _is_blocked(path, Globs(tuple(_plain(pattern) for pattern in blocked_paths)))
+
+
+def _is_blocked(path: str, blocked: Globs) -> bool:
+    """`.ENV` is `.env` on the machines of half of the people, so letter case does not help anyone past this."""
+    plain = _plain(path)
+    return ".git" in plain.split("/") or blocked.touches(plain)
+
+
+def _covered(path: str, scope: Sequence[Path]) -> bool:
+    """The same comparison that keeps overlapping tasks apart: what a lock reserved is what it lets be changed."""
+    parts = fold(tuple(path.split("/")))
+    return any(covers(lock, parts) for lock in scope)
+
+
+def _what_was_done(change: Change, path: str) -> str:
+    if change.status == "R":
+        return f"renamed from {change.old_path}" if path == change.path else f"renamed to {change.path}"
+    return {"A": "added", "M": "modified", "D": "deleted", "T": "changed its type"}.get(change.status, change.status)
+
+
+def _strange_entries(changes: Sequence[Change], bounds: _Bounds, binaries: Globs) -> Iterator[Violation]:
+    for change in changes:
+        if change.status == "D":
+            continue
+        if change.symlink and (why := _escape(change, bounds)):
+            yield Violation(rule=SYMLINK_ESCAPES, path=change.path, detail=why)
+        if change.submodule or _plain(change.path) == ".gitmodules":
+            yield Violation(rule=SUBMODULE_ADDED, path=change.path, detail="agents may not add or move submodules")
+        if change.binary and not change.symlink and not change.submodule and not binaries.matches(change.path):
+            yield Violation(rule=UNEXPECTED_BINARY, path=change.path, detail=_what_was_done(change, change.path))
+
+
+def _escape(change: Change, bounds: _Bounds) -> str:
+    """Why a link may not be, or nothing. Resolved by name only, so whatever a name cannot prove is refused."""
+    target = change.link_target
+    if target is None:
+        return "where it points could not be read"
+    if target.startswith("/"):
+        return f"points at the absolute path {target}"
+    place = change.path.split("/")[:-1]
+    climbing = True
+    for part in target.split("/"):
+        if part in ("", "."):
+            continue
+        if part != "..":
+            climbing = False
+            place.append(part)
+        elif not climbing:  # the name before may be a link itself: then `..` leads where no name tells
+            return f"points at {target}, which climbs after it descended"
+        elif not place:
+            return f"points at {target}, outside of the repository"
+        else:
+            place.pop()
+    return (
+        f"points at the blocked path {'/'.join(place)}"
+        if place and _is_blocked("/".join(place), bounds.blocked)
+        else ""
+    )
+
+
+def _colliding(changes: Sequence[Change], existing: Sequence[str]) -> Iterator[Violation]:
+    """Two names that are one on the file systems of half of the people: a checkout there loses one of the files."""
+    changed = {change.path for change in changes if change.status != "D"}
+    created = {change.path for change in changes if change.created}
+    if not created:
+        return
+    seen: dict[str, str] = {}
+    for path in (*sorted(set(existing) - changed), *sorted(changed)):
+        other = seen.setdefault(_plain(path), path)
+        if other == path or created.isdisjoint((path, other)):
+            continue
+        if unicodedata.normalize("NFC", other) == unicodedata.normalize("NFC", path):
+            detail = f"differs from {other} only in how its letters are put together"
+            yield Violation(rule=UNSAFE_NAME, path=path, detail=detail)
+        else:
+            yield Violation(rule=CASE_COLLISION, path=path, detail=f"differs from {other} by letter case only")
+
+
+def _unsafe(changes: Sequence[Change]) -> Iterator[Violation]:
+    for change in changes:
+        if change.created and (why := unsafe(change.path)):
+            yield Violation(rule=UNSAFE_NAME, path=change.path, detail=why)
+
+
+def _misnamed(changes: Sequence[Change], style: str, globs: Globs) -> Iterator[Violation]:
+    if not style:
+        return
+    for change in changes:
+        if change.created and globs.matches(change.path) and not well_named(change.path, style):
+            yield Violation(rule=FILE_NAMING, path=change.path, detail=f"new files here are named in {style}")
+
+
+def _untested(changes: Sequence[Change], sources: Globs, tests: Globs) -> Iterator[Violation]:
+    """Only lines that were added count on both sides: taking tests away is not testing."""
+    written = sorted(change.path for change in changes if change.status != "D" and change.added > 0)
+    if any(tests.matches(path) for path in written):
+        return
+    untested = [path for path in written if sources.matches(path)]
+    if untested:
+        more = f" and {len(untested) - 1} more" if len(untested) > 1 else ""
+        yield Violation(rule=MISSING_TESTS, path=untested[0], detail=f"source changed{more}, no test was added to")
+
+
+def _misworded(commits: Sequence[Commit], pattern: str, unspeakable: Container[str]) -> Iterator[Violation]:
+    if not pattern:
+        return
+    for commit in commits:
+        if len(commit.subject) > LONGEST_SUBJECT:
+            detail = f"the subject has {len(commit.subject)} characters, at most {LONGEST_SUBJECT} are read"
+            yield Violation(rule=COMMIT_FORMAT, path=commit.sha, detail=detail)
+        elif not re.search(pattern, commit.subject):
+            said = "the subject, which holds a secret," if commit.sha in unspeakable else repr(commit.subject)
+            detail = f"{said} does not match {pattern}"
+            yield Violation(rule=COMMIT_FORMAT, path=commit.sha, detail=detail)
+
+
+def _plain(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())

@@ -1,0 +1,298 @@
+"""Tests that say less than they did: gone, emptied, skipped, fewer or looser assertions; told with their lines.
+
+A hint, not a proof: a test that moved or was renamed is known by its body, and what is left is a person's to judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from blueflame.checks.code_tests import (
+    Language,
+    Line,
+    TestCase,
+    does_something,
+    is_assertion,
+    is_exact,
+    is_skip,
+    is_vague,
+    language_of,
+    lines_of,
+    tests_in,
+)
+from blueflame.model.review import Weakening
+
+SHOWN = 5
+ALIKE = 0.5  # of the lines that do something
+MOST_COMPARED = 20_000  # pairs of tests
+
+KINDS: Mapping[str, str] = {
+    "file": "a file of tests is gone",
+    "deleted": "a test is gone",
+    "emptied": "a test does nothing any more",
+    "assertions": "assertions are gone",
+    "looser": "an exact assertion became a looser one",
+    "tolerance": "a tolerance became wider",
+    "skipped": "tests are kept from running",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """A file before and after; None where there was, or is, none."""
+
+    path: str
+    before: str | None
+    after: str | None
+    old_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    path: str
+    lines: tuple[str, ...]
+    tests: tuple[TestCase, ...]
+
+    @property
+    def outside(self) -> tuple[Line, ...]:
+        inside = {line.number for test in self.tests for line in test.body}
+        numbered = enumerate(self.lines, start=1)
+        return tuple(Line(n, text.strip()) for n, text in numbered if n not in inside and text.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    language: Language
+    before: _Side | None
+    after: _Side | None
+
+
+def weakened(files: Iterable[Versions]) -> tuple[Weakening, ...]:
+    read = [file for versions in files if (file := _read(versions)) is not None]
+    pairs = _pairs(read)
+    found = [weakening for file in read for weakening in _of_file(file, pairs)]
+    return tuple(sorted(found, key=lambda each: (each.path, each.line or 0, each.kind)))
+
+
+def _read(versions: Versions) -> _File | None:
+    language = language_of(versions.path)
+    if language is None:
+        return None
+    before = _side(versions.old_path or versions.path, language, versions.before)
+    return _File(versions.path, language, before, _side(versions.path, language, versions.after))
+
+
+def _side(path: str, language: Language, text: str | None) -> _Side | None:
+    if text is None:
+        return None
+    lines = lines_of(text)
+    return _Side(path, lines, tests_in(language, lines))
+
+
+_Pairs = Mapping[int, tuple[TestCase, str] | None]
+
+
+def _pairs(files: Sequence[_File]) -> _Pairs:
+    """Which test of the result (and where) is which of before, by identity of the latter; None: there is none."""
+    found: dict[int, tuple[TestCase, str] | None] = {}
+    waiting: list[tuple[_File, TestCase]] = []
+    for file in files:
+        same = _by_name(file.after)
+        for test in file.before.tests if file.before else ():
+            if twins := same.get(test.name):
+                own = _content(file.language, test)
+                twin = max(twins, key=lambda other: _likeness(own, _content(file.language, other)))
+                twins.remove(twin)
+                found[id(test)] = (twin, file.path)
+            else:
+                waiting.append((file, test))
+    taken = {id(pair[0]) for pair in found.values() if pair}
+    fresh = ((file, test) for file in files if file.after for test in file.after.tests)
+    free = [(file, test) for file, test in fresh if id(test) not in taken]
+    few = len(waiting) * len(free) <= MOST_COMPARED
+    contents = {id(test): _content(file.language, test) for file, test in (*waiting, *free)} if few else {}
+    for file, test in waiting:
+        own = contents.get(id(test), Counter())
+        look = partial(_likeness_to, own, contents)
+        found[id(test)] = _take_twin(file.language, test, free, look)
+    return found
+
+
+def _likeness_to(own: Counter[str], contents: Mapping[int, Counter[str]], other: TestCase) -> float:
+    """Of many that are new and many that are gone only the names are compared."""
+    return _likeness(own, contents[id(other)]) if id(other) in contents else 0.0
+
+
+def _by_name(side: _Side | None) -> dict[str, list[TestCase]]:
+    named: dict[str, list[TestCase]] = {}
+    for test in side.tests if side else ():
+        named.setdefault(test.name, []).append(test)
+    return named
+
+
+def _take_twin(
+    language: Language, test: TestCase, free: list[tuple[_File, TestCase]], look: Callable[[TestCase], float]
+) -> tuple[TestCase, str] | None:
+    """One of the same name elsewhere, else the one whose lines are most like it."""
+    best, at = 0.0, -1
+    for n, (file, other) in enumerate(free):
+        if file.language is not language:
+            continue
+        likeness = 1.0 if other.name == test.name else look(other)
+        if likeness > best:
+            best, at = likeness, n
+    if best < ALIKE:
+        return None
+    file, twin = free.pop(at)
+    return twin, file.path
+
+
+def _content(language: Language, test: TestCase) -> Counter[str]:
+    return Counter(line.text for line in test.body[1:] if does_something(language, line.text))
+
+
+def _likeness(one: Counter[str], other: Counter[str]) -> float:
+    union = (one | other).total()
+    return (one & other).total() / union if union else 0.0
+
+
+def _of_file(file: _File, pairs: _Pairs) -> Iterator[Weakening]:
+    gone = [test for test in (file.before.tests if file.before else ()) if pairs[id(test)] is None]
+    if file.after is None:
+        if gone or (file.before and not file.before.tests and _assertions(file.language, file.before.outside)):
+            yield _file_gone(file, gone)
+        return
+    yield from (_test_gone(file, test) for test in gone)
+    for test in file.before.tests if file.before else ():
+        if (pair := pairs[id(test)]) is not None:
+            yield from _compare(file.language, test, *pair)
+    yield from _helpers(file)
+    yield from _skips(file)
+
+
+def _file_gone(file: _File, gone: Sequence[TestCase]) -> Weakening:
+    assert file.before is not None
+    count = sum(len(_assertions(file.language, test.body)) for test in gone)
+    held = f": it held {_count(len(gone), 'test')} and {_count(count, 'assertion')}" if gone else ""
+    shown = tuple(f"- {test.name}" for test in gone[:SHOWN])
+    return Weakening(kind="file", path=file.before.path, words=f"the file is gone{held}", lines=shown)
+
+
+def _test_gone(file: _File, test: TestCase) -> Weakening:
+    said = _assertions(file.language, test.body)
+    words = f"{test.name} is gone, with {_count(len(said), 'assertion')}"
+    lines = tuple(f"- {line.text}" for line in (test.body[0], *said)[:SHOWN])
+    path = file.before.path if file.before else file.path
+    return Weakening(kind="deleted", path=path, words=words, line=test.line, lines=lines)
+
+
+def _compare(language: Language, old: TestCase, new: TestCase, path: str) -> Iterator[Weakening]:
+    was, now = _assertions(language, old.body), _assertions(language, new.body)
+    if _content(language, old) and not _content(language, new) and len(old.body) > 1 and not now:
+        lines = tuple(f"- {line.text}" for line in old.body[1:] if does_something(language, line.text))
+        words = f"{new.name} does nothing any more"
+        yield Weakening(kind="emptied", path=path, words=words, line=new.line, lines=lines[:SHOWN])
+        return
+    went, came = _less(was, now), _less(now, was)
+    if len(now) < len(was):
+        words = f"{new.name} has {len(now)} of {_count(len(was), 'assertion')} left"
+        lines = tuple(f"- {line.text}" for line in went[:SHOWN])
+        yield Weakening(kind="assertions", path=path, words=words, line=new.line, lines=lines)
+    yield from _wider(new.name, path, _less(old.body, new.body), _less(new.body, old.body))
+    yield from _looser(language, new.name, path, went, came)
+
+
+def _looser(
+    language: Language, name: str, path: str, went: Sequence[Line], came: Sequence[Line]
+) -> Iterator[Weakening]:
+    exact = [line for line in went if is_exact(language, line.text)]
+    vague = [line for line in came if is_vague(language, line.text)]
+    fresh = sum(is_exact(language, line.text) for line in came)
+    for old, new in list(zip(exact, vague, strict=False))[: max(len(exact) - fresh, 0)]:
+        lines = (f"- {old.text}", f"+ {new.text}")
+        yield Weakening(kind="looser", path=path, words=f"{name} compares less exactly", line=new.number, lines=lines)
+
+
+NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+NUMBERS = re.compile(NUMBER)
+NAMED = re.compile(
+    rf"\b(\w*(?:rel|abs|tol|tolerance|delta|epsilon|eps|within|places|decimals?|digits|precision))\s*[=:(]\s*({NUMBER})\b"
+)
+LAST = re.compile(rf"(toBeCloseTo|AlmostEqual|almost_equal|InDelta|InEpsilon|assertEquals)\(.*,\s*({NUMBER})\s*[,)]")
+DIGITS = ("places", "decimal", "decimals", "digits", "precision", "toBeCloseTo", "AlmostEqual", "almost_equal")
+"""Of these a smaller number is the wider tolerance."""
+
+
+def _wider(name: str, path: str, went: Sequence[Line], came: Sequence[Line]) -> Iterator[Weakening]:
+    shapes: dict[str, list[Line]] = {}
+    for line in went:
+        shapes.setdefault(NUMBERS.sub("#", line.text), []).append(line)
+    for line in came:
+        olds = shapes.get(NUMBERS.sub("#", line.text))
+        if olds and _is_wider(olds[0].text, line.text):
+            lines = (f"- {olds.pop(0).text}", f"+ {line.text}")
+            words = f"{name} allows a wider tolerance"
+            yield Weakening(kind="tolerance", path=path, words=words, line=line.number, lines=lines)
+
+
+def _is_wider(old: str, new: str) -> bool:
+    for pattern in (NAMED, LAST):
+        for one, other in zip(pattern.finditer(old), pattern.finditer(new), strict=False):
+            word = one.group(1)
+            before, after = (float(match.group(2).replace("_", "")) for match in (one, other))
+            if (after < before) if word.endswith(DIGITS) else (after > before):
+                return True
+    return False
+
+
+def _helpers(file: _File) -> Iterator[Weakening]:
+    """Assertions outside of tests, such as those of helpers that many tests call."""
+    if file.before is None or file.after is None or not (file.before.tests or file.after.tests):
+        return
+    was, now = (_assertions(file.language, side.outside) for side in (file.before, file.after))
+    went = _less(was, now)
+    if len(now) < len(was) and went:
+        words = f"outside of its tests {len(now)} of {_count(len(was), 'assertion')} are left"
+        lines = tuple(f"- {line.text}" for line in went[:SHOWN])
+        yield Weakening(kind="assertions", path=file.path, words=words, line=went[0].number, lines=lines)
+
+
+def _skips(file: _File) -> Iterator[Weakening]:
+    assert file.after is not None
+    was, now = (
+        [Line(n, text.strip()) for n, text in enumerate(side.lines, start=1) if is_skip(file.language, text.strip())]
+        if side
+        else []
+        for side in (file.before, file.after)
+    )
+    fresh = _less(now, was)
+    if fresh and len(now) > len(was):
+        verb = "keeps" if len(now) - len(was) == 1 else "keep"
+        words = f"{_count(len(now) - len(was), 'new mark')} that {verb} tests from running"
+        lines = tuple(f"+ {line.text}" for line in fresh[:SHOWN])
+        yield Weakening(kind="skipped", path=file.path, words=words, line=fresh[0].number, lines=lines)
+
+
+def _assertions(language: Language, lines: Iterable[Line]) -> tuple[Line, ...]:
+    return tuple(line for line in lines if is_assertion(language, line.text))
+
+
+def _less(lines: Iterable[Line], other: Iterable[Line]) -> tuple[Line, ...]:
+    """What the first have beyond the second, by their text."""
+    known = Counter(line.text for line in other)
+    left = []
+    for line in lines:
+        if known[line.text] > 0:
+            known[line.text] -= 1
+        else:
+            left.append(line)
+    return tuple(left)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,70 @@
+"""`blueflame answer`: answer a gate from another terminal."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.cli.options import CONFIG, JSON
+from blueflame.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from blueflame.session.state import Session
+
+
+def answer(
+    gate: str = typer.Argument(..., help="The gate, or how its id begins: see 'blueflame gates'."),
+    choice: str = typer.Argument(..., help="One of the gate's options, or its first letter."),
+    note: str = typer.Option("", "--note", "--reason", "-m", help="Why: needed to reject, to re-plan, to raise."),
+    file: Path | None = typer.Option(None, "--file", "-f", help="The edited tasks, for edit and split."),
+    session: str | None = typer.Option(None, "--session", help="The session; left out, the newest."),
+    config: Path | None = CONFIG,
+    as_json: bool = JSON,
+) -> int:
+    """Answer a gate; the first valid answer wins, whoever gives it."""
+    from blueflame.cli.send import deliver
+    from blueflame.model.gate import Answer
+    from blueflame.orchestrator import project as app
+    from blueflame.session.gates.questions import objection
+
+    ground = app.grounds(config)
+    with app.reading(ground) as journal:
+        found = app.look(journal, app.find_session(journal, session))
+    name, chosen = _full_names(found, gate, choice)
+    payload = _payload(file)
+    wrong = objection(found, name, Answer(choice=chosen, note=note, payload=payload))
+    if wrong:
+        raise UsageError(wrong + _how_to_note(found, name, chosen, note))
+    body = {"gate": name, "choice": chosen, "note": note, "payload": payload, "by": getpass.getuser()}
+    return deliver(ground, found.id, "answer", body, as_json=as_json)
+
+
+def _full_names(session: Session, gate: str, choice: str) -> tuple[str, str]:
+    """An id may be given by its beginning and a choice by its first letter, as long as only one is meant."""
+    near = [name for name in session.open_gates if name == gate] or [
+        name for name in session.open_gates if name.startswith(gate)
+    ]
+    if len(near) != 1:
+        return gate, choice
+    options = session.open_gates[near[0]].options
+    meant = [option.name for option in options if choice.lower() in (option.name, option.key)]
+    return near[0], meant[0] if len(meant) == 1 else choice
+
+
+def _how_to_note(session: Session, gate: str, choice: str, note: str) -> str:
+    """A gate says that a note is needed; only the command line knows how it is given."""
+    asked = session.open_gates.get(gate)
+    option = asked.option(choice) if asked else None
+    return "; give it with --note" if option and option.needs_note and not note.strip() else ""
+
+
+def _payload(file: Path | None) -> dict[str, object]:
+    if file is None:
+        return {}
+    from blueflame.documents.plans import read_plan
+    from blueflame.session.gates.edits import edited
+
+    return edited(read_plan(file))

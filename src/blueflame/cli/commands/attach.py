@@ -1,0 +1,135 @@
+"""`blueflame attach`: this terminal becomes that of an agent, until it ends or the person leaves it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.output import say, tell
+from blueflame.model.errors import Refused, UsageError, WorldError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from blueflame.model.attempt import Attempt
+    from blueflame.orchestrator import project as app
+    from blueflame.system.terminal_attach import Parting
+
+LOOK = 0.2  # seconds
+AGENT = typer.Argument(None, help="An agent, how its id begins, or a task; left out, the only one.", show_default=False)
+
+
+def attach(
+    agent: str | None = AGENT,
+    read_only: bool = typer.Option(False, "--read-only", "-r", help="Look only: nothing that is typed reaches it."),
+    wait: bool = typer.Option(False, "--wait", "-w", help="Wait for an agent that is about to start."),
+    config: Path | None = CONFIG,
+    as_json: bool = JSON,
+) -> int:
+    """Connect this terminal to a running agent's; Ctrl-] leaves it running. With --json: say which can be."""
+    from blueflame.orchestrator import project as wiring
+
+    ground = wiring.grounds(config)
+    session, running, open_ones = _look(ground)
+    if as_json:
+        tell({"session": session, "agents": [_row(attempt, attempt in open_ones) for attempt in running]})
+        return 0
+    if wait and not open_ones:
+        say(f"Waiting for {agent or 'an agent'} to start.")
+    while wait and (meant := fitting(agent, running)) and not any(each in open_ones for each in meant):
+        sleep(LOOK)
+        session, running, open_ones = _look(ground)
+    chosen = choose(agent, running, open_ones)
+    return _connect(chosen, wiring.attempt_folder(ground, chosen.id), read_only=read_only)
+
+
+def _look(ground: app.Grounds) -> tuple[str, Sequence[Attempt], Sequence[Attempt]]:
+    """The session, its agents at work, and those of them that have a terminal."""
+    from blueflame.orchestrator import project as wiring
+    from blueflame.system.terminal_attach import has_terminal
+
+    with wiring.reading(ground) as journal:
+        left = wiring.unfinished(journal)
+        session = wiring.look(journal, left.id if left else wiring.find_session(journal, None))
+    running = sorted(session.live.values(), key=lambda attempt: attempt.agent_id)
+    return session.id, running, [each for each in running if has_terminal(wiring.attempt_folder(ground, each.id))]
+
+
+def _row(attempt: Attempt, has_terminal: bool) -> dict[str, object]:
+    return {
+        "agent": attempt.agent_id,
+        "role": attempt.role,
+        "subject": attempt.subject,
+        "n": attempt.n,
+        "has_terminal": has_terminal,
+    }
+
+
+def choose(wanted: str | None, running: Sequence[Attempt], open_ones: Sequence[Attempt]) -> Attempt:
+    """The one that is meant; refuses with the ones there are, when there is none or more than one."""
+    there = "; ".join(f"{attempt.agent_id} ({attempt.subject})" for attempt in open_ones)
+    known = f"those with a terminal: {there}" if there else "no running agent has a terminal"
+    if wanted is None:
+        if len(open_ones) == 1:
+            return open_ones[0]
+        raise (
+            UsageError(f"say which agent: {known}")
+            if open_ones
+            else Refused(f"there is nothing to connect to: {known}")
+        )
+    found = fitting(wanted, running)
+    if not found:
+        raise UsageError(f"no running agent is called {wanted!r}; {known}")
+    if len(found) > 1:
+        names = ", ".join(attempt.agent_id for attempt in found)
+        raise UsageError(f"more than one running agent is called {wanted!r}: {names}")
+    if found[0] not in open_ones:
+        raise Refused(f"{found[0].agent_id} has no terminal: it runs without one; 'blueflame watch' shows what it does")
+    return found[0]
+
+
+def fitting(wanted: str | None, running: Sequence[Attempt]) -> Sequence[Attempt]:
+    """By its whole name, else by how it begins, or by what it works on."""
+    if wanted is None:
+        return running
+    return [each for each in running if wanted in (each.agent_id, each.id)] or [
+        each for each in running if each.agent_id.startswith(wanted) or each.subject == wanted
+    ]
+
+
+def _connect(attempt: Attempt, folder: Path, *, read_only: bool) -> int:
+    import asyncio
+
+    from blueflame.cli.gates.chat import farewell, greeting
+    from blueflame.system.terminal import is_attended
+    from blueflame.system.terminal_attach import Parting
+
+    if not is_attended():
+        raise Refused("there is no terminal here to connect: run it in one, without a pipe")
+    say(greeting(attempt.agent_id) + (" You only look." if read_only else ""))
+    parting = asyncio.run(_attached(folder, read_only=read_only))
+    if parting is Parting.LOST:
+        raise WorldError(farewell(attempt.agent_id, parting))
+    say(farewell(attempt.agent_id, parting))
+    return 0
+
+
+async def _attached(folder: Path, *, read_only: bool) -> Parting:
+    """Whoever ends us ends this politely: the terminal is put back first."""
+    import asyncio
+    import signal
+
+    from blueflame.system.terminal_attach import Parting, attach
+
+    loop = asyncio.get_running_loop()
+    connection = asyncio.ensure_future(attach(folder, read_only=read_only))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, connection.cancel)
+    try:
+        return await connection
+    except asyncio.CancelledError:
+        return Parting.CLOSED

@@ -1,0 +1,85 @@
+"""`blueflame cleanup`: take away what sessions left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.output import say, tell
+from blueflame.text.format import count
+
+if TYPE_CHECKING:
+    from blueflame.orchestrator.cleanup import Leftover
+
+
+def cleanup(
+    dry_run: bool = typer.Option(False, "--dry-run", help="List what would be removed; remove nothing."),
+    drop_unmerged: bool = typer.Option(
+        False, "--drop-unmerged", help="Also drop attempts' commits that are on no branch. They are gone then."
+    ),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Name each thing, not only how many there are."),
+    config: Path | None = CONFIG,
+    as_json: bool = JSON,
+) -> int:
+    """Remove checkouts, old logs and refs of ended sessions; unmerged commits are kept unless you say otherwise."""
+    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.cleanup import Kind, leftovers, remove
+    from blueflame.system.clock import SystemClock
+    from blueflame.system.flock import holder
+
+    ground = app.grounds(config)
+    with app.reading(ground) as journal:
+        age, at_work = ground.settings.cleanup.log_max_age, holder(ground.places.lock) is not None
+        found = leftovers(ground.repo, ground.places, journal, now=SystemClock().now(), max_age=age, at_work=at_work)
+    goes = tuple(each for each in found if drop_unmerged or each.kind is not Kind.UNMERGED)
+    stays = tuple(each for each in found if each not in goes)
+    if not dry_run:
+        remove(ground.repo, goes)
+    if as_json:
+        told = {"removed": [_as_json(each) for each in goes], "kept": [_as_json(each) for each in stays]}
+        tell(told | {"dry_run": dry_run})
+    else:
+        say("\n".join(_told(goes, stays, verb="would remove" if dry_run else "removed", verbose=verbose)))
+    return 0
+
+
+def _as_json(leftover: Leftover) -> dict[str, object]:
+    return {
+        "kind": leftover.kind.value,
+        "name": leftover.name,
+        "session": leftover.session,
+        "bytes": leftover.bytes,
+    }
+
+
+def _told(goes: Sequence[Leftover], stays: Sequence[Leftover], *, verb: str, verbose: bool) -> list[str]:
+    if not goes and not stays:
+        return ["there is nothing to clean up"]
+    named = _each if verbose else _by_session
+    kept = [f"{line}: commits that are on no branch; --drop-unmerged drops them" for line in named("kept", stays)]
+    size = sum(each.bytes for each in goes)
+    return [*named(verb, goes), *kept, f"{verb} {count(len(goes), 'thing')}{_size(size)}; kept {len(stays)}"]
+
+
+def _each(verb: str, found: Sequence[Leftover]) -> list[str]:
+    return [f"{verb}  {each.kind.value:<14}  {each.name}{_size(each.bytes)}" for each in found]
+
+
+def _by_session(verb: str, found: Sequence[Leftover]) -> list[str]:
+    """One line per session: hundreds of refs are one number."""
+    lines = []
+    for session, group in groupby(sorted(found, key=lambda each: each.session), key=lambda each: each.session):
+        things = tuple(group)
+        kinds = [each.kind.value for each in things]
+        counted = ", ".join(count(kinds.count(kind), kind) for kind in dict.fromkeys(kinds))
+        lines.append(f"{verb}  {session or 'of no session'}  {counted}{_size(sum(each.bytes for each in things))}")
+    return lines
+
+
+def _size(size: int) -> str:
+    return f", {size / 2**20:,.1f} MB" if size else ""

@@ -1,0 +1,108 @@
+"""`blueflame config`: check, show, schema, migrate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.cli.output import say, tell
+from blueflame.model.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from blueflame.config import Migrated
+
+config_app = typer.Typer(
+    help="Look at the configuration: check it, show it in full, bring it up to date.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+CONFIG = typer.Option(
+    None, "--config", "-c", envvar="BLUEFLAME_CONFIG", help="The file; left out, the nearest blueflame.yaml."
+)
+JSON = typer.Option(False, "--json", help="For machines.")
+
+
+@config_app.command()
+def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
+    """Say everything that is wrong with the configuration, or that nothing is."""
+    from blueflame.config import find, load, short
+
+    path = find(Path.cwd(), config)
+    try:
+        loaded = load(path)
+    except ConfigError as error:
+        if not as_json:
+            raise
+        say(json.dumps({"path": str(path), "ok": False, "problems": error.problems}, ensure_ascii=False, indent=2))
+        raise typer.Exit(error.exit_code) from None
+    if as_json:
+        found = {"path": str(path), "ok": True, "schema_version": loaded.version, "problems": []}
+        tell({**found, "warnings": loaded.warnings})
+        return
+    for warning in loaded.warnings:
+        say(f"warning: {warning}", err=True)
+    say(f"{short(path)}: nothing wrong (schema {loaded.version})")
+
+
+@config_app.command()
+def show(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
+    """Show the configuration with every default filled in, as Blue Flame understands it."""
+    from blueflame.config import find, load, resolved_json
+    from blueflame.config import show as as_yaml
+
+    loaded = load(find(Path.cwd(), config))
+    say((resolved_json if as_json else as_yaml)(loaded.settings), end=False)
+
+
+@config_app.command()
+def schema(as_json: bool = typer.Option(True, "--json", help="It always is JSON.", hidden=True)) -> None:  # noqa: ARG001 (every read takes --json)
+    """Print the JSON schema of the file, for editors that complete and check YAML."""
+    from blueflame.config import schema_json
+
+    say(schema_json(), end=False)
+
+
+@config_app.command()
+def migrate(
+    config: Path | None = CONFIG,
+    write: bool = typer.Option(False, "--write", "-w", help="Change the file; left out, only show the difference."),
+    as_json: bool = JSON,
+) -> None:
+    """Bring a file of schema 1 up to schema 2, comments and order kept."""
+    from blueflame.config import find, read_text, short
+    from blueflame.config import migrate as migrated_text
+    from blueflame.system.files import write_whole
+
+    path = find(Path.cwd(), config)
+    before = read_text(path)
+    migrated = migrated_text(before, path=path)
+    if write and not migrated.changes:
+        raise UsageError(f"{short(path)} is up to date: there is nothing to migrate, and nothing was written")
+    if write:
+        write_whole(path.resolve(), migrated.text)
+    if as_json:
+        tell({"path": str(path), "changes": migrated.changes, "written": write}, indent=None)
+    else:
+        say(_told(path, before, migrated, written=write))
+
+
+def _told(path: Path, before: str, migrated: Migrated, *, written: bool) -> str:
+    from blueflame.config import short
+
+    if not migrated.changes:
+        return f"{short(path)} is up to date"
+    if written:
+        return "\n".join([f"{short(path)}: brought up to date", *(f"  {change}" for change in migrated.changes)])
+    return _difference(str(short(path)), before, migrated.text)
+
+
+def _difference(name: str, before: str, after: str) -> str:
+    from difflib import unified_diff
+
+    lines = unified_diff(before.splitlines(), after.splitlines(), f"{name} (now)", f"{name} (schema 2)", lineterm="")
+    return "\n".join([*lines, "", "Nothing was written; --write changes the file."])

@@ -1,0 +1,56 @@
+"""`blueflame stop`, `proceed` and `kill`: say something to the session at work from another terminal."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+
+import typer
+
+from blueflame.cli.options import CONFIG, JSON
+
+NOTHING_TO = {"stop": "stop", "proceed": "go on with", "kill": "kill"}
+
+
+def stop(
+    now: bool = typer.Option(False, "--now", help="End the agents at once instead of asking them to end."),
+    keep_agents: bool = typer.Option(False, "--keep-agents", help="Leave the agents at work; resume adopts them."),
+    config: Path | None = CONFIG,
+    as_json: bool = JSON,
+) -> int:
+    """Stop the session at work in good order; 'blueflame resume' goes on from there."""
+    return _tell("stop", {"now": now, "keep_agents": keep_agents}, config, as_json=as_json)
+
+
+def proceed(
+    kill: bool = typer.Option(False, "--kill", help="End the agents that are still at work; their tasks are requeued."),
+    config: Path | None = CONFIG,
+    as_json: bool = JSON,
+) -> int:
+    """Go on with what is done: the wave does not wait for the rest."""
+    return _tell("proceed", {"kill": kill}, config, as_json=as_json)
+
+
+def kill(
+    agent: str = typer.Argument(..., help="An agent or a task: see 'blueflame status'."),
+    reason: str = typer.Option("", "--reason", "-m", help="Why; the next attempt is told."),
+    config: Path | None = CONFIG,
+    as_json: bool = JSON,
+) -> int:
+    """End one agent; its task goes back to the queue and starts again with the next cycle."""
+    return _tell("kill", {"agent": agent, "reason": reason}, config, as_json=as_json)
+
+
+def _tell(kind: str, body: dict[str, object], config: Path | None, *, as_json: bool) -> int:
+    from blueflame.cli.send import deliver
+    from blueflame.model.errors import Refused
+    from blueflame.orchestrator import project as app
+
+    ground = app.grounds(config)
+    with app.reading(ground) as journal:
+        session = app.find_session(journal, None)
+        left = app.unfinished(journal)
+    if app.running_pid(ground) is None:
+        advice = f"; 'blueflame resume' goes on with {left.id}" if left else ""
+        raise Refused(f"nobody is at work on {ground.repo.root}, so there is nothing to {NOTHING_TO[kind]}{advice}")
+    return deliver(ground, session, kind, body | {"by": getpass.getuser()}, as_json=as_json)

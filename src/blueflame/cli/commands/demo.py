@@ -1,0 +1,82 @@
+"""`blueflame demo`: a whole session on a throw-away repository, with scripted agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from blueflame.cli.options import JSON, QUIET
+from blueflame.cli.output import say
+from blueflame.model.errors import UsageError
+
+
+def demo(
+    ask: bool = typer.Option(False, "--ask", help="Answer the gates yourself instead of from the demo's decisions."),
+    workflow: str = typer.Option("waves", "--workflow", "-w", help="waves, or flow: each task moves on when it may."),
+    folder: Path | None = typer.Option(None, "--in", help="An empty folder to make the repository in, and keep it."),
+    as_json: bool = JSON,
+    quiet: bool = QUIET,
+) -> int:
+    """Six tasks, one failed attempt, one rejected changeset that lands in the second cycle: about ten seconds."""
+    import tempfile
+
+    if folder is not None:
+        _refuse_full(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        return _play(folder, ask=ask, workflow=workflow, as_json=as_json, quiet=quiet, kept=True)
+    with tempfile.TemporaryDirectory(prefix="blueflame-demo-") as made:
+        return _play(Path(made), ask=ask, workflow=workflow, as_json=as_json, quiet=quiet, kept=False)
+
+
+def _refuse_full(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is not an empty folder; name another one with --in")
+
+
+def _play(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool, kept: bool) -> int:
+    from blueflame.cli.foreground import Manner, carry
+    from blueflame.demo import REQUEST, lay_out
+    from blueflame.documents.decisions import load_decisions
+    from blueflame.orchestrator import project as app
+
+    laid = lay_out(folder.resolve())
+    _without_walls_if_need_be(laid.repo / "blueflame.yaml", quiet=as_json or quiet)
+    ground = app.grounds(laid.repo / "blueflame.yaml")
+    decisions = None if ask else load_decisions(laid.decisions)
+    manner = Manner(script=laid.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
+    if not as_json:
+        say(f"A sample repository in {laid.repo}; the request: {REQUEST}\n")
+    with app.orchestrating(ground) as journal:
+        session = app.begin(ground, journal, request=REQUEST, workflow=workflow, scripted=True)
+        code = carry(ground, journal, session, manner, also={"log": lambda: _log(laid.repo)})
+    if not as_json:
+        _show_history(laid.repo, kept=kept)
+    return code
+
+
+def _without_walls_if_need_be(config: Path, *, quiet: bool) -> None:
+    """These agents are ours and play a script; a machine without a sandbox may still show how a session goes."""
+    from blueflame.git.command import git, identity_environment
+    from blueflame.orchestrator.foreground_sandbox import shortcomings
+
+    problems = shortcomings("standard")
+    if not problems:
+        return
+    config.write_text(f"{config.read_text()}\nsandbox: {{ level: off }}  # this machine can hold none\n")
+    git(config.parent, "commit", "-qam", "Go without a sandbox", env=identity_environment(config.parent))
+    if not quiet:
+        say(f"Without a sandbox on this machine ({problems[0].words}): fine for a demo, not for real agents.\n")
+
+
+def _show_history(repo: Path, *, kept: bool) -> None:
+    say("\n$ git log --graph --oneline main")
+    say("\n".join(_log(repo)))
+    if kept:
+        say(f"\nLook around in {repo}: blueflame status, blueflame log, cat .blueflame/tasks.yaml")
+
+
+def _log(repo: Path) -> list[str]:
+    from blueflame.git.command import git
+
+    return git(repo, "log", "--graph", "--oneline", "--no-decorate", "main").splitlines()

@@ -1,0 +1,77 @@
+"""`blueflame init`: look at the repository and write a configuration that fits it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.cli.output import say, tell
+from blueflame.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from blueflame.config.detect.repository import Survey
+
+
+def init(
+    config: Path | None = typer.Option(
+        None, "--config", "-c", help="Where to write; left out, blueflame.yaml at the top of the repository."
+    ),
+    force: bool = typer.Option(False, "--force", "-f", help="Write anew, over a file that is there."),
+    dry_run: bool = typer.Option(False, "--dry-run", "--print", help="Print the file and write nothing."),
+    as_json: bool = typer.Option(False, "--json", help="For machines."),
+) -> None:
+    """Look at the repository and write a blueflame.yaml that fits it. A file that is there is left alone."""
+    from blueflame.config.detect.repository import survey
+    from blueflame.config.scaffold import config_text
+    from blueflame.system.files import write_whole
+
+    found = survey(Path.cwd())
+    path = (config or found.repo / "blueflame.yaml").absolute()
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file with --config, such as {path / 'blueflame.yaml'}")
+    text = config_text(found, repo=os.path.relpath(found.repo, path.parent.resolve()))
+    kept = path.exists() and not force and not dry_run
+    if not kept and not dry_run:
+        write_whole(path.resolve(), text)
+    if as_json:
+        tell(_facts(path, found, text, written=not (kept or dry_run)))
+    elif dry_run:
+        say(text, end=False)
+    else:
+        say("\n".join(_told(path, found, kept=kept)))
+
+
+def _facts(path: Path, found: Survey, text: str, *, written: bool) -> dict[str, object]:
+    from blueflame.config.detect.commands import missing_programs
+
+    return {
+        "path": str(path),
+        "written": written,
+        "languages": found.languages,
+        "base_branch": found.base_branch,
+        "tests": found.commands.tests,
+        "lints": found.commands.lints,
+        "setup": found.commands.setup,
+        "notes": (*found.notes, *missing_programs(found.commands)),
+        "config": text,
+    }
+
+
+def _told(path: Path, found: Survey, *, kept: bool) -> list[str]:
+    from blueflame.config import short
+    from blueflame.config.detect.commands import missing_programs
+
+    if kept:
+        return [f"{short(path)} is there already and was left alone; --force writes it anew"]
+    checks = (*found.commands.tests, *found.commands.lints)
+    return [
+        f"wrote {short(path)}",
+        f"  languages    {', '.join(found.languages) or 'none recognised'}",
+        f"  base branch  {found.base_branch}",
+        f"  checks       {'; '.join(checks) or 'none found: name your test command in the file'}",
+        *(f"  note: {note}" for note in (*found.notes, *missing_programs(found.commands))),
+        "Look it through, then: blueflame config check",
+    ]

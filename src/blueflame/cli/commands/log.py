@@ -1,0 +1,63 @@
+"""`blueflame log`: what happened, from the journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.cli.options import CONFIG, SESSION
+from blueflame.cli.output import say, tell
+
+if TYPE_CHECKING:
+    from blueflame.model.event import Recorded
+
+PAUSE = 0.3
+
+
+def log(
+    session: str | None = SESSION,
+    last: int = typer.Option(0, "-n", "--last", min=0, help="Only the last so many events; 0 = all."),
+    follow: bool = typer.Option(False, "--follow", "-f", help="Go on until the session ends."),
+    config: Path | None = CONFIG,
+    as_json: bool = typer.Option(False, "--json", help="One JSON object per event and line."),
+) -> int:
+    """What happened in a session: one line per event, in UTC."""
+    import time
+
+    from blueflame.orchestrator import project as app
+
+    ground = app.grounds(config)
+    with app.reading(ground) as journal:
+        name = app.find_session(journal, session)
+        events = journal.events(name)
+        _print(events[-last:] if last else events, as_json=as_json)
+        seen = events[-1].seq
+        while follow and not _has_ended(events):
+            time.sleep(PAUSE)  # the journal belongs to another process; a short look now and then costs nothing
+            events = journal.events(name, after=seen)
+            _print(events, as_json=as_json)
+            seen = events[-1].seq if events else seen
+    return 0
+
+
+def _has_ended(events: Sequence[Recorded]) -> bool:
+    from blueflame.model.event import SessionEnded
+
+    return any(isinstance(each.event, SessionEnded) for each in events)
+
+
+def _print(events: Sequence[Recorded], *, as_json: bool) -> None:
+    from blueflame.journal.codec import encode
+    from blueflame.text.event_lines import log_lines
+
+    if not as_json:
+        for line in log_lines(events):
+            say(line)
+        return
+    for each in events:
+        kind, body = encode(each.event)
+        tell({"seq": each.seq, "at": each.at, "kind": kind, "event": json.loads(body)}, indent=None)

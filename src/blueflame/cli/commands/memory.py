@@ -1,0 +1,135 @@
+"""`blueflame memory`: list, show, forget, export, import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.output import say, tell
+from blueflame.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from blueflame.model.memory import Record
+
+memory_app = typer.Typer(
+    help="What is remembered of earlier sessions: look at it, take something out, carry it elsewhere.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+KEY = typer.Argument(help="Its key, or how it begins.", show_default=False)
+FILE = typer.Argument(help="The file, in the form of Beads (beads-jsonl/1).", show_default=False)
+KIND = typer.Option(None, "--kind", "-k", help="Only these: task-result, task-failure, session-summary or lesson.")
+
+
+@memory_app.command("list")
+def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+    """What is remembered, the newest first."""
+    from blueflame.cli.console import make_console, show
+    from blueflame.cli.render.memory import list_json, show_list
+    from blueflame.model.memory import KINDS
+    from blueflame.model.suggestions import did_you_mean
+    from blueflame.orchestrator import project as app
+
+    if kind is not None and kind not in KINDS:
+        raise UsageError(f"--kind: {kind!r} is none. {did_you_mean(kind, KINDS)} Use one of {', '.join(KINDS)}")
+    ground = app.grounds(config)
+    records = [each for each in _newest_first(app.memory_at(ground).records()) if kind in (None, _kind(each))]
+    if as_json:
+        tell(list_json(records, ground.settings))
+    else:
+        show(make_console(), show_list(records, ground.settings))
+    return 0
+
+
+@memory_app.command("show")
+def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+    """All of one memory: what it says, and where it comes from."""
+    from blueflame.cli.console import make_console, show
+    from blueflame.cli.render.memory import show_record
+    from blueflame.memory.codec import as_plain
+    from blueflame.orchestrator import project as app
+
+    records = app.memory_at(app.grounds(config)).records()
+    found = _found(records, key)
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} memories begin with {key!r}: {', '.join(each.key for each in found[:5])}")
+    if as_json:
+        tell({"record": as_plain(found[0])})
+    else:
+        show(make_console(), show_record(found[0]))
+    return 0
+
+
+@memory_app.command()
+def forget(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+    """Take memories out for good: all whose key is this or begins with it."""
+    from blueflame.orchestrator import project as app
+
+    memory = app.memory_at(app.grounds(config))
+    gone = memory.forget([each.key for each in _found(memory.store.records(), key)])
+    if as_json:
+        tell({"forgotten": list(gone)})
+    else:
+        say("\n".join(f"forgotten: {each}" for each in gone))
+    return 0
+
+
+@memory_app.command("export")
+def export_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+    """Write all that is remembered into a file that Beads can read, too."""
+    from blueflame.memory.beads_file import write_jsonl
+    from blueflame.orchestrator import project as app
+
+    records = app.memory_at(app.grounds(config)).store.records()
+    write_jsonl(file, records)
+    if as_json:
+        tell({"path": str(file), "records": len(records)})
+    else:
+        say(f"{len(records)} memories are in {file}")
+    return 0
+
+
+@memory_app.command("import")
+def import_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
+    """Take in what such a file holds: all of it or, if a line makes no sense, nothing."""
+    from blueflame.memory.beads_file import read_jsonl
+    from blueflame.orchestrator import project as app
+
+    ground = app.grounds(config)
+    records = read_jsonl(file)
+    app.prepare(ground)
+    memory = app.memory_at(ground)
+    before = len(memory.store.records())
+    memory.store.allow_again([record.key for record in records])
+    warning = memory.remember(records)
+    new = len(memory.store.records()) - before
+    if as_json:
+        tell({"path": str(file), "records": len(records), "new": new})
+    else:
+        say(f"{len(records)} memories read from {file}, {new} of them new" + (f"\n{warning}" if warning else ""))
+    return 0
+
+
+def _kind(record: Record) -> str:
+    from blueflame.model.memory import KIND_OF
+
+    return KIND_OF[type(record)]
+
+
+def _newest_first(records: Sequence[Record]) -> list[Record]:
+    return sorted(records, key=lambda record: (record.origin.at, record.key), reverse=True)
+
+
+def _found(records: Sequence[Record], key: str) -> list[Record]:
+    """The one of that very key, else all that begin so; none is an error."""
+    found = [each for each in records if each.key == key] or [each for each in records if each.key.startswith(key)]
+    if not found or not key:
+        raise UsageError(f"nothing is remembered under {key!r}: 'blueflame memory list' shows the keys")
+    return found

@@ -1,0 +1,203 @@
+"""`blueflame policy`: what an agent may do, for programs line by line and for people in words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import typer
+
+from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.output import tell
+from blueflame.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from blueflame.model.policy import Decision, Policy
+    from blueflame.model.settings import Settings
+    from blueflame.watcher.world import LocalWorld
+
+policy_app = typer.Typer(
+    help="What agents may touch and run: judge calls, or tell the rules.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+ROLE = typer.Option("worker", "--role", "-r", help="Who asks: worker, validator, planner, or another role.")
+SCOPE = typer.Option(
+    [],
+    "--scope",
+    "-s",
+    metavar="PATH",
+    help="A path that the task has locked; may be repeated. Left out, scope is not enforced.",
+)
+WORKTREE = typer.Option(
+    None, "--worktree", "-w", help="The agent's checkout; left out, the repository of the configuration."
+)
+SCRATCH = typer.Option(
+    [],
+    "--scratch",
+    metavar="DIR",
+    help="A folder outside of it that is the agent's own, such as the sandbox's /tmp; may be repeated.",
+)
+MACHINE = ("/usr",)
+"""Shown inside of every sandbox, and no secret: it may be read."""
+
+
+@policy_app.command()
+def check(
+    config: Path | None = CONFIG,
+    role: str = ROLE,
+    scope: list[str] = SCOPE,
+    worktree: Path | None = WORKTREE,
+    scratch: list[Path] = SCRATCH,
+) -> int:
+    """Judge tool calls: hook JSON on standard input, a call per line; a decision per line on standard output."""
+    policy, world = _ready(config, role, scope, worktree, scratch)
+    try:
+        for line in _lines(sys.stdin.buffer):
+            tell(_said(_judged(line, policy, world)), indent=None)
+    except BrokenPipeError:  # whoever reads has seen enough; what Python still holds has nowhere to go
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+@policy_app.command()
+def explain(
+    tool: str | None = typer.Argument(None, help="A tool to ask about, such as Bash or Write.", show_default=False),
+    argument: str | None = typer.Argument(None, help="Its command, path or pattern.", show_default=False),
+    config: Path | None = CONFIG,
+    role: str = ROLE,
+    scope: list[str] = SCOPE,
+    worktree: Path | None = WORKTREE,
+    scratch: list[Path] = SCRATCH,
+    as_json: bool = JSON,
+) -> int:
+    """Say in words what a role may read, write, run and use; or what becomes of one call, and how to allow it."""
+    from blueflame.cli.render.policy import answer_json, policy_json, show_answer, show_policy
+
+    policy, world = _ready(config, role, scope, worktree, scratch)
+    if tool is None:
+        if as_json:
+            tell(policy_json(policy))
+        else:
+            show_policy(policy)
+        return 0
+    decision = _asked(tool, argument, policy, world)
+    if as_json:
+        tell(answer_json(decision))
+    else:
+        show_answer(tool, argument or "", decision)
+    return 0
+
+
+def _ready(
+    config: Path | None, role: str, scope: list[str], worktree: Path | None, scratch: list[Path]
+) -> tuple[Policy, LocalWorld]:
+    from blueflame.config import find, load
+    from blueflame.paths.locks import BadLock
+    from blueflame.policy.compile import ANSWERING, compile_policy
+    from blueflame.policy.decide import prepare
+    from blueflame.session.from_settings import skills_of
+    from blueflame.watcher.policy_file import shfmt_path
+    from blueflame.watcher.world import LocalWorld
+
+    loaded = load(find(Path.cwd(), config))
+    settings = loaded.settings
+    root = _worktree(worktree, loaded.repo)
+    try:
+        policy = compile_policy(
+            permissions=settings.permissions,
+            validation=settings.validation,
+            role=_known(role, settings),
+            role_settings=settings.roles.get(role),
+            worktree=root,
+            scope=[_from_the_top(path, root) for path in scope] or None,
+            schema=role in ANSWERING,
+            scratch=_folders((*map(str, scratch), *settings.sandbox.writable)),
+            readable=(*MACHINE, *_folders(settings.sandbox.read_only)),
+            skills=skills_of(settings, role),
+        )
+    except BadLock as error:
+        raise UsageError(f"--scope: {error}") from None
+    prepare(policy)
+    return policy, LocalWorld(root, shfmt=shfmt_path())
+
+
+def _known(role: str, settings: Settings) -> str:
+    from blueflame.model.suggestions import did_you_mean
+
+    known = {*settings.roles, *(stage for workflow in settings.workflows.values() for stage in workflow.stages)}
+    if role in known:
+        return role
+    hint = did_you_mean(role, known) or f"the roles are {', '.join(settings.roles)}"
+    raise UsageError(f"--role: there is no role {role!r} in the configuration; {hint}")
+
+
+def _worktree(given: Path | None, repo: Path) -> str:
+    """The top of the repository, which may be above the folder that the configuration names."""
+    start = given.resolve() if given else repo
+    if not start.is_dir():
+        raise UsageError(f"the worktree {start} is not a folder; name the agent's checkout with --worktree DIR")
+    tops = [] if given else [folder for folder in (start, *start.parents) if (folder / ".git").exists()]
+    return str(tops[0] if tops else start)
+
+
+def _from_the_top(path: str, root: str) -> str:
+    if not path.strip():
+        raise UsageError('--scope: the path is empty; for the whole repository write "."')
+    return os.path.relpath(path, root) if path.startswith("/") else path
+
+
+def _folders(given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(Path(folder).expanduser().resolve()) for folder in given)
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """As they come, without blank ones. One that is too long is cut, but stays too long to be taken."""
+    from blueflame.policy.tool_calls import LONGEST_CALL
+
+    limit = LONGEST_CALL + 2  # its line break, too
+    while line := stream.readline(limit):
+        rest = line
+        while len(rest) == limit and not rest.endswith(b"\n"):
+            rest = stream.readline(limit)
+        if line.strip():
+            yield line.rstrip(b"\r\n")
+
+
+def _judged(line: bytes, policy: Policy, world: LocalWorld) -> Decision:
+    from blueflame.model.policy import Decision
+    from blueflame.policy.decide import decide
+    from blueflame.policy.tool_calls import Malformed, read_call
+
+    try:
+        return decide(policy, read_call(line, cwd=policy.worktree), world)
+    except Malformed as error:
+        return Decision(False, "malformed_call", str(error))
+    except Exception as error:  # noqa: BLE001 - a bug in a rule refuses one call; it must not leave the rest unjudged
+        return Decision(False, "malformed_call", f"a bug in Blue Flame: {type(error).__name__}: {error!s:.200}")
+
+
+def _asked(tool: str, argument: str | None, policy: Policy, world: LocalWorld) -> Decision:
+    from blueflame.model.policy import Call
+    from blueflame.policy.decide import decide
+    from blueflame.policy.tool_inputs import SHAPES
+
+    shape = SHAPES.get(tool)
+    given: dict[str, Any] = {}
+    if shape is not None:
+        if argument is None:
+            raise UsageError(f"say what {tool} is to do, as in: blueflame policy explain {tool} ARGUMENT")
+        given[shape.needs[0]] = argument
+    if tool == "Grep":  # where it searches is the question, not what for
+        given = {"pattern": ".", "path": argument}
+    return decide(policy, Call(tool=tool, input=given, cwd=policy.worktree), world)
+
+
+def _said(decision: Decision) -> dict[str, str]:
+    word = "allow" if decision.allowed else "deny"
+    return {"decision": word, "rule": decision.rule, "details": decision.details}

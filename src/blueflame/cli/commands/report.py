@@ -1,0 +1,53 @@
+"""`blueflame report`: a session as somebody reads it who was not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from blueflame.cli.options import CONFIG, JSON, SESSION
+from blueflame.cli.output import say, tell
+
+HTML = typer.Option(None, "--html", help="Write it to this file: one page that needs nothing from elsewhere.")
+
+
+def report(
+    session: str | None = SESSION, html: Path | None = HTML, config: Path | None = CONFIG, as_json: bool = JSON
+) -> int:
+    """What came of a session: time, tasks, changesets, costs, decisions, what went wrong.
+
+    In short at the terminal, in full as a page. Sessions that have not ended are shown as they stand.
+    """
+    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.costs import account
+    from blueflame.report.build import report_of
+    from blueflame.report.evidence import evidence_for
+    from blueflame.session.replay import replay
+    from blueflame.system.clock import SystemClock
+
+    ground = app.grounds(config)
+    with app.reading(ground) as journal:
+        events = journal.events(app.find_session(journal, session))
+    found, now = replay(events), SystemClock().now()
+    checkups = app.examine(ground, found) if found.live else {}
+    entries = account(found, ground.places.attempts, checkups, now=now)
+    made = report_of(events, found, entries, now=now)
+    evidence = evidence_for(made, ground.repo, ground.places, diffs=html is not None)
+    if html is not None:
+        from blueflame.report.page import render_page
+        from blueflame.system.files import write_whole
+
+        write_whole(html.absolute(), render_page(made, evidence, made_at=now))
+    if as_json:
+        from blueflame.cli.render.report import report_json
+
+        tell(report_json(made, evidence, html=html))
+    elif html is not None:
+        say(f"The report of {made.session} is in {html}")
+    else:
+        from blueflame.cli.console import make_console, show
+        from blueflame.cli.render.report import show_report
+
+        show(make_console(), show_report(made, evidence))
+    return 0

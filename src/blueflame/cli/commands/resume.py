@@ -1,0 +1,51 @@
+"""`blueflame resume`: go on with an unfinished session after a stop or a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, RECORD, REPLAY, SCRIPT, SESSION
+from blueflame.cli.output import say
+from blueflame.model.errors import UsageError
+
+
+def resume(
+    session: str | None = SESSION,
+    config: Path | None = CONFIG,
+    decisions: Path | None = DECISIONS,
+    script: Path | None = SCRIPT,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
+    as_json: bool = JSON,
+    quiet: bool = QUIET,
+) -> int:
+    """Go on with an unfinished session: agents that still run are adopted, nothing is done twice."""
+    from blueflame.cli.commands.run import read_decisions
+    from blueflame.cli.foreground import Manner, carry, read_cassette
+    from blueflame.orchestrator import project as app
+
+    ground = app.grounds(config)
+    manner = Manner(
+        script=script,
+        decisions=read_decisions(decisions),
+        cassette=read_cassette(record, replay),
+        as_json=as_json,
+        quiet=quiet,
+        config=config,
+    )
+    with app.reading(ground):
+        pass  # where nothing has been run, nothing is made
+    with app.orchestrating(ground) as journal:
+        left = app.unfinished(journal)
+        if session is not None:
+            wanted = app.find_session(journal, session)
+        elif left is not None:
+            wanted = left.id
+        else:
+            raise UsageError("no session is unfinished: start one with 'blueflame run --task \"...\"'")
+        found = app.look(journal, wanted)
+        if found.ended:
+            raise UsageError(f"{wanted} has ended ({found.outcome}): start a new session with 'blueflame run'")
+        if not as_json and not quiet:
+            say(f"resuming {wanted}: {found.request.splitlines()[0][:100]}")
+        return carry(ground, journal, found, manner)

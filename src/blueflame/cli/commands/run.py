@@ -1,0 +1,203 @@
+"""`blueflame run`: a request becomes landed changesets."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, RECORD, REPLAY, SCRIPT
+from blueflame.cli.output import say
+from blueflame.model.errors import PlanError, Refused, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from blueflame.cli.foreground import Manner
+    from blueflame.documents.decisions import Decisions
+    from blueflame.journal.journal import Journal, SessionInfo
+    from blueflame.model.task import Task
+    from blueflame.orchestrator import project as app
+
+TEXT = typer.Argument(None, help="What you want done: the same as --task.", show_default=False)
+TASK = typer.Option(None, "--task", "-t", help="What you want done; - reads it from standard input.")
+PLAN = typer.Option(None, "--plan", help="A plan of your own (YAML or JSON): no planner is asked.")
+WORKFLOW = typer.Option(None, "--workflow", "-w", help="waves, flow, single, direct, or one of your own.")
+
+
+def run(
+    text: str | None = TEXT,
+    task: str | None = TASK,
+    config: Path | None = CONFIG,
+    plan: Path | None = PLAN,
+    workflow: str | None = WORKFLOW,
+    decisions: Path | None = DECISIONS,
+    script: Path | None = SCRIPT,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show plan, schedule, cost and agents; start nothing."),
+    fresh: bool = typer.Option(False, "--fresh", help="End an unfinished session instead of asking about it."),
+    allow_dirty: bool = typer.Option(False, "--allow-dirty", help="Start although the checkout has changes."),
+    as_json: bool = JSON,
+    quiet: bool = QUIET,
+) -> int:
+    """Plan a request, work on it in parallel, check it, and land what you approve."""
+    from blueflame.cli.foreground import Manner, carry, planner_talks, read_cassette
+    from blueflame.cli.stale_checkouts import see_to_stale
+    from blueflame.orchestrator import project as app
+
+    ground = app.grounds(config)
+    request, tasks = read_request(text, task, plan)
+    manner = Manner(
+        script=script,
+        decisions=read_decisions(decisions),
+        cassette=read_cassette(record, replay),
+        as_json=as_json,
+        quiet=quiet,
+        config=config,
+    )
+    say_warnings(ground)
+    if dry_run:
+        from blueflame.cli.dry_run import rehearse
+
+        return rehearse(ground, request, tasks, workflow=workflow, script=script, as_json=as_json)
+    refuse_early(ground, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=allow_dirty)
+    with app.orchestrating(ground) as journal:
+        left = app.unfinished(journal)
+        if left is not None and _takes_up(ground, journal, left, manner, fresh=fresh):
+            return carry(ground, journal, app.look(journal, left.id), manner)
+        see_to_stale(ground, journal, manner)
+        session = app.begin(
+            ground,
+            journal,
+            request=request,
+            workflow=workflow,
+            tasks=tasks,
+            allow_dirty=allow_dirty,
+            scripted=script is not None,
+            interactive=planner_talks(ground, manner, workflow=workflow, planned=tasks is not None),
+        )
+        return carry(ground, journal, session, manner)
+
+
+def read_request(text: str | None, task: str | None, plan: Path | None) -> tuple[str, Sequence[Task] | None]:
+    """What is asked for, from the command line or standard input; a plan of one's own may stand for it."""
+    if text is not None and task is not None:
+        raise UsageError("say what you want done once: as an argument or with --task, not both")
+    task = text if task is None else task
+    if task == "-":
+        task = sys.stdin.read()
+    if plan is not None:
+        from blueflame.documents.plans import read_plan
+
+        return task or f"the plan in {plan.name}", read_plan(plan)
+    if task is None or not task.strip():
+        raise UsageError(
+            'say what you want done with --task "..." (or --task - to read it, or --plan FILE for a plan of your own)'
+        )
+    return task, None
+
+
+def refuse_early(
+    ground: app.Grounds,
+    plan: Path | None,
+    tasks: Sequence[Task] | None,
+    *,
+    workflow: str | None,
+    script: Path | None,
+    replay: Path | None = None,
+    allow_dirty: bool,
+) -> None:
+    """What is wrong is told before anything is made: no folder, no journal, no session."""
+    from blueflame.orchestrator import project as wiring
+    from blueflame.session.from_settings import workflow_of
+
+    flow = workflow_of(ground.settings, workflow)
+    if _may_be_taken_up(ground):  # an unfinished session is fit to go on
+        wiring.check_runtimes(ground, flow, script=script, replay=replay)
+    else:
+        wiring.check_prerequisites(ground, flow, script=script, replay=replay, allow_dirty=allow_dirty)
+    if plan is not None and tasks is not None:
+        _refuse_plan(ground, plan, tasks, flow.name)
+
+
+def _may_be_taken_up(ground: app.Grounds) -> bool:
+    from blueflame.orchestrator import project as wiring
+
+    if not ground.places.journal.exists():
+        return False
+    with wiring.reading(ground) as journal:
+        return wiring.unfinished(journal) is not None
+
+
+def _refuse_plan(ground: app.Grounds, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
+    """A planner is asked again at the gate; a person mends their own file."""
+    from blueflame.session.from_settings import limits_of
+    from blueflame.session.plan_problems import problems
+
+    limits = limits_of(ground.settings, workflow)
+    wrong = problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
+    if wrong:
+        raise PlanError(f"the plan {plan} cannot be carried out:", wrong)
+
+
+def read_decisions(path: Path | None) -> Decisions | None:
+    if path is None:
+        return None
+    from blueflame.documents.decisions import load_decisions
+
+    return load_decisions(path)
+
+
+def say_warnings(ground: app.Grounds) -> None:
+    from blueflame.orchestrator import project as wiring
+
+    for warning in ground.loaded.warnings:
+        say(f"blueflame: {warning}", err=True)
+    for misgiving in wiring.misgivings(ground):
+        say(f"blueflame: {misgiving}", err=True)
+    if ground.repo.submodules:
+        names = ", ".join(ground.repo.submodules)
+        say(f"blueflame: submodules are left empty in agents' checkouts: {names}", err=True)
+
+
+def refuse_unfinished(left: SessionInfo | None) -> None:
+    if left is not None:
+        raise Refused(
+            f"{left.id} ({left.request.strip()[:60]}) is unfinished: go on with 'blueflame resume', "
+            "or end it and start anew with 'blueflame run --fresh ...'"
+        )
+
+
+def _takes_up(ground: app.Grounds, journal: Journal, left: SessionInfo, manner: Manner, *, fresh: bool) -> bool:
+    """Whether to go on with the unfinished session; `fresh` (or the answer) ends it instead."""
+    from blueflame.orchestrator import project as wiring
+
+    choice = "fresh" if fresh else _ask_about(journal, left, manner)
+    if choice == "quit":
+        raise Refused(f"{left.id} is still unfinished: 'blueflame resume' goes on with it")
+    if choice == "fresh":
+        wiring.abandon(ground, journal, left.id)
+    return choice == "resume"
+
+
+def _ask_about(journal: Journal, left: SessionInfo, manner: Manner) -> str:
+    import asyncio
+
+    from blueflame.cli.console import make_console
+    from blueflame.cli.gates.answerers import AtTerminal, FromDecisions
+    from blueflame.cli.live.view import live_view
+    from blueflame.orchestrator import project as wiring
+    from blueflame.session.gates.questions import resume_gate
+    from blueflame.system.terminal import is_attended
+
+    session = wiring.look(journal, left.id)
+    gate = resume_gate(session)
+    if manner.decisions is not None:
+        return asyncio.run(FromDecisions(manner.decisions).ask(gate, session, "")).choice
+    if not is_attended() or manner.as_json:
+        refuse_unfinished(left)
+    console = make_console()
+    return asyncio.run(AtTerminal(console, live_view(console, quiet=True)).ask(gate, session, "")).choice

@@ -1,0 +1,115 @@
+"""`blueflame sandbox`: run a command behind the walls, and say what they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.output import say
+from blueflame.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from blueflame.model.settings import Settings
+    from blueflame.orchestrator.foreground_sandbox import Ground
+    from blueflame.sandbox.person_checkout import Checkout
+
+sandbox_app = typer.Typer(
+    help="The walls around agents: run a command behind them, or say what they are.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+WORKTREE = typer.Option(
+    None, "--worktree", "-w", help="The folder that may be written; left out, the repository you are in."
+)
+HOST = typer.Option(
+    [], "--host", metavar="NAME", help="A host to reach, beside sandbox.allowed_hosts; may be repeated."
+)
+COMMAND = typer.Argument(..., metavar="-- CMD...", help="The command and its arguments.", show_default=False)
+
+
+@sandbox_app.command(context_settings={"allow_interspersed_args": False})
+def run(
+    command: list[str] = COMMAND,
+    config: Path | None = CONFIG,
+    worktree: Path | None = WORKTREE,
+    host: list[str] = HOST,
+) -> int:
+    """Run a command as agents run: only its folder can be written, nothing of yours can be read, no network.
+
+    In a repository of your own, .git is read-only. The exit code is the command's.
+    """
+    from blueflame.orchestrator.foreground_sandbox import run_boxed
+
+    ground = _ground(config, worktree)
+    if ground.sandbox.level == "off":
+        say("blueflame: sandbox.level is off: the command runs without any walls", err=True)
+    return run_boxed(ground, command, hosts=_hosts(host))
+
+
+@sandbox_app.command()
+def show(
+    config: Path | None = CONFIG,
+    worktree: Path | None = WORKTREE,
+    host: list[str] = HOST,
+    as_json: bool = JSON,
+) -> int:
+    """Say in plain words what exists inside, what can be written and reached, and which limits hold."""
+    from blueflame.cli.output import tell
+    from blueflame.cli.render.sandbox import sandbox_json, show_sandbox
+    from blueflame.orchestrator.foreground_sandbox import box_of, level_held, shortcomings
+
+    ground = _ground(config, worktree)
+    box = box_of(ground, Path("/private"), hosts=_hosts(host))
+    held, problems = level_held(), shortcomings(ground.sandbox.level)
+    if as_json:
+        tell(sandbox_json(box, held, problems))
+    else:
+        show_sandbox(box, held, problems)
+    return 0
+
+
+def _ground(config: Path | None, worktree: Path | None) -> Ground:
+    from blueflame.orchestrator.foreground_sandbox import ground_of
+    from blueflame.sandbox.person_checkout import checkout_at, read_checkout
+
+    here = Path(os.path.realpath(Path.cwd()))
+    if worktree is not None and not worktree.is_dir():
+        raise UsageError(f"--worktree {worktree} is not a folder; name the folder that the command may write to")
+    checkout = read_checkout(Path(os.path.realpath(worktree))) if worktree is not None else checkout_at(here)
+    settings, main = _settings(config, checkout)
+    return ground_of(checkout, here, settings, main)
+
+
+def _settings(config: Path | None, checkout: Checkout) -> tuple[Settings | None, Checkout | None]:
+    """An agent's checkout obeys the configuration of the repository it belongs to: its own copy is the agent's."""
+    from blueflame.config import NAME, load
+    from blueflame.sandbox.person_checkout import read_checkout
+
+    here = (checkout.root, Path.cwd(), *Path.cwd().parents)
+    near = next((folder / NAME for folder in here if (folder / NAME).is_file()), None)
+    above = [folder / NAME for folder in checkout.root.parents if (folder / NAME).is_file()]
+    for path in [config] if config else [*above, *([near] if near else [])]:
+        loaded = load(path)
+        repo = Path(os.path.realpath(loaded.repo))
+        worktrees = Path(os.path.normpath(repo / Path(loaded.settings.project.worktree_dir).expanduser()))
+        if path in (config, near) or checkout.root.is_relative_to(worktrees):
+            return loaded.settings, read_checkout(repo)
+    return None, None
+
+
+def _hosts(names: list[str]) -> list[str]:
+    """As strictly as those of the configuration."""
+    from pydantic import ValidationError
+
+    from blueflame.model.settings.permissions import SandboxSettings
+
+    try:
+        return list(SandboxSettings(allowed_hosts=tuple(names)).allowed_hosts)
+    except ValidationError as e:
+        raise UsageError(f"--host: {e.errors()[0]['msg']}; write example.org or *.example.net:443") from e

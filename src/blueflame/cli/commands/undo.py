@@ -1,0 +1,78 @@
+"""`blueflame undo`: take one landing back."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from blueflame.cli.options import CONFIG, JSON
+from blueflame.cli.output import say, tell
+
+if TYPE_CHECKING:
+    from blueflame.model.event import LandingUndone
+    from blueflame.orchestrator.undo import Reversal
+
+
+def undo(
+    changeset: str = typer.Argument(..., help="The changeset that landed, such as cs-001: see 'blueflame status'."),
+    session: str | None = typer.Option(
+        None, "--session", "-s", help="Of which session, or how its id begins; left out, the newest."
+    ),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask first."),
+    config: Path | None = CONFIG,
+    as_json: bool = JSON,
+) -> int:
+    """Take one landing back: a new commit on the base branch reverts it. Nothing of the history is lost."""
+    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.undo import foresee, take_back
+    from blueflame.system.clock import SystemClock
+
+    ground = app.grounds(config)
+    with app.reading(ground):
+        pass  # says so when nothing has been run here, before anything is made
+    with app.orchestrating(ground) as journal:
+        found = app.look(journal, app.find_session(journal, session))
+        reversal = foresee(ground.repo, found, changeset)
+        if not as_json:
+            say(_foreseen(reversal))
+        if not yes:
+            _ask(reversal)
+        done = take_back(ground.repo, reversal, by=getpass.getuser())
+        journal.append(found.id, found.seq, [done], SystemClock().now())
+    if as_json:
+        tell(_as_json(found.id, reversal, done))
+    else:
+        say(f"{changeset} is taken back: {reversal.branch} is at {done.after[:12]}")
+    return 0
+
+
+def _foreseen(reversal: Reversal) -> str:
+    lines = [f"{reversal.changeset} [{reversal.group}] {reversal.title}", f"  takes back {', '.join(reversal.tasks)}"]
+    if reversal.leaning:
+        lines.append(f"  ! {', '.join(reversal.leaning)} landed later and builds on it")
+    return "\n".join(lines)
+
+
+def _ask(reversal: Reversal) -> None:
+    from blueflame.model.errors import Refused
+    from blueflame.system.terminal import is_attended
+
+    if not is_attended():
+        raise Refused(f"nobody is at the terminal to be asked: say --yes to take {reversal.changeset} back")
+    if not typer.confirm(f"Put a commit on {reversal.branch} that reverts it?", default=False):
+        raise Refused("nothing was changed")
+
+
+def _as_json(session: str, reversal: Reversal, done: LandingUndone) -> dict[str, object]:
+    return {
+        "session": session,
+        "changeset": reversal.changeset,
+        "tasks": list(reversal.tasks),
+        "branch": reversal.branch,
+        "before": done.before,
+        "after": done.after,
+        "leaning": list(reversal.leaning),
+    }

@@ -1,0 +1,46 @@
+"""`blueflame watch`: what the agents do now, from any terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from blueflame.cli.options import CONFIG
+from blueflame.cli.output import say
+from blueflame.model.exit_codes import Exit
+
+SESSION = typer.Argument(
+    None, help="The session, or how its id begins; left out, the one at work, else the newest.", show_default=False
+)
+
+
+def watch(
+    session: str | None = SESSION,
+    agent: str | None = typer.Option(None, "--agent", "-a", help="One agent or task: all it says, asks and uses."),
+    once: bool = typer.Option(False, "--once", help="One look, and no waiting."),
+    config: Path | None = CONFIG,
+    as_json: bool = typer.Option(False, "--json", help="One JSON object per change and line."),
+) -> int:
+    """What each agent does now, for how much, until the session ends. Ctrl-C ends the view, not the session."""
+    from blueflame.cli.live.follow import Watched, follow_agent, look_on, snapshot
+    from blueflame.orchestrator import project as app
+
+    ground = app.grounds(config)
+    with app.reading(ground) as journal:
+        running = app.unfinished(journal)
+        name = running.id if session is None and running else app.find_session(journal, session)
+        watched = Watched(ground, journal, app.look(journal, name))
+        try:
+            if agent is not None:
+                follow_agent(watched, agent, once=once, as_json=as_json)
+            elif once:
+                snapshot(watched, as_json=as_json)
+            elif not watched.over():
+                look_on(watched, as_json=as_json)
+        except KeyboardInterrupt:
+            say("The view has ended; the session goes on.", err=True)
+            return Exit.INTERRUPTED
+        if agent is None and (words := watched.over()):
+            say(words, err=as_json)
+    return Exit.OK

@@ -1,0 +1,105 @@
+"""The console, its few colours, and the few shapes every view is built of."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from typing import IO
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from blueflame.text.marks import DOT
+
+THEME = Theme(
+    {
+        "head": "bold",
+        "id": "cyan",
+        "group": "blue",
+        "good": "green",
+        "bad": "red",
+        "warn": "yellow",
+        "quiet": "dim",
+        "key": "bold",
+        "flame": "bold blue",
+    }
+)
+"""Colour only repeats what the words and marks already say: everything reads the same without it."""
+
+
+def make_console(*, stderr: bool = False, file: IO[str] | None = None, width: int | None = None) -> Console:
+    """Colour only on a terminal and without NO_COLOR; no markup, so that brackets in texts stay brackets."""
+    stream = file or (sys.stderr if stderr else sys.stdout)
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")  # a terminal that cannot show a letter shows a question mark instead
+    return Console(file=stream, width=width, theme=THEME, markup=False, emoji=False, highlight=False)
+
+
+def as_text(view: RenderableType, *, width: int = 80) -> str:
+    """The same view as plain text, for logs, pipes and tests."""
+    out = StringIO()
+    console = Console(file=out, width=width, theme=THEME, markup=False, emoji=False, highlight=False, color_system=None)
+    console.print(view)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+class Heading:
+    """A title on the left, facts on the right, a thin line under both; facts move down where it is narrow."""
+
+    def __init__(self, title: str, *facts: str) -> None:
+        self.title, self.facts = title, f" {DOT} ".join(fact for fact in facts if fact)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        gap = options.max_width - len(self.title) - len(self.facts)
+        apart = " " * gap if gap >= 2 else "\n"
+        yield (
+            Text.assemble((self.title, "head"), apart, (self.facts, "quiet"))
+            if self.facts
+            else Text(self.title, "head")
+        )
+        yield Text("─" * options.max_width, "quiet")
+
+
+def columns(
+    rows: Sequence[Sequence[RenderableType]], *, indent: int = 2, right: Sequence[int] = (), whole: Sequence[int] = ()
+) -> Table:
+    """Aligned columns without lines; where there is no room they fold, but for those that are to stay whole."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=max(indent - 2, 0), no_wrap=True)
+    for n in range(max((len(row) for row in rows), default=0)):
+        grid.add_column(justify="right" if n in right else "left", overflow="fold", no_wrap=n in whole)
+    for row in rows:
+        grid.add_row("", *row)
+    return grid
+
+
+def facts(pairs: Mapping[str, RenderableType], *, indent: int = 2) -> Table:
+    """Name and value, one per line."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=max(indent - 2, 0), no_wrap=True)
+    grid.add_column(no_wrap=True, style="quiet")
+    grid.add_column(overflow="fold")
+    for name, value in pairs.items():
+        grid.add_row("", name, value)
+    return grid
+
+
+def stack(*parts: RenderableType | None) -> Group:
+    """Parts one under the other, with an empty line between them; None leaves no gap."""
+    shown = [part for part in parts if part is not None]
+    spaced: list[RenderableType] = []
+    for part in shown:
+        spaced += [part, ""]
+    return Group(*spaced[:-1])
+
+
+def show(console: Console, view: RenderableType) -> None:
+    """On a terminal as it is; in a file or a pipe without trailing spaces."""
+    if console.is_terminal:
+        console.print(view)
+    else:
+        console.file.write(as_text(view, width=console.width))

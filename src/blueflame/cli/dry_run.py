@@ -1,0 +1,110 @@
+"""A dry run: what would be done, in which order, by whom and for how much. Nothing is started or written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from blueflame.cli.console import columns, make_console, show, stack
+from blueflame.cli.output import tell
+from blueflame.cli.render.plan import plan_json, show_plan
+from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
+from blueflame.model.exit_codes import Exit
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.task import Task
+from blueflame.orchestrator import project as app
+from blueflame.session.estimate import batches, cost_range
+from blueflame.session.from_settings import workflow_of
+from blueflame.session.plan_problems import problems, warnings
+from blueflame.text.format import count
+
+STAGE_ROLES = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR}
+
+
+def rehearse(
+    ground: app.Grounds,
+    request: str,
+    tasks: Sequence[Task] | None,
+    *,
+    workflow: str | None,
+    script: Path | None,
+    as_json: bool,
+) -> int:
+    flow = workflow_of(ground.settings, workflow)
+    limits = app.limits_for(ground, flow.name, scripted=script is not None)
+    known = tasks if tasks is not None else app.casting(ground, script=script).foreseen_plan(request, flow)
+    planned = known if tasks is not None or flow.has("plan") else None  # the one task we make ourselves is no plan
+    wrong = _problems(planned, limits)
+    if as_json:
+        tell(_as_json(request, known, wrong, flow, limits))
+    else:
+        _show(request, known, wrong, flow, limits)
+    return Exit.USAGE if wrong else Exit.OK
+
+
+def _as_json(
+    request: str, tasks: Sequence[Task] | None, wrong: Sequence[str], flow: Workflow, limits: Limits
+) -> dict[str, Any]:
+    shown = tuple(tasks or ())
+    return {
+        **plan_json(
+            shown,
+            session="dry run",
+            batches=batches(shown, limits.workers),
+            cost=cost_range(shown, limits, flow),
+            problems=wrong,
+            warnings=warnings(shown) if shown else (),
+        ),
+        "request": request,
+        "plan_known": tasks is not None,
+        "workflow": {"name": flow.name, "stages": list(flow.stages), "barrier": flow.barrier},
+        "would_spawn": _agents(shown, flow, limits),
+    }
+
+
+def _problems(tasks: Sequence[Task] | None, limits: Limits) -> tuple[str, ...]:
+    if tasks is None:
+        return ()
+    return problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
+
+
+def _agents(tasks: Sequence[Task], flow: Workflow, limits: Limits) -> list[dict[str, Any]]:
+    """One row per role: how many at least, how many at once at most, driven by what."""
+    many = {PLANNER: 1, WORKER: len(tasks), VALIDATOR: len(tasks)}
+    at_once = {PLANNER: 1, WORKER: limits.workers, VALIDATOR: limits.validators}
+    return [
+        {
+            "role": role,
+            "agents": many[role],
+            "at_once": min(at_once[role], max(many[role], 1)),
+            "runtime": limits.runtime(role),
+            "model": limits.model(role),
+        }
+        for role in (STAGE_ROLES[stage] for stage in flow.stages if stage in STAGE_ROLES)
+    ]
+
+
+def _show(request: str, tasks: Sequence[Task] | None, wrong: Sequence[str], flow: Workflow, limits: Limits) -> None:
+    shown = tuple(tasks or ())
+    view = show_plan(
+        shown,
+        session="dry run",
+        request=request,
+        batches=batches(shown, limits.workers),
+        cost=cost_range(shown, limits, flow),
+        problems=wrong,
+        warnings=warnings(shown) if shown else (),
+    )
+    unknown = Text("The plan is not known yet: the planner would make it. Give one with --plan.", "warn")
+    rows = [
+        (row["role"], count(row["agents"], "agent"), f"{row['at_once']} at once", f"{row['runtime']} {row['model']}")
+        for row in _agents(shown, flow, limits)
+    ]
+    spawned = Group(Text(f"Would be started by the workflow {flow.name}", "head"), columns(rows))
+    show(
+        make_console(), stack(view, unknown if tasks is None else None, spawned, Text("Nothing was started.", "quiet"))
+    )

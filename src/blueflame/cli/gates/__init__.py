@@ -1,0 +1,1 @@
+"""Asking a person at the terminal."""

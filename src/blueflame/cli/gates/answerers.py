@@ -1,0 +1,100 @@
+"""Who answers a session's gates: the person at this terminal, a decisions file, or somebody elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from rich.console import Console
+from rich.text import Text
+
+from blueflame.cli.gates.prompt import TerminalAnswerer
+from blueflame.cli.gates.view import context_of
+from blueflame.cli.live.view import LiveView
+from blueflame.cli.render.changeset import judged_line
+from blueflame.documents.decisions import Decisions, used_in
+from blueflame.model.changeset import ChangesetState
+from blueflame.model.gate import Answer, Gate, GateKind
+from blueflame.session.state import Session
+from blueflame.text.sanitize import clean
+
+DiffOf = Callable[[Session, Gate], Callable[[], str] | None]
+"""How to read the diff that a gate is about; None where there is none."""
+
+
+class Answerer(Protocol):
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer: ...
+
+
+JUDGED = {
+    "approve": ChangesetState.APPROVED,
+    "reject": ChangesetState.REJECTED,
+    "skip": ChangesetState.SKIPPED,
+}
+
+
+def _no_diff(_session: Session, _gate: Gate) -> None:
+    return None
+
+
+class AtTerminal:
+    """The frame gives way, the gate is shown, the person answers, the frame comes back."""
+
+    def __init__(self, console: Console, view: LiveView, diff_of: DiffOf = _no_diff) -> None:
+        self._console, self._view, self._diff_of = console, view, diff_of
+        self._prompt = TerminalAnswerer(console)
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:
+        self._view.pause()
+        try:
+            if objection:
+                self._console.print(Text(f"That will not do: {clean(objection)}", "warn"))
+            answer = await self._prompt.ask(gate, context_of(session, gate, diff=self._diff_of(session, gate)))
+            self._tell_what_follows(gate, session, answer)
+            return answer
+        except asyncio.CancelledError:
+            if (other := session.answers.get(gate.id)) is not None:
+                self._prompt.answered_elsewhere(other)
+            raise
+        finally:
+            self._view.resume()
+
+    def _tell_what_follows(self, gate: Gate, session: Session, answer: Answer) -> None:
+        """What becomes of a changeset's tasks stays on the screen, above the next question (GATE-07)."""
+        if gate.kind is GateKind.CHANGESET:
+            record = replace(session.changesets[gate.subject], state=JUDGED[answer.choice])
+            self._console.print(judged_line(record))
+            self._console.print()
+
+
+class FromDecisions:
+    """What a person wrote down beforehand. Used entries are known from the journal."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - the caller judges it
+        return self._decisions.answer(gate, used_in(session.answers.values()))
+
+
+class Elsewhere:
+    """Nobody is here: say once that a gate waits and how it is answered, then wait. Nothing is ever guessed.
+
+    Without money nothing goes on, so there is nothing to guess: the session is put down, and a resume asks again.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - nobody reads it
+        if gate.kind is GateKind.BUDGET:
+            self._console.print(Text(f"{clean(gate.title)} Nobody is here to raise it: stopping."), soft_wrap=True)
+            return Answer(choice="stop", by="nobody")
+        choices = "|".join(option.name for option in gate.options)
+        self._console.print(
+            Text(f"Waiting for an answer: {clean(gate.title)}\n  blueflame answer {gate.id} {choices}"), soft_wrap=True
+        )
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("nobody completes that future")

@@ -1,0 +1,74 @@
+"""The person's terminal connected to an agent's, while a session is carried on here or from another terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from blueflame.cli.gates.answerers import Answerer
+from blueflame.cli.live.view import LiveView
+from blueflame.model.attempt import Attempt
+from blueflame.model.errors import WorldError
+from blueflame.model.gate import Answer, Gate
+from blueflame.session.state import Session
+from blueflame.system.terminal_attach import Parting, attach, until_there
+from blueflame.text.sanitize import clean
+
+LEAVING = "Ctrl-] comes back here and leaves it running."
+
+
+def greeting(agent: str) -> str:
+    return f"Connected to {agent}. {LEAVING}"
+
+
+def farewell(agent: str, parting: Parting) -> str:
+    again = f"blueflame attach {agent}"
+    return {
+        Parting.ENDED: f"{agent} has ended.",
+        Parting.LEFT: f"You have left {agent}; it goes on. To be connected again: {again}",
+        Parting.CLOSED: f"The terminal was closed; {agent} goes on. To be connected again: {again}",
+        Parting.LOST: f"The connection to {agent} was lost. To try again: {again}",
+    }[parting]
+
+
+class Conversation:
+    """The frame gives way while the person talks with an agent, and comes back when one of them leaves.
+
+    A person has one terminal: a question waits until it is free, and says so.
+    """
+
+    def __init__(self, console: Console, view: LiveView) -> None:
+        self._console, self._view = console, view
+        self.terminal = asyncio.Lock()
+
+    async def __call__(self, attempt: Attempt, folder: Path) -> None:
+        if not await until_there(folder):
+            return
+        async with self.terminal:
+            self._view.pause()
+            try:
+                self._say(greeting(attempt.agent_id))
+                self._say(farewell(attempt.agent_id, await attach(folder)))
+            except WorldError as error:  # it ended in the very moment
+                self._say(str(error))
+            finally:
+                self._view.resume()
+
+    def _say(self, text: str) -> None:
+        self._console.print(Text(clean(text), "quiet"), soft_wrap=True)
+
+
+class AfterConversation:
+    """Somebody who is asked once the terminal is free."""
+
+    def __init__(self, answerer: Answerer, conversation: Conversation, console: Console) -> None:
+        self._answerer, self._conversation, self._console = answerer, conversation, console
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:
+        if self._conversation.terminal.locked():
+            self._console.print(Text(f"\r\nA question waits ({clean(gate.title)}): Ctrl-] shows it.\r\n", "warn"))
+        async with self._conversation.terminal:
+            return await self._answerer.ask(gate, session, objection)

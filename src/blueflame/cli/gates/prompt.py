@@ -1,0 +1,225 @@
+"""A gate at the terminal: the view, the choices, and what a choice needs to go with it."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from blueflame.cli.console import columns
+from blueflame.cli.render.diff import page, show_diff
+from blueflame.documents.plans import dump_plan, read_plan
+from blueflame.model.errors import PlanError, ProcessFailed
+from blueflame.model.gate import Answer, Gate, GateKind, Option
+from blueflame.model.task import Task
+from blueflame.session.gates.edits import EDITS, edit_problems, edited
+from blueflame.system.terminal import Keyboard, editor, lend
+from blueflame.text.marks import BAD
+from blueflame.text.sanitize import clean, one_line
+
+
+def _no_problems(_tasks: Sequence[Task]) -> Sequence[str]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateContext:
+    """What a face needs to put a gate before a person, beside the gate itself."""
+
+    view: RenderableType = ""
+    diff: Callable[[], str] | None = None  # read only when the person wants to see it
+    tasks: tuple[Task, ...] = ()  # what `edit` edits
+    problems_of: Callable[[Sequence[Task]], Sequence[str]] = _no_problems
+
+
+SPELLED = {"replan": "re-plan"}
+VIEW = Option("view", "view the diff")
+HELP = ("?", "help")
+BACK = "-"
+
+ASKS = {
+    (GateKind.CHANGESET, "reject"): "Rejection reason",
+    (GateKind.PLAN, "replan"): "Notes for the planner",
+    (GateKind.SESSION, "replan"): "Notes for the planner",
+    (GateKind.BUDGET, "raise"): "New limit (0 = no limit)",
+}
+
+EDIT_HEAD = """\
+# Change the plan, save the file and leave the editor. What you write is checked before it is used.
+# Leave it as it is to go back to the question.
+"""
+EXAMPLE = """\
+# There is no plan yet. Write it like this:
+#
+# tasks:
+#   - id: task-001
+#     title: Add a health check
+#     description: Answer GET /health with 200 and the version.
+#     priority: 1
+#     cohesion_group: api
+#     dependencies: []
+#     file_locks: [src/health.py]
+"""
+
+
+class TerminalAnswerer:
+    """Asks a person at this terminal. One question at a time; cancel `ask` when somebody else answered first."""
+
+    def __init__(self, console: Console, keyboard: Keyboard | None = None) -> None:
+        self._console = console
+        self._keyboard = keyboard or Keyboard()
+
+    async def ask(self, gate: Gate, context: GateContext) -> Answer:
+        self._keyboard.forget()
+        self._console.print()
+        if context.view:
+            self._console.print(context.view)
+            self._console.print()
+        if gate.kind is not GateKind.CHANGESET or not context.view:  # its view begins with the title
+            self._console.print(Text(one_line(gate.title), "head"))
+        try:
+            while (answer := await self._once(gate, context)) is None:
+                pass
+        except asyncio.CancelledError:
+            self._keyboard.forget()  # half an answer must not become the answer to the next question
+            self._console.print()
+            raise
+        self._console.print()
+        return answer
+
+    def answered_elsewhere(self, answer: Answer) -> None:
+        self._console.print(Text(f"Answered elsewhere: {clean(answer.choice)}, by {one_line(answer.by)}.", "quiet"))
+
+    async def _once(self, gate: Gate, context: GateContext) -> Answer | None:
+        """One round of choosing; None asks again."""
+        offered = offers(gate, context)
+        typed = await self._prompt(choices_line(offered) + "? ")
+        option = chosen(typed, offered)
+        if typed.lower() in HELP:
+            self._help(offered)
+        elif option is None:
+            self._complain(typed, offered)
+        elif option is VIEW:
+            await self._view(context)
+        elif option.name in EDITS:
+            return await self._edit(gate, context, option.name)
+        elif option.needs_note:
+            return await self._noted(gate, option)
+        else:
+            return Answer(choice=option.name)
+        return None
+
+    async def _prompt(self, question: str) -> str:
+        self._console.print(Text(question, "key"), end="", soft_wrap=True)
+        self._console.file.flush()
+        return await self._keyboard.line()
+
+    def _help(self, offered: Sequence[Option]) -> None:
+        rows = [(Text(_spelled(option), "key"), option.label) for option in offered]
+        self._console.print(columns(rows))
+        self._console.print(
+            Text("  Ctrl-D or Ctrl-C leaves the question open: 'blueflame resume' asks it again.", "quiet")
+        )
+
+    def _complain(self, typed: str, offered: Sequence[Option]) -> None:
+        if typed:  # an empty line is no answer and no mistake
+            keys = ", ".join(option.key for option in offered)
+            self._console.print(
+                Text(f"  There is no choice {typed!r} here. Type one of {keys}, or ? for help.", "warn")
+            )
+
+    async def _view(self, context: GateContext) -> None:
+        assert context.diff is not None, "view is offered only where there is a diff"
+        diff = await asyncio.to_thread(context.diff)
+        await page(show_diff(diff or "(no difference)"), self._console)
+
+    async def _noted(self, gate: Gate, option: Option) -> Answer | None:
+        question = ASKS.get((gate.kind, option.name), "Why")
+        while (typed := await self._prompt(f"{question}: > ")) != BACK:
+            if (problem := _wrong_note(gate, option, typed)) is None:
+                return Answer(choice=option.name, note=typed)
+            self._console.print(Text(f"  {problem} {BACK} goes back to the choices.", "warn"))
+        return None
+
+    async def _edit(self, gate: Gate, context: GateContext, choice: str) -> Answer | None:
+        """A copy is edited until it is sound or given up; the plan itself is never touched (only imported)."""
+        with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
+            copy = Path(folder) / "tasks.yaml"
+            text = EDIT_HEAD + ("" if context.tasks else EXAMPLE) + dump_plan(context.tasks)
+            copy.write_text(text, encoding="utf-8", errors="surrogateescape")
+            while True:
+                problems = await self._edited_problems(copy, gate, context)
+                if problems is None:
+                    return None
+                if not problems:
+                    return Answer(choice=choice, payload=edited(read_plan(copy)))
+                self._console.print(Text("The edited plan cannot be used:", "bad"))
+                self._console.print(columns([(Text(BAD, "bad"), clean(problem)) for problem in problems]))
+                if not await self._again():
+                    self._console.print(Text("Given up: the plan is as it was.", "quiet"))
+                    return None
+
+    async def _edited_problems(self, copy: Path, gate: Gate, context: GateContext) -> Sequence[str] | None:
+        """Open the editor once. None when there is nothing to judge: it failed, or nothing was changed."""
+        try:
+            code = await lend([*editor(), str(copy)], cwd=copy.parent)
+        except ProcessFailed as error:
+            self._console.print(Text(str(error), "bad"))
+            return None
+        if code:
+            self._console.print(Text(f"The editor ended with exit code {code}: the plan is as it was.", "warn"))
+            return None
+        try:
+            tasks = read_plan(copy)
+        except PlanError as error:
+            return [problem.replace(f"{copy.parent}/", "") for problem in error.problems]
+        if tasks == context.tasks:
+            self._console.print(Text("Nothing was changed.", "quiet"))
+            return None
+        return [*edit_problems(gate, tasks), *context.problems_of(tasks)]
+
+    async def _again(self) -> bool:
+        while True:
+            typed = (await self._prompt("(e)dit again / (g)ive up? ")).lower()
+            if typed in ("e", "edit", "g", "give up"):
+                return typed.startswith("e")
+
+
+def offers(gate: Gate, context: GateContext) -> tuple[Option, ...]:
+    """The gate's options, and viewing where there is something to view; the way out stays last."""
+    if context.diff is None:
+        return gate.options
+    return (*gate.options[:-1], VIEW, *gate.options[-1:])
+
+
+def choices_line(offered: Sequence[Option]) -> str:
+    return " / ".join(_spelled(option) for option in offered)
+
+
+def _spelled(option: Option) -> str:
+    name = "view diff" if option is VIEW else SPELLED.get(option.name, option.name)
+    return f"({name[0]}){name[1:]}"
+
+
+def chosen(typed: str, offered: Sequence[Option]) -> Option | None:
+    """By its first letter or its whole name, in any case."""
+    word = typed.lower().replace("-", "")
+    return next((option for option in offered if word in (option.key, option.name)), None)
+
+
+def _wrong_note(gate: Gate, option: Option, typed: str) -> str | None:
+    if not typed:
+        return "It cannot be empty."
+    if (gate.kind, option.name) != (GateKind.BUDGET, "raise"):
+        return None
+    try:
+        limit = float(typed.lstrip("$").replace(",", "").replace("_", ""))
+    except ValueError:
+        return "It must be a number, 25 or 12.50 for example."
+    return None if limit >= 0 and isfinite(limit) else "It must be a number that is not negative."

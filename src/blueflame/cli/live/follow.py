@@ -1,0 +1,213 @@
+"""Looking on from another terminal: the journal and the agents' files are followed, and nothing is touched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from rich.console import Console
+
+from blueflame.cli.console import make_console, show
+from blueflame.cli.live.feed import tell_all
+from blueflame.cli.live.frame import Picture
+from blueflame.cli.live.transcript import entry_json, entry_line
+from blueflame.cli.live.view import Doings, Frame, LineLog, LiveView
+from blueflame.cli.output import say, tell
+from blueflame.cli.render.activity import activity_json, activity_line
+from blueflame.cli.render.status import orchestrator_line
+from blueflame.journal.journal import Journal
+from blueflame.model.activity import Activity, Doing, Stand
+from blueflame.model.attempt import AttemptRecord
+from blueflame.model.errors import UsageError
+from blueflame.model.event import AttemptEnded, Recorded
+from blueflame.orchestrator import project as app
+from blueflame.session.replay import apply
+from blueflame.session.state import Session
+from blueflame.system.clock import SystemClock
+from blueflame.telemetry.transcript import Diary
+from blueflame.text.format import duration
+from blueflame.text.outcomes import WORDS
+
+TICK = 0.25
+LOOK = 1.0  # seconds between two looks at who is at work
+ENDLESS = 100_000  # lines: a picture that is printed once need not fit a screen
+
+
+@dataclass(slots=True)
+class Watched:
+    """A session as the journal tells it, read on and on."""
+
+    ground: app.Grounds
+    journal: Journal
+    session: Session
+    now: Callable[[], float] = field(default_factory=lambda: SystemClock().now)
+    _looked_at: float = 0.0
+    _over: str = ""
+
+    def news(self) -> list[Recorded]:
+        events = self.journal.events(self.session.id, after=self.session.seq)
+        for each in events:
+            apply(self.session, each)
+        return events
+
+    def over(self) -> str:
+        """Why there is nothing more to see, and what to do; empty while there is."""
+        if self.session.ended:
+            return ended_words(self.session)
+        if self.now() - self._looked_at >= LOOK:
+            self._looked_at = self.now()
+            self._over = self._nobody()
+        return self._over
+
+    def _nobody(self) -> str:
+        newest = app.unfinished(self.journal)
+        if app.running_pid(self.ground) is not None and newest is not None and newest.id == self.session.id:
+            return ""
+        checkups = app.examine(self.ground, self.session)
+        if any(found.warden_pid for found in checkups.values()):
+            return ""  # agents work on by themselves
+        return f"{self.session.id}: nothing runs. {orchestrator_line(None, self.session, checkups, now=self.now())}"
+
+
+def ended_words(session: Session) -> str:
+    outcome = WORDS.get(session.outcome, session.outcome)
+    return (
+        f"{session.id} has ended: {outcome}.\n"
+        "'blueflame status' shows what became of it; 'blueflame run' starts the next one."
+    )
+
+
+def snapshot(watched: Watched, *, as_json: bool) -> None:
+    """One look."""
+    session, now = watched.session, watched.now()
+    found = Doings(app.follower(watched.ground, session), session)()
+    if as_json:
+        for name, activity in found.items():
+            tell(activity_json(activity, session.attempts[name], now=now), indent=None)
+        return
+    recent = tell_all(watched.journal.events(session.id))
+    show(make_console(), Picture(session, now, found, recent, ENDLESS, asked_elsewhere=True))
+
+
+def look_on(watched: Watched, *, as_json: bool) -> None:
+    """Until the session ends, or nobody is at work on it any more."""
+    console, session = make_console(), watched.session
+    doings = Doings(app.follower(watched.ground, session), session)
+    view = _view(console, doings, watched, as_json=as_json)
+    try:
+        if isinstance(view, Frame):
+            view.see(session, watched.journal.events(session.id))
+        while not watched.over():
+            view.tick(watched.now())
+            time.sleep(TICK)
+            if events := watched.news():
+                view.see(session, events)
+    finally:
+        view.close()
+    if console.is_terminal and not as_json:
+        snapshot(watched, as_json=False)
+
+
+def _view(console: Console, doings: Doings, watched: Watched, *, as_json: bool) -> LiveView:
+    if as_json:
+        return JsonChanges(console, doings, watched.session, watched.now)
+    if console.is_terminal and not console.is_dumb_terminal:
+        return Frame(console, doings, asked_elsewhere=True)
+    return Changes(console, doings)
+
+
+class Changes(LineLog):
+    """Events, and what agents turn to: a line for each."""
+
+    def __init__(self, console: Console, doings: Doings) -> None:
+        super().__init__(console)
+        self._doings = doings
+        self._seen: dict[str, object] = {}
+
+    def tick(self, now: float) -> None:
+        found = self._doings()
+        for name, activity in found.items():
+            news = _without_figures(activity)
+            if self._seen.get(name) != news:
+                self._seen[name] = news
+                self._console.print(activity_line(activity, now=now), soft_wrap=True)
+
+
+def _without_figures(activity: Activity) -> tuple[object, ...]:
+    return activity.stand.doing, activity.stand.why, activity.call, activity.words, activity.refused
+
+
+class JsonChanges(LineLog):
+    """Each change of what an agent does as one JSON object on one line; its end is the last."""
+
+    def __init__(self, console: Console, doings: Doings, session: Session, now: Callable[[], float]) -> None:
+        super().__init__(console)
+        self._doings, self._session, self._clock = doings, session, now
+        self._seen: dict[str, Activity] = {}
+
+    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+        for each in recorded:
+            if isinstance(each.event, AttemptEnded):
+                self._end(session.attempts[each.event.attempt])
+
+    def tick(self, now: float) -> None:
+        found: Mapping[str, Activity] = self._doings()
+        for name, activity in found.items():
+            if self._seen.get(name) != activity:
+                self._seen[name] = activity
+                self._tell(activity, now)
+
+    def _end(self, record: AttemptRecord) -> None:
+        if record.ended is None:
+            return
+        stand = Stand(doing=Doing.ENDED, since=record.ended_at, why=record.ended.notes)
+        last = self._seen.pop(record.attempt.id, Activity(attempt=record.attempt))
+        self._tell(replace(last, stand=stand, spend=record.ended.spend), self._clock())
+
+    def _tell(self, activity: Activity, now: float) -> None:
+        tell(activity_json(activity, self._session.attempts[activity.attempt.id], now=now), indent=None)
+
+
+def find_agent(session: Session, wanted: str) -> AttemptRecord:
+    """By its id, how that begins, or its task: of several the newest."""
+    records = sorted(session.attempts.values(), key=lambda record: (record.live, record.intended_at))
+    for fits in (
+        lambda a: wanted in (a.agent_id, a.id),
+        lambda a: a.subject == wanted,
+        lambda a: bool(wanted) and a.agent_id.startswith(wanted),
+    ):
+        if found := [record for record in records if fits(record.attempt)]:
+            return found[-1]
+    known = ", ".join(f"{r.attempt.agent_id} ({r.attempt.subject})" for r in reversed(records[-5:])) or "none yet"
+    raise UsageError(f"{session.id} has no agent {wanted!r}; the newest: {known}")
+
+
+def follow_agent(watched: Watched, wanted: str, *, once: bool, as_json: bool) -> None:
+    """All that one agent said, asked to do and used; then what it does until it ends."""
+    session, name = watched.session, find_agent(watched.session, wanted).attempt.id
+    attempt, worktree = session.attempts[name].attempt, session.attempts[name].worktree
+    follower = app.follower(watched.ground, session)
+    folder, audit = follower.folder(name), follower.audit(attempt.agent_id)
+    diary = Diary(follower.runtimes.get(attempt.runtime), folder, audit, worktree)
+    console, seen_at = make_console(), None
+    while True:
+        watched.news()
+        ended = session.attempts[name].ended is not None
+        for entry in diary.news():
+            if as_json:
+                tell(entry_json(entry, agent=attempt.agent_id, now=seen_at), indent=None)
+            else:
+                console.print(entry_line(entry, now=seen_at), soft_wrap=True)
+        if once or ended or watched.over():
+            break
+        time.sleep(TICK)
+        seen_at = watched.now()
+    if ended and not as_json:
+        say(_last_line(session.attempts[name]))
+
+
+def _last_line(record: AttemptRecord) -> str:
+    assert record.ended is not None
+    ending = record.ended.ending.value.replace("_", " ")
+    return f"{record.attempt.agent_id} has ended: {ending} after {duration(record.ended.seconds)}."

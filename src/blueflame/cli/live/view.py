@@ -1,0 +1,187 @@
+"""The session as it happens: a calm frame on a terminal, one line per event in a pipe, JSON lines for machines."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from blueflame.cli.live.feed import tell_all
+from blueflame.cli.live.frame import RECENT, Picture
+from blueflame.cli.render.activity import activity_line
+from blueflame.journal.codec import encode
+from blueflame.model.activity import Activity
+from blueflame.model.event import Recorded
+from blueflame.session.state import Session
+from blueflame.system.tail import STEP
+from blueflame.telemetry.activity import Follower
+
+EVERY = 0.125  # seconds between two frames at least: more is only flicker
+QUIET = 60.0  # seconds without a line after which a log says what goes on: whoever reads it sees that it lives
+
+CAUGHT_UP = 4 * 1024 * 1024  # bytes
+
+Activities = Callable[[], Mapping[str, Activity]]
+"""What each agent does now, by attempt; asked for when it is to be shown."""
+
+
+class Doings:
+    """What the running agents of one session do now, each looked at anew when it is called."""
+
+    def __init__(self, follower: Follower, session: Session) -> None:
+        self._follower, self._session = follower, session
+        self._most = CAUGHT_UP  # at first: whoever comes late has much to read
+
+    def __call__(self) -> Mapping[str, Activity]:
+        session, most, self._most = self._session, self._most, STEP
+        self._follower.forget(session.live)
+        return {name: self._follower.look(session.attempts[name], most=most) for name in session.live}
+
+
+class LiveView(Protocol):
+    """An onlooker of the session. Between pause and resume the terminal belongs to a question."""
+
+    def see(self, session: Session, recorded: Sequence[Recorded]) -> None: ...
+    def tick(self, now: float) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class LineLog:
+    """One line per significant event: for pipes, logs and dumb terminals."""
+
+    def __init__(
+        self, console: Console, activities: Activities = dict, *, timer: Callable[[], float] = monotonic
+    ) -> None:
+        self._console, self._activities, self._timer = console, activities, timer
+        self._said_at = timer()
+
+    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:  # noqa: ARG002 - an onlooker gets both
+        self._say(tell_all(recorded))
+
+    def tick(self, now: float) -> None:
+        """After a long silence: a line for each agent."""
+        if self._timer() - self._said_at >= QUIET:
+            self._say([activity_line(each, now=now) for each in self._activities().values()])
+
+    def pause(self) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def _say(self, lines: Sequence[Text]) -> None:
+        for line in lines:
+            self._console.print(line, soft_wrap=True)
+            self._said_at = self._timer()
+
+
+class JsonLines(LineLog):
+    """Every event as one JSON object on one line."""
+
+    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+        for each in recorded:
+            kind, body = encode(each.event)
+            line = {"session": session.id, "seq": each.seq, "at": each.at, "kind": kind, "event": json.loads(body)}
+            self._console.file.write(json.dumps(line) + "\n")
+        self._console.file.flush()
+
+    def tick(self, now: float) -> None:
+        pass
+
+
+class Silence(LineLog):
+    """Nothing at all: for --quiet and for commands that print one JSON object at the end."""
+
+    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+        pass
+
+    def tick(self, now: float) -> None:
+        pass
+
+
+class Frame:
+    """Who works on what, for how long and for how much, redrawn in place a few times a second."""
+
+    def __init__(
+        self,
+        console: Console,
+        activities: Activities = dict,
+        *,
+        timer: Callable[[], float] = monotonic,
+        asked_elsewhere: bool = False,
+    ) -> None:
+        self._console, self._activities, self._timer = console, activities, timer
+        self._asked_elsewhere = asked_elsewhere
+        self._recent: deque[Text] = deque(maxlen=RECENT)
+        self._session: Session | None = None
+        self._now = 0.0
+        self._drawn_at = float("-inf")
+        self._drawn: object = None
+        self._live: Live | None = None
+        self.resume()
+
+    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+        self._session = session
+        self._now = max([self._now, *(each.at for each in recorded)])
+        self._recent.extend(tell_all(recorded))
+        self._draw()
+
+    def tick(self, now: float) -> None:
+        self._now = now
+        self._draw()
+
+    def pause(self) -> None:
+        """Take the frame off the screen."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def resume(self) -> None:
+        if self._live is None:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="ellipsis")
+            self._live.start()
+            self._drawn_at, self._drawn = float("-inf"), None
+
+    def close(self) -> None:
+        self.pause()
+
+    def _draw(self) -> None:
+        """Only when there is something new to see; the clock in it turns once a second."""
+        at = self._timer()
+        if self._live is None or self._session is None or at - self._drawn_at < EVERY:
+            return
+        self._drawn_at = at
+        activities = self._activities()
+        news = (self._session.seq, int(self._now), activities, self._console.size)
+        if news == self._drawn:
+            return
+        self._drawn = news
+        height = self._console.size.height
+        picture = Picture(
+            self._session, self._now, activities, self._recent, height, asked_elsewhere=self._asked_elsewhere
+        )
+        self._live.update(picture, refresh=True)
+
+
+def live_view(
+    console: Console, activities: Activities = dict, *, as_json: bool = False, quiet: bool = False
+) -> LiveView:
+    """The view that suits who is watching."""
+    if as_json:
+        return JsonLines(console)
+    if quiet:
+        return Silence(console)
+    if console.is_terminal and not console.is_dumb_terminal:
+        return Frame(console, activities)
+    return LineLog(console, activities)

@@ -1,0 +1,25 @@
+"""The one door to the person's terminal for plain words and for JSON: nothing an agent wrote gets through raw."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import typer
+
+from blueflame.text.sanitize import DANGEROUS, clean
+
+
+def say(text: str = "", *, err: bool = False, end: bool = True) -> None:
+    typer.echo(clean(text), err=err, nl=end)
+
+
+def tell(data: object, *, indent: int | None = 2) -> None:
+    """JSON for programs, which people look at in terminals all the same."""
+    text = json.dumps(data, ensure_ascii=False, indent=indent)
+    typer.echo(DANGEROUS.sub(_escaped, text))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """As JSON writes it, so that the same string is read back. Line breaks of the indentation are not dangerous."""
+    return f"\\u{ord(match[0]):04x}"

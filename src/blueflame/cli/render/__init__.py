@@ -1,0 +1,1 @@
+"""Plain data drawn with rich."""

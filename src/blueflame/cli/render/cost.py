@@ -1,0 +1,171 @@
+"""What agents have cost, as a person reads it and as a machine does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from blueflame.billing.price_table import AS_OF
+from blueflame.cli.console import Heading, columns, facts, stack
+from blueflame.model.spend import Spend
+from blueflame.session.accounts import Entry, Total, sum_of, totals
+from blueflame.session.estimate import CostRange
+from blueflame.text.format import count, money
+from blueflame.text.marks import NOTE
+from blueflame.text.sanitize import clean, one_line
+
+OF_A_SESSION = ("role", "task", "model", "agent")
+SHOWN = 40
+KINDS = {"input": "input", "output": "output", "cache_read": "cache read", "cache_write": "cache write"}
+
+
+def show_cost(entries: Sequence[Entry], *, session: str, by: str | None, foreseen: CostRange | None) -> RenderableType:
+    spend = sum_of(entries)
+    about: dict[str, RenderableType] = {"Cost:": f"{money(spend.micro_usd)}, {spend.tokens:,} tokens"}
+    if foreseen is not None:
+        about["Foreseen:"] = Text.assemble(foreseen.show, (f"\n{foreseen.grounds}", "quiet"))
+    live = [entry for entry in entries if entry.live]
+    if live:
+        now = sum_of(live)
+        about["At work:"] = f"{count(len(live), 'agent')}, {money(now.micro_usd)} so far (in these figures)"
+    tables = [_table(entries, each, foreseen) for each in ((by,) if by else OF_A_SESSION)]
+    return stack(
+        Group(Heading("Cost", session or count(len({entry.session for entry in entries}), "session")), facts(about)),
+        *(tables if entries else [Text("No agent has been started.", "quiet")]),
+        _notes(entries),
+    )
+
+
+def _table(entries: Sequence[Entry], by: str, foreseen: CostRange | None) -> RenderableType:
+    ranked = _ranked(totals(entries, by), by)
+    shown = ranked[:SHOWN]
+    named = [_column(by, [one_line(clean(total.name)) for total in shown], "id")]
+    figures = list(_figures(shown, _work_of(entries) if by == "agent" else {}))
+    last = [_column("foreseen", _foreseen(shown, foreseen), "quiet")] if by == "role" and foreseen is not None else []
+    if any(total.live for total in shown):
+        last.append(_column("", [f"{total.live} at work" if total.live else "" for total in shown], "good"))
+    table = [*named, *figures, *last]
+    right = [n for n, column in enumerate(table) if n and column[0].plain != "for"]
+    hidden = ranked[SHOWN:]
+    rest = sum(total.spend.micro_usd for total in hidden)
+    more = [Text(f"  … and {len(hidden)} more, {money(rest)} together", "quiet")] if hidden else []
+    rows = list(zip(*table, strict=True))
+    return Group(Text(f"By {by}", "head"), columns(rows, right=right, whole=range(1, len(table))), *more)
+
+
+def _column(head: str, cells: Sequence[str], style: str = "") -> list[Text]:
+    return [Text(head, "quiet"), *(Text(cell, style) for cell in cells)]
+
+
+def _figures(shown: Sequence[Total], work: Mapping[str, str]) -> Iterator[list[Text]]:
+    """One column for each kind of token that was used at all; an agent is one attempt, and has its work instead."""
+    if work:
+        yield _column("for", [work[total.name] for total in shown])
+    else:
+        yield _column("attempts", [f"{total.attempts}" for total in shown])
+    for kind, title in KINDS.items():
+        amounts = [_kinds(total.spend)[kind] for total in shown]
+        if any(amounts) or kind in ("input", "output"):
+            yield _column(title, [f"{amount:,}" for amount in amounts])
+    costs = [total.spend.micro_usd for total in shown]
+    small = any(0 < cost < 10_000 for cost in costs)
+    yield _column("cost", [f"${cost / 1e6:.4f}" if small else money(cost) for cost in costs])
+
+
+def _work_of(entries: Sequence[Entry]) -> Mapping[str, str]:
+    return {entry.agent: f"{entry.subject} #{entry.n}" for entry in entries}
+
+
+def _foreseen(shown: Sequence[Total], foreseen: CostRange | None) -> list[str]:
+    expected = {each.role: each for each in foreseen.roles} if foreseen is not None else {}
+    found = [expected.get(total.name) for total in shown]
+    return [f"${each.low / 1e6:.2f} - ${each.high / 1e6:.2f}" if each else "" for each in found]
+
+
+def _ranked(found: Sequence[Total], by: str) -> list[Total]:
+    """Days and sessions as they came, roles as they work, the rest dearest first."""
+    if by in ("day", "session", "role"):
+        return list(found)
+    return sorted(found, key=lambda total: (-total.spend.micro_usd, -total.spend.tokens, total.name))
+
+
+def _kinds(spend: Spend) -> Mapping[str, int]:
+    return {
+        "input": spend.input_tokens,
+        "output": spend.output_tokens,
+        "cache_read": spend.cache_read_tokens,
+        "cache_write": spend.cache_write_tokens,
+    }
+
+
+def _notes(entries: Sequence[Entry]) -> RenderableType | None:
+    lines = [Text(f"{NOTE} {words}", "warn") for words in _words(entries)]
+    return Group(*lines) if lines else None
+
+
+def _words(entries: Sequence[Entry]) -> Iterator[str]:
+    """What makes these figures less than certain."""
+    unpriced = sorted({model for entry in entries for model in entry.unpriced})
+    if unpriced:
+        names = ", ".join(one_line(clean(name)) for name in unpriced)
+        yield f"no price is known of {names}: the dearest was taken; set it under `prices` (built-in table of {AS_OF})"
+    broken = sum(entry.incomplete for entry in entries)
+    if broken:
+        yield f"{count(broken, 'call')} broke off before the model had said what it used: a little may be missing"
+    damaged = sum(entry.damaged for entry in entries)
+    if damaged:
+        yield f"{count(damaged, 'line')} of the meters cannot be read and are not counted"
+
+
+def cost_json(entries: Sequence[Entry], *, session: str, by: str | None, foreseen: CostRange | None) -> dict[str, Any]:
+    return {
+        "session": session or None,
+        **_spend_json(sum_of(entries)),
+        "foreseen": _foreseen_json(foreseen),
+        "by": {
+            each: [_total_json(total) for total in totals(entries, each)] for each in ((by,) if by else OF_A_SESSION)
+        },
+        "attempts": [_entry_json(entry) for entry in entries],
+        "notes": list(_words(entries)),
+        "prices_as_of": AS_OF,
+    }
+
+
+def _spend_json(spend: Spend) -> dict[str, Any]:
+    return {"cost_usd": spend.usd, "tokens": spend.tokens, **_kinds(spend)}
+
+
+def _total_json(total: Total) -> dict[str, Any]:
+    return {"name": total.name, "attempts": total.attempts, "live": total.live, **_spend_json(total.spend)}
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    return {
+        "id": entry.attempt,
+        "session": entry.session,
+        "agent": entry.agent,
+        "role": entry.role,
+        "subject": entry.subject,
+        "n": entry.n,
+        "day": entry.day,
+        "ending": entry.ending or None,
+        "live": entry.live,
+        "metered": entry.metered,
+        **_spend_json(entry.spend),
+        "models": {model: _spend_json(spend) for model, spend in entry.by_model.items()},
+    }
+
+
+def _foreseen_json(foreseen: CostRange | None) -> dict[str, Any] | None:
+    if foreseen is None:
+        return None
+    roles = {each.role: {"base": each.low / 1e6, "with_retries": each.high / 1e6} for each in foreseen.roles}
+    return {
+        "base": foreseen.low / 1e6,
+        "with_retries": foreseen.high / 1e6,
+        "learned": foreseen.learned,
+        "roles": roles,
+    }

@@ -1,0 +1,62 @@
+"""A diff in colour, page by page on a terminal and plain in a pipe."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.text import Text
+
+from blueflame.cli.console import THEME
+from blueflame.model.errors import ProcessFailed
+from blueflame.system.terminal import is_attended, lend, pager
+from blueflame.text.sanitize import clean
+
+STYLES = (
+    ("diff --git ", "head"),
+    ("index ", "quiet"),
+    ("+++ ", "head"),
+    ("--- ", "head"),
+    ("@@ ", "id"),
+    ("+", "good"),
+    ("-", "bad"),
+)
+
+
+def show_diff(diff: str) -> Text:
+    """Line by line; a carriage return and any escape in the files stay visible and do nothing."""
+    painted = Text(no_wrap=True, overflow="ignore")
+    for line in diff.removesuffix("\n").split("\n"):
+        style = next((style for start, style in STYLES if line.startswith(start)), "")
+        painted.append(clean(line.replace("\r", "␍")) + "\n", style or None)
+    painted.right_crop(1)
+    return painted
+
+
+async def page(view: Text, console: Console) -> None:
+    """Through the pager when somebody can leaf; whole, in the pipe, when nobody can."""
+    if not (console.is_terminal and is_attended()):
+        console.print(view, soft_wrap=True)
+        return
+    with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
+        (Path(folder) / "diff").write_text(paged(view, console), encoding="utf-8")
+        try:
+            await lend([*pager(), "diff"], cwd=Path(folder))
+        except ProcessFailed:  # no pager on this machine: the words matter more than the leafing
+            console.print(view, soft_wrap=True)
+
+
+def paged(view: Text, console: Console) -> str:
+    """Line by line, without laying anything out: a pager does that, and a long diff should not be waited for."""
+    if console.color_system is None or console.no_color:
+        return f"{view.plain}\n"
+    parts, at = [], 0
+    for span in view.spans:
+        style = THEME.styles[str(span.style)]
+        line = view.plain[span.start : span.end]
+        parts += [view.plain[at : span.start], style.render(line.rstrip("\n"), color_system=ColorSystem.STANDARD)]
+        parts.append("\n" if line.endswith("\n") else "")
+        at = span.end
+    return "".join([*parts, view.plain[at:], "\n"])

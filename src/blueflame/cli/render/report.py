@@ -1,0 +1,207 @@
+"""The report in short, as a person reads it at the terminal, and as a machine does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from blueflame.cli.console import Heading, columns, facts, stack
+from blueflame.cli.render.changeset import changeset_json, judged_line
+from blueflame.cli.render.session import budget_line
+from blueflame.model.task import TaskState
+from blueflame.report.build import AttemptLine, Decision, Report
+from blueflame.report.evidence import Audited, Evidence
+from blueflame.session.accounts import Total
+from blueflame.text.format import clock, count, duration, money, named
+from blueflame.text.marks import BAD, NOTE, OK
+from blueflame.text.outcomes import WORDS
+from blueflame.text.sanitize import clean, one_line, shorten
+
+SHOWN = 15
+
+
+def show_report(report: Report, evidence: Evidence) -> RenderableType:
+    return stack(
+        Group(Heading("Report", report.session), facts(_head(report, evidence.audit))),
+        _part("Changesets", [judged_line(record) for record in report.changesets]),
+        _table("Attempts that did not pass", [_failure(each) for each in report.failures]),
+        _table(
+            "Incidents", [(clock(each.at - report.began), each.kind, one_line(each.words)) for each in report.incidents]
+        ),
+        _table("Decisions", [_decision(each, report.began) for each in report.decisions]),
+        _table("Refused by the watcher", [(f"{rule.count} times", rule.rule) for rule in evidence.audit.refused]),
+        Text(f"All of it as a page: blueflame report {report.session} --html report.html", "quiet"),
+    )
+
+
+def _head(report: Report, audit: Audited) -> dict[str, RenderableType]:
+    outcome = WORDS.get(report.outcome, report.outcome) if report.ended else "not ended"
+    reason = f" ({one_line(report.reason)})" if report.reason else ""
+    merged = report.in_state(TaskState.MERGED)
+    foreseen = f"; foreseen {report.foreseen.show}" if report.foreseen else ""
+    return {
+        "Request:": shorten(report.request, 200),
+        "Outcome:": Text(outcome + reason, "good" if report.outcome == "completed" else "warn"),
+        "Tasks:": f"{merged} of {len(report.tasks)} landed in {count(report.cycles, 'cycle')}",
+        "Attempts:": f"{len(report.attempts)}, {len(report.failures)} did not pass",
+        "Time:": f"{duration(report.seconds)} ({duration(report.agent_seconds)} of agents' work)",
+        "Cost:": budget_line(report.budget, report.spend) + foreseen,
+        "By role:": ", ".join(
+            f"{one_line(each.name)} {money(each.spend.micro_usd)}" for each in report.accounts["role"]
+        ),
+        "Calls:": f"{audit.calls:,}, {audit.refusals:,} refused",
+    }
+
+
+def _part(title: str, lines: Sequence[RenderableType]) -> RenderableType | None:
+    more = [Text(f"  … and {len(lines) - SHOWN} more", "quiet")] if len(lines) > SHOWN else []
+    return Group(Text(title, "head"), *lines[-SHOWN:], *more) if lines else None
+
+
+def _table(title: str, rows: Sequence[tuple[str | Text, ...]]) -> RenderableType | None:
+    more = [Text(f"  … and {len(rows) - SHOWN} more", "quiet")] if len(rows) > SHOWN else []
+    return Group(Text(title, "head"), columns(rows[-SHOWN:]), *more) if rows else None
+
+
+def _failure(each: AttemptLine) -> tuple[str | Text, ...]:
+    ending = each.ending.value.replace("_", " ") if each.ending else ""
+    return Text(BAD, "bad"), clean(named(each.id)), ending, shorten(each.reason, 200)
+
+
+def _decision(each: Decision, began: float) -> tuple[str | Text, ...]:
+    if each.settled is None:
+        return Text(NOTE, "warn"), clock(each.asked - began), clean(each.gate.id), "waits for an answer"
+    answer = f"{each.choice}, by {each.by}" if each.choice else "withdrawn"
+    note = f": {shorten(each.note, 120)}" if each.note else ""
+    return Text(OK, "good"), clock(each.asked - began), clean(each.gate.id), one_line(answer) + note
+
+
+def report_json(report: Report, evidence: Evidence, *, html: Path | None = None) -> dict[str, Any]:
+    foreseen = report.foreseen
+    return {
+        "session": report.session,
+        "project": report.project,
+        "request": report.request,
+        "outcome": report.outcome or None,
+        "reason": report.reason,
+        "base_branch": report.base_branch,
+        "base_before": report.base_before,
+        "base_now": report.base_now,
+        "began": report.began,
+        "until": report.until,
+        "seconds": report.seconds,
+        "agent_seconds": report.agent_seconds,
+        "cycles": report.cycles,
+        "cost_usd": report.spend.usd,
+        "tokens": report.spend.tokens,
+        "foreseen": None if foreseen is None else {"base": foreseen.low / 1e6, "with_retries": foreseen.high / 1e6},
+        "tasks": [
+            {
+                "id": task.id,
+                "title": task.title,
+                "group": task.group,
+                "state": task.state.value,
+                "reason": task.reason,
+                "dependencies": list(task.dependencies),
+                "attempts": task.attempts,
+                "failures": task.failures,
+                "seconds": task.seconds,
+                "cost_usd": task.spend.usd,
+                "changeset": task.changeset or None,
+            }
+            for task in report.tasks
+        ],
+        "attempts": [_attempt_json(each) for each in report.attempts],
+        "checks": [
+            {
+                "at": run.at,
+                "subject": run.subject,
+                "commit": run.commit,
+                "name": run.check.name,
+                "passed": run.check.passed,
+                "exit_code": run.check.exit_code,
+                "seconds": run.check.seconds,
+                "flaky": run.check.flaky,
+            }
+            for run in report.checks
+        ],
+        "verdicts": [
+            {
+                "at": each.at,
+                "task": each.task,
+                "commit": each.commit,
+                "status": each.verdict.status.value,
+                "by": each.verdict.by,
+                "notes": each.verdict.notes,
+                "issues": list(each.verdict.issues),
+                "confidence": each.verdict.confidence,
+            }
+            for each in report.verdicts
+        ],
+        "changesets": [changeset_json(record) for record in report.changesets],
+        "decisions": [_decision_json(each) for each in report.decisions],
+        "incidents": [{"at": each.at, "kind": each.kind, "words": each.words} for each in report.incidents],
+        "costs": {by: [_total_json(total) for total in rows] for by, rows in report.accounts.items()},
+        "audit": _audit_json(evidence.audit),
+        "cleaned_away": evidence.gone,
+        "left_out": list(report.left_out),
+        "html": str(html) if html is not None else None,
+    }
+
+
+def _attempt_json(each: AttemptLine) -> dict[str, Any]:
+    return {
+        "id": each.id,
+        "agent": each.agent,
+        "role": each.role,
+        "subject": each.subject,
+        "n": each.n,
+        "runtime": each.runtime,
+        "model": each.model,
+        "began": each.began,
+        "ended": each.ended,
+        "ending": each.ending.value if each.ending else None,
+        "seconds": each.seconds,
+        "cost_usd": each.spend.usd,
+        "tokens": each.spend.tokens,
+        "commits": each.commits,
+        "reason": each.reason,
+    }
+
+
+def _decision_json(each: Decision) -> dict[str, Any]:
+    return {
+        "gate": each.gate.id,
+        "kind": each.gate.kind.value,
+        "subject": each.gate.subject,
+        "title": each.gate.title,
+        "asked": each.asked,
+        "settled": each.settled,
+        "choice": each.choice or None,
+        "by": each.by or None,
+        "note": each.note,
+        "withdrawn": each.withdrawn or None,
+    }
+
+
+def _total_json(total: Total) -> dict[str, Any]:
+    return {
+        "name": total.name,
+        "attempts": total.attempts,
+        "cost_usd": total.spend.usd,
+        "tokens": total.spend.tokens,
+    }
+
+
+def _audit_json(audit: Audited) -> dict[str, Any]:
+    return {
+        "calls": audit.calls,
+        "refused": {rule.rule: rule.count for rule in audit.refused},
+        "logs": audit.logs,
+        "absent": audit.absent,
+        "findings": list(audit.findings),
+    }

@@ -1,0 +1,39 @@
+"""Handing something to the orchestrator at work, and hearing what it makes of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+
+from blueflame.cli.output import say
+from blueflame.journal.journal import REFUSED, WAITING, Journal, Reply
+from blueflame.model.errors import Refused, UsageError
+from blueflame.orchestrator import project as app
+
+PATIENCE = 15.0
+PAUSE = 0.05
+
+
+def deliver(
+    ground: app.Grounds, session: str, kind: str, body: Mapping[str, object], *, as_json: bool, must_run: bool = False
+) -> int:
+    """Post a letter and wait for the reply; with nobody at work it is kept for the next one."""
+    running = app.running_pid(ground) is not None
+    if must_run and not running:
+        raise Refused(f"nobody is at work on {ground.repo.root}, so there is nothing to {kind}")
+    letter = app.post(ground, session, kind, body)
+    reply = _await_reply(ground, letter) if running else Reply(WAITING, "")
+    if reply.state == REFUSED:
+        raise UsageError(reply.reply)
+    words = reply.reply or "kept: it is taken when the session is resumed ('blueflame resume')"
+    say(json.dumps({"state": reply.state, "reply": words}) if as_json else words)
+    return 0
+
+
+def _await_reply(ground: app.Grounds, letter: int) -> Reply:
+    until = time.monotonic() + PATIENCE
+    with Journal.read_only(ground.places.journal) as journal:
+        while (reply := journal.reply(letter)).state == WAITING and time.monotonic() < until:
+            time.sleep(PAUSE)  # another process answers through the journal; there is no event of ours to await
+    return reply

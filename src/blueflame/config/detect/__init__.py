@@ -1,0 +1,1 @@
+"""What `blueflame init` finds out about a repository."""

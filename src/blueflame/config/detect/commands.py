@@ -1,0 +1,286 @@
+"""How a repository is tested, linted and set up, told from the files that say so."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from blueflame.git.file_kinds import is_test_file
+
+MAX_CHARS = 500_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commands:
+    tests: tuple[str, ...] = ()
+    lints: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(shlex.split(command)[0] for command in (*self.tests, *self.lints)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracked:
+    """The tracked files, and what is in those that describe the project."""
+
+    root: Path
+    files: tuple[str, ...]
+
+    def has(self, *names: str) -> bool:
+        return any(name in self.files for name in names)
+
+    def text(self, name: str) -> str:
+        """Empty when it is not tracked, not a plain file, or not text."""
+        path = self.root / name
+        if name not in self.files or path.is_symlink() or not path.is_file():
+            return ""
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(MAX_CHARS)
+
+    def nearest(self, name: str) -> str | None:
+        """The shallowest file of that name: the one at the top, or else in the first sub-project."""
+        found = [file for file in self.files if PurePosixPath(file).name == name]
+        return min(found, key=lambda file: (file.count("/"), file), default=None)
+
+
+Finder = Callable[[Tracked], Commands]
+
+
+def commands_of(tracked: Tracked) -> Commands:
+    """What a Makefile or a task runner offers goes before what its language would use."""
+    found = [finder(tracked) for finder in FINDERS]
+    runners, languages = found[: len(RUNNERS)], found[len(RUNNERS) :]
+    return Commands(
+        tests=_first(runners, "tests") or _all(languages, "tests"),
+        lints=_first(runners, "lints") or _all(languages, "lints"),
+        setup=_all(found, "setup"),
+    )
+
+
+def missing_programs(commands: Commands) -> tuple[str, ...]:
+    """What the checks need and this machine does not have, in words."""
+    missing = [name for name in commands.programs if "/" not in name and shutil.which(name) is None]
+    return tuple(f"{name} is not installed here: checks that need it will fail" for name in missing)
+
+
+def _first(found: list[Commands], kind: str) -> tuple[str, ...]:
+    return next((getattr(each, kind) for each in found if getattr(each, kind)), ())
+
+
+def _all(found: list[Commands], kind: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(command for each in found for command in getattr(each, kind)))
+
+
+# --- task runners ------------------------------------------------------------------------------------------------
+
+
+def _make(tracked: Tracked) -> Commands:
+    text = "\n".join(tracked.text(name) for name in ("Makefile", "makefile", "GNUmakefile"))
+    return _targets("make", set(re.findall(r"^([\w.-]+)(?:[ \t]+[\w.-]+)*[ \t]*::?(?!=)", text, re.MULTILINE)))
+
+
+def _just(tracked: Tracked) -> Commands:
+    text = "\n".join(tracked.text(name) for name in ("justfile", "Justfile", ".justfile"))
+    return _targets("just", set(re.findall(r"^@?([\w-]+)[^:=\n]*:(?!=)", text, re.MULTILINE)))
+
+
+def _targets(program: str, targets: set[str]) -> Commands:
+    tests = next((name for name in ("test", "tests", "check") if name in targets), None)
+    return Commands(
+        tests=(f"{program} {tests}",) if tests else (),
+        lints=(f"{program} lint",) if "lint" in targets else (),
+    )
+
+
+# --- languages ---------------------------------------------------------------------------------------------------
+
+
+def _python(tracked: Tracked) -> Commands:
+    if not any(file.endswith(".py") for file in tracked.files):
+        return Commands()
+    project = _toml(tracked.text("pyproject.toml"))
+    tools = _dict(project.get("tool"))
+    runner, setup = _python_runner(tracked)
+    return Commands(
+        tests=tuple(f"{runner}{command}" for command in _python_tests(tracked, tools)),
+        lints=tuple(f"{runner}{command}" for command in _python_lints(tracked, tools)),
+        setup=setup,
+    )
+
+
+def _python_runner(tracked: Tracked) -> tuple[str, tuple[str, ...]]:
+    for lock, runner, setup in (
+        ("uv.lock", "uv run ", "uv sync"),
+        ("poetry.lock", "poetry run ", "poetry install"),
+        ("pdm.lock", "pdm run ", "pdm install"),
+        ("Pipfile.lock", "pipenv run ", "pipenv sync --dev"),
+    ):
+        if (tracked.root / lock).is_file():
+            return runner, (setup,)
+    return "", ()
+
+
+def _python_tests(tracked: Tracked, tools: dict[str, Any]) -> Iterator[str]:
+    settings = "".join(tracked.text(name) for name in ("setup.cfg", "tox.ini", "pyproject.toml", "Pipfile"))
+    wanted = "".join(tracked.text(file) for file in tracked.files if re.fullmatch(r"requirements[\w./-]*\.txt", file))
+    tests = [file for file in tracked.files if file.endswith(".py") and is_test_file(file)]
+    if (
+        "pytest" in tools
+        or tracked.has("pytest.ini", "conftest.py")
+        or "pytest" in settings + wanted
+        or (tests and any("import pytest" in tracked.text(file) for file in tests[:50]))
+    ):
+        yield "python -m pytest"
+    elif any("unittest" in tracked.text(file) for file in tests[:50]):
+        yield "python -m unittest discover"
+    elif tracked.has("manage.py"):
+        yield "python manage.py test"
+    elif tests:
+        yield "python -m pytest"
+
+
+def _python_lints(tracked: Tracked, tools: dict[str, Any]) -> Iterator[str]:
+    if "ruff" in tools or tracked.has("ruff.toml", ".ruff.toml"):
+        yield "ruff check ."
+    elif tracked.has(".flake8") or "[flake8]" in tracked.text("setup.cfg") + tracked.text("tox.ini"):
+        yield "flake8"
+    if "mypy" in tools or tracked.has("mypy.ini", ".mypy.ini") or "[mypy]" in tracked.text("setup.cfg"):
+        yield "mypy ."
+
+
+def _node(tracked: Tracked) -> Commands:
+    file = tracked.nearest("package.json")
+    if file is None:
+        return Commands()
+    scripts = _dict(_json(tracked.text(file)).get("scripts"))
+    program, setup = _node_program(tracked.root, PurePosixPath(file).parent)
+    test = scripts.get("test")
+    real = isinstance(test, str) and test.strip() and "no test specified" not in test
+    lints = [name for name in ("lint", "typecheck", "type-check") if isinstance(scripts.get(name), str)]
+    return Commands(
+        tests=(f"{program} test",) if real else (),
+        lints=tuple(f"{program} run {name}" for name in lints),
+        setup=(setup,),
+    )
+
+
+def _node_program(root: Path, folder: PurePosixPath) -> tuple[str, str]:
+    """npm, or what the lock file says; run in the folder of package.json."""
+    choices = (("pnpm-lock.yaml", "pnpm", "--dir"), ("yarn.lock", "yarn", "--cwd"), ("bun.lock", "bun", "--cwd"))
+    program, flag = next(
+        ((name, flag) for lock, name, flag in choices if (root / folder / lock).is_file()), ("npm", "--prefix")
+    )
+    there = "" if str(folder) == "." else f" {flag} {shlex.quote(str(folder))}"
+    locked = (root / folder / "package-lock.json").is_file()
+    install = {"npm": "ci" if locked else "install"}.get(program, "install --frozen-lockfile")
+    return f"{program}{there}", f"{program}{there} {install}"
+
+
+def _go(tracked: Tracked) -> Commands:
+    file = tracked.nearest("go.mod")
+    if file is None:
+        return Commands()
+    folder = str(PurePosixPath(file).parent)
+    go = "go" if folder == "." else f"go -C {shlex.quote(folder)}"
+    lint = tracked.has(".golangci.yml", ".golangci.yaml", ".golangci.toml")
+    return Commands(tests=(f"{go} test ./...",), lints=(f"{go} vet ./...", *(("golangci-lint run",) if lint else ())))
+
+
+def _rust(tracked: Tracked) -> Commands:
+    file = tracked.nearest("Cargo.toml")
+    if file is None:
+        return Commands()
+    where = "" if file == "Cargo.toml" else f" --manifest-path {shlex.quote(file)}"
+    clippy = tracked.has("clippy.toml", ".clippy.toml") or "clippy" in tracked.text(file)
+    return Commands(tests=(f"cargo test{where}",), lints=(f"cargo clippy{where}",) if clippy else ())
+
+
+def _jvm(tracked: Tracked) -> Commands:
+    if tracked.has("pom.xml"):
+        return Commands(tests=(f"{'./mvnw' if tracked.has('mvnw') else 'mvn'} -q test",))
+    if tracked.has("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"):
+        return Commands(tests=(f"{'./gradlew' if tracked.has('gradlew') else 'gradle'} test",))
+    return Commands(tests=("sbt test",) if tracked.has("build.sbt") else ())
+
+
+def _ruby(tracked: Tracked) -> Commands:
+    if not tracked.has("Gemfile"):
+        return Commands()
+    specs = tracked.has(".rspec") or any(file.startswith("spec/") for file in tracked.files)
+    rake = "test" in tracked.text("Rakefile") or any(file.startswith("test/") for file in tracked.files)
+    tests = ("bundle exec rspec",) if specs else ("bundle exec rake test",) if rake else ()
+    lints = ("bundle exec rubocop",) if tracked.has(".rubocop.yml") else ()
+    return Commands(tests=tests, lints=lints, setup=("bundle install",))
+
+
+def _php(tracked: Tracked) -> Commands:
+    if not tracked.has("composer.json"):
+        return Commands()
+    scripts = _dict(_json(tracked.text("composer.json")).get("scripts"))
+    unit = tracked.has("phpunit.xml", "phpunit.xml.dist")
+    tests = ("composer test",) if "test" in scripts else ("vendor/bin/phpunit",) if unit else ()
+    return Commands(tests=tests, lints=("composer lint",) if "lint" in scripts else (), setup=("composer install",))
+
+
+def _dotnet(tracked: Tracked) -> Commands:
+    projects = any(file.endswith((".sln", ".slnx", ".csproj", ".fsproj")) for file in tracked.files)
+    return Commands(tests=("dotnet test",) if projects else ())
+
+
+def _cmake(tracked: Tracked) -> Commands:
+    text = tracked.text("CMakeLists.txt")
+    if not text:
+        return Commands()
+    tested = re.search(r"\b(enable_testing|add_test|include\s*\(\s*CTest)", text, re.IGNORECASE)
+    build = "cmake -B build && cmake --build build"
+    return Commands(tests=(f"{build} && ctest --test-dir build" if tested else build,))
+
+
+SINGLE_FILES = (
+    ("mix.exs", "mix test"),
+    ("Package.swift", "swift test"),
+    ("build.zig", "zig build test"),
+    ("pubspec.yaml", "dart test"),
+    ("stack.yaml", "stack test"),
+    ("dune-project", "dune test"),
+    ("deps.edn", "clojure -X:test"),
+    ("deno.json", "deno test"),
+    ("meson.build", "meson setup build && meson test -C build"),
+)
+
+
+def _others(tracked: Tracked) -> Commands:
+    return Commands(tests=tuple(command for file, command in SINGLE_FILES if tracked.has(file)))
+
+
+RUNNERS: tuple[Finder, ...] = (_make, _just)
+FINDERS: tuple[Finder, ...] = (*RUNNERS, _python, _node, _go, _rust, _jvm, _ruby, _php, _dotnet, _cmake, _others)
+
+# --- files that people write -------------------------------------------------------------------------------------
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}  # broken: it tells us nothing, and is not ours to complain about
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        return _dict(json.loads(text)) if text else {}
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,131 @@
+"""What a repository is made of: languages, layout, commands, base branch. Looks at tracked files, changes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from blueflame.config.detect.commands import Commands, Tracked, commands_of
+from blueflame.git.command import ask, fields, git
+from blueflame.git.file_kinds import LANGUAGE_OF, NOT_OURS, is_lock_file, is_secret_file, is_test_file
+from blueflame.model.errors import Refused
+
+DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    repo: Path  # the top of the work tree
+    name: str
+    base_branch: str
+    languages: tuple[str, ...]  # most files first
+    folders: tuple[str, ...]  # top-level folders that hold work
+    other_folders: tuple[str, ...]  # top-level folders that hold none that we recognise
+    root_suffixes: tuple[str, ...]  # of the files beside them
+    root_names: tuple[str, ...]  # of files beside them that have no suffix, where nothing else was recognised
+    sources: tuple[str, ...]  # every source file
+    test_files: tuple[str, ...]
+    lock_files: tuple[str, ...]
+    secret_files: tuple[str, ...]
+    commands: Commands
+    notes: tuple[str, ...] = ()
+
+
+def survey(start: Path) -> Survey:
+    repo = top_of(start)
+    files = tracked_files(repo)
+    own = tuple(file for file in files if not _foreign(file)) or tuple(file for file in files if not _hidden(file))
+    sources = tuple(file for file in own if _language(file))
+    folders = _folders(tuple(file for file in own if _language(file) or is_test_file(file)) if sources else own)
+    return Survey(
+        repo=repo,
+        name=_name(repo),
+        base_branch=base_branch(repo),
+        languages=_languages(sources),
+        folders=folders,
+        other_folders=tuple(folder for folder in _folders(own) if folder not in folders),
+        root_suffixes=tuple(sorted({*_root_suffixes(sources or own), *_root_documents(own)})),
+        root_names=() if sources else tuple(file for file in own if "/" not in file and not PurePosixPath(file).suffix),
+        sources=sources,
+        test_files=tuple(file for file in sources if is_test_file(file)),
+        lock_files=tuple(sorted({PurePosixPath(file).name for file in files if is_lock_file(file)})),
+        secret_files=tuple(file for file in files if is_secret_file(file)),
+        commands=commands_of(Tracked(root=repo, files=own)),
+        notes=_notes(repo, files, sources),
+    )
+
+
+def top_of(start: Path) -> Path:
+    """The top of the work tree that `start` is in."""
+    if not start.is_dir():
+        raise Refused(f"{start} is not a folder; run this in a git repository")
+    done = ask(start, "rev-parse", "--show-toplevel")
+    if done.code == 0 and done.out.strip("\n"):
+        return Path(done.out.removesuffix("\n"))
+    if ask(start, "rev-parse", "--is-bare-repository").out.strip() == "true":
+        raise Refused(f"{start} is a bare repository, without files; run this in a clone of it")
+    raise Refused(f"{start} is not in a git repository; run `git init` there first")
+
+
+def tracked_files(repo: Path) -> tuple[str, ...]:
+    return tuple(sorted(set(fields(git(repo, "ls-files", "-z")))))
+
+
+def base_branch(repo: Path) -> str:
+    """What the remote calls its main branch, what git would call one, main, master, or where we are."""
+    remote = ask(repo, "symbolic-ref", "--short", "-q", "refs/remotes/origin/HEAD").out.strip().removeprefix("origin/")
+    configured = ask(repo, "config", "--get", "init.defaultBranch").out.strip()
+    current = ask(repo, "symbolic-ref", "--short", "-q", "HEAD").out.strip()
+    for branch in (remote, configured, "main", "master", current):
+        if branch and ask(repo, "rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}").code == 0:
+            return branch
+    return current or "main"
+
+
+def _notes(repo: Path, files: tuple[str, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
+    notes = []
+    if ask(repo, "rev-parse", "-q", "--verify", "HEAD^{commit}").code:
+        notes.append("the repository has no commit yet: make one before the first session")
+    if not files:
+        notes.append("no files are tracked yet: the paths are guesses, look at permissions.allowed_paths")
+    elif not sources:
+        notes.append("no language was recognised: look at permissions.allowed_paths and the diagnostic commands")
+    return tuple(notes)
+
+
+def _name(repo: Path) -> str:
+    plain = "".join(letter for letter in repo.name if letter.isprintable()).strip()
+    return plain or "project"
+
+
+def _language(file: str) -> str | None:
+    return LANGUAGE_OF.get(PurePosixPath(file).suffix.lower())
+
+
+def _languages(sources: tuple[str, ...]) -> tuple[str, ...]:
+    counted = Counter(language for file in sources if (language := _language(file)))
+    return tuple(sorted(counted, key=lambda language: (-counted[language], language)))
+
+
+def _foreign(file: str) -> bool:
+    """Hidden, vendored, built, a lock file or a secret: nothing that work is done on."""
+    folders = PurePosixPath(file).parts[:-1]
+    return _hidden(file) or not NOT_OURS.isdisjoint(folders) or is_lock_file(file) or is_secret_file(file)
+
+
+def _hidden(file: str) -> bool:
+    return any(part.startswith(".") for part in PurePosixPath(file).parts[:-1])
+
+
+def _folders(files: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted({file.split("/", 1)[0] for file in files if "/" in file}))
+
+
+def _root_documents(files: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(suffix for suffix in _root_suffixes(files) if suffix in DOCUMENTS)
+
+
+def _root_suffixes(files: tuple[str, ...]) -> tuple[str, ...]:
+    names = [PurePosixPath(file) for file in files if "/" not in file]
+    return tuple(sorted({name.suffix for name in names if name.suffix and not name.name.startswith(".")}))

@@ -1,0 +1,156 @@
+"""What is wrong and what would be right, in words, for everything the models refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from blueflame.config.keys import elsewhere, siblings
+from blueflame.documents.config_yaml import KeyPath
+from blueflame.model.settings import Settings
+from blueflame.model.settings.fields import SeveralWrong, Wrong
+from blueflame.model.suggestions import closest
+
+ROUNDS = 8
+STAND_IN = {"project": {"name": "a name"}}  # the one thing that has no default
+
+
+def judged(data: dict[str, Any]) -> tuple[Settings | None, list[tuple[KeyPath, str]]]:
+    """The settings, or everything that is wrong: one fault must not hide another.
+
+    What is wrong is taken out, so that its default stands in, and the rest is judged again.
+    """
+    found: dict[KeyPath, str] = {}
+    for _ in range(ROUNDS):
+        try:
+            settings = Settings.model_validate(data)
+        except ValidationError as error:
+            for path, text in faults(error):
+                again = _known(path, found)  # its absence is a fault too: take out what it stood in
+                data = STAND_IN | _without(data, path[:-1] if again else path)
+                if not again:
+                    found[path] = text
+        else:
+            return (None if found else settings), list(found.items())
+    return None, list(found.items())
+
+
+def faults(error: ValidationError) -> Iterator[tuple[KeyPath, str]]:
+    for details in error.errors(include_url=False):
+        yield from _explained(details)
+
+
+def _known(path: KeyPath, found: dict[KeyPath, str]) -> bool:
+    return any(path[: len(known)] == known or known[: len(path)] == path for known in found)
+
+
+def _without(data: Any, path: KeyPath) -> Any:  # noqa: ANN401 (YAML has any type)
+    """A copy with nothing at that place. For a list's entry the whole list goes: its other entries were judged too."""
+    if not path or not isinstance(data, dict):
+        return data
+    if len(path) == 1 or isinstance(path[1], int):
+        return {key: value for key, value in data.items() if key != path[0]}
+    return data | {path[0]: _without(data.get(path[0]), path[1:])}
+
+
+def show_path(path: KeyPath) -> str:
+    """permissions.allowed_paths[2]"""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def show_value(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping" if value else "an empty mapping"
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool | int | float) else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _explained(details: ErrorDetails) -> Iterator[tuple[KeyPath, str]]:
+    path, cause = tuple(details["loc"]), details.get("ctx", {}).get("error")
+    if path and path[-1] == "[key]":
+        path = path[:-1]
+    if isinstance(cause, SeveralWrong):
+        for each in cause.wrongs:
+            yield (*path, *each.at), _sentence(each.wrong, each.got, each.right)
+    elif isinstance(cause, Wrong):
+        got = details["input"] if cause.got is ... else cause.got
+        yield (*path, *cause.at), _sentence(cause.wrong, got, cause.right)
+    elif details["type"] == "extra_forbidden":
+        yield path, f"unknown key; {_instead(path)}"
+    elif details["type"] == "missing":
+        yield path, f"is missing; add `{path[-1]}:` {_where(path)}"
+    else:
+        wrong, right = _wording(details)
+        yield path, _sentence(wrong, details["input"], right)
+
+
+def _sentence(wrong: str, got: object, right: str) -> str:
+    shown = got if isinstance(got, str) and got.startswith("$") else show_value(got)
+    return f"{wrong} (got {shown}); {right}"
+
+
+def _where(path: KeyPath) -> str:
+    return f"under {show_path(path[:-1])}" if path[:-1] else "at the top level"
+
+
+def _instead(path: KeyPath) -> str:
+    """Near by, by another name, elsewhere, or everything there is."""
+    name, beside = str(path[-1]), siblings(path)
+    near = closest(name, beside)
+    if near is None and name in SYNONYMS and SYNONYMS[name].split(".")[-1] in (*beside, SYNONYMS[name].split(".")[-1]):
+        near = SYNONYMS[name]
+    if near is None:
+        near = next(iter(elsewhere(name)), None)
+    return f"did you mean {near}?" if near else f"the keys {_where(path)} are {', '.join(beside)}"
+
+
+SYNONYMS = {
+    "pipeline": "stages",
+    "version": "schema_version",
+    "branch": "base_branch",
+    "workers": "concurrency.development",
+    "agents": "roles",
+    "budget": "roles.<role>.budget_usd",
+    "diagnostics": "validation.validator_diagnostics",
+    "timeout": "limits.agent_timeout",
+}
+
+
+def _choice(context: dict[str, Any]) -> tuple[str, str]:
+    return "is not one of the choices", f"write {context['expected']}".replace("'", "")
+
+
+WORDINGS: dict[str, Callable[[dict[str, Any]], tuple[str, str]]] = {
+    "bool_type": lambda _: ("must be true or false", "write true or false, without quotes"),
+    "int_type": lambda _: ("must be a whole number", "write digits only, without quotes"),
+    "int_from_float": lambda _: ("must be a whole number", "write digits only, without a fraction"),
+    "float_type": lambda _: ("must be a number", "write a number such as 1.50, without quotes"),
+    "finite_number": lambda _: ("must be a finite number", "write an ordinary number; 0 means unlimited for a budget"),
+    "string_type": lambda _: ("must be text", "write some text, in quotes if it looks like a number"),
+    "tuple_type": lambda _: ("must be a list", "write one entry per line, each after a dash, or [] for none"),
+    "dict_type": lambda _: ("must be a mapping of keys", "write keys and values, indented below it"),
+    "mapping_type": lambda _: ("must be a mapping of keys", "write keys and values, indented below it"),
+    "model_type": lambda _: ("must be a mapping of keys", "write keys and values, indented below it"),
+    "literal_error": _choice,
+    "too_short": lambda _: ("is an empty list", "write at least one entry"),
+    "greater_than": lambda c: ("is too small", f"write more than {c['gt']:g}"),
+    "greater_than_equal": lambda c: ("is too small", f"write at least {c['ge']:g}"),
+    "less_than": lambda c: ("is too large", f"write less than {c['lt']:g}"),
+    "less_than_equal": lambda c: ("is too large", f"write at most {c['le']:g}"),
+}
+
+
+def _wording(details: ErrorDetails) -> tuple[str, str]:
+    wording = WORDINGS.get(details["type"])
+    return wording(details.get("ctx", {})) if wording else (details["msg"], "see `blueflame config schema`")

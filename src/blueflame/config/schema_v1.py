@@ -1,0 +1,150 @@
+"""From schema 1 to schema 2: which keys moved, on plain data, so that a complaint still finds the person's line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from blueflame.documents.config_yaml import Document, KeyPath, Problem
+from blueflame.model.settings import Settings
+from blueflame.model.suggestions import did_you_mean
+
+V1_ROLES = ("planner", "worker", "validator", "merger")
+V1_KEYS = frozenset(
+    {
+        "schema_version",
+        "project",
+        "concurrency",
+        "limits",
+        "sandbox",
+        "planning",
+        "models",
+        "permissions",
+        "validation",
+        "superpowers",
+        "beads",
+        "hooks",
+    }
+)
+
+
+def _moves() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    for role in V1_ROLES:
+        yield ("models", role), ("roles", role, "model")
+        yield ("limits", "token_budget", f"{role}_usd"), ("roles", role, "budget_usd")
+        yield ("limits", "token_budget", f"{role}_tokens"), ("roles", role, "budget_tokens")
+        yield ("limits", "token_budget", role), ("roles", role, "budget_tokens")  # the oldest form, before units
+    yield ("limits", "token_budget", "warn_threshold"), ("limits", "warn_threshold")
+
+
+MOVES = tuple(_moves())
+"""Old place -> new place. Everything else of schema 1 stays where it was."""
+
+OLD_SECTIONS: tuple[tuple[str, ...], ...] = (("models",), ("limits", "token_budget"))
+
+
+@dataclass(slots=True)
+class Lifted:
+    data: dict[str, Any]
+    origins: dict[KeyPath, KeyPath] = field(default_factory=dict)  # new place -> where the person wrote it
+    problems: list[Problem] = field(default_factory=list)
+
+    def origin(self, path: KeyPath) -> KeyPath:
+        for cut in range(len(path), 0, -1):
+            if path[:cut] in self.origins:
+                return (*self.origins[path[:cut]], *path[cut:])
+        return path
+
+
+def lift(document: Document, data: dict[str, Any], *, version: int) -> Lifted:
+    """Bring what was written in old places to the new ones. The document's data is left as it is."""
+    lifted = Lifted(_copied(data))
+    _complain_about_strangers(document, lifted, data, version=version)
+    for old, new in MOVES:
+        if _has(data, old):
+            _move(document, lifted, data, old, new)
+    for section in OLD_SECTIONS:
+        _take_out(lifted.data, section)
+    lifted.data["schema_version"] = 2
+    return lifted
+
+
+def old_places(data: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """The sections of schema 1 that schema 2 has elsewhere and that are in the file."""
+    return tuple(section for section in OLD_SECTIONS if _has(data, section))
+
+
+def _move(document: Document, lifted: Lifted, data: dict[str, Any], old: tuple[str, ...], new: tuple[str, ...]) -> None:
+    if new in lifted.origins or _has(data, new):
+        other = ".".join(str(part) for part in lifted.origins.get(new, new))
+        text = f"the same is also set by {other} (line {document.line(lifted.origins.get(new, new))}); keep one"
+        lifted.problems.append(Problem(document.line(old), old, text))
+        return
+    if _put(lifted.data, new, _get(data, old)):
+        lifted.origins[new] = old
+
+
+def _complain_about_strangers(document: Document, lifted: Lifted, data: dict[str, Any], *, version: int) -> None:
+    for section in OLD_SECTIONS:
+        if not _has(data, section):
+            continue
+        content = _get(data, section)
+        known = [old[-1] for old, _ in MOVES if old[:-1] == section]
+        for path, text in _strangers(section, content, known):
+            lifted.problems.append(Problem(document.line(path), path, text))
+    if version < 2:
+        for key in sorted(data.keys() - V1_KEYS):
+            if key in Settings.model_fields:
+                text = "belongs to schema 2; write schema_version: 2, or run `blueflame config migrate --write`"
+                lifted.problems.append(Problem(document.line((key,)), (key,), text))
+                lifted.data.pop(key)
+
+
+def _strangers(section: tuple[str, ...], content: object, known: list[str]) -> Iterator[tuple[KeyPath, str]]:
+    if content is None:
+        return
+    if not isinstance(content, dict):
+        yield section, f"must be a mapping of keys; write it with {', '.join(known[:3])}, ..."
+        return
+    for key in content:
+        if key not in known:
+            hint = did_you_mean(key, known) or f"the keys here are {', '.join(known)}"
+            yield (*section, key), f"unknown key; {hint}"
+
+
+def _copied(data: Any) -> Any:  # noqa: ANN401 (YAML has any type)
+    if isinstance(data, dict):
+        return {key: _copied(value) for key, value in data.items()}
+    return [_copied(value) for value in data] if isinstance(data, list) else data
+
+
+def _has(data: Any, path: KeyPath) -> bool:  # noqa: ANN401 (YAML has any type)
+    for key in path:
+        if not isinstance(data, dict) or key not in data:
+            return False
+        data = data[key]
+    return True
+
+
+def _get(data: Any, path: KeyPath) -> Any:  # noqa: ANN401 (YAML has any type)
+    for key in path:
+        data = data[key]
+    return data
+
+
+def _put(data: dict[str, Any], path: tuple[str, ...], value: object) -> bool:
+    """False where the way is blocked by something that is not a mapping; that is complained about elsewhere."""
+    for key in path[:-1]:
+        if data.get(key) is None:
+            data[key] = {}
+        data = data[key]
+        if not isinstance(data, dict):
+            return False
+    data[path[-1]] = value
+    return True
+
+
+def _take_out(data: dict[str, Any], path: tuple[str, ...]) -> None:
+    if _has(data, path):
+        _get(data, path[:-1]).pop(path[-1])

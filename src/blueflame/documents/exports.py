@@ -1,0 +1,138 @@
+"""Views of the journal as files, for people and for other programs.
+
+Nothing is read back from them, but for the tasks file when a person changed it between two cycles (tasks_file.py).
+
+A failure here is a WorldError: the journal has everything, so the session goes on and the caller warns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from blueflame.documents.plans import dump_tasks
+from blueflame.documents.tasks_file import write_tasks
+from blueflame.model.attempt import AttemptRecord, Ending
+from blueflame.model.spend import NOTHING, Budget, Spend
+from blueflame.model.task import TaskRecord
+from blueflame.system.files import trouble, write_whole
+
+SCHEMA_VERSION = 2
+
+KILLED = frozenset({Ending.TIMEOUT, Ending.STALLED, Ending.BUDGET, Ending.CANCELLED, Ending.LOST})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRow:
+    """One agent in agents.json."""
+
+    id: str
+    role: str
+    task_id: str
+    attempt: str
+    status: str  # running | completed | failed | killed
+    state: str  # starting | working | silent | stopping | ended | lost | unknown
+    why: str = ""  # what there is to say about the state
+    start_time: str  # UTC
+    last_output: str | None = None  # UTC
+    pid: int | None = None  # of the agent; none once it has ended: its pid may be another's by then
+    pgid: int | None = None
+    warden_pid: int | None = None
+    worktree: str | None = None
+    cost_usd: float = 0.0
+    tokens_used: int = 0
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """How a running agent was found when it was last looked at."""
+
+    state: str
+    why: str = ""
+    pid: int | None = None
+    warden_pid: int | None = None
+    last_output: float | None = None
+    spend: Spend = NOTHING
+
+
+ENDED = Sighting(state="ended")
+
+
+def agent_row(record: AttemptRecord, seen: Sighting = ENDED) -> AgentRow:
+    """An agent leads a session of its own, so that its pid names its process group, too."""
+    spend = record.ended.spend if record.ended else seen.spend
+    return AgentRow(
+        id=record.attempt.agent_id,
+        role=record.attempt.role,
+        task_id=record.attempt.subject,
+        attempt=record.attempt.id,
+        status=_status(record),
+        state=seen.state,
+        why=seen.why,
+        start_time=timestamp(record.intended_at if record.started_at is None else record.started_at),
+        last_output=None if seen.last_output is None else timestamp(seen.last_output),
+        pid=seen.pid,
+        pgid=seen.pid,
+        warden_pid=seen.warden_pid or record.warden_pid or None,
+        worktree=record.worktree,
+        cost_usd=spend.usd,
+        tokens_used=spend.tokens,
+        budget=record.attempt.budget,
+    )
+
+
+def timestamp(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _status(record: AttemptRecord) -> str:
+    if record.ended is None:
+        return "running"
+    if record.ended.ending is Ending.PASSED:
+        return "completed"
+    return "killed" if record.ended.ending in KILLED else "failed"
+
+
+def export_tasks(path: Path, session_id: str, cycle: int, records: Iterable[TaskRecord]) -> Path | None:
+    """Where a person's changes of the file are kept now, when there were some: nothing that they wrote is lost."""
+    return write_tasks(path, dump_tasks(session_id, cycle, records))
+
+
+def export_agents(path: Path, rows: Iterable[AgentRow], *, session: str, now: float) -> None:
+    """`updated_at` and `orchestrator_pid` tell an old file from a new one: nobody refreshes it when nobody runs."""
+    listed = {
+        "schema_version": SCHEMA_VERSION,
+        "session": session,
+        "updated_at": timestamp(now),
+        "orchestrator_pid": os.getpid(),
+        "agents": [asdict(row) for row in rows],
+    }
+    write_whole(path, json.dumps(listed, indent=2) + "\n")
+
+
+def append_activity(path: Path, lines: Iterable[str]) -> None:
+    """All lines in one write at the end; a line that a crash cut short is ended first."""
+    text = "".join(f"{line}\n" for line in lines)
+    if not text:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab+", buffering=0) as file:
+            _write_all(file.fileno(), _missing_end(file.fileno()) + text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise trouble("append to", path, error) from error
+
+
+def _missing_end(handle: int) -> bytes:
+    size = os.fstat(handle).st_size
+    return b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    while data:  # a nearly full disk may cut a write short
+        data = data[os.write(handle, data) :]

@@ -1,1 +1,0 @@
-"""The machinery between decisions and the world: attempts, landing, gates, recovery."""

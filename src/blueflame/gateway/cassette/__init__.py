@@ -1,0 +1,1 @@
+"""Recorded model answers: matched, merged, kept in a file."""

@@ -1,0 +1,157 @@
+"""Cassettes: the model's answers kept in a file, and given from it again. JSON lines, one for each exchange.
+
+No headers, no requests, no credential: what is kept is what the model said, under whose key, and where it belongs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from blueflame.gateway.cassette.match import Asked, Places, asked, chunks_of, events_of, parsed, whole_of
+from blueflame.model.errors import WorldError
+
+FIELDS: Mapping[str, type] = {
+    "key": str,
+    "api": str,
+    "thread": str,
+    "turn": int,
+    "model": str,
+    "streamed": bool,
+    "response": object,
+}
+
+
+class Recorder:
+    """Several gateways write to one cassette at once: each line is one write at its end.
+
+    `problem` says why it could not be written; the agent's call is not held up by that.
+    """
+
+    def __init__(self, path: str, key: str, places: Mapping[str, str]) -> None:
+        self._key = key
+        self._places = Places(places)
+        self.problem = ""
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as e:
+            raise WorldError(f"cannot write the cassette {path}: {e.strerror}; name another file") from e
+
+    def add(self, api: str, request_body: bytes, response: bytes, streamed: bool) -> None:
+        """An answer with status 200; one that did not come to its end is not kept."""
+        place = asked(api, request_body, self._places)
+        kept = events_of(api, response) if streamed else whole_of(api, response)
+        if place is None or kept is None:
+            return
+        line = {
+            "key": self._key,
+            "api": api,
+            "thread": place.thread,
+            "turn": place.turn,
+            "model": place.model,
+            "streamed": streamed,
+            "response": self._places.kept(kept),
+        }
+        self._write(json.dumps(line).encode() + b"\n")
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _write(self, line: bytes) -> None:
+        try:
+            whole = os.write(self._file, line) == len(line)
+        except OSError as e:
+            self.problem = f"the cassette cannot be written: {e.strerror}"
+            return
+        if not whole:
+            self.problem = "the cassette cannot be written: the disk is full"
+
+
+class Player:
+    """Gives the recorded answers of one attempt. The same question after a retry gets the same answer."""
+
+    def __init__(self, path: str, key: str, places: Mapping[str, str]) -> None:
+        self._places = Places(places)
+        self._lines = _lines_of(path, key)
+        self._taken: set[int] = set()
+        self._threads: dict[str, str] = {}  # conversation of this run -> the recorded one that stands for it
+
+    def answer(self, api: str, request_body: bytes) -> tuple[bytes, ...] | None:
+        """In chunks, streamed ones as events. None when the cassette has no answer to it."""
+        place = asked(api, request_body, self._places)
+        if place is None:
+            return None
+        mine = [n for n, line in enumerate(self._lines) if line["api"] == api]
+        thread = self._thread(place, mine)
+        n = self._pick(place.turn, [n for n in mine if self._lines[n]["thread"] == thread])
+        if n is None:
+            return None
+        self._taken.add(n)
+        line = self._lines[n]
+        return chunks_of(self._places.given(line["response"]), streamed=line["streamed"])
+
+    def _thread(self, place: Asked, mine: list[int]) -> str:
+        """The recorded conversation that began with the same words; else the next one that nobody has begun."""
+        recorded = list(dict.fromkeys(self._lines[n]["thread"] for n in mine))
+        if place.thread in recorded:
+            return self._threads.setdefault(place.thread, place.thread)
+        if place.thread not in self._threads:
+            free = [thread for thread in recorded if thread not in self._threads.values()]
+            of_model = [n for n in mine if self._lines[n]["model"] == place.model and self._lines[n]["thread"] in free]
+            nearest = self._lines[of_model[0]]["thread"] if of_model else free[0] if free else ""
+            self._threads[place.thread] = nearest
+        return self._threads[place.thread]
+
+    def _pick(self, turn: int, thread: list[int]) -> int | None:
+        """An answer to this very turn that was not given yet, else the one that was; else the next in order."""
+        exact = [n for n in thread if self._lines[n]["turn"] == turn]
+        fresh = [n for n in exact if n not in self._taken]
+        if exact:
+            return fresh[0] if fresh else exact[-1]
+        return next((n for n in thread if n not in self._taken), None)
+
+
+def _lines_of(path: str, key: str) -> list[dict[str, Any]]:
+    """Of this attempt; where it was not recorded, of an earlier one for the same role and subject."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    family, _, n = key.rpartition("/")
+    wanted = int(n) if n.isdecimal() else 0
+    beginning = json.dumps({"key": f"{family}/"})[:-2].encode()
+    for number, raw in _raw_lines(path):
+        if raw.startswith(beginning):
+            line = _checked(path, number, raw)
+            its = line["key"].rpartition("/")[2]
+            found.setdefault(int(its) if its.isdecimal() else 0, []).append(line)
+        elif not raw.startswith(b'{"key": "'):
+            raise _damaged(path, number)
+    known = [at for at in found if at <= wanted]
+    return found[max(known)] if known else []
+
+
+def _raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123  the gateway starts without pathlib
+            yield from enumerate(file, start=1)
+    except OSError as e:
+        raise WorldError(f"cannot read the cassette {path}: {e.strerror}; name one that was recorded") from e
+
+
+def _checked(path: str, number: int, raw: bytes) -> dict[str, Any]:
+    line = parsed(raw)
+    if not isinstance(line, dict) or not all(isinstance(line.get(name), kind) for name, kind in FIELDS.items()):
+        raise _damaged(path, number)
+    if line["streamed"] and not _are_events(line["response"]):
+        raise _damaged(path, number)
+    return line
+
+
+def _are_events(response: object) -> bool:
+    return isinstance(response, list) and all(
+        isinstance(event, list) and len(event) == 2 and isinstance(event[0], str) for event in response
+    )
+
+
+def _damaged(path: str, number: int) -> WorldError:
+    return WorldError(f"{path}:{number} is not a line of a cassette; take the line out or record it again")

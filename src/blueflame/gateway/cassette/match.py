@@ -1,0 +1,202 @@
+"""What a cassette keeps of one exchange with a model, and which recorded answer a request gets.
+
+An answer is kept with the pieces of each block put together and with placeholders for what differs between runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+from blueflame.billing.sse import Parts
+from blueflame.gateway.cassette.merge import merged
+
+Json: TypeAlias = Any
+Change: TypeAlias = Callable[[str], str]
+
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+_VOLATILE = re.compile(
+    r"\b[0-9a-f]{40}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d)?"
+)
+MADE_BY_MODEL = frozenset({"function_call", "custom_tool_call", "local_shell_call", "reasoning", "web_search_call"})
+
+
+class Places:
+    """Texts that differ between runs, and the placeholders that stand for them: `{{worktree}}` for /abs/path.
+
+    A placeholder that was in the text before gets a mark of its own, so that it comes back as it was.
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        assert all(name[:2] == "{{" and name[-2:] == "}}" for name in places), f"not placeholders: {sorted(places)}"
+        texts = {text: name for name, text in places.items() if text}
+        self._texts = texts
+        self._values = dict(places)
+        inner = "|".join(re.escape(name[2:-2]) for name in sorted(self._values))
+        marked = rf"\{{\{{(?P<marks>!*)(?P<name>{inner})\}}\}}"
+        longest_first = "|".join(re.escape(text) for text in sorted(texts, key=lambda text: (-len(text), text)))
+        self._to_keep = re.compile(f"(?P<text>{longest_first})|{marked}") if texts else None
+        self._to_give = re.compile(marked) if texts else None
+
+    def kept(self, value: Json) -> Json:
+        """As it is written to the cassette."""
+        return value if self._to_keep is None else _everywhere(value, self._kept_text)
+
+    def given(self, value: Json) -> Json:
+        """As an agent gets it, in this run's own places."""
+        return value if self._to_give is None else _everywhere(value, self._given_text)
+
+    def _kept_text(self, text: str) -> str:
+        assert self._to_keep is not None
+        return self._to_keep.sub(
+            lambda found: self._texts[found["text"]] if found["text"] is not None else _mark(found, "!"), text
+        )
+
+    def _given_text(self, text: str) -> str:
+        assert self._to_give is not None
+        return self._to_give.sub(
+            lambda found: _mark(found, "") if found["marks"] else self._values[found[0]],
+            text,
+        )
+
+
+def _mark(found: re.Match[str], more: str) -> str:
+    """One mark more to keep, one less to give."""
+    marks = found["marks"] + more if more else found["marks"][1:]
+    return f"{{{{{marks}{found['name']}}}}}"
+
+
+def _everywhere(value: Json, change: Change) -> Json:
+    """In every text, and in texts that hold JSON (the input of a tool) in what it means, not in how it is spelled."""
+    if isinstance(value, str):
+        return _in_text(value, change)
+    if isinstance(value, list):
+        return [_everywhere(each, change) for each in value]
+    if isinstance(value, dict):
+        return {change(name): _everywhere(each, change) for name, each in value.items()}
+    return value
+
+
+def _in_text(text: str, change: Change) -> str:
+    if text[:1] in ("{", "["):
+        inside = parsed(text)
+        if isinstance(inside, dict | list):
+            changed = _everywhere(inside, change)
+            return text if changed == inside else json.dumps(changed)
+    return change(text)
+
+
+def parsed(data: str | bytes) -> Json:
+    """None for what is none."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which conversation a request belongs to, and how far that has come."""
+
+    thread: str
+    turn: int
+    model: str
+
+
+def asked(api: str, body: bytes, places: Places) -> Asked | None:
+    """None for a body that is no request of this API."""
+    request = parsed(body)
+    if not isinstance(request, dict):
+        return None
+    model = str(request.get("model", ""))
+    mine = [_made_by_model(item) for item in _items(api, request)]
+    turn = sum(1 for before, now in zip([False, *mine], mine, strict=False) if now and not before)
+    first = next(
+        (item for item, by_model in zip(_items(api, request), mine, strict=True) if _from_user(item, by_model)), {}
+    )
+    words = _REMINDER.sub("", "\n".join(_words(first)))
+    words = _VOLATILE.sub("{{…}}", str(places.kept(words))).strip()
+    return Asked(sha256(f"{model}\n{words}".encode(errors="replace")).hexdigest()[:16], turn, model)
+
+
+def _items(api: str, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    name = {"anthropic": "messages", "openai-chat": "messages", "openai-responses": "input", "gemini": "contents"}[api]
+    found = request.get(name)
+    if isinstance(found, str):
+        return [{"role": "user", "content": found}]
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _made_by_model(item: Mapping[str, Any]) -> bool:
+    return item.get("role") in ("assistant", "model") or item.get("type") in MADE_BY_MODEL
+
+
+def _from_user(item: Mapping[str, Any], by_model: bool) -> bool:
+    return not by_model and item.get("role", "user") == "user"
+
+
+def _words(item: Mapping[str, Any]) -> Iterable[str]:
+    for holder in (item.get("content"), item.get("parts")):
+        if isinstance(holder, str):
+            yield holder
+        elif isinstance(holder, list):
+            yield from (str(part["text"]) for part in holder if isinstance(part, dict) and "text" in part)
+
+
+def events_of(api: str, response: bytes) -> list[Json] | None:
+    """A streamed answer as [name, data] pairs, blocks put together; None when it did not come to its end."""
+    parts = Parts()
+    pairs = [[part.name, _content(part.data)] for part in (*parts.feed(response), *parts.end()) if not part.cut]
+    if parts.whole or not any(_is_end(api, name, data) for name, data in pairs):
+        return None
+    return merged(api, pairs)
+
+
+def _content(data: bytes) -> Json:
+    value = parsed(data)
+    return data.decode(errors="replace") if value is None else value
+
+
+def _is_end(api: str, name: str, data: Json) -> bool:
+    if data == "[DONE]":
+        return True
+    if not isinstance(data, dict):
+        return False
+    kind = data.get("type", name)
+    ends = {"anthropic": ("message_stop",), "openai-responses": ("response.completed", "response.incomplete")}
+    if api in ends:
+        return kind in ends[api]
+    choices = data.get("choices" if api == "openai-chat" else "candidates")
+    reason = "finish_reason" if api == "openai-chat" else "finishReason"
+    return isinstance(choices, list) and any(isinstance(each, dict) and each.get(reason) for each in choices)
+
+
+WHOLE = {"anthropic": "content", "openai-responses": "output", "openai-chat": "choices", "gemini": "candidates"}
+
+
+def whole_of(api: str, response: bytes) -> Json | None:
+    """An answer that was not streamed (or is Gemini's list of chunks); None when it is not one."""
+    value = parsed(response)
+    last = value[-1] if isinstance(value, list) and value else value
+    if not isinstance(last, dict) or not isinstance(last.get(WHOLE[api]), list):
+        return None
+    if isinstance(value, list):
+        return [data for _name, data in merged(api, [["", chunk] for chunk in value])]
+    return value
+
+
+def chunks_of(kept: Json, *, streamed: bool) -> tuple[bytes, ...]:
+    """As it goes over the wire: each event a chunk, or the whole body."""
+    if not streamed:
+        return (json.dumps(kept).encode(),)
+    return tuple(_event(name, data) for name, data in kept)
+
+
+def _event(name: str, data: Json) -> bytes:
+    text = data if isinstance(data, str) else json.dumps(data)
+    lines = "".join(f"data: {line}\n" for line in text.split("\n"))
+    return (f"event: {name}\n{lines}\n" if name else f"{lines}\n").encode(errors="replace")

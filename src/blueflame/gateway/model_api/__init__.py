@@ -1,0 +1,1 @@
+"""Calls to a model: credential, budget, backoff, usage."""

@@ -1,0 +1,176 @@
+"""Calls that cannot be answered now wait here: until the provider said, or a little longer each time.
+
+A rate limit is the account's, so that it is shared: a file tells the other gateways of the runtime when to come again.
+Whoever gets through first removes it, and so may the orchestrator: "try now".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from blueflame.gateway.model_api.failures import LONGEST_REASON, OUTAGE, RATE_LIMIT, Trouble
+from blueflame.gateway.model_api.status_events import Teller
+from blueflame.gateway.model_options import ModelOrders
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds between two tries when nobody says when; each wait is twice the one before, and up to a quarter more."""
+
+    first: float = 2.0
+    longest: float = 60.0
+    look: float = 1.0  # between two looks at the shared file
+    over: float = 600.0  # after which nobody speaks of the same trouble any more
+    soothe: float = 60.0  # after which a client that waits for a stream is told that somebody is there, and how often
+    ping: float = 15.0
+
+
+class GaveUp(Exception):
+    """It has waited for as long as it may, or would have to wait for longer."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(trouble.reason)
+        self.trouble = trouble
+
+
+@dataclass(slots=True, eq=False)
+class Stay:
+    """One call's waiting, over all its tries."""
+
+    since: dict[str, float] = field(default_factory=dict)
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Spell:
+    """Trouble of one kind, whichever call has met it: a client that loses patience and asks again gains no time."""
+
+    since: float
+    seen: float
+
+
+class Lot:
+    def __init__(self, orders: ModelOrders, attempt: str, teller: Teller, pace: Pace) -> None:
+        self._orders = orders
+        self._attempt = attempt
+        self._teller = teller
+        self._pace = pace
+        self._spells: dict[str, Spell] = {}
+        self._parked: dict[int, dict[str, object]] = {}
+        self._told: dict[str, object] | None = None
+
+    def is_clear(self) -> bool:
+        found = self._shared()
+        return found is None or _number(found.get("until")) <= time.time()
+
+    async def clear_road(self, stay: Stay) -> None:
+        """Waits while another gateway of the runtime has met a limit of the account. Raises GaveUp."""
+        while (found := self._shared()) is not None and (until := _number(found.get("until"))) > time.time():
+            words = str(found.get("reason", ""))[:LONGEST_REASON] or "the account's rate limit is reached"
+            trouble = Trouble(RATE_LIMIT, words, until, 429)
+            self._check_patience(stay, trouble, until)
+            self._park(stay, trouble)
+            await asyncio.sleep(min(self._pace.look, max(0.0, until - time.time())))
+
+    async def wait(self, stay: Stay, trouble: Trouble) -> None:
+        """Until the next try. Raises GaveUp."""
+        again = self._check_patience(stay, trouble, self._next_try(stay, trouble))
+        self._park(stay, trouble)
+        shares = trouble.kind == RATE_LIMIT and self._share(stay, trouble, again)
+        while (left := again - time.time()) > 0:
+            await asyncio.sleep(min(self._pace.look, left))
+            if shares and self._shared() is None:
+                return  # somebody got through, or wants us to try
+
+    def leave(self, stay: Stay) -> None:
+        """It waits no longer, whatever became of it."""
+        if self._parked.pop(id(stay), None) is not None:
+            for spell in self._spells.values():
+                spell.seen = time.time()
+            self._tell()
+
+    def got_through(self, sent_at: float) -> None:
+        """A call was answered: a limit that was met before it was sent is over for all."""
+        self._spells.clear()
+        found = self._shared()
+        if found is not None and _number(found.get("since")) <= sent_at:
+            with suppress(OSError):
+                os.unlink(self._orders.shared)  # noqa: PTH108 (the gateway is light)
+
+    def _next_try(self, stay: Stay, trouble: Trouble) -> float:
+        now = time.time()
+        stay.tries += 1
+        if trouble.until is not None and trouble.until > now:
+            return trouble.until + random.uniform(0, min(1.0, (trouble.until - now) / 10))  # noqa: S311 (no secret)
+        pause = min(self._pace.longest, self._pace.first * 2 ** min(stay.tries - 1, 20))
+        return float(now + pause * random.uniform(1.0, 1.25))  # noqa: S311
+
+    def _check_patience(self, stay: Stay, trouble: Trouble, again: float) -> float:
+        """When to try again. Nobody waits for a moment that is known to come too late."""
+        limited, now = trouble.kind == RATE_LIMIT, time.time()
+        kind = RATE_LIMIT if limited else OUTAGE
+        since = min(self._spell(kind, now).since, stay.since.setdefault(kind, now))
+        last = since + (self._orders.rate_limit_wait if limited else self._orders.outage_wait)
+        if now >= last or (trouble.until is not None and trouble.until > last):
+            self._teller.gave_up({"kind": trouble.kind, "reason": trouble.reason})
+            raise GaveUp(trouble)
+        return min(again, last)
+
+    def _spell(self, kind: str, now: float) -> Spell:
+        spell = self._spells.get(kind)
+        if spell is None or now - spell.seen > self._pace.over:
+            spell = self._spells[kind] = Spell(now, now)
+        spell.seen = now
+        return spell
+
+    def _park(self, stay: Stay, trouble: Trouble) -> None:
+        since = min(stay.since.values())
+        why = {"kind": trouble.kind, "reason": trouble.reason, "until": trouble.until, "since": since}
+        self._parked[id(stay)] = dict(why)
+        self._tell()
+
+    def _tell(self) -> None:
+        """The longest wait of all that are parked, when that has changed."""
+        longest = max(self._parked.values(), key=lambda why: _number(why["until"]), default=None)
+        if longest is None and self._told is not None:
+            self._teller.resumed()
+        elif longest is not None and longest != self._told:
+            self._teller.parked(longest)
+        self._told = longest
+
+    def _shared(self) -> dict[str, object] | None:
+        if not self._orders.shared:
+            return None
+        try:
+            with open(self._orders.shared, "rb") as file:  # noqa: PTH123
+                found = json.loads(file.read(65536))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def _share(self, stay: Stay, trouble: Trouble, again: float) -> bool:
+        """`until` is when we try again, so that nobody waits for ever on a gateway that has ended."""
+        path = self._orders.shared
+        if not path:
+            return False
+        since = stay.since[RATE_LIMIT]
+        content = {"kind": trouble.kind, "reason": trouble.reason, "until": again, "since": since}
+        draft = f"{path}.{os.getpid()}.draft"
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+            with open(draft, "w", encoding="utf-8") as file:  # noqa: PTH123
+                file.write(json.dumps({**content, "attempt": self._attempt}))
+            os.replace(draft, path)  # noqa: PTH105
+        except OSError:
+            return False  # the others will find out by themselves
+        return True
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0

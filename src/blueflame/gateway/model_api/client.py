@@ -1,0 +1,127 @@
+"""The agent's end of a call: what is said to it, and whether it still listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from blueflame.gateway.relay import Side
+
+T = TypeVar("T")
+NOT_PASSED_ON = frozenset(
+    (
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
+        *("transfer-encoding", "upgrade", "content-length", "set-cookie", "alt-svc"),
+    )
+)
+READ_ON = 5.0  # seconds after the agent has gone: what its call has used is still to be learned
+READ_ON_AT_THE_END = 1.5
+
+
+class Left(Exception):
+    """The agent has gone, or its attempt ends: there is nobody to wait for an answer."""
+
+
+class Agent:
+    """One connection of an agent, after its request has been read."""
+
+    def __init__(self, side: Side, version: str) -> None:
+        self._side = side
+        self._chunks = version == "1.1"
+        self._left = asyncio.Event()
+        self._ends_at: float | None = None  # by when the talk with its provider is cut
+        self._leash: asyncio.Timeout | None = None
+        self.begun = False  # a status has been said
+        self.down = 0
+
+    async def watch(self) -> None:
+        """An agent that has said all and hangs up wants no answer any more."""
+        try:
+            while await self._side.reader.read(65536):
+                pass  # one request for each connection: what follows is not for us
+        except OSError:
+            pass
+        self.leave(READ_ON)
+
+    def leave(self, seconds: float) -> None:
+        """It has gone, or its attempt ends: whoever waits for it stops, whoever answers it has some seconds."""
+        until = asyncio.get_running_loop().time() + seconds
+        self._ends_at = until if self._ends_at is None else min(until, self._ends_at)
+        self._left.set()
+        if self._leash is not None and not self._leash.expired():
+            self._leash.reschedule(self._ends_at)
+
+    def begin(self, status: int, headers: tuple[tuple[str, bytes], ...], *, final: bool) -> None:
+        """`final` for an error that no client is to come back from."""
+        self.begun = True
+        kept = [f"{name}: {value.decode('latin-1')}" for name, value in headers if name not in NOT_PASSED_ON]
+        own = ["x-should-retry: false"] if final else []
+        own += ["transfer-encoding: chunked"] if self._chunks else []
+        lines = (f"HTTP/1.1 {status} {'OK' if status < 400 else 'Error'}", *kept, *own, "connection: close", "", "")
+        self._write("\r\n".join(lines).encode("latin-1"))
+
+    async def say(self, piece: bytes) -> None:
+        self.down += len(piece)
+        self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunks else piece)
+        if not self._left.is_set():
+            try:
+                await self._side.writer.drain()
+            except OSError:
+                self.leave(READ_ON)
+
+    def end(self) -> None:
+        """Only now does the agent know that the answer is whole."""
+        if self._chunks:
+            self._write(b"0\r\n\r\n")
+
+    def cut(self) -> None:
+        """It must not take what it got for the whole answer."""
+        self._side.writer.transport.abort()
+
+    def _write(self, data: bytes) -> None:
+        if not self._side.writer.is_closing():
+            self._side.writer.write(data)
+
+    async def unless_it_leaves(self, waiting: Coroutine[object, object, T]) -> T:
+        """For all waiting before the provider is asked. Raises Left."""
+        work, leaving = asyncio.ensure_future(waiting), asyncio.ensure_future(self._left.wait())
+        try:
+            await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            raise Left
+        finally:
+            work.cancel()
+            leaving.cancel()
+            await asyncio.gather(work, leaving, return_exceptions=True)
+
+    @asynccontextmanager
+    async def leash(self) -> AsyncIterator[None]:
+        """For all talk with the provider: when the agent has gone, it goes on for a short while. Raises Left."""
+        try:
+            async with asyncio.timeout_at(self._ends_at) as leash:
+                self._leash = leash
+                try:
+                    yield
+                finally:
+                    self._leash = None
+        except TimeoutError:
+            if leash.expired():
+                raise Left from None
+            raise
+
+
+@asynccontextmanager
+async def listening(side: Side, version: str, agents: set[Agent]) -> AsyncIterator[Agent]:
+    """For as long as it lasts, the agent is one of `agents`."""
+    agent = Agent(side, version)
+    watching = asyncio.ensure_future(agent.watch())
+    agents.add(agent)
+    try:
+        yield agent
+    finally:
+        agents.discard(agent)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)

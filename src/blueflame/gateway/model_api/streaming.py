@@ -1,0 +1,59 @@
+"""An answer on its way to the agent: every piece the moment it comes, and a copy of it to whoever counts."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+
+from blueflame.billing.usage import UsageReader
+from blueflame.gateway.model_api.client import Agent
+from blueflame.gateway.model_api.response import Broken
+
+PLAIN = ("", "identity")
+_GZIP_OR_ZLIB = 47
+
+
+class Copy:
+    """What was passed on, as text again: some providers compress although they were asked not to."""
+
+    def __init__(self, encoding: str, reader: UsageReader | None, *, kept: bool) -> None:
+        self._unpack = None if encoding in PLAIN else zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._readable = encoding in (*PLAIN, "gzip", "deflate")
+        self._reader = reader
+        self._kept: list[bytes] | None = [] if kept else None
+
+    def add(self, piece: bytes) -> None:
+        if not self._readable:
+            return
+        try:
+            data = piece if self._unpack is None else self._unpack.decompress(piece)
+        except zlib.error:
+            self._readable = False
+            return
+        if self._reader is not None:
+            self._reader.feed(data)
+        if self._kept is not None:
+            self._kept.append(data)
+
+    def end(self) -> None:
+        if self._reader is not None:
+            self._reader.end()
+
+    @property
+    def whole(self) -> bytes:
+        return b"".join(self._kept or ())
+
+
+async def pass_on(pieces: AsyncIterator[bytes], agent: Agent, copy: Copy, idle: float) -> None:
+    """Until the answer's proper end. Raises Broken for any other, also for a silence that is too long."""
+    now = asyncio.get_running_loop().time
+    try:
+        async with asyncio.timeout(idle) as quiet:
+            async for piece in pieces:
+                await agent.say(piece)
+                copy.add(piece)
+                quiet.reschedule(now() + idle)
+    except TimeoutError:
+        raise Broken(f"nothing was said for {idle:g} seconds") from None
+    copy.end()

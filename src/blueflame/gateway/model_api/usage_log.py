@@ -1,0 +1,96 @@
+"""usage.jsonl: one line for every call to a model, written when it ends or is refused.
+
+It is locked for as long as this gateway lives, so that a later warden can wait for its last line.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from blueflame.billing.prices import Row, cost, row_for, row_of
+from blueflame.billing.usage import Usage
+from blueflame.gateway.model_options import ModelOrders
+
+NAME = "usage.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    usage: Usage
+    micro_usd: int
+    priced_as: str
+
+    @property
+    def tokens(self) -> int:
+        return self.usage.input + self.usage.output + self.usage.cache_read + self.usage.cache_write
+
+
+class Prices:
+    def __init__(self, orders: ModelOrders) -> None:
+        self._rows = tuple(row_of(row) for row in orders.prices)
+        self._fallback = row_of({**orders.fallback, "model": "fallback"})
+
+    def of(self, usage: Usage) -> Priced:
+        row = self.row(usage)
+        return Priced(usage, cost(row, usage), row.model)
+
+    def row(self, usage: Usage) -> Row:
+        return row_for(self._rows, usage, self._fallback)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    api: str
+    status: int
+    refused: str
+    ms: int
+    first_byte_ms: int
+    tries: int
+
+
+class Ledger:
+    """`problem` is said when a line could not be written: nothing more is let through then."""
+
+    def __init__(self, folder: str, attempt: str) -> None:
+        self._file = os.open(f"{folder}/{NAME}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        self._attempt = attempt
+        self.problem = ""
+
+    def write(self, line: Line, priced: Priced) -> None:
+        usage = priced.usage
+        content = {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "attempt": self._attempt,
+            "api": line.api,
+            "model": usage.model,
+            "status": line.status,
+            "input": usage.input,
+            "output": usage.output,
+            "cache_read": usage.cache_read,
+            "cache_write": usage.cache_write,
+            "cache_write_1h": usage.cache_write_1h,
+            "web_search": usage.web_search,
+            "micro_usd": priced.micro_usd,
+            "priced_as": priced.priced_as,
+            "complete": usage.complete,
+            "refused": line.refused,
+            "ms": line.ms,
+            "first_byte_ms": line.first_byte_ms,
+            "tries": line.tries,
+        }
+        data = (json.dumps(content) + "\n").encode()
+        try:
+            written = os.write(self._file, data)
+        except OSError as e:
+            self.problem = f"the record of what the model costs cannot be written: {e.strerror}"
+            return
+        if written < len(data):
+            self.problem = "the record of what the model costs cannot be written: the disk is full"
+
+    def close(self) -> None:
+        os.close(self._file)

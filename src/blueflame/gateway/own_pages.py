@@ -1,0 +1,28 @@
+"""The gateway's own pages, for agents that look where they are."""
+
+from __future__ import annotations
+
+from blueflame.gateway.access_log import Entry
+from blueflame.gateway.request import Head, Refused
+from blueflame.gateway.request_context import Counter
+from blueflame.gateway.responses import reply
+
+NO_MODEL = (
+    "no model is configured on this gateway, so there is nothing at this path;"
+    " GET / lists the hosts that can be reached with CONNECT"
+)
+NOT_HERE = "there is nothing at this path; GET / lists what can be reached from here"
+
+
+def page(counter: Counter, head: Head, entry: Entry) -> bytes:
+    entry.kind = "local"
+    if head.target.partition("?")[0] != "/":
+        raise Refused(404, "no_such_page", NO_MODEL if counter.model is None else NOT_HERE)
+    if head.method not in ("GET", "HEAD"):
+        raise Refused(405, "no_such_page", "this page can only be read: use GET")
+    entry.note("allow", "page", "")
+    hosts = [rule.text for rule in counter.orders.rules]
+    content: dict[str, object] = {"gateway": "blueflame", "attempt": counter.orders.attempt, "hosts": hosts}
+    if counter.orders.model is not None:
+        content["models"] = [f"/{api}/" for api in counter.orders.model.apis]
+    return reply(200, content, with_body=head.method == "GET")

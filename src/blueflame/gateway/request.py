@@ -1,0 +1,81 @@
+"""The head of a request, read strictly: anything that two readers could take in two ways is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from blueflame.gateway.options import read_host
+
+LARGEST_HEAD = 64 * 1024
+MOST_HEADERS = 200
+_FIRST_LINE = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,16384}) HTTP/1\.([01])")
+_HEADER = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\x20-\x7e\x80-\xff\t]*)")
+_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\\]+)(?::([1-9][0-9]{0,4}))?")
+_ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([/?][^#]*)?")
+
+
+class Refused(Exception):
+    """Why a request is not served: an HTTP status, a rule's stable name, and words that somebody can act on."""
+
+    def __init__(self, status: int, rule: str, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.rule = rule
+        self.words = words
+
+
+def malformed(words: str) -> Refused:
+    return Refused(400, "malformed_request", words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    method: str
+    target: str
+    version: str
+    headers: tuple[tuple[str, bytes], ...]
+    """Names in lower case."""
+
+    def values(self, name: str) -> list[bytes]:
+        return [value for key, value in self.headers if key == name]
+
+
+def read_head(data: bytes) -> Head:
+    """`data` ends with the empty line."""
+    first, *lines = data.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    found = _FIRST_LINE.fullmatch(first)
+    if found is None:
+        raise malformed("this is no HTTP/1.1 request; only HTTP is spoken here")
+    if len(lines) > MOST_HEADERS:
+        raise malformed(f"the request has more than {MOST_HEADERS} headers")
+    method, target, minor = (part.decode("ascii") for part in found.groups())
+    return Head(method=method, target=target, version=f"1.{minor}", headers=tuple(map(_header, lines)))
+
+
+def _header(line: bytes) -> tuple[str, bytes]:
+    found = _HEADER.fullmatch(line)
+    if found is None:
+        raise malformed("a header of the request is malformed")
+    return found[1].decode("ascii").lower(), found[2].rstrip(b" \t")
+
+
+def read_authority(text: str, *, port: int | None) -> tuple[str, int]:
+    """Host and port; without a `port` to fall back to, one must be written."""
+    found = _AUTHORITY.fullmatch(text)
+    host = read_host(found[1]) if found else None
+    if found is None or host is None:
+        raise malformed(f"{text[:80]!r} is no host name that this gateway takes; write a name such as example.org")
+    number = int(found[2]) if found[2] else port
+    if number is None or number > 65535:
+        raise malformed(f"{text[:80]!r} has no port; write {host}:443")
+    return host, number
+
+
+def read_absolute(target: str) -> tuple[str, str, str]:
+    """Scheme, authority, and what is asked of that host."""
+    found = _ABSOLUTE.fullmatch(target)
+    if found is None:
+        raise malformed("the request's target is neither a path nor an address")
+    path = found[3] or "/"
+    return found[1].lower(), found[2], path if path.startswith("/") else f"/{path}"

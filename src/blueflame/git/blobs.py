@@ -1,0 +1,42 @@
+"""The contents of files, out of the object store and many at once: no attribute, filter or work tree has a say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from blueflame.git.command import QUIET, environment, failed, git
+from blueflame.git.repository import Repository
+from blueflame.model.errors import GitFailed
+from blueflame.system.process import Done, run_bytes
+
+TIMEOUT = 300.0
+
+
+def sizes_of(repo: Repository, shas: Sequence[str]) -> dict[str, int]:
+    if not shas:
+        return {}
+    said = git(repo.root, "cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin="\n".join(shas) + "\n")
+    sizes: dict[str, int] = {}
+    for sha, line in zip(shas, said.splitlines(), strict=True):
+        kind, _, size = line.partition(" ")
+        if kind != "blob":
+            raise GitFailed(f"the object {sha} in {repo.root} should be a file's content, but git says: {line}")
+        sizes[sha] = int(size)
+    return sizes
+
+
+def read_blobs(repo: Repository, sizes: Mapping[str, int]) -> dict[str, bytes]:
+    args = ("cat-file", "--batch=%(objectname)")
+    asked = "".join(f"{sha}\n" for sha in sizes)
+    done = run_bytes("git", *QUIET, *args, cwd=repo.root, env=environment(), stdin=asked, timeout=TIMEOUT)
+    if done.code:
+        raise failed(repo.root, args, Done(done.code, "", done.err.decode("utf-8", "replace")))
+    blobs: dict[str, bytes] = {}
+    at = 0
+    for sha, size in sizes.items():  # each is: its name, a line break, its bytes, a line break
+        start = at + len(sha) + 1
+        if done.out[at:start] != f"{sha}\n".encode():
+            raise GitFailed(f"git cat-file in {repo.root} answered something else than the content of {sha}")
+        blobs[sha] = done.out[start : start + size]
+        at = start + size + 1
+    return blobs

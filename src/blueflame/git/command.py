@@ -1,0 +1,156 @@
+"""The one door to git: one question, one answer, in an environment that nobody else has set up for us."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+from blueflame.model.errors import GitFailed
+from blueflame.system.process import Capped, Done, run, run_capped
+
+# git exports GIT_DIR and GIT_INDEX_FILE to hooks; inherited, they point us at the wrong repository.
+KEPT = re.compile(r"GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|GIT_SSH(_\w+)?")
+
+ALWAYS = MappingProxyType(
+    {
+        "LC_ALL": "C",
+        "LANGUAGE": "C",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",  # a question must not write the person's index
+        "GIT_EDITOR": "false",
+        "GIT_PAGER": "cat",
+        "GIT_NO_REPLACE_OBJECTS": "1",  # what is checked must be what lands, not what a replace ref shows
+    }
+)
+
+SETTINGS = (
+    "core.fsync=committed,reference",  # the journal builds on what we wrote, and it survives a power cut
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.quotePath=false",
+    "core.pager=cat",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "commit.gpgSign=false",
+    "tag.gpgSign=false",
+    "log.showSignature=false",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "protocol.ext.allow=never",
+    "advice.detachedHead=false",
+    "color.ui=false",
+)
+QUIET = tuple(part for setting in SETTINGS for part in ("-c", setting))
+
+FALLBACK_NAME, FALLBACK_EMAIL = "Blue Flame", "blueflame@localhost"
+
+
+def ask(
+    repo: Path,
+    *args: str,
+    stdin: str | bytes | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = 60,
+) -> Done:
+    """Run git and hand back what it said, whatever its exit code."""
+    return run("git", *QUIET, *args, cwd=repo, env=environment(env), stdin=stdin, timeout=timeout)
+
+
+def git(
+    repo: Path,
+    *args: str,
+    stdin: str | bytes | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = 60,
+) -> str:
+    """Run git; anything but exit code 0 is a failure of the world."""
+    done = ask(repo, *args, stdin=stdin, env=env, timeout=timeout)
+    if done.code:
+        raise failed(repo, args, done)
+    return done.out
+
+
+def git_capped(repo: Path, *args: str, max_bytes: int, timeout: float = 60) -> Capped:
+    """For answers of unknown size: at most `max_bytes` of it."""
+    done = run_capped("git", *QUIET, *args, cwd=repo, env=environment(), max_bytes=max_bytes, timeout=timeout)
+    if done.code and not done.truncated:
+        raise failed(repo, args, Done(done.code, "", done.err.decode("utf-8", "replace")))
+    return done
+
+
+def failed(repo: Path, args: tuple[str, ...], done: Done) -> GitFailed:
+    said = done.err.strip() or done.out.strip()[-2000:] or f"exit code {done.code} without a word"
+    return GitFailed(f"git {' '.join(args)} in {repo}: {said}")
+
+
+def fields(out: str) -> tuple[str, ...]:
+    """The parts of a NUL-terminated list."""
+    return tuple(out.split("\0")[:-1])
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Ours, without what would point git elsewhere."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or KEPT.fullmatch(name)}
+    return {**kept, **ALWAYS, **(extra or {})}
+
+
+def identity(repo: Path) -> tuple[str, str]:
+    """The name and e-mail that commits in this repository carry: the person's, or ours when they have none."""
+    name, email = os.environ.get("GIT_AUTHOR_NAME", ""), os.environ.get("GIT_AUTHOR_EMAIL", "")
+    if not (name and email):
+        configured = _configured_identity(repo)
+        name = name or configured.get("user.name", FALLBACK_NAME)
+        email = email or configured.get("user.email", FALLBACK_EMAIL)
+    return name, email
+
+
+def identity_environment(repo: Path) -> dict[str, str]:
+    """For commands that make commits: complete, so that git never guesses from the host name or refuses."""
+    name, email = identity(repo)
+    return {
+        "GIT_AUTHOR_NAME": name,
+        "GIT_AUTHOR_EMAIL": email,
+        "GIT_COMMITTER_NAME": os.environ.get("GIT_COMMITTER_NAME") or name,
+        "GIT_COMMITTER_EMAIL": os.environ.get("GIT_COMMITTER_EMAIL") or email,
+    }
+
+
+def _configured_identity(repo: Path) -> dict[str, str]:
+    return _read_identity(repo, tuple(_stamp(place) for place in _identity_places(repo)))
+
+
+def _identity_places(repo: Path) -> tuple[Path, ...]:
+    """Where it is usually written; it is read again when one of these has changed."""
+    home = Path(os.environ.get("HOME") or "/")
+    chosen = os.environ.get("GIT_CONFIG_GLOBAL")
+    configured = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git" / "config"
+    return (repo / ".git" / "config", repo / ".git", Path(chosen) if chosen else home / ".gitconfig", configured)
+
+
+def _stamp(place: Path) -> tuple[str, int, int]:
+    try:
+        found = place.stat()
+    except OSError:
+        return str(place), 0, 0
+    return str(place), found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=64)
+def _read_identity(repo: Path, _stamps: tuple[tuple[str, int, int], ...]) -> dict[str, str]:
+    entries = fields(ask(repo, "config", "-z", "--get-regexp", r"^user\.(name|email)$").out)
+    pairs = (entry.partition("\n") for entry in entries)
+    return {key: value for key, _, value in pairs if value.strip()}
+
+
+@lru_cache(maxsize=1)
+def git_version() -> tuple[int, ...]:
+    """(2, 39, 5) of `git version 2.39.5 (Apple Git-154)`."""
+    said = git(Path("/"), "version")
+    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
+    if found is None:
+        raise GitFailed(f"git version: cannot read a version out of {said!r}")
+    return tuple(int(part or 0) for part in found.groups())

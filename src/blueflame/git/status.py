@@ -1,0 +1,67 @@
+"""Asking a checkout what was left uncommitted: the question, to be put inside a box, and the reading of its answer.
+
+git status in an agent's folder runs what the agent configured there, so nobody but the sandbox may run it
+(facts: a file system monitor, filters, a nested repository). What it says is a hint all the same: an agent can make its
+own repository hide things. Nothing that lands is decided by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from blueflame.checks.leftovers import Leftovers
+from blueflame.model.errors import GitFailed
+
+SETTINGS = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.untrackedCache=false",
+    "core.pager=cat",
+    "core.quotePath=false",
+    "status.relativePaths=false",
+    "status.showStash=false",
+    "status.submoduleSummary=false",
+    "diff.external=",
+)
+FIELDS = {"1": 8, "2": 9, "u": 10}  # how many words stand before the path
+
+
+def status_argv() -> tuple[str, ...]:
+    """To be run in the checkout, in a box; its whole output goes to parse_status."""
+    quiet = tuple(part for setting in SETTINGS for part in ("-c", setting))
+    options = ("--porcelain=v2", "-z", "--ignore-submodules=all", "--untracked-files=normal", "--no-ahead-behind")
+    return ("git", "--no-optional-locks", "--no-pager", *quiet, "status", *options)
+
+
+def parse_status(said: bytes) -> Leftovers:
+    """What cannot be read whole is an error: half an answer would hide the other half."""
+    if said and not said.endswith(b"\0"):
+        raise _unreadable(said[-80:])
+    parts = iter(said.decode("utf-8", "surrogateescape").split("\0")[:-1])
+    changed: set[str] = set()
+    untracked: set[str] = set()
+    for part in parts:
+        kind, _, rest = part.partition(" ")
+        if kind == "?" and rest:
+            untracked.add(rest)
+        elif kind in FIELDS:
+            changed.update(_changed(kind, part, parts))
+        elif kind not in ("#", "!"):
+            raise _unreadable(part.encode("utf-8", "surrogateescape"))
+    return Leftovers(changed=tuple(sorted(changed)), untracked=tuple(sorted(untracked)))
+
+
+def _changed(kind: str, part: str, rest: Iterator[str]) -> Iterator[str]:
+    words = part.split(" ", FIELDS[kind])
+    if len(words) <= FIELDS[kind] or not words[-1]:
+        raise _unreadable(part.encode("utf-8", "surrogateescape"))
+    yield words[-1]
+    if kind == "2":  # of a move or copy both names
+        old = next(rest, "")
+        if not old:
+            raise _unreadable(part.encode("utf-8", "surrogateescape"))
+        yield old
+
+
+def _unreadable(said: bytes) -> GitFailed:
+    return GitFailed(f"git status said {said[:80]!r}, which is no status; nobody knows what was left uncommitted")

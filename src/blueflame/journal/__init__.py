@@ -1,0 +1,1 @@
+"""The one source of truth, in SQLite."""

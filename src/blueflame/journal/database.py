@@ -1,0 +1,175 @@
+"""Opening the journal's file: refuse what is not ours, never start afresh over something, say what to do next."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from blueflame.journal import migrations
+from blueflame.model.errors import JournalError
+
+BUSY_TIMEOUT = 10.0  # seconds; a transaction of ours takes milliseconds, so a longer wait means a stuck process
+
+
+class NoJournal(JournalError):
+    """There is nothing to look at yet."""
+
+
+WAYS_OUT = {
+    sqlite3.SQLITE_NOTADB: "it is not a journal. Move it aside ({aside}) and start again",
+    sqlite3.SQLITE_CORRUPT: "it is damaged. Restore it from a backup, or move it aside together with {name}-wal "
+    "({aside}) and start again; the commits of every attempt are still under refs/blueflame/",
+    sqlite3.SQLITE_FULL: "the disk is full. Free some space and run `blueflame resume`",
+    sqlite3.SQLITE_IOERR: "the disk failed or is full. Look at the disk, then run `blueflame resume`",
+    sqlite3.SQLITE_READONLY: "it cannot be written. Make the file and its folder writable and try again",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened. Make the file and its folder {folder} readable and writable",
+    sqlite3.SQLITE_PERM: "it may not be opened. Make the file and its folder {folder} readable and writable",
+    sqlite3.SQLITE_BUSY: "another process holds it. Wait for that process or end it, then try again",
+    sqlite3.SQLITE_LOCKED: "another process holds it. Wait for that process or end it, then try again",
+}
+
+
+@contextmanager
+def told(path: Path, doing: str) -> Iterator[None]:
+    """Turn what SQLite or the disk says into a message with the way out."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise JournalError(_message(path, doing, error)) from error
+    except OSError as error:
+        raise JournalError(
+            f"cannot {doing} the journal {path}: {error.strerror or error}. Nothing was changed; "
+            f"make sure that the folder {path.parent} exists, is writable and has space left"
+        ) from error
+
+
+def _message(path: Path, doing: str, error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code; the rest is detail
+    way_out = WAYS_OUT.get(code, "SQLite refused it").format(aside=_aside(path), name=path.name, folder=path.parent)
+    return f"cannot {doing} the journal {path}: {way_out} (SQLite: {error}). Nothing was changed"
+
+
+def _aside(path: Path) -> str:
+    return shlex.join(["mv", str(path), f"{path}.aside"])
+
+
+def open_to_write(path: Path) -> sqlite3.Connection:
+    with told(path, "open"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            _create(path)
+        return _connect(path, "mode=rw", _prepare)
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    with told(path, "open"):
+        if not path.exists():
+            raise NoJournal(f"there is no journal at {path}: no session has been started here yet")
+        try:
+            return _connect(path, "mode=ro", _verify)
+        except sqlite3.OperationalError:
+            # in a folder we may not write, SQLite cannot make its -shm file; without a -wal nobody is writing either
+            if _wal(path).exists():
+                raise
+            return _connect(path, "mode=ro&immutable=1", _verify)
+
+
+def inodes(path: Path) -> tuple[int, int]:
+    """Which files are behind the name now; 0 for none. SQLite itself would go on writing into a deleted file."""
+    return _inode(path), _inode(_wal(path))
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _wal(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _connect(path: Path, mode: str, prepare: Callable[[Path, sqlite3.Connection], None]) -> sqlite3.Connection:
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{mode}",
+        uri=True,
+        timeout=BUSY_TIMEOUT,
+        isolation_level=None,  # transactions are written out where they are meant
+        check_same_thread=False,  # the journal has a lock of its own
+    )
+    try:
+        prepare(path, db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _prepare(path: Path, db: sqlite3.Connection) -> None:
+    _verify(path, db)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    migrations.migrate(db)
+    db.execute(
+        "SELECT count(*) FROM sqlite_master"
+    ).fetchone()  # a first read makes the -wal file: its inode is watched
+
+
+def _verify(path: Path, db: sqlite3.Connection) -> None:
+    """Ours and not newer; asked through SQLite, since a plain open and close would drop this process's locks on it."""
+    found = db.execute("PRAGMA application_id").fetchone()[0]
+    if found != migrations.APPLICATION_ID:
+        what = "another program's database" if found or path.stat().st_size else "an empty file"
+        raise JournalError(
+            f"{path} is {what}, not a Blue Flame journal. Nothing was changed; "
+            f"restore the journal from a backup, or move this file aside ({_aside(path)}) and start again"
+        )
+    if migrations.version(db) > migrations.NEWEST:
+        raise JournalError(
+            f"the journal {path} is of version {migrations.version(db)} and this Blue Flame knows up to "
+            f"{migrations.NEWEST}. Nothing was changed; use the newer Blue Flame that wrote it"
+        )
+
+
+def _create(path: Path) -> None:
+    """Made whole under another name first: a journal that exists is never half made, so an empty one is a loss."""
+    if _wal(path).exists():
+        raise JournalError(
+            f"the journal {path} is gone but {path.name}-wal with its newest events is still there. Nothing was "
+            f"changed; put the journal back, or move the leftover aside ({_aside(_wal(path))})"
+        )
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    draft.unlink(missing_ok=True)
+    try:
+        _fill(draft)
+        _put_in_place(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _fill(draft: Path) -> None:
+    with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+        db.execute(f"PRAGMA application_id = {migrations.APPLICATION_ID}")
+        migrations.migrate(db)
+
+
+def _put_in_place(draft: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        return  # another process was first: its journal is as good as ours
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
+        draft.rename(path)  # a file system without links, where a rename is the next best thing
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

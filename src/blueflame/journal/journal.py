@@ -1,0 +1,268 @@
+"""The journal: what happened, in order, kept. Everything else is a view of it.
+
+One writer appends; its key (session, seq) fences a second one. Faces put letters into the inbox and never append.
+A journal may be used from several threads of one process: a lock of its own keeps their transactions apart.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from blueflame.journal.codec import as_json, decode, encode
+from blueflame.journal.database import inodes, open_to_read, open_to_write, told
+from blueflame.model.errors import JournalError
+from blueflame.model.event import AttemptEnded, Event, Recorded, SessionEnded, SessionOpened
+from blueflame.model.spend import NOTHING, Spend
+
+WAITING, TAKEN, REFUSED = "waiting", "taken", "refused"
+
+
+class Fenced(JournalError):
+    """Another orchestrator has written to this session; we must not go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    id: str
+    request: str
+    opened_at: float
+    last_at: float
+    last_seq: int
+    ended: str | None  # the outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """What a face wants of the orchestrator; `session` is None when it is for whichever one is running."""
+
+    id: int
+    session: str | None
+    at: float
+    kind: str
+    body: Mapping[str, Any]
+
+
+class Reply(NamedTuple):
+    state: str  # waiting | taken | refused
+    reply: str
+
+
+class Settlement(NamedTuple):
+    letter: int
+    accepted: bool
+    reply: str = ""
+
+
+class Journal:
+    """An open journal file. Close it, or use it in a `with`."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+        self.path = path
+        self._db = db
+        self._lock = threading.RLock()
+        self._inodes = inodes(path)
+        self._rescued = ""
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """To append and to post; made when it is not there."""
+        return cls(path, open_to_write(path))
+
+    @classmethod
+    def read_only(cls, path: Path) -> Self:
+        """For views: never creates, never holds a writer up. NoJournal when there is none."""
+        return cls(path, open_to_read(path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def append(
+        self, session: str, after_seq: int, events: Sequence[Event], at: float, *, settles: Sequence[Settlement] = ()
+    ) -> tuple[Recorded, ...]:
+        """Write all events or none, durably, right after `after_seq`, and settle the letters that caused them with it.
+
+        Returns the events as the journal holds them, so that what is applied now is what a replay will apply.
+        """
+        rows = [(session, after_seq + n, at, *encode(event)) for n, event in enumerate(events, 1)]
+        recorded = tuple(Recorded(seq, at, decode(kind, body)) for _, seq, at, kind, body in rows)
+        self._still_there()
+        with self._transaction("append to") as db:
+            self._fence(db, session, after_seq)
+            db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+            for settlement in settles:
+                _settle(db, settlement)
+        return recorded
+
+    def events(self, session: str, after: int = 0) -> list[Recorded]:
+        rows = self._all(
+            "SELECT seq, at, kind, body FROM events WHERE session = ? AND seq > ? ORDER BY seq", session, after
+        )
+        for expected, row in enumerate(rows, after + 1):
+            if row[0] != expected:
+                raise self._missing(session, expected)
+        return [Recorded(seq, at, decode(kind, body)) for seq, at, kind, body in rows]
+
+    def last_seq(self, session: str) -> int:
+        """0 when the journal knows nothing of the session."""
+        return int(self._all("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", session)[0][0])
+
+    def exists(self, session: str) -> bool:
+        return self.last_seq(session) > 0
+
+    def sessions(self) -> tuple[SessionInfo, ...]:
+        """Newest first."""
+        infos = [self._info(*row) for row in self._all(_SESSIONS)]
+        return tuple(sorted(infos, key=lambda info: (info.opened_at, info.id), reverse=True))
+
+    def spent_since(self, at: float, *, without: str) -> Spend:
+        """By attempts that have ended since then, of all sessions but one; older sessions are not read."""
+        names = [name for name, seq in self._all(_SESSIONS) if name != without and self._at(name, seq) >= at]
+        ends = [decode("AttemptEnded", body) for name in names for (body,) in self._all(_SPENT, name, at)]
+        return sum((end.ended.spend for end in ends if isinstance(end, AttemptEnded)), NOTHING)
+
+    def post(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
+        """Put a letter into the inbox; the orchestrator takes it when it is there."""
+        self._still_there()
+        row = (session, at, kind, as_json(body, f"the letter {kind}"))
+        with self._transaction("post to") as db:
+            return int(db.execute(_POST, row).fetchone()[0])
+
+    def waiting(self, session: str | None) -> tuple[Letter, ...]:
+        """Letters for this session and for whichever orchestrator is running, oldest first; None: only the latter."""
+        return tuple(
+            Letter(id=id, session=to, at=at, kind=kind, body=json.loads(body))
+            for id, to, at, kind, body in self._all(_WAITING, session)
+        )
+
+    def settle(self, letter: int, accepted: bool, reply: str = "") -> bool:
+        """Answer a letter. False when it had been answered before: the first answer stands."""
+        self._still_there()
+        with self._transaction("settle a letter in") as db:
+            return _settle(db, Settlement(letter, accepted, reply))
+
+    def reply(self, letter: int) -> Reply:
+        rows = self._all("SELECT state, reply FROM inbox WHERE id = ?", letter)
+        if not rows:
+            raise JournalError(f"the journal {self.path} has no letter {letter}")
+        return Reply(*rows[0])
+
+    def damage(self) -> tuple[str, ...]:
+        """What SQLite's own check of the whole file finds; empty when it is sound."""
+        found = (str(row[0]) for row in self._all("PRAGMA integrity_check(10)"))
+        return tuple(line for line in found if line != "ok")
+
+    def _at(self, session: str, seq: int) -> float:
+        return float(self._all("SELECT at FROM events WHERE session = ? AND seq = ?", session, seq)[0][0])
+
+    def _info(self, session: str, seq: int) -> SessionInfo:
+        first = self._all("SELECT at, kind, body FROM events WHERE session = ? AND seq = 1", session)
+        if not first:
+            raise self._missing(session, 1)
+        opened = decode(*first[0][1:])
+        ended = [decode(*row) for row in self._all(_ENDED, session)]
+        return SessionInfo(
+            id=session,
+            request=opened.request if isinstance(opened, SessionOpened) else "",
+            opened_at=first[0][0],
+            last_at=self._at(session, seq),
+            last_seq=seq,
+            ended=next((event.outcome for event in ended if isinstance(event, SessionEnded)), None),
+        )
+
+    def _missing(self, session: str, seq: int) -> JournalError:
+        return JournalError(
+            f"event {seq} of session {session} is missing from the journal {self.path}: it is damaged. "
+            "Nothing was changed; restore it from a backup, or move it aside and start again"
+        )
+
+    def _all(self, sql: str, *values: object) -> list[Any]:
+        with self._lock, told(self.path, "read"):
+            return self._db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _transaction(self, doing: str) -> Iterator[sqlite3.Connection]:
+        with self._lock, told(self.path, doing):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+
+    def _fence(self, db: sqlite3.Connection, session: str, after_seq: int) -> None:
+        last = db.execute("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", (session,)).fetchone()[0]
+        if last > after_seq:
+            raise Fenced(
+                f"another orchestrator has written event {after_seq + 1} of session {session} to {self.path}. "
+                "Nothing of ours was written; this orchestrator stops, look at the other with `blueflame status`"
+            )
+        if last < after_seq:
+            raise JournalError(
+                f"the journal {self.path} holds {last} events of session {session} where {after_seq} were written: "
+                "it was replaced or restored from an older copy. Nothing was changed; put the newer one back"
+            )
+
+    def _still_there(self) -> None:
+        """SQLite goes on writing into a file that was deleted under it, and all of that would be lost."""
+        if inodes(self.path) == self._inodes:
+            return
+        self._rescued = self._rescued or self._rescue()
+        raise JournalError(
+            f"the journal {self.path} was deleted or replaced while it was in use. Nothing more was written. "
+            + self._rescued
+        )
+
+    def _rescue(self) -> str:
+        """The open file still holds everything: save it beside the place where it was."""
+        copy = _free_name(self.path)
+        try:
+            copy.parent.mkdir(exist_ok=True)
+            with self._lock, closing(sqlite3.connect(copy)) as db:
+                self._db.backup(db)
+        except (OSError, sqlite3.Error) as error:
+            return f"A copy could not be saved to {copy} ({error}): restore the journal from a backup"
+        mend = shlex.join(["mv", str(copy), str(self.path)])
+        return f"All that it held was saved to {copy}. To go on: {mend} and `blueflame resume`"
+
+
+def _free_name(path: Path) -> Path:
+    names = (path.with_name(f"{path.name}.rescued{n}") for n in ("", *range(2, 100)))
+    return next(name for name in names if not name.exists())
+
+
+# jumps from session to session by the key instead of reading every event
+_SESSIONS = """
+    WITH RECURSIVE ids (id) AS (
+        SELECT min(session) FROM events
+        UNION ALL SELECT (SELECT min(session) FROM events WHERE session > id) FROM ids WHERE id IS NOT NULL
+    ) SELECT id, (SELECT max(seq) FROM events WHERE session = id) FROM ids WHERE id IS NOT NULL
+"""
+_ENDED = "SELECT kind, body FROM events WHERE session = ? AND kind = 'SessionEnded' ORDER BY seq DESC LIMIT 1"
+_SPENT = "SELECT body FROM events WHERE session = ? AND kind = 'AttemptEnded' AND at >= ?"
+_POST = "INSERT INTO inbox (session, at, kind, body) VALUES (?, ?, ?, ?) RETURNING id"
+_WAITING = """
+    SELECT id, session, at, kind, body FROM inbox
+    WHERE state = 'waiting' AND (session IS NULL OR session = ?) ORDER BY id
+"""
+
+
+def _settle(db: sqlite3.Connection, settlement: Settlement) -> bool:
+    state = TAKEN if settlement.accepted else REFUSED
+    sql = "UPDATE inbox SET state = ?, reply = ? WHERE id = ? AND state = 'waiting'"
+    return db.execute(sql, (state, settlement.reply, settlement.letter)).rowcount == 1

@@ -1,0 +1,1 @@
+"""What later sessions should know: records, recall, providers."""

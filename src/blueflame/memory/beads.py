@@ -1,0 +1,266 @@
+"""Beads through its program `bd`, which is called by the recipe that its versions from 1.0.5 on share.
+
+It has a folder of its own below .blueflame: nothing of it shows in the person's repository, and a Beads of their own is
+never touched. Answers come in an envelope or, from older versions, bare: both are read; what is not known is ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from blueflame.memory.codec import decode, encode
+from blueflame.memory.recall import tell
+from blueflame.memory.records import plain
+from blueflame.model.errors import MemoryFailed, ProcessFailed
+from blueflame.model.memory import Lesson, Origin, Record, SessionSummary, Source, TaskFailure, TaskResult, headline
+from blueflame.system.layout import make_folder
+from blueflame.system.process import Done, run
+from blueflame.text.event_lines import one_line
+
+OLDEST = (1, 0, 5)
+PREFIX, LABEL, MEMORY_PREFIX = "bf", "blueflame", "bf."
+LONGEST_TITLE = 480  # bd takes 500
+LOADED = 20  # MEM-06
+NOTE_LENGTH = 600
+FOREIGN = ("BEADS_", "BD_")
+LABELS: Mapping[type, str] = {
+    TaskResult: "bf:result,bf:merged",
+    TaskFailure: "bf:result,bf:failed",
+    SessionSummary: "bf:session",
+}
+REASONS: Mapping[type, str] = {TaskResult: "merged", TaskFailure: "failed", SessionSummary: "recorded"}
+
+
+class Known(NamedTuple):
+    """An issue of ours that Beads has already."""
+
+    issue: str
+    closed: bool
+
+
+class Beads:
+    def __init__(self, program: str, folder: Path, environ: Mapping[str, str], *, timeout: float) -> None:
+        self._program = program
+        self._folder = folder
+        self._environ = environ
+        self._timeout = timeout
+
+    def problem(self) -> str:
+        """Why it cannot be used, and what to do; "" when it can."""
+        if shutil.which(self._program, path=self._environ.get("PATH")) is None:
+            return f"there is no program {self._program}: install Beads, or set memory.bd or memory.provider otherwise"
+        try:
+            said = self._run("version").out
+        except MemoryFailed as error:
+            return str(error)
+        found = re.search(r"(\d+)\.(\d+)\.(\d+)", said)
+        if found is None:
+            return f"{self._program} does not tell its version ({one_line(said, 80)!r}): is it Beads?"
+        version = tuple(map(int, found.groups()))
+        if version < OLDEST:
+            return f"{self._program} is of version {found[0]}; {'.'.join(map(str, OLDEST))} or newer is needed"
+        return ""
+
+    def prepare(self) -> None:
+        """Idempotent. Nothing of what `bd init` does to a repository by default is wanted here."""
+        make_folder(self._folder.parent)
+        if not self._folder.is_dir():
+            self._ask(
+                "init", "--stealth", "--skip-agents", "--skip-hooks", "--non-interactive", "--quiet", "-p", PREFIX
+            )
+
+    def known(self) -> Mapping[str, Known]:
+        """Every issue of ours by the key of its record: what a crash kept us from noting is found again."""
+        rows = self._issues("--all", "--label", LABEL, "--limit", "0", "--flat")
+        keyed = ((_metadata(row).get("bf_key"), row) for row in rows)
+        return {
+            str(key): Known(str(row.get("id", "")), row.get("status") == "closed")
+            for key, row in keyed
+            if key is not None
+        }
+
+    def save(self, record: Record, known: Known | None) -> str:
+        """Its id there. One that is there already is brought up to date instead of made again."""
+        if isinstance(record, Lesson):
+            return self._save_memory(record)
+        if known is None:
+            issue = self._create(record)
+        else:
+            issue = known.issue
+            self._ask("update", issue, "--set-metadata", f"bf_record={encode(record)}", "--json")
+        if known is None or not known.closed:
+            reason = REASONS[type(record)]
+            self._ask("close", issue, "--reason", reason, "--session", record.origin.session, "--json")
+        return issue
+
+    def load(self) -> tuple[Record, ...]:
+        """Failures and sessions, the newest first, and memories: also those of other copies of the repository."""
+        rows = self._issues(
+            "--all",
+            "--label",
+            LABEL,
+            "--label-any",
+            "bf:failed,bf:session",
+            "--sort",
+            "updated",
+            "--limit",
+            str(LOADED),
+            "--flat",
+        )
+        return (*_records(rows), *self._memories())
+
+    def _save_memory(self, record: Lesson) -> str:
+        key = memory_key(record.key)
+        # never a bare word: newer versions would look that up instead of keeping it
+        said = self._ask("remember", f"lesson: {record.text}", "--key", key, "--json")
+        return str(said.get("key", key)) if isinstance(said, Mapping) else key
+
+    def _create(self, record: Record) -> str:
+        title = one_line(
+            f"[{record.origin.session}] {headline(record)}", LONGEST_TITLE
+        )  # so it never looks like a flag
+        metadata = {"bf_key": record.key, "bf_session": record.origin.session, "bf_record": encode(record)}
+        with _written(self._folder.parent, json.dumps(metadata)) as file:
+            labels = f"{LABEL},{LABELS[type(record)]}"
+            options = (
+                "-t",
+                "task",
+                "-p",
+                "2",
+                "-l",
+                labels,
+                "--metadata",
+                f"@{file}",
+                "--body-file",
+                "-",
+                "--json",
+            )
+            said = self._ask("create", title, *options, stdin=tell(record, 0) + "\n")
+        issue = said.get("id") if isinstance(said, Mapping) else None
+        if not isinstance(issue, str) or not issue:
+            raise MemoryFailed(f"{self._program} create did not tell the id of what it made")
+        return issue
+
+    def _memories(self) -> Iterator[Lesson]:
+        said = self._ask("memories", MEMORY_PREFIX, "--json")
+        for key, text in sorted(said.items()) if isinstance(said, Mapping) else ():
+            if isinstance(text, str) and key.startswith(MEMORY_PREFIX):
+                origin = Origin(session="beads", source=Source.IMPORT)
+                yield Lesson(key=key, origin=origin, text=plain(text.removeprefix("lesson: "), NOTE_LENGTH))
+
+    def _issues(self, *options: str) -> Sequence[Mapping[str, Any]]:
+        said = self._ask("list", *options, "--json")
+        if not isinstance(said, list):
+            raise MemoryFailed(f"{self._program} list answered with something else than a list")
+        return [row for row in said if isinstance(row, Mapping)]
+
+    def _ask(self, *args: str, stdin: str | None = None) -> object:
+        """What it answered, out of its envelope; None when it said nothing."""
+        done = self._run(*args, stdin=stdin)
+        if done.code:
+            raise MemoryFailed(f"{self._program} {args[0]} failed (exit code {done.code}): {_complaint(done)}")
+        if "--json" not in args:
+            return None
+        return opened(_parsed(done.out, f"{self._program} {args[0]}"))
+
+    def _run(self, *args: str, stdin: str | None = None) -> Done:
+        """Beside its folder; a mere look, before there is one, happens nowhere in particular."""
+        home = self._folder.parent
+        try:
+            return run(
+                self._program,
+                *args,
+                cwd=home if home.is_dir() else Path("/"),
+                env=self._environment(),
+                stdin=stdin,
+                timeout=self._timeout,
+            )
+        except ProcessFailed as error:
+            why = str(error).rpartition(": ")[2]  # not its long arguments
+            raise MemoryFailed(f"{self._program} {args[0]}: {one_line(why, 300)}") from error
+
+    def _environment(self) -> dict[str, str]:
+        """Without what the person's shell says to their own Beads: a port there would make ours talk to a server."""
+        kept = {
+            name: value
+            for name, value in self._environ.items()
+            if not name.startswith(FOREIGN) and name != "CLAUDE_SESSION_ID"
+        }
+        return kept | {
+            "BEADS_DIR": str(self._folder.absolute()),
+            "BEADS_ACTOR": "blueflame",
+            "BD_NON_INTERACTIVE": "1",
+            "BD_JSON_ENVELOPE": "1",
+        }
+
+
+def memory_key(key: str) -> str:
+    return MEMORY_PREFIX + re.sub(r"[^A-Za-z0-9-]+", ".", key)
+
+
+def opened(said: object) -> object:
+    """Out of the envelope; an older version's bare object carries one key too many."""
+    if not isinstance(said, dict):
+        return said
+    if set(said) == {"schema_version", "data"}:
+        return said["data"]
+    return {name: value for name, value in said.items() if name != "schema_version"}
+
+
+def _parsed(text: str, who: str) -> object:
+    try:
+        said: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MemoryFailed(f"{who} answered with something else than JSON: {one_line(text, 120)!r}") from error
+    return said
+
+
+def _complaint(done: Done) -> str:
+    """Some commands put it on one stream, some on the other."""
+    for text in (done.err, done.out):
+        try:
+            said = opened(json.loads(text))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(said, dict) and said.get("error"):
+            hint = f" ({said['hint']})" if said.get("hint") else ""
+            return one_line(f"{said['error']}{hint}", 300)
+    return one_line(done.err.strip() or done.out.strip() or "it said nothing", 300)
+
+
+def _metadata(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An object, or the same as text."""
+    found = row.get("metadata")
+    if isinstance(found, str):
+        try:
+            found = json.loads(found)
+        except (ValueError, RecursionError):
+            return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _records(rows: Sequence[Mapping[str, Any]]) -> Iterator[Record]:
+    """What is not ours, or of a newer form, is passed over."""
+    for row in rows:
+        body = _metadata(row).get("bf_record")
+        if isinstance(body, str):
+            try:
+                yield decode(body, f"issue {row.get('id')}", foreign=True)
+            except MemoryFailed:
+                continue
+
+
+@contextmanager
+def _written(folder: Path, text: str) -> Iterator[str]:
+    """The absolute name of a file that holds the text for as long as the block lasts."""
+    with tempfile.NamedTemporaryFile("w", dir=folder, prefix="metadata-", suffix=".json", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        yield file.name

@@ -1,0 +1,122 @@
+"""Memory as a file that Beads reads and writes (beads-jsonl/1): a header, then one issue or memory on each line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from blueflame.memory.beads import LABEL, LABELS, LONGEST_TITLE, REASONS, memory_key
+from blueflame.memory.codec import decode, encode
+from blueflame.memory.recall import tell
+from blueflame.memory.records import NOTES, plain
+from blueflame.model.errors import MemoryFailed, UsageError
+from blueflame.model.memory import Lesson, Origin, Record, Source, headline
+from blueflame.system.files import read_text, write_whole
+from blueflame.text.event_lines import one_line
+
+SCHEMA = "beads-jsonl/1"
+
+
+def write_jsonl(path: Path, records: Sequence[Record]) -> None:
+    lines = [{"_schema": SCHEMA}, *(_memory(each) if isinstance(each, Lesson) else _issue(each) for each in records)]
+    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def read_jsonl(path: Path) -> tuple[Record, ...]:
+    """All of it or nothing: a line that makes no sense is told with its number."""
+    found: list[Record] = []
+    for number, text in enumerate(read_text(path, "the memory file").split("\n"), start=1):
+        if text.strip():
+            found += _record(text, f"{path}:{number}")
+    return tuple({record.key: record for record in found}.values())
+
+
+def _memory(record: Lesson) -> dict[str, Any]:
+    return {"_type": "memory", "key": memory_key(record.key), "value": record.text, "bf_record": encode(record)}
+
+
+def _issue(record: Record) -> dict[str, Any]:
+    at = _time(record.origin.at)
+    return {
+        "_type": "issue",
+        "id": f"bf-{sha256(record.key.encode()).hexdigest()[:10]}",
+        "title": one_line(f"[{record.origin.session}] {headline(record)}", LONGEST_TITLE),
+        "description": tell(record, 0),
+        "status": "closed",
+        "priority": 2,
+        "issue_type": "task",
+        "created_at": at,
+        "created_by": "blueflame",
+        "updated_at": at,
+        "closed_at": at,
+        "close_reason": REASONS[type(record)],
+        "closed_by_session": record.origin.session,
+        "labels": [LABEL, *LABELS[type(record)].split(",")],
+        "metadata": {"bf_key": record.key, "bf_session": record.origin.session, "bf_record": encode(record)},
+    }
+
+
+def _time(at: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return "1970-01-01T00:00:00Z"
+
+
+def _record(text: str, where: str) -> Iterator[Record]:
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is no JSON: {error}; nothing was imported") from error
+    if not isinstance(said, dict):
+        raise UsageError(f"{where} is no object; every line of a memory file is one. Nothing was imported")
+    if "_schema" in said:
+        _check_schema(said["_schema"], where)
+    elif said.get("_type", "issue") == "issue":
+        yield _of_issue(said, where)
+    elif said["_type"] == "memory":
+        yield _of_memory(said, where)
+    # other types of lines belong to Beads alone
+
+
+def _check_schema(schema: object, where: str) -> None:
+    if schema != SCHEMA:
+        raise UsageError(f"{where} says that its form is {schema!r}; this version reads {SCHEMA}. Nothing was imported")
+
+
+def _of_issue(said: Mapping[str, Any], where: str) -> Record:
+    metadata = said.get("metadata")
+    ours = metadata.get("bf_record") if isinstance(metadata, Mapping) else None
+    if isinstance(ours, str):
+        return _ours(ours, where)
+    name, title = said.get("id"), said.get("title")
+    if not isinstance(name, str) or not isinstance(title, str):
+        raise UsageError(f"{where} is an issue without an id or a title; nothing was imported")
+    ending = said.get("close_reason") or said.get("description") or ""
+    return _note(f"import:{name}", f"{title} ({said.get('status', 'open')}): {ending}".removesuffix(": "))
+
+
+def _of_memory(said: Mapping[str, Any], where: str) -> Record:
+    ours, key, value = said.get("bf_record"), said.get("key"), said.get("value")
+    if isinstance(ours, str):
+        return _ours(ours, where)
+    if not isinstance(key, str) or not isinstance(value, str):
+        raise UsageError(f"{where} is a memory without a key or a value; nothing was imported")
+    return _note(f"import:{key}", value)
+
+
+def _ours(text: str, where: str) -> Record:
+    try:
+        return decode(text, where, foreign=True)
+    except MemoryFailed as error:
+        raise UsageError(f"{error}. Nothing was imported") from error
+
+
+def _note(key: str, text: str) -> Lesson:
+    return Lesson(
+        key=one_line(key, 200), origin=Origin(session="import", source=Source.IMPORT), text=plain(text, NOTES)
+    )

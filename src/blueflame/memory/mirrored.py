@@ -1,0 +1,105 @@
+"""The built-in memory with Beads as its mirror: what fails there costs one warning and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from threading import Lock
+from time import monotonic
+
+from blueflame.memory.beads import Beads, memory_key
+from blueflame.memory.builtin import BuiltIn
+from blueflame.memory.codec import digest
+from blueflame.memory.provider import Asking, Mark
+from blueflame.model.errors import WorldError
+from blueflame.model.memory import Recollection, Record
+
+LONGEST = 60.0  # seconds for one round; what is left over goes with the next one
+
+
+class Mirrored:
+    def __init__(self, first: BuiltIn, beads: Beads) -> None:
+        self._first = first
+        self._beads = beads
+        self._ready = False
+        self._given_up = ""
+        self._one_at_a_time = Lock()  # a planner may ask while a session is being saved
+
+    def recall(self, budget: int, asking: Asking) -> Recollection:
+        """Also what other copies of the repository have put there."""
+        try:
+            own = self._first.records()
+            others, note = self._others(own)
+            found = self._first.chosen((*own, *others), budget, asking)
+        except WorldError as error:
+            return Recollection(note=str(error))
+        return replace(found, note=note)
+
+    def remember(self, records: Sequence[Record], mark: Mark | None = None) -> str:
+        warning = self._first.remember(records, mark)
+        with self._one_at_a_time:
+            return self._mirror() or warning
+
+    def marks(self) -> Sequence[Mark]:
+        return self._first.marks()
+
+    def records(self) -> Sequence[Record]:
+        return self._first.records()
+
+    def _others(self, own: Sequence[Record]) -> tuple[tuple[Record, ...], str]:
+        with self._one_at_a_time:
+            return self._ask_others(own)
+
+    def _ask_others(self, own: Sequence[Record]) -> tuple[tuple[Record, ...], str]:
+        if self._given_up:
+            return (), self._given_up
+        known = {record.key for record in own} | self._first.store.forgotten()
+        known |= {memory_key(key) for key in known}
+        try:
+            self._get_ready()
+            return tuple(record for record in self._beads.load() if record.key not in known), ""
+        except WorldError as error:
+            return (), self._give_up(error)
+
+    def _mirror(self) -> str:
+        if self._given_up:
+            return ""
+        try:
+            self._get_ready()
+            self._bring_up_to_date()
+        except WorldError as error:
+            return self._give_up(error)
+        return ""
+
+    def _get_ready(self) -> None:
+        if self._ready:
+            return
+        problem = self._beads.problem()
+        if problem:
+            raise WorldError(problem)
+        self._beads.prepare()
+        self._ready = True
+
+    def _bring_up_to_date(self) -> None:
+        pending = tuple(self._pending())
+        if not pending:
+            return
+        began = monotonic()
+        known = self._beads.known()
+        for record in pending:
+            if monotonic() - began > LONGEST:
+                raise WorldError(f"it takes longer than {LONGEST:.0f} seconds")
+            self._first.store.note_mirrored(record, self._beads.save(record, known.get(record.key)))
+
+    def _pending(self) -> Iterator[Record]:
+        """New or changed since; that something has faded here is no news there."""
+        seen = self._first.store.mirrored()
+        for record in self._first.store.records():
+            there = seen.get(record.key)
+            if there is None or (there[0] != digest(record) and not record.faded):
+                yield record
+
+    def _give_up(self, error: WorldError) -> str:
+        """For as long as this process lives: a mirror that hangs must not hold up every save."""
+        self._given_up = f"Beads is left out until the next session (everything is in .blueflame/memory.db): {error}"
+        return self._given_up

@@ -1,0 +1,167 @@
+"""The first copy of all memory: .blueflame/memory.db. One row for each key, however often it is saved."""
+
+from __future__ import annotations
+
+import shlex
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from blueflame.memory.codec import decode, digest, encode
+from blueflame.memory.provider import Mark
+from blueflame.model.errors import MemoryFailed
+from blueflame.model.memory import KIND_OF, Record
+
+APPLICATION_ID = 0x424C464E  # next to the journal's
+VERSION = 1
+PATIENCE = 5.0  # seconds: a transaction of ours takes milliseconds
+TABLES = (
+    "CREATE TABLE records (key TEXT PRIMARY KEY, kind TEXT NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, "
+    "digest TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE marks (session TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE recalled (session TEXT NOT NULL, key TEXT NOT NULL, PRIMARY KEY (session, key)) WITHOUT ROWID",
+    "CREATE TABLE forgotten (key TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE mirrored (key TEXT PRIMARY KEY, digest TEXT NOT NULL, issue TEXT NOT NULL) WITHOUT ROWID",
+)
+
+
+class Store:
+    """Opened for each act: nobody holds it while an agent works for hours."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def records(self) -> tuple[Record, ...]:
+        """Oldest first; none when nothing was ever kept."""
+        with self._reading() as db:
+            rows = db.execute("SELECT key, body FROM records ORDER BY at, key").fetchall() if db else []
+        return tuple(decode(body, f"{key} in {self.path}") for key, body in rows)
+
+    def keep(self, records: Sequence[Record], mark: Mark | None = None) -> int:
+        """How many of them are new or have changed. What a person made us forget does not come back."""
+        with self._writing() as db:
+            gone = {key for (key,) in db.execute("SELECT key FROM forgotten")}
+            changed = sum(_put(db, record) for record in records if record.key not in gone)
+            if mark is not None:
+                db.execute(
+                    "INSERT INTO marks VALUES (?, ?) ON CONFLICT (session) DO UPDATE SET seq = max(seq, excluded.seq)",
+                    mark,
+                )
+        return changed
+
+    def marks(self) -> tuple[Mark, ...]:
+        with self._reading() as db:
+            rows = db.execute("SELECT session, seq FROM marks ORDER BY session").fetchall() if db else []
+        return tuple(Mark(*row) for row in rows)
+
+    def forget(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Those that were there."""
+        with self._writing() as db:
+            found = [key for key in keys if db.execute("DELETE FROM records WHERE key = ?", (key,)).rowcount]
+            db.executemany("INSERT OR IGNORE INTO forgotten VALUES (?)", [(key,) for key in found])
+        return tuple(found)
+
+    def forgotten(self) -> frozenset[str]:
+        with self._reading() as db:
+            rows = db.execute("SELECT key FROM forgotten").fetchall() if db else []
+        return frozenset(key for (key,) in rows)
+
+    def allow_again(self, keys: Iterable[str]) -> None:
+        """A person brings them back."""
+        with self._writing() as db:
+            db.executemany("DELETE FROM forgotten WHERE key = ?", [(key,) for key in keys])
+
+    def note_recalled(self, session: str, keys: Iterable[str]) -> None:
+        with self._writing() as db:
+            db.executemany("INSERT OR IGNORE INTO recalled VALUES (?, ?)", [(session, key) for key in keys])
+
+    def recalled(self) -> Mapping[str, frozenset[str]]:
+        """For each key the sessions whose planners were given it."""
+        with self._reading() as db:
+            rows = db.execute("SELECT key, session FROM recalled").fetchall() if db else []
+        found: dict[str, set[str]] = {}
+        for key, session in rows:
+            found.setdefault(key, set()).add(session)
+        return {key: frozenset(sessions) for key, sessions in found.items()}
+
+    def mirrored(self) -> Mapping[str, tuple[str, str]]:
+        """For each key what the mirror has of it: digest and the mirror's own id."""
+        with self._reading() as db:
+            rows = db.execute("SELECT key, digest, issue FROM mirrored").fetchall() if db else []
+        return {key: (seen, issue) for key, seen, issue in rows}
+
+    def note_mirrored(self, record: Record, issue: str) -> None:
+        with self._writing() as db:
+            db.execute("INSERT OR REPLACE INTO mirrored VALUES (?, ?, ?)", (record.key, digest(record), issue))
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """None when there is no memory yet: looking must not make one."""
+        if not self.path.exists():
+            yield None
+            return
+        with self._told("read"), closing(self._connect("ro")) as db:
+            self._verify(db)
+            yield db
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._told("write"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(self._connect("rwc")) as db:
+                db.execute("BEGIN IMMEDIATE")
+                try:
+                    self._prepare(db)
+                    yield db
+                    db.execute("COMMIT")
+                finally:
+                    if db.in_transaction:
+                        db.execute("ROLLBACK")
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, timeout=PATIENCE, isolation_level=None
+        )
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        """Tables and all in the same transaction: a memory that exists is never half made."""
+        if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {VERSION}")
+            for table in TABLES:
+                db.execute(table)
+        self._verify(db)
+
+    def _verify(self, db: sqlite3.Connection) -> None:
+        ours = db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+        if not ours or db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+            raise MemoryFailed(
+                f"{self.path} is not a memory that this Blue Flame knows; move it aside ({self._aside()}): "
+                "a new one is made, and the journal has the sessions"
+            )
+
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise MemoryFailed(
+                f"cannot {doing} the memory {self.path}: {error}; if it is damaged, move it aside ({self._aside()})"
+            ) from error
+        except OSError as error:
+            raise MemoryFailed(f"cannot {doing} the memory {self.path}: {error.strerror or error}") from error
+
+    def _aside(self) -> str:
+        return shlex.join(["mv", str(self.path), f"{self.path}.aside"])
+
+
+def _put(db: sqlite3.Connection, record: Record) -> int:
+    origin = record.origin
+    row = (record.key, KIND_OF[type(record)], origin.session, origin.at, digest(record), encode(record))
+    return db.execute(
+        "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET kind = excluded.kind, "
+        "session = excluded.session, at = excluded.at, digest = excluded.digest, body = excluded.body "
+        "WHERE digest <> excluded.digest",
+        row,
+    ).rowcount

@@ -1,0 +1,329 @@
+"""The whole of blueflame.yaml, schema version 2: the one typed object that everybody reads.
+
+Built once, by `config/`; nobody reads the YAML again. Every field says what it means, here and nowhere else:
+the reference and the JSON schema are made from these sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from blueflame.model.settings.fields import (
+    Command,
+    Duration,
+    DurationOrOff,
+    HookCommand,
+    Label,
+    RoleName,
+    Section,
+    Text,
+    Wrong,
+    several,
+)
+from blueflame.model.settings.landing import LandingSettings, MergingSettings
+from blueflame.model.settings.memory import MemorySettings
+from blueflame.model.settings.notifications import NotifierSettings
+from blueflame.model.settings.permissions import Permissions, SandboxSettings, Validation
+from blueflame.model.settings.roles import (
+    RUNTIMES,
+    RoleSettings,
+    RuntimeSettings,
+    WorkflowSettings,
+    one_unit,
+    refuse_both_units,
+    refuse_misspelt_stages,
+    refuse_unknown_runtimes,
+    with_built_in_roles,
+    with_built_in_workflows,
+)
+from blueflame.model.suggestions import did_you_mean
+
+SCHEMA_VERSION = 2
+BAD_BRANCH = re.compile(r"^[-/]|[\s~^:?*\[\\\x7f]|\.\.|@\{|//|/$|\.$|\.lock(/|$)|(^|/)\.")
+
+
+class Project(Section):
+    name: Text
+    """What the project is called."""
+    repo: Text = "."
+    """The git repository, relative to this file; left out, the folder of this file."""
+    base_branch: Text = "main"
+    """The branch that work starts from and lands on."""
+    worktree_dir: Text = ".trees"
+    """Where agents' checkouts are kept, relative to the repository."""
+    tasks_file: Text = ".blueflame/tasks.yaml"
+    """Where the tasks are exported to, relative to the repository."""
+
+    @field_validator("base_branch")
+    @classmethod
+    def _a_branch_name(cls, name: str) -> str:
+        if BAD_BRANCH.search(name):
+            raise Wrong("is not a name that git allows for a branch", "write a branch such as main")
+        return name
+
+    @field_validator("worktree_dir", "tasks_file")
+    @classmethod
+    def _not_the_repository_itself(cls, path: str) -> str:
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if not parts or parts[0] == ".git":
+            raise Wrong("is the repository itself or its .git", "write a path of its own, such as .trees")
+        return path
+
+    @field_validator("tasks_file")
+    @classmethod
+    def _inside_the_repository(cls, path: str) -> str:
+        if path.startswith("/") or ".." in path.split("/") or path.endswith("/"):
+            raise Wrong("is not a file in the repository", "write a relative path, such as .blueflame/tasks.yaml")
+        return path
+
+
+class Concurrency(Section):
+    planning: Literal[1] = 1
+    """Planners at once: always 1."""
+    development: int = Field(default=4, ge=1, le=8)
+    """Workers at once, 1 to 8."""
+    validation: int = Field(default=2, ge=1, le=8)
+    """Validators at once, 1 to 8."""
+    merge: Literal[1] = 1
+    """Mergers at once: always 1."""
+    adaptive: bool = True
+    """Start fewer agents when memory is short."""
+    adaptive_min_ram_per_agent_mb: int = Field(default=600, ge=1, le=10**8)
+    """Free memory that each agent needs."""
+
+
+class LimitSettings(Section):
+    agent_timeout: Duration = 300.0
+    """Wall-clock limit of one attempt, for roles that do not set their own."""
+    heartbeat_interval: Duration = 30.0
+    """How often running agents are looked at."""
+    stall_timeout: DurationOrOff = 120.0
+    """An agent that shows no sign of life for so long counts as stalled; 0 = never."""
+    on_stall: Literal["warn", "ask", "kill"] = "warn"
+    """What happens to a stalled agent: say so and wait, ask a person, or end it and try its task again."""
+    kill_grace: DurationOrOff = 10.0
+    """Time between asking an agent to end (TERM) and ending it (KILL)."""
+    max_retries: int = Field(default=2, ge=0, le=100)
+    """Retries of a task whose attempt failed."""
+    max_wave_cycles: int = Field(default=5, ge=1, le=1000)
+    """Cycles of plan, work, validate and merge before a session stops."""
+    max_history: int = Field(default=10, ge=1, le=1000)
+    """Earlier attempts that a task remembers."""
+    max_session_cost_usd: float = Field(default=10.0, ge=0, le=10_000_000)
+    """What a session may cost in dollars; 0 = unlimited. Setting only max_session_tokens switches this off."""
+    max_session_tokens: int = Field(default=0, ge=0, le=10**13)
+    """What a session may use in tokens; 0 = unlimited. Only one of the two units can be set."""
+    max_task_cost_usd: float = Field(default=0.0, ge=0, le=10_000_000)
+    """What all attempts at one task, its reviews included, may cost in dollars; 0 = no limit of its own."""
+    max_task_tokens: int = Field(default=0, ge=0, le=10**13)
+    """What they may use in tokens; 0 = no limit of its own. Only one of the two units can be set."""
+    max_day_cost_usd: float = Field(default=0.0, ge=0, le=10_000_000)
+    """What all sessions of this repository may cost in dollars from midnight to midnight; 0 = unlimited."""
+    max_day_tokens: int = Field(default=0, ge=0, le=10**13)
+    """What they may use in tokens; 0 = unlimited. Only one of the two units can be set."""
+    warn_threshold: float = Field(default=0.8, gt=0, le=1)
+    """The part of a budget at which a warning is given."""
+    rate_limit_wait: DurationOrOff = 6 * 3600.0
+    """How long an agent waits by itself when the model's provider says: too much for now; then a person is asked."""
+    outage_wait: DurationOrOff = 1800.0
+    """How long an agent waits by itself when the model cannot be reached: overloaded, failing, no network."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _explicit_tokens_replace_the_default_in_dollars(cls, data: object) -> object:
+        return one_unit(data, usd="max_session_cost_usd", tokens="max_session_tokens")
+
+    @model_validator(mode="after")
+    def _not_both_units(self) -> LimitSettings:
+        refuse_both_units(self.max_session_cost_usd, self.max_session_tokens, tokens="max_session_tokens")
+        refuse_both_units(self.max_task_cost_usd, self.max_task_tokens, tokens="max_task_tokens")
+        refuse_both_units(self.max_day_cost_usd, self.max_day_tokens, tokens="max_day_tokens")
+        return self
+
+
+class Planning(Section):
+    interactive: bool = True
+    """true: the planner talks with the person before it plans. false: one shot."""
+    workflow: Label = "waves"
+    """The workflow of a session when the command line names none."""
+
+
+class GateSettings(Section):
+    on_validation_failed: Literal["ask", "requeue", "drop"] = "ask"
+    """What happens to a task whose verdict is fail: ask a person, send it back with the notes, or drop it."""
+    validator_retries: int = Field(default=1, ge=0, le=100)
+    """Retries when a validator itself fails, before a person is asked."""
+    on_rate_limit: Literal["wait", "ask"] = "wait"
+    """What happens when the model's provider says that it was too much: wait until it is over, or ask a person."""
+    on_overlap: Literal["warn", "ask", "off"] = "warn"
+    """What happens when two running agents change the same file: say so, ask a person, or do not look."""
+    max_replans: int = Field(default=3, ge=0, le=100)
+    """Re-plans in a row before writing the plan by hand is suggested."""
+
+
+def _commands(value: object) -> object:
+    return ([value] if value else []) if isinstance(value, str) else value
+
+
+class WorktreeSettings(Section):
+    setup: Annotated[tuple[Command, ...], BeforeValidator(_commands)] = several()
+    """A command, or a list of them, that makes a fresh checkout ready (npm ci, uv sync) before the agent starts."""
+    setup_timeout: Duration = 600.0
+    """Limit for all setup commands of one checkout together."""
+    ports_per_worktree: int = Field(default=10, ge=0, le=1000)
+    """Free ports reserved for each checkout and given to it in its environment; 0 = none."""
+    include: Text = ".worktreeinclude"
+    """File that lists, as globs, untracked files to copy into each checkout (.env.test, local settings)."""
+
+
+class Superpowers(Section):
+    enabled: bool = True
+    """Whether agents are given skills."""
+    skills: tuple[Text, ...] = several(
+        ("test-driven-development", "systematic-debugging", "requesting-code-review", "brainstorming", "writing-plans")
+    )
+    """The skills; brainstorming and writing-plans are the planner's."""
+    plugin: Text | None = None
+    """The folder of the plugin that has them, outside of the repository; left out, no skills are loaded."""
+
+
+class Price(Section):
+    input: float = Field(ge=0, le=1_000_000)
+    """Dollars for a million tokens that the model reads."""
+    output: float = Field(ge=0, le=1_000_000)
+    """Dollars for a million tokens that it writes."""
+    cache_read: float | None = Field(default=None, ge=0, le=1_000_000)
+    """Dollars for a million tokens read from its cache; left out, as `input`."""
+    cache_write: float | None = Field(default=None, ge=0, le=1_000_000)
+    """Dollars for a million tokens written to its cache; left out, as `input`."""
+    cache_write_1h: float | None = Field(default=None, ge=0, le=1_000_000)
+    """The same for an hour's cache; left out, as `cache_write`."""
+
+
+class DecayPolicy(Section):
+    summarize_after_sessions: int = Field(default=3, ge=1, le=10_000)
+    """Closed tasks older than this many sessions are summarised."""
+    preserve_failures_sessions: int = Field(default=5, ge=1, le=10_000)
+    """What failed is kept in full for this many sessions."""
+
+
+class Beads(Section):
+    enabled: bool = True
+    """Whether sessions are remembered."""
+    archive_after_wave: bool = True
+    """Write to memory after each wave."""
+    include_failure_notes: bool = True
+    """Remember why attempts failed."""
+    memory_decay: bool = True
+    """Let old memories fade."""
+    decay_policy: DecayPolicy = Field(default_factory=DecayPolicy)
+    """How they fade."""
+
+
+class Hooks(Section):
+    post_plan: HookCommand = ""
+    """Command run after a plan is approved; empty = off. All hooks get JSON on stdin."""
+    pre_validation: HookCommand = ""
+    """Command run before validation; a non-zero exit code vetoes."""
+    post_merge: HookCommand = ""
+    """Command run after a landing."""
+    on_failure: HookCommand = ""
+    """Command run when a task fails."""
+    timeout: Duration = 60.0
+    """Limit for each hook."""
+
+
+class Cleanup(Section):
+    log_max_age: DurationOrOff = 30 * 86_400.0
+    """Logs older than this are removed by `blueflame cleanup`; 0 = never."""
+    stale_worktrees: Literal["clean", "ask", "warn"] = "warn"
+    """Checkouts that a crash left behind, found at the start: remove them, ask, or only say so."""
+
+
+class Settings(Section):
+    schema_version: Literal[2] = 2
+    """The version of this file's format."""
+    project: Project
+    """Which repository, which branch."""
+    concurrency: Concurrency = Field(default_factory=Concurrency)
+    """How many agents at once."""
+    limits: LimitSettings = Field(default_factory=LimitSettings)
+    """Time, retries and money."""
+    sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
+    """What the operating system allows one agent."""
+    runtimes: Annotated[
+        Mapping[Label, RuntimeSettings], BeforeValidator(lambda given: {} if given is None else given)
+    ] = Field(default_factory=dict)
+    """How agents are driven, by name."""
+    roles: Annotated[Mapping[RoleName, RoleSettings], BeforeValidator(with_built_in_roles)] = Field(
+        default_factory=dict, validate_default=True
+    )
+    """Who works: planner, worker, validator, merger, triager and lead are built in; others get a worker's defaults."""
+    workflows: Annotated[Mapping[Label, WorkflowSettings], BeforeValidator(with_built_in_workflows)] = Field(
+        default_factory=dict, validate_default=True
+    )
+    """In which order: waves, flow, single and direct are built in."""
+    prices: Annotated[Mapping[Text, Price], BeforeValidator(lambda given: {} if given is None else given)] = Field(
+        default_factory=dict
+    )
+    """What models cost, where the built-in table is wrong or lacks one: by name, with * for any letters."""
+    planning: Planning = Field(default_factory=Planning)
+    """How a request becomes tasks."""
+    gates: GateSettings = Field(default_factory=GateSettings)
+    """When a person is asked."""
+    merging: MergingSettings = Field(default_factory=MergingSettings)
+    """How finished work is brought together."""
+    landing: LandingSettings = Field(default_factory=LandingSettings)
+    """How it reaches the base branch."""
+    worktree: WorktreeSettings = Field(default_factory=WorktreeSettings)
+    """What makes a fresh checkout ready for work."""
+    permissions: Permissions = Field(default_factory=Permissions)
+    """What agents may touch and run."""
+    validation: Validation = Field(default_factory=Validation)
+    """What a result must look like."""
+    superpowers: Superpowers = Field(default_factory=Superpowers)
+    """Skills for agents."""
+    beads: Beads = Field(default_factory=Beads)
+    """Memory across sessions."""
+    memory: MemorySettings = Field(default_factory=MemorySettings)
+    """Where it is kept, and how much of it a planner gets."""
+    hooks: Hooks = Field(default_factory=Hooks)
+    """Your own commands at four moments."""
+    notifications: Annotated[
+        Mapping[Label, NotifierSettings], BeforeValidator(lambda given: {} if given is None else given)
+    ] = Field(default_factory=dict)
+    """Who is told when a person is needed, by names of your choice."""
+    cleanup: Cleanup = Field(default_factory=Cleanup)
+    """What is kept, and for how long."""
+
+    @field_validator("roles")
+    @classmethod
+    def _runtimes_are_known(cls, roles: Mapping[str, RoleSettings], info: ValidationInfo) -> Mapping[str, RoleSettings]:
+        own = info.data.get("runtimes")
+        if own is not None:
+            refuse_unknown_runtimes(roles, (*RUNTIMES, *(name for name in own if name not in RUNTIMES)))
+        return roles
+
+    @field_validator("workflows")
+    @classmethod
+    def _stages_are_spelt_right(
+        cls, workflows: Mapping[str, WorkflowSettings], info: ValidationInfo
+    ) -> Mapping[str, WorkflowSettings]:
+        roles = info.data.get("roles")
+        if roles is not None:
+            refuse_misspelt_stages(workflows, tuple(roles))
+        return workflows
+
+    @field_validator("planning")
+    @classmethod
+    def _default_workflow_exists(cls, planning: Planning, info: ValidationInfo) -> Planning:
+        workflows, wanted = info.data.get("workflows"), planning.workflow
+        if workflows is not None and wanted not in workflows:
+            known = ", ".join(workflows)
+            right = f"{did_you_mean(wanted, workflows)} Use one of {known}, or add it under workflows".lstrip()
+            raise Wrong("is no workflow of this file", right, at=("workflow",), got=wanted)
+        return planning

@@ -1,0 +1,50 @@
+"""How changesets are brought together, and how they reach the base branch."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import field_validator
+
+from blueflame.model.settings.fields import Section, Text, Wrong
+
+BAD_PREFIX = re.compile(r"^[-/]|[\s~^:?*\[\\\x7f]|\.\.|@\{|//|(^|/)\.|\.lock/")
+
+
+class MergingSettings(Section):
+    on_conflict: Literal["merger", "requeue"] = "merger"
+    """What happens when git cannot merge a changeset by itself: a merger agent gets the conflict, and what it makes of
+    it passes the same walls and checks; or the task goes back at once, as it also does when the merger fails."""
+    retry_red_checks: bool = True
+    """true: a check that is red on the combined tree is tried once more; one that is green then is called flaky, and
+    nobody is blamed. false: red is red."""
+
+
+class LandingSettings(Section):
+    mode: Literal["merge", "squash", "fast-forward", "pull-request"] = "merge"
+    """How an approved changeset reaches the base branch: as a merge commit, as one commit, as its tasks' commits in a
+    row, or not by us: its branch is pushed and a pull request opened."""
+    remote: Text = "origin"
+    """For pull-request: the remote that branches are pushed to."""
+    branch_prefix: Text = "blueflame/"
+    """For pull-request: how the names of pushed branches begin; the session and the changeset follow."""
+    forge: Literal["auto", "gh", "glab", "none"] = "auto"
+    """For pull-request: the program that opens it, on our side of the walls; auto: by the remote's address, else
+    whichever is installed. none: only push."""
+    draft: bool = True
+    """For pull-request: open it as a draft."""
+
+    @field_validator("branch_prefix")
+    @classmethod
+    def _begins_a_branch_name(cls, prefix: str) -> str:
+        if BAD_PREFIX.search(prefix):
+            raise Wrong("cannot begin the name of a branch", "write a prefix such as blueflame/")
+        return prefix
+
+    @field_validator("remote")
+    @classmethod
+    def _is_a_name(cls, remote: str) -> str:
+        if remote.startswith("-") or any(c.isspace() for c in remote):
+            raise Wrong("is not the name of a remote", "write a name that `git remote` shows, such as origin")
+        return remote

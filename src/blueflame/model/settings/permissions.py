@@ -1,0 +1,221 @@
+"""What agents may touch, run and hand in: permissions, sandbox and validation."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from blueflame.model.settings.fields import (
+    Command,
+    Duration,
+    Glob,
+    HostName,
+    Regex,
+    Section,
+    Text,
+    VariableName,
+    Wrong,
+    several,
+)
+
+COMMIT_PATTERN = r"^(feat|fix|refactor|test|docs|chore)\(task-\d+(,\s*task-\d+)*\): .+"
+"""Takes several ids, because a merge of several tasks is one commit (REQUIREMENTS B-08)."""
+
+
+COMMIT_EXAMPLE = "feat(task-001): add JWT middleware"
+
+
+def _takes(pattern: object, example: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a doubtful pattern is refused where it is checked
+            return isinstance(pattern, str) and re.search(pattern, example) is not None
+    except (re.error, OverflowError, RecursionError):
+        return False
+
+
+class SandboxSettings(Section):
+    level: Literal["strict", "standard", "off"] = "standard"
+    """What a session needs at least, or it does not start. strict: memory and processes held by the kernel, too;
+    off: no sandbox at all, agents run as you."""
+    max_cpu_seconds: int = Field(default=600, ge=1, le=10**7)
+    """CPU time of one agent."""
+    max_memory_mb: int = Field(default=2048, ge=64, le=10**8)
+    """Memory of one agent with all its processes."""
+    max_file_size_mb: int = Field(default=50, ge=1, le=10**7)
+    """The largest file an agent may write."""
+    max_open_files: int = Field(default=1024, ge=64, le=10**6)
+    """File descriptors of one agent."""
+    max_processes: int = Field(default=512, ge=16, le=10**6)
+    """Processes and threads of one agent at the same time."""
+    min_free_disk_mb: int = Field(default=500, ge=0, le=10**8)
+    """An agent is ended when less than this is left on the disk it writes to; 0 = never."""
+    allow_network: bool = False
+    """Whether agents may reach the whole network as you can. Leave it false and name hosts instead."""
+    allowed_hosts: tuple[HostName, ...] = several()
+    """Hosts that agents and setup commands may reach through the gateway, such as example.org or *.example.net:443."""
+    read_only: tuple[Text, ...] = several()
+    """More folders or files to show inside, read-only: toolchains and caches that are not found by themselves."""
+    writable: tuple[Text, ...] = several()
+    """Folders outside of the checkout that agents may write to. Each is a hole in the wall."""
+    environment: tuple[VariableName, ...] = several()
+    """More environment variables of yours to pass on. No secrets: the agent can read them."""
+
+    @model_validator(mode="after")
+    def _strict_has_no_open_network(self) -> SandboxSettings:
+        if self.level == "strict" and self.allow_network:
+            raise Wrong(
+                "an open network contradicts level strict",
+                "name hosts in allowed_hosts, or use level standard",
+                at=("allow_network",),
+                got="true",
+            )
+        return self
+
+
+class BashRules(Section):
+    allowed_commands: tuple[Command, ...] = several(
+        ("make", "git diff", "git status", "git log", "git add", "git commit")
+    )
+    """Commands an agent may run, by their first words."""
+    blocked_patterns: tuple[Regex, ...] = several(
+        (
+            r"rm\s+-rf",
+            r"git\s+push",
+            r"git\s+checkout\s+main",
+            r"git\s+merge",
+            r"curl|wget",
+            r"sudo",
+            r"chmod",
+            r"docker",
+            r"nc\s|netcat|ncat",
+            r"ssh|scp|sftp",
+            r"pip\s+install|npm\s+install|go\s+get",
+        )
+    )
+    """Regular expressions (Python's re, searched anywhere) that refuse a command even if it is allowed."""
+
+
+class Permissions(Section):
+    allowed_paths: tuple[Glob, ...] = several(("src/**", "tests/**", "docs/**"))
+    """Globs of what agents may write, as in .gitignore: without / they match at any depth. [] = nothing."""
+    blocked_paths: tuple[Glob, ...] = several(
+        (
+            ".env*",
+            "*.secret",
+            "*.key",
+            "blueflame.yaml",
+            ".claude/**",
+            ".blueflame/**",
+            "go.mod",
+            "go.sum",
+            "package-lock.json",
+        )
+    )
+    """Globs of what agents never touch, whatever is allowed."""
+    allowed_tools: tuple[Text, ...] = several(("Read", "Write", "Edit", "Glob", "Grep", "Bash"))
+    """Tools agents may use; any other is refused."""
+    blocked_tools: tuple[Text, ...] = several(("WebFetch", "WebSearch", "NotebookEdit", "Task"))
+    """Tools agents never use. A worker must not start agents of its own."""
+    bash_rules: BashRules = Field(default_factory=BashRules)
+    """What agents may run in a shell."""
+
+    @model_validator(mode="after")
+    def _no_tool_on_both_lists(self) -> Permissions:
+        both = [tool for tool in self.allowed_tools if tool in self.blocked_tools]
+        if both:
+            raise Wrong(f"{both[0]} is both allowed and blocked", "keep it on one of the two lists", got=both[0])
+        return self
+
+
+class CommitFormat(Section):
+    pattern: Regex = COMMIT_PATTERN
+    """What the first line of a commit message must match (Python's re)."""
+    example: str = COMMIT_EXAMPLE
+    """Shown to agents; must match the pattern. Empty = none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_pattern_needs_own_example(cls, data: object) -> object:
+        """The default example goes with the default pattern; another pattern has none unless one is written."""
+        if isinstance(data, dict) and "pattern" in data and "example" not in data:
+            return {**data, "example": COMMIT_EXAMPLE if _takes(data["pattern"], COMMIT_EXAMPLE) else ""}
+        return data
+
+    @model_validator(mode="after")
+    def _example_matches(self) -> CommitFormat:
+        if self.example and not _takes(self.pattern, self.example):
+            raise Wrong(
+                "does not match commit_format.pattern",
+                "write an example that the pattern accepts",
+                at=("example",),
+                got=self.example,
+            )
+        return self
+
+
+class FileNaming(Section):
+    style: Literal["snake_case", "camelCase", "PascalCase", "kebab-case"] = "snake_case"
+    """How new files are named: snake_case, camelCase, PascalCase or kebab-case."""
+    enforce_for: tuple[Glob, ...] = several()
+    """Globs of the files that this holds for; none = not enforced."""
+
+
+class RequireTests(Section):
+    enabled: bool = True
+    """Whether a change to source files needs a change to tests. Without source_patterns it has no effect."""
+    source_patterns: tuple[Glob, ...] = several()
+    """Globs of source files."""
+    test_patterns: tuple[Glob, ...] = several()
+    """Globs of test files."""
+
+
+class FileScope(Section):
+    enforce: bool = True
+    """Whether a result may only change what its task's file_locks cover."""
+
+
+class ValidatorDiagnostics(Section):
+    enabled: bool = True
+    """Whether the commands are run on every result before it is reviewed, and may be run by validators."""
+    commands: tuple[Command, ...] = several()
+    """Commands that must end with exit code 0, run one after the other in a fresh checkout."""
+    timeout: Duration = 120.0
+    """Limit for each command."""
+
+
+class Binaries(Section):
+    expected: tuple[Glob, ...] = several()
+    """Globs of binary files that a result may add or change; any other is a violation."""
+
+
+class Secrets(Section):
+    enabled: bool = True
+    """Whether added lines are searched for keys, tokens and passwords."""
+    allow_file: Text = ".blueflame-secrets"
+    """Lists findings that are no secrets, one pattern or fingerprint per line; relative to the repository."""
+    scanner: Literal["auto", "kingfisher", "builtin"] = "auto"
+    """What looks through a changeset before it lands: kingfisher where it is installed, else the built-in rules."""
+
+
+class Validation(Section):
+    commit_format: CommitFormat = Field(default_factory=CommitFormat)
+    """What commit messages look like."""
+    file_naming: FileNaming = Field(default_factory=FileNaming)
+    """What new files are called."""
+    require_tests: RequireTests = Field(default_factory=RequireTests)
+    """Whether source changes need tests."""
+    file_scope: FileScope = Field(default_factory=FileScope)
+    """Whether a result stays within its task's locks."""
+    binaries: Binaries = Field(default_factory=Binaries)
+    """Which binary files are no surprise."""
+    secrets: Secrets = Field(default_factory=Secrets)
+    """Whether secrets in a result are looked for."""
+    validator_diagnostics: ValidatorDiagnostics = Field(default_factory=ValidatorDiagnostics)
+    """The commands whose exit codes count."""
+    validator_models: Mapping[Text, Text] = Field(default_factory=dict)
+    """Another validator model for a cohesion group: `payments: opus`."""

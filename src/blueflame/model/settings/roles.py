@@ -1,0 +1,206 @@
+"""Who works, how they are driven, and in which order: roles, runtimes and workflows as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
+from blueflame.model.settings.fields import (
+    Command,
+    Duration,
+    RoleName,
+    Section,
+    SeveralWrong,
+    Text,
+    VariableName,
+    Wrong,
+    several,
+)
+from blueflame.model.suggestions import closest, did_you_mean
+
+TRIAGER, LEAD = "triager", "lead"
+STAGES = ("plan", "work", "check", "validate", "merge")
+NEEDS_WORK = ("check", "validate", "merge")
+RUNTIMES = ("scripted", "claude", "codex", "gemini", "opencode", "acp", "tmux")
+
+READ_ONLY_TOOLS = ("Read", "Glob", "Grep", "Bash")
+
+BUILT_IN_ROLES: Mapping[str, Mapping[str, Any]] = {
+    PLANNER: {"model": "sonnet", "budget_usd": 0.40, "tools": list(READ_ONLY_TOOLS)},
+    WORKER: {"model": "sonnet", "budget_usd": 1.50},
+    VALIDATOR: {"model": "haiku", "budget_usd": 0.15, "tools": list(READ_ONLY_TOOLS)},
+    MERGER: {"model": "sonnet", "budget_usd": 0.50},
+    TRIAGER: {"model": "haiku", "budget_usd": 0.05, "tools": list(READ_ONLY_TOOLS)},
+    LEAD: {"model": "sonnet", "budget_usd": 1.50},
+}
+
+BUILT_IN_WORKFLOWS: Mapping[str, Mapping[str, Any]] = {
+    "waves": {"stages": ["plan", "work", "validate", "merge"], "barrier": True},
+    "flow": {"stages": ["plan", "work", "validate", "merge"], "barrier": False},
+    "single": {"stages": ["work", "check", "merge"]},
+    "direct": {"stages": ["work", "check", "merge"], "role": LEAD},
+}
+
+
+class RuntimeSettings(Section):
+    command: Command | None = None
+    """The program that drives the agent; left out, the runtime knows its own."""
+    args: tuple[str, ...] = several()
+    """Arguments put before those that the runtime adds itself."""
+    env: Mapping[VariableName, str] = Field(default_factory=dict)
+    """Environment variables for the agent. No secrets: this file is committed."""
+    script: Text | None = None
+    """Only for `scripted`: the file that says what the agents do, relative to this file. `--script` goes before it."""
+    kind: Literal["claude", "codex", "gemini", "opencode", "acp", "tmux"] | None = None
+    """For a runtime with a name of your own: which built-in one drives it."""
+    credential: Literal["auto", "environment", "login", "none"] = "auto"
+    """What the gateway adds to model calls, outside of the sandbox: a key from your environment (ANTHROPIC_API_KEY and
+    the like), else your login; only one of the two; or nothing."""
+    upstream: Text | None = None
+    """Where model calls go; left out, as your environment says (ANTHROPIC_BASE_URL and the like), else the vendor's."""
+    plugins: tuple[Text, ...] = several()
+    """Folders of plugins for the agent, outside of the repository."""
+
+
+class RoleSettings(Section):
+    runtime: Text | None = None
+    """How the agent is driven: scripted, claude, codex, gemini, opencode, acp, tmux, or a name under `runtimes`;
+    left out, scripted when there is a script, else claude."""
+    model: Text = "sonnet"
+    """The model, in the runtime's own words."""
+    timeout: Duration | None = None
+    """Wall-clock limit of one attempt; left out, `limits.agent_timeout`. An interactive planner has none."""
+    budget_usd: float = Field(default=1.50, ge=0, le=1_000_000)
+    """What one attempt may cost in dollars; 0 = unlimited. Setting only budget_tokens switches this off."""
+    budget_tokens: int = Field(default=0, ge=0, le=10**12)
+    """What one attempt may use in tokens; 0 = unlimited. Only one of the two units can be set."""
+    skills: tuple[Text, ...] = several()
+    """Skills for this role besides `superpowers.skills`."""
+    tools: tuple[Text, ...] | None = Field(default=None, strict=False)
+    """Tools this role may use, out of `permissions.allowed_tools`; left out, all of those."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _explicit_tokens_replace_the_default_in_dollars(cls, data: object) -> object:
+        return one_unit(data, usd="budget_usd", tokens="budget_tokens")
+
+    @model_validator(mode="after")
+    def _not_both_units(self) -> RoleSettings:
+        refuse_both_units(self.budget_usd, self.budget_tokens, tokens="budget_tokens")
+        return self
+
+
+class WorkflowSettings(Section):
+    stages: tuple[RoleName, ...] = Field(strict=False, min_length=1)
+    """In order: plan, work, check, validate, merge, or the name of a role (backend, review-git, qa, ...)."""
+    barrier: bool = False
+    """true: every task waits at the end of a stage for all others. false: a task moves on as soon as it may."""
+    role: RoleName | None = None
+    """Who does the `work` stage; left out, worker."""
+    review_threshold: float | None = Field(default=None, ge=0, le=1)
+    """The confidence that a review must reach (inclusive), besides green checks; left out, as in workflow `default`."""
+    max_retries: int | None = Field(default=None, ge=0, le=100)
+    """Retries per task; left out, as in workflow `default`, else `limits.max_retries`."""
+    retry_backoff_base_ms: int | None = Field(default=None, ge=0, le=86_400_000)
+    """Wait before the first retry in milliseconds, doubled for each further one; left out, as in workflow `default`."""
+    database_first: bool | None = None
+    """true: a `database` stage goes before `backend`; left out, as in workflow `default`."""
+
+    @field_validator("stages")
+    @classmethod
+    def _in_a_sensible_order(cls, stages: tuple[str, ...]) -> tuple[str, ...]:
+        twice = [stage for n, stage in enumerate(stages) if stage in STAGES and stage in stages[:n]]
+        if twice:
+            raise Wrong(f"has {twice[0]} twice", "name each of plan, work, check, validate and merge at most once")
+        if "plan" in stages[1:]:
+            raise Wrong("does not begin with plan", "put plan first: the other stages work on its tasks")
+        if "merge" in stages[:-1]:
+            raise Wrong("goes on after merge", "put merge last: it lands what the other stages made")
+        if stages[0] in NEEDS_WORK:
+            raise Wrong(f"begins with {stages[0]}, when nothing has been made", "put work or a role before it")
+        if stages[0] == "plan" and (len(stages) == 1 or stages[1] in NEEDS_WORK):
+            raise Wrong("has nobody who works on the plan", "put work or a role after plan")
+        return stages
+
+
+def one_unit(data: object, *, usd: str, tokens: str) -> object:
+    """A limit in tokens that somebody wrote down switches off the default limit in dollars (REQUIREMENTS B-05)."""
+    if isinstance(data, dict) and data.get(tokens) and usd not in data:
+        return {**data, usd: 0}
+    return data
+
+
+def refuse_both_units(in_usd: float, in_tokens: int, *, tokens: str) -> None:
+    if in_usd and in_tokens:
+        raise Wrong(
+            "a limit in dollars and a limit in tokens are both set",
+            "keep one of the two and set the other to 0: a budget has one unit",
+            at=(tokens,),
+            got=f"${in_usd:g} and {in_tokens} tokens",
+        )
+
+
+def with_built_in_roles(given: object) -> object:
+    if isinstance(given, dict):
+        given = {name: one_unit(role, usd="budget_usd", tokens="budget_tokens") for name, role in given.items()}
+    return completed(given, BUILT_IN_ROLES)
+
+
+def with_built_in_workflows(given: object) -> object:
+    return completed(given, BUILT_IN_WORKFLOWS)
+
+
+def completed(given: object, built_in: Mapping[str, Mapping[str, Any]]) -> object:
+    """What is built in, with what the person wrote laid over it key by key; the built-in ones first."""
+    if given is None:
+        given = {}
+    if not isinstance(given, dict):
+        return given
+    both = {name: _over(entry, given.get(name)) for name, entry in built_in.items()}
+    return both | {name: entry for name, entry in given.items() if name not in built_in}
+
+
+def _over(entry: Mapping[str, Any], given: object) -> object:
+    if given is None:
+        return dict(entry)
+    return {**entry, **given} if isinstance(given, dict) else given
+
+
+def refuse_unknown_runtimes(roles: Mapping[str, RoleSettings], known: tuple[str, ...]) -> None:
+    wrongs = tuple(
+        Wrong(
+            "is no runtime that is known here",
+            f"{did_you_mean(runtime, known)} Use one of {', '.join(known)}, or add it under runtimes".lstrip(),
+            at=(name, "runtime"),
+            got=runtime,
+        )
+        for name, role in roles.items()
+        if (runtime := role.runtime) is not None and runtime not in known
+    )
+    if wrongs:
+        raise SeveralWrong(wrongs)
+
+
+def refuse_misspelt_stages(workflows: Mapping[str, WorkflowSettings], roles: tuple[str, ...]) -> None:
+    """Any name may be a role; one that is nearly a stage or a role that exists is a slip of the pen."""
+    wrongs = tuple(
+        Wrong(f"is neither a stage nor a role, but nearly {near}", f"did you mean {near}?", at=place, got=name)
+        for place, name in _named_roles(workflows)
+        if name not in roles and (near := closest(name, (*roles, *STAGES), cutoff=0.75))
+    )
+    if wrongs:
+        raise SeveralWrong(wrongs)
+
+
+def _named_roles(workflows: Mapping[str, WorkflowSettings]) -> tuple[tuple[tuple[str | int, ...], str], ...]:
+    stages = [
+        ((name, "stages", n), stage)
+        for name, workflow in workflows.items()
+        for n, stage in enumerate(workflow.stages)
+        if stage not in STAGES
+    ]
+    workers = [((name, "role"), workflow.role) for name, workflow in workflows.items() if workflow.role]
+    return (*stages, *workers)

@@ -1,0 +1,128 @@
+"""What is looked at when an agent is gone: whether it was watched, what it left, and what its result breaks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from blueflame.agents.runtime import Gathered
+from blueflame.checks.audit_gaps import unwatched
+from blueflame.checks.leftovers import Leftovers, leftover_note, leftover_violations
+from blueflame.checks.postcheck import violations
+from blueflame.git.repository import tree_files
+from blueflame.git.results import Collected, changes
+from blueflame.git.secret_scan import scan
+from blueflame.git.status import parse_status
+from blueflame.git.tripwire import Fingerprint, differences, fingerprint
+from blueflame.model.attempt import WORKER, Attempt
+from blueflame.model.errors import GitFailed
+from blueflame.model.verdict import Violation
+from blueflame.orchestrator.context import Flame, Handed
+from blueflame.orchestrator.engine.interface import Outcome, Reason
+from blueflame.session.state import Session
+from blueflame.system.files import write_whole
+from blueflame.telemetry.audit import read_audit, summary
+from blueflame.watcher.policy_file import load_policy
+
+UNTOUCHED = "untouched.json"
+SHOWN_GAPS = 5
+
+
+def unseen_calls(flame: Flame, attempt: Attempt, outcome: Outcome, gathered: Gathered) -> tuple[str, ...]:
+    """Why it cannot be said that every tool call of the agent was judged; nothing when it can."""
+    if outcome.reason is not Reason.EXITED:
+        return ()
+    audit = read_audit(flame.places.audit(attempt.agent_id))
+    return (
+        *_doubts(outcome, audit.last),
+        *audit.findings,
+        *unwatched(gathered.acts, audit.lines, unread=gathered.unread),
+    )
+
+
+def _doubts(outcome: Outcome, last: str) -> Iterator[str]:
+    if not outcome.watch:
+        yield "its warden had no watcher"
+    elif outcome.watch.get("problem"):
+        yield str(outcome.watch["problem"])
+    elif outcome.watch.get("last") != last:
+        yield "the audit log does not end where its warden left it: lines were added or taken away"
+
+
+def gap_notes(gaps: Sequence[str]) -> str:
+    more = f"\n... and {len(gaps) - SHOWN_GAPS} more" if len(gaps) > SHOWN_GAPS else ""
+    return "not every call was watched:\n" + "\n".join(gaps[:SHOWN_GAPS]) + more
+
+
+def audit_summary(flame: Flame, session: Session, task: str) -> str:
+    """What the worker of the result under review asked to do, for whoever judges it."""
+    n = session.attempts_on.get((task, WORKER), 0)
+    record = session.attempts.get(f"{session.id}.{task}.{WORKER}.{n}")
+    if record is None:
+        return ""
+    return summary(read_audit(flame.places.audit(record.attempt.agent_id)).lines)
+
+
+def note_untouched(flame: Flame, folder: Path) -> None:
+    """How our own repository was before the agent came."""
+    write_whole(folder / UNTOUCHED, json.dumps(asdict(fingerprint(flame.repo))))
+
+
+def touched(flame: Flame, folder: Path) -> tuple[Violation, ...]:
+    try:
+        before = Fingerprint(**json.loads((folder / UNTOUCHED).read_bytes()))
+    except FileNotFoundError:  # an attempt from before this was noted down
+        return ()
+    except (OSError, ValueError, TypeError) as e:
+        raise GitFailed(f"{folder / UNTOUCHED} cannot be read ({e}); how the repository was before is not known") from e
+    return differences(before, fingerprint(flame.repo))
+
+
+def leftovers(flame: Flame, attempt: Attempt, outcome: Outcome) -> Leftovers | None:
+    """None where nobody could ask: without a box, or of an agent that did not end by itself."""
+    folder = flame.engine.directory(attempt.id)
+    try:
+        after = parse_status((folder / "survey-after").read_bytes())
+    except FileNotFoundError:
+        if flame.settings.sandbox.level == "off" or outcome.reason is not Reason.EXITED:
+            return None
+        raise GitFailed("git status in the box gave no answer: what the agent left there cannot be told") from None
+    try:
+        return after.since(parse_status((folder / "survey-before").read_bytes()))
+    except FileNotFoundError:
+        return after
+
+
+def left_note(left: Leftovers | None) -> str:
+    return leftover_note(left) if left else ""
+
+
+def broken_rules(flame: Flame, handed: Handed, found: Collected, left: Leftovers | None) -> tuple[Violation, ...]:
+    """The third wall, on the pinned commits, by the very policy that the watcher went by."""
+    policy = load_policy(flame.engine.directory(handed.attempt.id) / "policy.json")
+    secrets, base = flame.settings.validation.secrets, handed.base
+    also = (
+        *scan(flame.repo, base, found.tip, secrets),
+        *touched(flame, flame.engine.directory(handed.attempt.id)),
+        *(leftover_violations(left, policy.blocked_paths.written) if left else ()),
+    )
+    return violations(
+        changes(flame.repo, base, found.tip),
+        found.commits,
+        allowed_paths=policy.allowed_paths.written,
+        blocked_paths=policy.blocked_paths.written,
+        file_locks=policy.scope or (),
+        enforce_scope=policy.scope is not None,
+        commit_pattern=policy.commit_pattern,
+        naming_style=policy.naming_style,
+        naming_globs=policy.naming_globs.written,
+        require_tests=policy.require_tests and handed.attempt.role == WORKER,
+        source_patterns=policy.source_patterns.written,
+        test_patterns=policy.test_patterns.written,
+        expected_binaries=policy.expected_binaries.written,
+        secrets_file=secrets.allow_file if secrets.enabled else "",
+        existing=tree_files(flame.repo, found.tip),
+        also=also,
+    )

@@ -1,0 +1,140 @@
+"""What the engine is told to run for an attempt: program, prompt, environment, setup and limits."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+
+from blueflame.agents.runtime import Brief
+from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt
+from blueflame.model.schemas import FORMS
+from blueflame.orchestrator.attempts.merger import merger_prompt
+from blueflame.orchestrator.attempts.model_access import door_port, model_door
+from blueflame.orchestrator.attempts.planner import planner_prompt, talks
+from blueflame.orchestrator.attempts.validator import validator_prompt
+from blueflame.orchestrator.attempts.walls import agent_walls, home_seen
+from blueflame.orchestrator.attempts.worker import worker_prompt
+from blueflame.orchestrator.context import Flame
+from blueflame.orchestrator.engine.interface import Order, SetupStep
+from blueflame.orchestrator.prompts import system_prompt
+from blueflame.policy.compile import tools_of
+from blueflame.session.from_settings import skills_of
+from blueflame.session.stalls import KILL
+from blueflame.session.state import Session
+from blueflame.system.environment import environment
+from blueflame.system.ports import BASE, CEILING, port_block
+
+PROMPTS = {PLANNER: planner_prompt, WORKER: worker_prompt, VALIDATOR: validator_prompt, MERGER: merger_prompt}
+MAKERS = (WORKER, MERGER)
+BLOCKS_PER_SLOT = 5
+SLOTS = 9  # 8 workers at most; large blocks leave fewer to each, but never the same to two
+SET_UP = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  # its output says which command spoke
+
+
+def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> Order:
+    ports = _ports(flame, attempt)
+    folder = flame.engine.directory(attempt.id)
+    folder.mkdir(parents=True, exist_ok=True)
+    port, token = door_port(flame), f"bf-{token_hex(24)}"
+    brief = replace(
+        _brief(flame, session, attempt, checkout, base),
+        ports=tuple(ports or ()),
+        home=home_seen(flame, folder),
+        gateway=f"http://127.0.0.1:{port}",
+        token=token,
+    )
+    launch = flame.runtimes[attempt.runtime].launch(brief, directory=folder)
+    places = {"{{worktree}}": str(checkout), "{{agent}}": attempt.agent_id, "{{session}}": session.id}
+    door = model_door(flame, attempt, launch, port=port, token=token, places=places) if launch.apis else None
+    variables = _variables(flame, session, attempt, checkout, ports)
+    walls = agent_walls(
+        flame, session, attempt, checkout=checkout, base=base, launch=launch, variables=variables, door=door
+    )
+    return Order(
+        attempt=attempt.id,
+        argv=launch.argv,
+        env=walls.env,
+        limits=walls.limits,
+        walls=walls.keys,
+        cwd=str(checkout),
+        prompt=launch.stdin,
+        setup=_setup(flame) if attempt.role in MAKERS else (),
+        timeout=_timeout(session, attempt, brief),
+        silence=0.0 if brief.interactive else _silence(flame),
+        grace=flame.settings.limits.kill_grace,
+        secrets=door.secrets if door else {},
+    )
+
+
+def _timeout(session: Session, attempt: Attempt, brief: Brief) -> float:
+    """One that was to talk with a person, and finds none when it starts, has the time of those who do not."""
+    return attempt.timeout if brief.interactive == attempt.interactive else session.limits.timeout(attempt.role)
+
+
+def _silence(flame: Flame) -> float:
+    """Only where silence is ended without asking does the warden see to it; else we watch and tell."""
+    limits = flame.settings.limits
+    return limits.stall_timeout if limits.on_stall == KILL else 0.0
+
+
+def _setup(flame: Flame) -> tuple[SetupStep, ...]:
+    """One step, because the time limit is for all commands together; each still has a shell of its own."""
+    worktree = flame.settings.worktree
+    if not worktree.setup:
+        return ()
+    command = " && ".join(f"set_up {shlex.quote(each)}" for each in worktree.setup)
+    return (SetupStep(name="setup", command=SET_UP + command, timeout=worktree.setup_timeout),)
+
+
+def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> Brief:
+    record = session.tasks.get(attempt.subject)
+    return Brief(
+        attempt=attempt.id,
+        agent_id=attempt.agent_id,
+        role=attempt.role,
+        subject=attempt.subject,
+        n=attempt.n,
+        session=session.id,
+        worktree=str(checkout),
+        prompt=PROMPTS[attempt.role](flame, session, attempt, base),
+        model=attempt.model,
+        schema=FORMS.get(attempt.role),
+        base=base,
+        branch=attempt.branch or "",
+        request=session.request,
+        task=record.task if record else None,
+        allowed_paths=session.limits.allowed_paths,
+        watched=True,
+        tools=tools_of(flame.settings.permissions, flame.settings.roles.get(attempt.role)),
+        system=system_prompt(attempt.role, attempt.agent_id, interactive=talks(flame, attempt)),
+        budget=attempt.budget,
+        skills=skills_of(flame.settings, attempt.role),
+        interactive=talks(flame, attempt),
+    )
+
+
+def _variables(flame: Flame, session: Session, attempt: Attempt, checkout: Path, ports: range | None) -> dict[str, str]:
+    return environment(
+        root=flame.repo.root,
+        worktree=checkout,
+        branch=attempt.branch or "",
+        session=session.id,
+        task=attempt.subject,
+        base_branch=session.base_branch,
+        agent=attempt.agent_id,
+        role=attempt.role,
+        ports=ports,
+    )
+
+
+def _ports(flame: Flame, attempt: Attempt) -> range | None:
+    """Each slot has a region of its own; within it the first block that nobody else on the machine listens on."""
+    size = flame.settings.worktree.ports_per_worktree
+    if not size or attempt.role not in MAKERS:
+        return None
+    blocks = (CEILING - BASE) // size
+    region = max(1, min(BLOCKS_PER_SLOT, blocks // SLOTS))
+    first = attempt.slot * region % blocks
+    return port_block(size=size, base=BASE + first * size, ceiling=BASE + (first + region) * size)

@@ -1,0 +1,172 @@
+"""A conflict and its merger agent: it gets the conflict alone, and what it makes of it passes the same walls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from secrets import token_hex
+
+from blueflame.checks.conflict_markers import left_over, shown
+from blueflame.checks.leftovers import Leftovers
+from blueflame.checks.postcheck import OUTSIDE_SCOPE
+from blueflame.documents.verdicts import BadVerdict, verdict_from
+from blueflame.git.merging import Conflict as Clash
+from blueflame.git.merging import commit_tree, rehearse, tree_of
+from blueflame.git.repository import Repository
+from blueflame.git.results import Collected, Nothing, changes, collect
+from blueflame.git.snapshots import files_at
+from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.changeset import ChangesetState, Conflict, Resolution
+from blueflame.model.errors import UsageError, WorldError
+from blueflame.model.event import ConflictResolved, Event
+from blueflame.model.ids import attempt_ref
+from blueflame.model.verdict import Status, Verdict, Violation
+from blueflame.orchestrator.attempts.ending_text import what_happened
+from blueflame.orchestrator.attempts.inspect_result import broken_rules, gap_notes, left_note, leftovers, unseen_calls
+from blueflame.orchestrator.attempts.validator import file_changes
+from blueflame.orchestrator.context import Flame, Handed
+from blueflame.orchestrator.prompts import MergeBranch, MergeGroup, MergerBrief, render_merger
+from blueflame.session.attempt_history import cut
+from blueflame.session.attempt_verdict import Facts, judge
+from blueflame.session.merging.queue import give_back
+from blueflame.session.state import Session
+
+
+def prepared(repo: Repository, session: Session, changeset: str) -> str:
+    """The merge as far as git gets, as a commit: the files in conflict have markers in them."""
+    conflict = conflict_of(session, changeset)
+    outcome = rehearse(repo, conflict.ours, conflict.theirs)
+    if not isinstance(outcome, Clash):
+        raise WorldError(f"{changeset} is no longer in conflict: {conflict.theirs[:12]} merges by itself")
+    message = f"Conflict of {changeset} in {', '.join(conflict.paths)}"
+    return commit_tree(repo, outcome.tree, (conflict.ours, conflict.theirs), message)
+
+
+def conflict_of(session: Session, changeset: str) -> Conflict:
+    conflict = session.changesets[changeset].conflict
+    if conflict is None:
+        raise WorldError(f"{changeset} is not in conflict any more")
+    return conflict
+
+
+def merger_prompt(flame: Flame, session: Session, attempt: Attempt, base: str) -> str:
+    changeset, settings = session.changesets[attempt.subject].changeset, flame.settings
+    conflict = conflict_of(session, attempt.subject)
+    branches = [_branch(flame.repo, session, name) for name in changeset.tasks]
+    brief = MergerBrief(
+        project=session.project,
+        base_branch=session.base_branch,
+        session=session.id,
+        base=base,
+        groups=(MergeGroup(name=changeset.group, branches=tuple(branches), after=changeset.after),),
+        ours=conflict.ours,
+        theirs=conflict.theirs,
+        task=conflict.task,
+        conflicts=conflict.paths,
+        conflict_text=shown(files_at(flame.repo, base, conflict.paths)),
+        messages=conflict.messages,
+        blocked_paths=session.limits.blocked_paths,
+        commit_pattern=settings.validation.commit_format.pattern,
+        commit_example=settings.validation.commit_format.example,
+        checks=session.limits.checks,
+    )
+    return render_merger(brief, token_hex(16))
+
+
+def _branch(repo: Repository, session: Session, name: str) -> MergeBranch:
+    record = session.tasks[name]
+    assert record.result is not None, f"{name} is to be merged without a result"
+    files = file_changes(repo, record.result.base, record.result.sha)
+    return MergeBranch(task=record.task, sha=record.result.sha, files=files)
+
+
+async def read_merger(flame: Flame, session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+    """Judged like a worker: by what it committed. Only when it says itself that it cannot be done is it believed."""
+    attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
+    try:
+        conflict = conflict_of(session, attempt.subject)
+        found = await asyncio.to_thread(_fetch, flame, attempt, base)
+        left = await asyncio.to_thread(leftovers, flame, attempt, outcome)
+        gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
+        broken = await asyncio.to_thread(_broken, flame, handed, conflict, found, left)
+    except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
+        return Ended(ending=Ending.POSTCHECK, notes=str(error), base=base), []
+    tip, count = (found.tip, len(found.commits)) if isinstance(found, Collected) else (None, 0)
+    facts = Facts(
+        role=attempt.role,
+        reason=outcome.reason.value,
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+        commits=count,
+        violations=len(broken),
+        unwatched=len(gaps),
+        failure=handed.failure,
+    )
+    verdict = _verdict(gathered.output, attempt.agent_id)
+    words = what_happened(outcome, gathered)
+    notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", words, left_note(left)) if part)
+    ended = Ended(ending=judge(facts), notes=notes, base=base, tip=tip, commits=count, violations=broken)
+    if session.changesets[attempt.subject].state is not ChangesetState.CONFLICTED:
+        return ended, []
+    if verdict is not None and verdict.status is Status.FAIL and ended.ending in HONEST:
+        ended = replace(ended, ending=Ending.PASSED, output=gathered.output)
+        return ended, [give_back(session, attempt.subject, conflict, _refusal(verdict))]
+    if ended.ending is not Ending.PASSED or tip is None:
+        return ended, []
+    ours = await asyncio.to_thread(tree_of, flame.repo, conflict.ours)
+    resolution = Resolution(
+        ours=ours,
+        theirs=conflict.theirs,
+        commit=tip,
+        by=attempt.agent_id,
+        notes=cut(verdict.notes if verdict else gathered.said, LONGEST_NOTES),
+        paths=conflict.paths,
+    )
+    return ended, [ConflictResolved(changeset=attempt.subject, resolution=resolution)]
+
+
+HONEST = frozenset({Ending.PASSED, Ending.NO_COMMITS})
+"""Endings of one who did what it could and said that it was not enough."""
+LONGEST_NOTES = 600
+
+
+def _refusal(verdict: Verdict) -> str:
+    return "\n".join(("the merger says that both sides cannot be kept: " + verdict.notes, *verdict.issues))
+
+
+def _verdict(output: Mapping[str, object] | None, by: str) -> Verdict | None:
+    try:
+        return None if output is None else verdict_from(output, by=by)
+    except BadVerdict:
+        return None
+
+
+def _fetch(flame: Flame, attempt: Attempt, base: str) -> Collected | Nothing:
+    assert attempt.branch is not None, f"{attempt.id} has no branch"
+    checkout = flame.places.checkout(attempt.agent_id)
+    ref = attempt_ref(attempt.session, attempt.subject, attempt.n)
+    return collect(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
+
+
+def _broken(
+    flame: Flame, handed: Handed, conflict: Conflict, found: Collected | Nothing, left: Leftovers | None
+) -> tuple[Violation, ...]:
+    if isinstance(found, Nothing):
+        return ()
+    rules = broken_rules(flame, handed, found, left)
+    more = (*_elsewhere(flame.repo, handed.base, found.tip, conflict), *_markers(flame.repo, found.tip, conflict))
+    return tuple(dict.fromkeys((*rules, *more)))
+
+
+def _elsewhere(repo: Repository, base: str, tip: str, conflict: Conflict) -> Iterator[Violation]:
+    """Whatever the configuration says of scopes: a merger changes files in conflict, and no others."""
+    for change in changes(repo, base, tip):
+        for path in change.paths:
+            if path not in conflict.paths:
+                yield Violation(rule=OUTSIDE_SCOPE, path=path, detail="it is not in conflict")
+
+
+def _markers(repo: Repository, tip: str, conflict: Conflict) -> Iterator[Violation]:
+    sides = [files_at(repo, sha, conflict.paths) for sha in (conflict.ours, conflict.theirs)]
+    return left_over(conflict.paths, files_at(repo, tip, conflict.paths), sides)

@@ -1,0 +1,99 @@
+"""An agent's way to its model: which provider, with which credential, at what price, and how far it may go."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from blueflame.agents.credentials import Access, access_to, person_home
+from blueflame.agents.runtime import Launch
+from blueflame.model.attempt import Attempt
+from blueflame.model.errors import WorldError
+from blueflame.model.spend import Budget
+from blueflame.orchestrator.context import Flame
+from blueflame.sandbox.bwrap import DOOR_PORTS
+
+GATEWAY = DOOR_PORTS[0]
+NOBODY = Access(upstream="http://127.0.0.1:9")  # where a replay would go if it went anywhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """`orders` for launch.json, `secrets` for the warden's ear only."""
+
+    port: int
+    orders: Mapping[str, Any]
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def door_port(flame: Flame) -> int:
+    """In a box of its own network it is always the same; on the machine's own, one that is free."""
+    if flame.settings.sandbox.level != "off" and not flame.settings.sandbox.allow_network:
+        return GATEWAY
+    try:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+    except OSError as e:
+        raise WorldError(f"there is no free port on 127.0.0.1 for the agent's gateway: {e.strerror}") from e
+
+
+def model_door(
+    flame: Flame, attempt: Attempt, launch: Launch, *, port: int, token: str, places: Mapping[str, str]
+) -> Door:
+    """Raises Refused when there is no credential to be found."""
+    from blueflame.billing.prices import as_json, compile_prices, fallback
+    from blueflame.telemetry.observed_prices import read_observed
+
+    limits = flame.settings.limits
+    accesses = {api: _access(flame, attempt.runtime, api) for api in launch.apis}
+    prices = compile_prices(flame.settings.prices, read_observed(flame.places.state))
+    orders = {
+        "runtime": attempt.runtime,
+        "token": token,
+        "apis": {api: access.orders(api) for api, access in accesses.items()},
+        "budgets": list(_budgets(attempt)),
+        "warn": limits.warn_threshold,
+        "prices": [as_json(row) for row in prices],
+        "fallback": as_json(fallback(prices)),
+        "rate_limit_wait": limits.rate_limit_wait,
+        "outage_wait": limits.outage_wait,
+        "shared": str(flame.places.parked(attempt.runtime)),
+        "record": str(flame.cassette.record or ""),
+        "replay": str(flame.cassette.replay or ""),
+        "key": f"{attempt.role}/{attempt.subject}/{attempt.n}",
+        "places": dict(places),
+    }
+    secrets = {api: access.value for api, access in accesses.items() if access.value}
+    return Door(port=port, orders=orders, secrets=secrets)
+
+
+def _access(flame: Flame, runtime: str, api: str) -> Access:
+    if flame.cassette.replay is not None:
+        return NOBODY
+    found = flame.settings.runtimes.get(runtime)
+    options = found.model_dump() if found else {}
+    return access_to(api, runtime, options, flame.environ, person_home(flame.environ))
+
+
+def _budgets(attempt: Attempt) -> list[dict[str, Any]]:
+    given = [("attempt", attempt.budget), *((each.name, each.budget) for each in attempt.ceilings)]
+    return [_budget(name, budget) for name, budget in given if not budget.unlimited]
+
+
+def _budget(name: str, budget: Budget) -> dict[str, Any]:
+    return {"name": name, "unit": budget.unit.value, "limit": budget.limit}
+
+
+def put_home(home: Path, files: Mapping[str, str]) -> None:
+    """What the agent's program expects in its HOME, before anybody inside has been there."""
+    for name, text in files.items():
+        path = home / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as e:
+            raise WorldError(f"cannot write {path} for the agent: {e.strerror}") from e

@@ -1,0 +1,99 @@
+"""The plan stage: what the planner is told, and what is made of its plan."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from secrets import token_hex
+
+from blueflame.documents.plans import tasks_from
+from blueflame.git.code_map import draw_map
+from blueflame.git.code_survey import terrain
+from blueflame.memory.provider import Asking
+from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.errors import PlanError, WorldError
+from blueflame.model.event import Event, PlanFailed
+from blueflame.model.task import TaskState
+from blueflame.orchestrator.attempts.ending_text import what_happened
+from blueflame.orchestrator.attempts.inspect_result import gap_notes, unseen_calls
+from blueflame.orchestrator.context import Flame, Handed
+from blueflame.orchestrator.prompts import PlannerBrief, render_planner
+from blueflame.session.attempt_verdict import Facts, judge
+from blueflame.session.gates.answers import proposal
+from blueflame.session.state import Session
+from blueflame.text.event_lines import one_line
+
+
+def talks(flame: Flame, attempt: Attempt) -> bool:
+    """Whether it talks with a person: it is meant to, and there is one."""
+    return attempt.interactive and flame.converse is not None
+
+
+def planner_prompt(flame: Flame, session: Session, attempt: Attempt, base: str) -> str:
+    brief = PlannerBrief(
+        project=session.project,
+        base_branch=session.base_branch,
+        session=session.id,
+        request=session.request,
+        workers=session.limits.workers,
+        allowed_paths=session.limits.allowed_paths,
+        blocked_paths=session.limits.blocked_paths,
+        checks=session.limits.checks,
+        records=tuple(session.tasks[name] for name in sorted(session.tasks)),
+        rejected=session.rejected_plan,
+        replan_notes=session.replan_notes,
+        problems=session.plan_failures,
+        hints=_map_of(flame, base),
+        lessons=_lessons(flame, session),
+    )
+    return render_planner(brief, token_hex(16), interactive=talks(flame, attempt))
+
+
+def _map_of(flame: Flame, base: str) -> str:
+    """A help, not a need: a planner can read the repository itself."""
+    budget = flame.settings.memory.codebase_tokens
+    try:
+        return draw_map(terrain(flame.repo, base), budget) if budget else ""
+    except WorldError as error:
+        return f"(no map of the code base could be made: {one_line(str(error), 200)})"
+
+
+def _lessons(flame: Flame, session: Session) -> tuple[str, ...]:
+    """Of earlier sessions; when they cannot be had, that is said instead."""
+    found = flame.memory.recall(
+        flame.settings.memory.context_tokens, Asking(session=session.id, request=session.request)
+    )
+    missing = (f"(not all that is known of earlier sessions could be read: {one_line(found.note, 200)})",)
+    return (*found.lines, *(missing if found.note else ()))
+
+
+async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+    attempt, outcome, gathered = handed.attempt, handed.outcome, handed.gathered
+    gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
+    facts = Facts(
+        role=attempt.role,
+        reason=outcome.reason.value,
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+        has_output=gathered.output is not None,
+        unwatched=len(gaps),
+        failure=handed.failure,
+    )
+    ending = judge(facts)
+    notes = gap_notes(gaps) if gaps else what_happened(outcome, gathered)
+    ended = Ended(ending=ending, notes=notes, base=handed.base, output=gathered.output)
+    if ending is Ending.PASSED:
+        return _proposed(session, attempt, ended)
+    if ending in (Ending.CANCELLED, Ending.LOST):  # no word about the plan: the rules say when that is too much
+        return ended, []
+    return ended, [PlanFailed(round=attempt.n, reason=f"{ending.value.replace('_', ' ')}: {ended.notes}".strip(": "))]
+
+
+def _proposed(session: Session, attempt: Attempt, ended: Ended) -> tuple[Ended, Sequence[Event]]:
+    try:
+        tasks = tasks_from(ended.output)
+    except PlanError as error:
+        return ended, [PlanFailed(round=attempt.n, reason=str(error))]
+    landed = {name for name in session.tasks if session.tasks[name].state is TaskState.MERGED}
+    fresh = tuple(task for task in tasks if task.id not in landed)
+    return ended, [proposal(session, fresh, "planner", attempt.n)]

@@ -1,0 +1,96 @@
+"""The validate stage: checks first, then a reviewer. Exit codes count; a reviewer only adds to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from secrets import token_hex
+
+from blueflame.checks.leftovers import validator_left_changes
+from blueflame.documents.verdicts import BadVerdict, verdict_from
+from blueflame.git.repository import Repository
+from blueflame.git.results import changes, diff_text
+from blueflame.git.untrusted import head_of_checkout
+from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.changeset import FileChange
+from blueflame.model.errors import GitFailed
+from blueflame.model.event import Checked, Event, VerdictGiven
+from blueflame.model.verdict import Violation
+from blueflame.orchestrator.attempts.check_commit import check_commit
+from blueflame.orchestrator.attempts.ending_text import what_happened
+from blueflame.orchestrator.attempts.inspect_result import audit_summary, gap_notes, leftovers, unseen_calls
+from blueflame.orchestrator.context import Emit, Flame, Handed
+from blueflame.orchestrator.prompts import DIFF_BYTES, ValidatorBrief, render_validator
+from blueflame.session.attempt_verdict import Facts, judge
+from blueflame.session.decide import Diagnose
+from blueflame.session.state import Session
+
+
+async def diagnose(flame: Flame, session: Session, effect: Diagnose, _emit: Emit) -> Sequence[Event]:
+    checks = await check_commit(flame, session, effect.sha, effect.task)
+    return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]
+
+
+def validator_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) -> str:
+    record = session.tasks[attempt.subject]
+    assert record.result is not None, f"{attempt.subject} is reviewed without a result"
+    base, sha = record.result.base, record.result.sha
+    brief = ValidatorBrief(
+        project=session.project,
+        base_branch=session.base_branch,
+        session=session.id,
+        task=record.task,
+        base=base,
+        sha=sha,
+        diff=diff_text(flame.repo, base, sha, max_bytes=DIFF_BYTES * 4),
+        files=file_changes(flame.repo, base, sha),
+        checks=session.checks.get(attempt.subject, ()),
+        diagnostics=session.limits.checks,
+        history=record.history,
+        audit=audit_summary(flame, session, attempt.subject),
+    )
+    return render_validator(brief, token_hex(16))
+
+
+def file_changes(repo: Repository, base: str, tip: str) -> tuple[FileChange, ...]:
+    return tuple(
+        FileChange(path=change.path, added=change.added, deleted=change.deleted) for change in changes(repo, base, tip)
+    )
+
+
+async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+    attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
+    try:
+        gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
+        broken = await asyncio.to_thread(_changed_by_reviewer, flame, handed)
+    except GitFailed as error:
+        return Ended(ending=Ending.POSTCHECK, notes=str(error), base=base), []
+    facts = Facts(
+        role=attempt.role,
+        reason=outcome.reason.value,
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+        has_output=gathered.output is not None,
+        violations=len(broken),
+        unwatched=len(gaps),
+        failure=handed.failure,
+    )
+    notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", what_happened(outcome, gathered)) if part)
+    ended = Ended(ending=judge(facts), notes=notes, base=base, output=gathered.output, violations=broken)
+    if ended.ending is not Ending.PASSED:
+        return ended, []
+    try:
+        verdict = verdict_from(gathered.output, by=attempt.agent_id)
+    except BadVerdict as error:
+        return replace(ended, ending=Ending.BAD_OUTPUT, notes=str(error)), []
+    return ended, [VerdictGiven(task=attempt.subject, sha=base, verdict=verdict)]
+
+
+def _changed_by_reviewer(flame: Flame, handed: Handed) -> tuple[Violation, ...]:
+    """A reviewer that changes what it reviews has reviewed something else."""
+    left = leftovers(flame, handed.attempt, handed.outcome)
+    if left is None:
+        return ()
+    head = head_of_checkout(flame.places.checkout(handed.attempt.agent_id))
+    return validator_left_changes(left, head=head, expected=handed.base)

@@ -1,0 +1,159 @@
+"""What stands around an agent and around commands that run its code: the policy, its watcher, the box, the way out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from blueflame.agents.hook import HOOK, hook_path
+from blueflame.agents.runtime import Launch
+from blueflame.git.repository import tree_files
+from blueflame.git.status import status_argv
+from blueflame.model.attempt import MERGER, WORKER, Attempt
+from blueflame.model.policy import Policy
+from blueflame.model.sandbox import Box, Kind, Level, Network
+from blueflame.model.schemas import FORMS, SCHEMAS
+from blueflame.orchestrator.attempts.model_access import GATEWAY, Door, put_home
+from blueflame.orchestrator.context import Flame
+from blueflame.orchestrator.engine.interface import Walls
+from blueflame.paths.globs import Globs
+from blueflame.policy.compile import compile_policy
+from blueflame.policy.path_patterns import plain
+from blueflame.sandbox.build import Site, Wanted, home_inside, make_box
+from blueflame.sandbox.bwrap import DOOR_PORTS
+from blueflame.sandbox.prepare import Prepared, prepare
+from blueflame.session.from_settings import skills_of
+from blueflame.session.state import Session
+from blueflame.system.layout import make_folder
+from blueflame.watcher.policy_file import save_policy, shfmt_path
+
+ASKING = DOOR_PORTS[1]
+TERMINAL = {"rows": 40, "columns": 120}  # until a person connects theirs
+MOST_FROZEN = 100  # each is a mount; what is beyond that, the postcheck sees
+
+
+def agent_walls(
+    flame: Flame, session: Session, attempt: Attempt, *, checkout: Path, base: str, launch: Launch,
+    variables: Mapping[str, str], door: Door | None = None,
+) -> Walls:  # fmt: skip
+    folder = flame.engine.directory(attempt.id)
+    hook = hook_path()
+    variables = {**variables, **_own_home(flame, folder, launch)}
+    wanted = Wanted(
+        worktree=checkout,
+        folder=folder,
+        variables={**variables, **launch.env, HOOK: str(hook)},
+        shown=(*launch.needs, hook),
+        frozen=tuple(_frozen(flame, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
+        watched=True,
+    )
+    box = make_box(_site(flame), wanted)
+    prepared = prepare(box, folder)
+    policy = policy_for(flame, session, attempt, checkout, box)
+    save_policy(policy, folder / "policy.json")
+    make_folder(flame.places.logs)
+    watch = {
+        "port": ASKING,
+        "policy": str(folder / "policy.json"),
+        "audit": str(flame.places.audit(attempt.agent_id)),
+        "agent": attempt.agent_id,
+        "hook": str(hook),
+        "shfmt": shfmt_path(),
+        "mounts": dict(prepared.mounts),
+        **({"dialect": launch.dialect} if launch.dialect != "claude" else {}),
+    }
+    survey = {"survey": list(status_argv())} if box.level is not Level.OFF else {}
+    put_home(folder / "home", launch.home)
+    terminal = {"terminal": dict(TERMINAL)} if launch.terminal else {}
+    return _walls(box, prepared, {"watch": watch, **survey, **terminal}, door)
+
+
+def command_walls(flame: Flame, checkout: Path, variables: Mapping[str, str]) -> Callable[[Path], Walls]:
+    """For setup and diagnostics: what they run, agents may have written."""
+
+    def wall(folder: Path) -> Walls:
+        box = make_box(_site(flame), Wanted(worktree=checkout, folder=folder, variables=variables))
+        return _walls(box, prepare(box, folder), {})
+
+    return wall
+
+
+def policy_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, box: Box) -> Policy:
+    secrets = flame.settings.validation.secrets
+    return compile_policy(
+        permissions=flame.settings.permissions,
+        also_blocked=(f"/{secrets.allow_file}",) if secrets.enabled else (),
+        validation=flame.settings.validation,
+        role=attempt.role,
+        role_settings=flame.settings.roles.get(attempt.role),
+        worktree=os.path.realpath(checkout),
+        scope=_scope(session, attempt),
+        agent_id=attempt.agent_id,
+        schema=attempt.role in SCHEMAS,
+        answers=attempt.role in FORMS,
+        scratch=_scratch(box),
+        readable=tuple(mount.target for mount in box.mounts if mount.kind is Kind.RO and mount.target != box.cwd),
+        skills=skills_of(flame.settings, attempt.role),
+    )
+
+
+def _scope(session: Session, attempt: Attempt) -> tuple[str, ...] | None:
+    """A worker has its task's locks, a merger the files in conflict; nobody else writes."""
+    if attempt.role == MERGER:
+        conflict = session.changesets[attempt.subject].conflict
+        assert conflict is not None, f"a merger is sent for {attempt.subject}, which is not in conflict"
+        return conflict.paths
+    record = session.tasks.get(attempt.subject)
+    return record.task.file_locks if record and attempt.role == WORKER else None
+
+
+def _scratch(box: Box) -> tuple[str, ...]:
+    """Private to the box; without one nothing is, and only the person's own temporary folder is free."""
+    return (os.path.realpath(os.environ.get("TMPDIR") or "/tmp"),) if box.level is Level.OFF else ("/tmp", box.home)  # noqa: S108
+
+
+def _walls(box: Box, prepared: Prepared, more: Mapping[str, Any], door: Door | None = None) -> Walls:
+    hosts = list(box.hosts) if box.network is Network.DOORS else []
+    gateway = {"port": door.port if door else GATEWAY, "hosts": hosts, **({"model": door.orders} if door else {})}
+    out = {"gateway": gateway} if hosts or door else {}
+    return Walls(env=prepared.env, limits=prepared.limits, keys={**prepared.launch(), **more, **out})
+
+
+def _own_home(flame: Flame, folder: Path, launch: Launch) -> Mapping[str, str]:
+    """Without a box, too, a real agent finds neither the person's settings nor their login."""
+    bare = flame.settings.sandbox.level == "off"
+    return {"HOME": home_seen(flame, folder)} if bare and (launch.apis or launch.home) else {}
+
+
+def home_seen(flame: Flame, folder: Path) -> str:
+    """An agent's HOME as it sees it."""
+    site = _site(flame)
+    return str(folder / "home") if flame.settings.sandbox.level == "off" else home_inside(site)
+
+
+def _site(flame: Flame) -> Site:
+    return Site(
+        settings=flame.settings.sandbox,
+        environ=flame.environ,
+        tools=flame.tools,
+        home=Path.home(),
+        repo_root=flame.repo.root,
+        objects=flame.repo.objects,
+        common=flame.places.state / "box",
+    )
+
+
+def _frozen(flame: Flame, base: str, checkout: Path) -> Iterator[str]:
+    """What no agent may touch is held by the kernel, too, where it is there already."""
+    blocked = Globs(tuple(plain(pattern) for pattern in flame.settings.permissions.blocked_paths))
+    named = (name for name in _names(flame, base, checkout) if blocked.touches(plain(name)))
+    yield from islice(named, MOST_FROZEN)
+
+
+def _names(flame: Flame, base: str, checkout: Path) -> Iterable[str]:
+    """Tracked files, and what was laid beside them at the top (.env): before the agent has been there."""
+    top = sorted(entry.name for entry in checkout.iterdir() if entry.is_file() and not entry.is_symlink())
+    return dict.fromkeys((*tree_files(flame.repo, base), *top))

@@ -1,0 +1,89 @@
+"""The work stage: what a worker is told, and what is made of its result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from secrets import token_hex
+
+from blueflame.checks.leftovers import Leftovers
+from blueflame.git.results import Collected, Nothing, collect, keep_failed
+from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.errors import UsageError, WorldError
+from blueflame.model.event import Event
+from blueflame.model.ids import attempt_ref
+from blueflame.model.verdict import Violation
+from blueflame.orchestrator.attempts.ending_text import what_happened
+from blueflame.orchestrator.attempts.inspect_result import broken_rules, gap_notes, left_note, leftovers, unseen_calls
+from blueflame.orchestrator.context import Flame, Handed
+from blueflame.orchestrator.prompts import WorkerBrief, render_worker
+from blueflame.session.attempt_verdict import Facts, judge
+from blueflame.session.state import Session
+
+
+def worker_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) -> str:
+    record, settings = session.tasks[attempt.subject], flame.settings
+    rules = settings.validation
+    brief = WorkerBrief(
+        project=session.project,
+        base_branch=session.base_branch,
+        session=session.id,
+        task=record.task,
+        allowed_paths=session.limits.allowed_paths,
+        blocked_paths=session.limits.blocked_paths,
+        history=record.history,
+        built_on=attempt.built_on,
+        enforce_scope=rules.file_scope.enforce,
+        commit_pattern=rules.commit_format.pattern,
+        commit_example=rules.commit_format.example,
+        checks=session.limits.checks,
+        require_tests=rules.require_tests.enabled and bool(rules.require_tests.source_patterns),
+        naming_style=rules.file_naming.style if rules.file_naming.enforce_for else "",
+        naming_globs=rules.file_naming.enforce_for,
+        minutes=round(attempt.timeout / 60) or None,
+    )
+    return render_worker(brief, token_hex(16))
+
+
+async def read_worker(flame: Flame, _session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+    """Its commits are fetched and kept whatever else is true of them; only then are they judged."""
+    attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
+    try:
+        found = await asyncio.to_thread(_fetch, flame, attempt, base)
+        left = await asyncio.to_thread(leftovers, flame, attempt, outcome)
+        gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
+        broken = await asyncio.to_thread(_broken_rules, flame, handed, found, left)
+    except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
+        return Ended(ending=Ending.POSTCHECK, notes=str(error), base=base), []
+    tip, count = (found.tip, len(found.commits)) if isinstance(found, Collected) else (None, 0)
+    subject = found.commits[-1].subject if isinstance(found, Collected) and found.commits else ""
+    facts = Facts(
+        role=attempt.role,
+        reason=outcome.reason.value,
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+        commits=count,
+        violations=len(broken),
+        unwatched=len(gaps),
+        failure=handed.failure,
+    )
+    ending = judge(facts)
+    if ending is not Ending.PASSED and tip is not None:
+        await asyncio.to_thread(keep_failed, flame.repo, attempt.session, attempt.subject, attempt.n, tip)
+    words = gathered.said if ending is Ending.PASSED else what_happened(outcome, gathered)
+    notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", words, left_note(left)) if part)
+    ended = Ended(ending=ending, notes=notes, base=base, tip=tip, commits=count, subject=subject, violations=broken)
+    return ended, []
+
+
+def _fetch(flame: Flame, attempt: Attempt, base: str) -> Collected | Nothing:
+    assert attempt.branch is not None, f"{attempt.id} has no branch"
+    checkout = flame.places.checkout(attempt.agent_id)
+    ref = attempt_ref(attempt.session, attempt.subject, attempt.n)
+    return collect(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
+
+
+def _broken_rules(
+    flame: Flame, handed: Handed, found: Collected | Nothing, left: Leftovers | None
+) -> tuple[Violation, ...]:
+    return () if isinstance(found, Nothing) else broken_rules(flame, handed, found, left)

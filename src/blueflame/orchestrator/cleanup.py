@@ -1,0 +1,125 @@
+"""What sessions leave behind, and taking it away: never a commit that is nowhere else, unless a person says so."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from blueflame.git.checkouts import made_checkouts, remove_checkout
+from blueflame.git.command import git
+from blueflame.git.repository import Repository
+from blueflame.git.results import delete_refs, refs
+from blueflame.journal.journal import Journal
+from blueflame.session.replay import replay
+from blueflame.session.state import Session
+from blueflame.system.files import trouble
+from blueflame.system.layout import Places
+
+MADE = ("refs/blueflame/attempts/", "refs/blueflame/failed/")  # what agents committed
+
+
+class Kind(StrEnum):
+    CHECKOUT = "checkout"  # of an attempt that has ended
+    FOLDER = "attempt folder"  # what a warden and its agent wrote
+    LOGS = "log folder"
+    REF = "ref"  # holds commits that a branch has too, or that nobody needs any more
+    UNMERGED = "unmerged ref"  # holds commits that are on no branch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    kind: Kind
+    name: str
+    session: str = ""
+    path: Path | None = None
+    bytes: int = 0
+
+
+def leftovers(
+    repo: Repository, places: Places, journal: Journal, *, now: float, max_age: float, at_work: bool
+) -> tuple[Leftover, ...]:
+    """In a stable order. Sessions that go on keep everything but the checkouts of ended attempts."""
+    checkouts = made_checkouts(places.worktrees)  # looked at before the journal: one made meanwhile is not among them
+    sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
+    old = [session for session in sessions if session.ended and max_age and now - session.last_at > max_age]
+    return (
+        *_idle_checkouts(checkouts, sessions, at_work=at_work),
+        *(_leftover(Kind.FOLDER, path, session.id) for session in old for path in _folders(places, session)),
+        *(_leftover(Kind.LOGS, path, session.id) for session in old for path in _logs(places, session)),
+        *_stale_refs(repo, {session.id for session in sessions if not session.ended}),
+    )
+
+
+def stale_checkouts(places: Places, journal: Journal) -> tuple[Leftover, ...]:
+    """Those of sessions that have ended, or of nobody: an unfinished session's are kept for whoever looks into it."""
+    checkouts = made_checkouts(places.worktrees)
+    if not checkouts:
+        return ()
+    sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
+    going_on = {session.id for session in sessions if not session.ended}
+    return tuple(each for each in _idle_checkouts(checkouts, sessions, at_work=False) if each.session not in going_on)
+
+
+def _idle_checkouts(checkouts: Sequence[Path], sessions: Sequence[Session], *, at_work: bool) -> Iterator[Leftover]:
+    """An orchestrator at work also has checkouts that belong to no agent: it runs the checks in them."""
+    busy = {attempt.agent_id for session in sessions for attempt in session.live.values()}
+    owners = {record.attempt.agent_id: session.id for session in sessions for record in session.attempts.values()}
+    for path in checkouts:
+        if path.name not in busy and (path.name in owners or not at_work):
+            yield _leftover(Kind.CHECKOUT, path, owners.get(path.name, ""))
+
+
+def _leftover(kind: Kind, path: Path, session: str) -> Leftover:
+    return Leftover(kind=kind, name=path.name, session=session, path=path, bytes=size_of(path))
+
+
+def size_of(path: Path) -> int:
+    try:
+        return sum(file.lstat().st_size for file in path.rglob("*")) if path.is_dir() else path.lstat().st_size
+    except OSError:  # something is being removed while we count
+        return 0
+
+
+def _folders(places: Places, session: Session) -> Iterator[Path]:
+    """Of its attempts, and of the checks and hooks that ran for it."""
+    return iter(sorted(places.attempts.glob(f"{session.id}.*")))
+
+
+def _logs(places: Places, session: Session) -> Iterator[Path]:
+    audits = (places.audit(record.attempt.agent_id) for record in session.attempts.values())
+    kept = (places.logs / session.id, places.session_config(session.id).parent, *audits)
+    return (path for path in kept if path.exists())
+
+
+def _stale_refs(repo: Repository, going_on: Collection[str]) -> Iterator[Leftover]:
+    found = refs(repo, "refs/blueflame/")
+    lonely = _on_no_branch(repo, {sha for name, sha in found.items() if name.startswith(MADE)})
+    for name, sha in sorted(found.items()):
+        session = name.split("/")[3] if name.count("/") > 3 else ""
+        if session not in going_on:
+            loses = name.startswith(MADE) and sha in lonely
+            yield Leftover(kind=Kind.UNMERGED if loses else Kind.REF, name=name, session=session)
+
+
+def _on_no_branch(repo: Repository, commits: Collection[str]) -> frozenset[str]:
+    """Of these commits, the ones that no branch of the person's reaches: one walk, however many there are."""
+    if not commits:
+        return frozenset()
+    args = ("rev-list", "--stdin", "--not", "--branches", "--remotes", "--tags")
+    listed = git(repo.root, *args, stdin="".join(f"{sha}\n" for sha in sorted(commits)), timeout=300)
+    return frozenset(listed.split()) & frozenset(commits)
+
+
+def remove(repo: Repository, found: tuple[Leftover, ...]) -> None:
+    for leftover in found:
+        if leftover.kind is Kind.CHECKOUT and leftover.path is not None:
+            remove_checkout(leftover.path)
+        elif leftover.path is not None:
+            try:
+                shutil.rmtree(leftover.path) if leftover.path.is_dir() else leftover.path.unlink(missing_ok=True)
+            except OSError as error:
+                raise trouble("remove", leftover.path, error) from error
+    delete_refs(repo, [leftover.name for leftover in found if leftover.kind in (Kind.REF, Kind.UNMERGED)])

@@ -1,0 +1,75 @@
+"""What a session has at hand. Made in project.py; every effect gets it and nothing else reaches the world."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from blueflame.agents.runtime import Gathered, Runtime
+from blueflame.config import Loaded
+from blueflame.git.repository import Repository
+from blueflame.memory.provider import NO_MEMORY, Memory
+from blueflame.model.attempt import Attempt
+from blueflame.model.event import Event
+from blueflame.model.settings import Settings
+from blueflame.orchestrator.engine.interface import Engine, Outcome
+from blueflame.sandbox.toolchains import Toolchains
+from blueflame.system.clock import SystemClock
+from blueflame.system.layout import Places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cassette:
+    """Where the model's answers are kept, or where they come from instead of a model."""
+
+    record: Path | None = None
+    replay: Path | None = None
+
+
+NO_CASSETTE = Cassette()
+
+
+Converse: TypeAlias = Callable[[Attempt, Path], Awaitable[None]]
+"""Connects the person's terminal with the agent's, whose folder it gets; until the agent ends or the person leaves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flame:
+    settings: Settings
+    repo: Repository
+    places: Places
+    engine: Engine
+    runtimes: Mapping[str, Runtime]
+    clock: SystemClock
+    environ: Mapping[str, str]
+    read_config: Callable[[], Loaded]
+    make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
+    tools: Toolchains
+    cassette: Cassette = NO_CASSETTE
+    memory: Memory = NO_MEMORY
+    converse: Converse | None = None  # None: there is no person at a terminal, and planners plan in one shot
+
+
+Emit: TypeAlias = Callable[[Sequence[Event]], None]
+"""How an effect tells of something before it is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """What an attempt leaves in our hands when its process is gone."""
+
+    attempt: Attempt
+    base: str
+    outcome: Outcome
+    gathered: Gathered
+    finishes: bool = False  # its program always has a last word
+
+    @property
+    def failure(self) -> str:
+        """How its own program says that it failed, in a word of session/attempt_verdict; "" when it does not."""
+        last = self.gathered.finished
+        if last is not None:
+            return last.failure
+        return "error" if self.finishes else ""

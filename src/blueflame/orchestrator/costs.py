@@ -1,0 +1,53 @@
+"""The account of a session: every attempt, with what the journal says it cost or what its meter says now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from blueflame.model.attempt import AttemptRecord
+from blueflame.model.spend import NOTHING
+from blueflame.orchestrator.engine.health import Checkup
+from blueflame.session.accounts import UNKNOWN_MODEL, Entry, shared_out
+from blueflame.session.state import Session
+from blueflame.system.clock import local_day
+from blueflame.telemetry.usage import read_metered
+
+
+def account(
+    session: Session, attempts: Path, checkups: Mapping[str, Checkup], *, now: float, models: bool = True
+) -> tuple[Entry, ...]:
+    """In the order in which they were intended. Without `models` the meters of ended attempts are not read."""
+    records = sorted(session.attempts.values(), key=lambda record: (record.intended_at, record.attempt.id))
+    return tuple(_entry(record, attempts, checkups, now=now, models=models) for record in records)
+
+
+def _entry(
+    record: AttemptRecord, attempts: Path, checkups: Mapping[str, Checkup], *, now: float, models: bool
+) -> Entry:
+    attempt, ended = record.attempt, record.ended
+    metered = read_metered(attempts / attempt.id) if models or ended is None else None
+    has_meter = metered is not None and metered.calls > 0
+    if ended is not None:
+        spend = ended.spend
+    elif metered is not None and has_meter:
+        spend = metered.spend
+    else:
+        found = checkups.get(attempt.id)
+        spend = found.spend if found is not None else NOTHING
+    return Entry(
+        session=attempt.session,
+        attempt=attempt.id,
+        agent=attempt.agent_id,
+        role=attempt.role,
+        subject=attempt.subject,
+        n=attempt.n,
+        day=local_day(record.ended_at if record.ended_at is not None else now).date,
+        ending=ended.ending.value if ended is not None else "",
+        spend=spend,
+        by_model=shared_out(metered.by_model if metered else {}, spend, attempt.model or UNKNOWN_MODEL),
+        metered=has_meter,
+        unpriced=metered.unpriced if metered else (),
+        incomplete=metered.incomplete if metered else 0,
+        damaged=metered.damaged if metered and ended is not None else 0,
+    )

@@ -1,0 +1,114 @@
+"""The boundary between waves: the base is pinned anew, configuration and tasks file are looked at again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from blueflame.config import digest_of, digest_of_resolved, resolved_json
+from blueflame.documents.tasks_file import EditedFile, edited_file, put_away
+from blueflame.git.repository import head_of
+from blueflame.model.errors import BlueFlameError, ConfigError, WorldError
+from blueflame.model.event import (
+    ConfigDrifted,
+    CycleStarted,
+    EditDismissed,
+    EditRefused,
+    Event,
+    TasksImported,
+    WaveStarted,
+)
+from blueflame.model.settings import Settings
+from blueflame.orchestrator.context import Emit, Flame
+from blueflame.session.decide import CrossBoundary
+from blueflame.session.from_settings import differences, limits_of
+from blueflame.session.state import Session
+from blueflame.session.task_file_edits import edit_of
+from blueflame.system.files import write_whole
+from blueflame.system.layout import Places, make_folder
+
+
+async def cross_boundary(flame: Flame, session: Session, effect: CrossBoundary, _emit: Emit) -> Sequence[Event]:
+    drift = await asyncio.to_thread(_drift, flame, session)
+    if drift is not None:
+        return [drift]
+    edit = None if effect.stage else await asyncio.to_thread(_edit, flame, session)
+    if edit is not None:
+        return [edit]
+    if effect.stage:
+        return [WaveStarted(cycle=effect.cycle, stage=effect.stage)]
+    base = await asyncio.to_thread(head_of, flame.repo, session.base_branch)
+    return [CycleStarted(cycle=effect.cycle, base_sha=base)]
+
+
+def _edit(flame: Flame, session: Session) -> Event | None:
+    """What a person made of the tasks file since it was written; none when it is as we wrote it, or out of date."""
+    found = edited_file(flame.places.tasks_file)
+    if found is None:
+        return None
+    written_before = session.plan_approved_at is not None and found.changed_at < session.plan_approved_at
+    if written_before or found.session not in ("", session.id) or found.digest in session.edits_seen:
+        put_away(found)
+        return None
+    if found.problems:
+        return EditRefused(digest=found.digest, problems=found.problems)
+    edit = edit_of(session, found.tasks)
+    if edit.problems:
+        told = tuple(f"{found.path}{_line(found, problem)}: {problem}" for problem in edit.problems)
+        return EditRefused(digest=found.digest, problems=told)
+    if not edit.changes:
+        return EditDismissed(digest=found.digest)
+    return TasksImported(digest=found.digest, added=edit.added, edited=edit.edited, dropped=edit.dropped)
+
+
+def _line(found: EditedFile, problem: str) -> str:
+    """Where the task begins that a problem is about."""
+    named = next((name for name in found.lines if name in problem), None)
+    return f":{found.lines[named]}" if named else ""
+
+
+def keep_settings(places: Places, session: str, settings: Settings) -> None:
+    """By their digest, so that what a person agreed to can be found again, whatever the file says by then."""
+    path = places.session_config(session, digest_of(settings))
+    make_folder(path.parent)
+    write_whole(path, resolved_json(settings))
+
+
+def kept_settings(places: Places, session: str, digest: str) -> Settings | None:
+    """None when they are not there; damaged ones are an error, not a reason to take others."""
+    path = places.session_config(session, digest)
+    try:
+        text = path.read_text(encoding="utf-8")
+        if digest_of_resolved(text) != digest:
+            raise WorldError(f"{path} is not the session's configuration any more: it was changed; remove it to go on")
+        return Settings.model_validate_json(text)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise WorldError(f"{path} no longer holds the session's configuration ({error}); remove it to go on") from error
+
+
+def _drift(flame: Flame, session: Session) -> ConfigDrifted | None:
+    """None while the file says what the session runs with, or says what a person has already looked at."""
+    try:
+        loaded = flame.read_config()
+        scripted = "scripted" in session.limits.role_runtimes.values()
+        talks = session.limits.interactive_planning
+        limits = limits_of(loaded.settings, session.workflow.name, scripted=scripted, interactive=talks)
+        limits = replace(limits, figures=session.limits.figures)
+        flame.make_runtimes(loaded.settings)
+    except ConfigError as error:
+        return _unusable(session, error.problems)
+    except BlueFlameError as error:
+        return _unusable(session, (str(error),))
+    if loaded.digest == session.config_digest or loaded.digest in session.drift_kept:
+        return None
+    keep_settings(flame.places, session.id, loaded.settings)
+    return ConfigDrifted(digest=loaded.digest, changes=differences(flame.settings, loaded.settings), limits=limits)
+
+
+def _unusable(session: Session, problems: tuple[str, ...]) -> ConfigDrifted | None:
+    if "" in session.drift_kept:
+        return None
+    return ConfigDrifted(digest="", changes=problems, limits=session.limits)

@@ -1,0 +1,91 @@
+"""Commands of ours that may hang: diagnostics, setup, a person's hooks. They run under a warden like any attempt.
+
+So they end with all their children at their time limit even when we are gone, and an orchestrator that starts again
+finds what became of them instead of running them twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from blueflame.model.errors import ProcessFailed
+from blueflame.orchestrator.engine.interface import EndedAt, Engine, Order, Outcome, Reason, Walls
+
+TRIES = 5  # under new names, when its warden was killed again and again
+CUT_OFF = 1
+SIGNALLED = 128
+NOT_STARTED = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A line for the shell. `name` begins with the session and is the key under which it runs at most once."""
+
+    name: str
+    text: str
+    cwd: Path
+    env: Mapping[str, str]
+    timeout: float
+    stdin: str = ""
+    wall: Callable[[Path], Walls] | None = None  # puts up its walls, given the folder that is its own; None: none
+
+
+class Ran(NamedTuple):
+    exit_code: int
+    seconds: float
+    timed_out: bool
+    log: Path  # both outputs in the order in which they came
+
+
+async def run_command(engine: Engine, command: Command) -> Ran | None:
+    """See it through to its end, or find the end that it had; None when somebody ended it on the way."""
+    n = 1
+    for _try in range(TRIES):
+        while _was_undone(await engine.inspect(f"{command.name}.{n}")):  # however often: a stop is no failure
+            n += 1
+        name = f"{command.name}.{n}"
+        await engine.submit(_order(command, name, engine.directory(name)))
+        outcome = await engine.wait(name)
+        if outcome.reason is Reason.CANCELLED:
+            return None
+        if outcome.reason is not Reason.LOST:
+            return _ran(outcome, engine.directory(name) / "stdout.log")
+    raise ProcessFailed(f"{command.text!r} was ended from outside {TRIES} times ({engine.directory(command.name)}.*)")
+
+
+def _was_undone(standing: object) -> bool:
+    """Ended by a stop or lost with its warden, in an earlier life of ours: it is run again under a new name."""
+    return isinstance(standing, EndedAt) and standing.outcome.reason in (Reason.CANCELLED, Reason.LOST)
+
+
+def _order(command: Command, name: str, folder: Path) -> Order:
+    walls = command.wall(folder) if command.wall else Walls(env=command.env)
+    return Order(
+        attempt=name,
+        argv=("/bin/sh", "-c", f"exec 2>&1\n{command.text}"),
+        env=walls.env,
+        cwd=str(command.cwd),
+        prompt=command.stdin,
+        timeout=command.timeout,
+        limits=walls.limits,
+        walls=walls.keys,
+    )
+
+
+def _ran(outcome: Outcome, log: Path) -> Ran:
+    return Ran(_exit_code(outcome), outcome.seconds, outcome.reason is Reason.TIMEOUT, log)
+
+
+def _exit_code(outcome: Outcome) -> int:
+    """As a shell would say it; whatever was ended by us has not gone well, even if it said 0 at the last moment."""
+    if outcome.reason is Reason.SPAWN_FAILED:
+        return NOT_STARTED
+    if outcome.signal is not None:
+        return SIGNALLED + outcome.signal
+    if outcome.reason is not Reason.EXITED:
+        return outcome.exit_code or CUT_OFF
+    assert outcome.exit_code is not None, f"{outcome.attempt} exited without a code"
+    return outcome.exit_code

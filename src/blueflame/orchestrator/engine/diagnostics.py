@@ -1,0 +1,54 @@
+"""Runs the diagnostic commands ourselves: an exit code that we saw counts, one that an agent tells of does not."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from blueflame.model.verdict import Check
+from blueflame.orchestrator.engine.commands import Command, Ran, run_command
+from blueflame.orchestrator.engine.interface import Engine
+from blueflame.system.process import tail
+
+OUTPUT_BYTES = 8000
+
+
+async def run_checks(engine: Engine, lines: Sequence[str], like: Command) -> tuple[Check, ...] | None:
+    """In the given order, one after the other (they share a checkout, and often a port or a cache), all of them:
+    whoever mends a result wants to see everything at once. None when they were stopped on the way.
+
+    `like` says where, how long and under which name; a number is added to the name for each.
+    """
+    checks: list[Check] = []
+    for n, line in enumerate(lines, start=1):
+        check = await run_check(engine, replace(like, name=f"{like.name}-{n:02d}", text=line))
+        if check is None:
+            return None
+        checks.append(check)
+    return tuple(checks)
+
+
+async def run_check(engine: Engine, command: Command) -> Check | None:
+    ran = await run_command(engine, command)
+    return None if ran is None else _check(command.text, ran)
+
+
+def _check(name: str, ran: Ran) -> Check:
+    return Check(
+        name=name,
+        exit_code=ran.exit_code,
+        seconds=ran.seconds,
+        output=tail(ran.log, OUTPUT_BYTES),
+        output_sha256=_digest(ran.log),
+        timed_out=ran.timed_out,
+    )
+
+
+def _digest(log: Path) -> str:
+    try:
+        with log.open("rb") as said:
+            return hashlib.file_digest(said, "sha256").hexdigest()
+    except FileNotFoundError:  # it could not even be started
+        return hashlib.sha256(b"").hexdigest()

@@ -1,0 +1,296 @@
+"""Attempts on this machine, each under a warden process that outlives us.
+
+An attempt's folder is the whole truth about it: the kernel frees `lock` when its warden dies, `started` says that it
+was started, `outcome.json` how it ended. So a fresh engine after a crash knows as much as the one that was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import blueflame
+from blueflame.model.errors import IllegalMove, ProcessFailed, WorldError
+from blueflame.orchestrator.engine.interface import (
+    Capabilities,
+    EndedAt,
+    Hint,
+    InDoubt,
+    Lost,
+    Order,
+    Outcome,
+    Queued,
+    Reason,
+    Running,
+    SetupStep,
+    Standing,
+    Unknown,
+)
+from blueflame.system import flock
+from blueflame.system.files import trouble
+from blueflame.system.process import ProcessIdentity, identity, standing, start_detached, tail, until_gone
+from blueflame.system.process import Standing as Alive
+
+ATTEMPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
+ENTRY = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from blueflame.warden.main import main; "
+    "raise SystemExit(main(sys.argv[1:]))"
+)
+KEPT = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR"),  # whom the gateway trusts when it asks a model's provider
+)
+STARTS = 5  # a warden that dies again and again before it can record anything is the machine's fault, not the agent's
+PAUSE = 0.05
+LONGEST_PAUSE = 1.0
+DOUBT = 60.0  # seconds in all that a wait bears with not knowing; a person has to look then
+
+
+class LocalEngine:
+    """The verbs of `orchestrator/engine/interface.Engine`."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._attempts = state_dir / "attempts"
+        self._signals = state_dir / "signals" / "attempts"
+        self._started: dict[str, ProcessIdentity] = {}
+        self._secrets: dict[str, Mapping[str, str]] = {}  # for a second start, while we live
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
+
+    def directory(self, attempt: str) -> Path:
+        if not ATTEMPT.fullmatch(attempt):
+            raise IllegalMove(f"{attempt!r} cannot name an attempt's folder under {self._attempts}")
+        return self._attempts / attempt
+
+    async def submit(self, order: Order) -> None:
+        folder = self.directory(order.attempt)
+        now = self._look(order.attempt)
+        if isinstance(now, EndedAt | Running) or self._is_starting(order.attempt):
+            return
+        if not isinstance(now, Lost):
+            _write_order(folder, order, signals=self._signals)
+        if order.secrets:
+            self._secrets[order.attempt] = order.secrets
+        self._start_warden(order.attempt)
+
+    async def cancel(self, attempt: str, reason: str, grace: float | None = None) -> None:
+        wish = {"reason": reason} if grace is None else {"reason": reason, "grace": grace}
+        now = self._look(attempt)
+        if isinstance(now, EndedAt):
+            return
+        _put(self.directory(attempt) / "cancel", json.dumps(wish))
+        if isinstance(now, Lost):
+            self._start_warden(attempt)
+
+    async def inspect(self, attempt: str) -> Standing:
+        return self._look(attempt)
+
+    async def live(self, session: str) -> tuple[str, ...]:
+        try:
+            names = sorted(os.listdir(self._attempts))  # noqa: PTH208 (names are all we need of thousands of folders)
+        except FileNotFoundError:
+            return ()
+        except OSError as e:
+            raise trouble("list the attempts in", self._attempts, e) from e
+        ours = [name for name in names if name.startswith(f"{session}.") and ATTEMPT.fullmatch(name)]
+        return tuple(name for name in ours if isinstance(self._look(name), Running | Unknown | Lost))
+
+    async def wait(self, attempt: str) -> Outcome:
+        starts, pause, doubted = 0, PAUSE, 0.0
+        while not isinstance(now := self._look(attempt), EndedAt):
+            match now:
+                case Running():
+                    await until_gone(now.pid, now.start_time)
+                case Queued() | Lost():
+                    starts += await self._attend(attempt, starts)
+                case Unknown():
+                    if doubted > DOUBT:
+                        way_on = "Nothing was ended or started; when that is mended, 'blueflame resume' goes on"
+                        raise InDoubt(f"cannot tell how attempt {attempt} stands: {now.why}. {way_on}")
+                    await asyncio.sleep(pause)
+                    doubted += pause
+                    pause = min(pause * 2, LONGEST_PAUSE)
+        self._secrets.pop(attempt, None)
+        return now.outcome
+
+    async def events(self) -> AsyncGenerator[Hint, None]:
+        from blueflame.system.wakeups import watch
+
+        async for names in watch(self._signals):
+            for name in sorted(names):
+                yield Hint(name)
+
+    async def _attend(self, attempt: str, starts: int) -> int:
+        """Nobody watches over it: wait for the warden that is on its way, or send one. Tells how many were sent."""
+        coming = self._started.get(attempt)
+        if coming is not None and standing(coming) is not Alive.DEAD:
+            await until_gone(coming.pid, coming.start_time)
+            return 0
+        folder = self.directory(attempt)
+        if not (folder / "launch.json").exists() and not (folder / "started").exists():
+            raise IllegalMove(f"attempt {attempt} was never submitted: there is no launch.json in {folder}")
+        if starts >= STARTS:
+            said = tail(folder / "warden.log", 2000).strip() or "it said nothing"
+            raise ProcessFailed(f"the warden of {attempt} ends before it can record anything ({folder}): {said}")
+        await asyncio.sleep(PAUSE * starts)
+        self._start_warden(attempt)
+        return 1
+
+    def _is_starting(self, attempt: str) -> bool:
+        known = self._started.get(attempt)
+        return known is not None and standing(known) is Alive.ALIVE
+
+    def _start_warden(self, attempt: str) -> None:
+        folder = self.directory(attempt)
+        root = Path(blueflame.__file__).parents[1]
+        argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(root), str(folder)]
+        env = {name: os.environ[name] for name in KEPT if name in os.environ}
+        secrets = self._secrets.get(attempt)
+        told = json.dumps(dict(secrets)).encode() if secrets else b""
+        pid = start_detached(argv, cwd=Path("/"), env=env, log=folder / "warden.log", told=told)
+        known = identity(pid)
+        if known is not None:
+            self._started[attempt] = known
+
+    def _look(self, attempt: str) -> Standing:
+        """`started`, then the lock, then the outcome: in this order no move of a warden can be misread.
+
+        A warden takes the lock, then marks the start, then records the outcome, then lets go of the lock.
+        """
+        folder = self.directory(attempt)
+        try:
+            started = (folder / "started").exists()
+            card = flock.holder(folder / "lock")
+            outcome = read_outcome(folder)
+        except (WorldError, OSError) as e:
+            return Unknown(str(e))
+        if outcome is not None:
+            return EndedAt(outcome)
+        if card is not None:
+            return _running(folder, card)
+        return Lost() if started else Queued()
+
+
+def read_outcome(folder: Path) -> Outcome | None:
+    """None while there is none."""
+    path = folder / "outcome.json"
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as e:
+        raise trouble("read the outcome", path, e) from e
+    except ValueError as e:
+        raise WorldError(f"{path} is damaged ({e}); remove it, and the attempt will be recorded as lost") from e
+    try:
+        return _outcome(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise WorldError(f"{path} is not an outcome ({e!r}); remove it, and the attempt counts as lost") from e
+
+
+def _outcome(found: Mapping[str, Any]) -> Outcome:
+    return Outcome(
+        attempt=found["attempt"],
+        reason=Reason(found["reason"]),
+        stage=found["stage"],
+        step=found["step"],
+        exit_code=found["exit_code"],
+        signal=found["signal"],
+        detail=found["detail"],
+        cause=found.get("cause", ""),
+        started_at=found["started_at"],
+        ended_at=found["ended_at"],
+        seconds=found["seconds"],
+        cpu_seconds=found["rusage"]["cpu"],
+        max_rss=found["rusage"]["max_rss"],
+        setup_output=found["setup_output"],
+        left_running=tuple(found["left_running"]),
+        watch=found.get("watch", {}),
+    )
+
+
+def _running(folder: Path, card: str) -> Running | Unknown:
+    words = card.split()
+    if len(words) < 2 or not all(word.isdecimal() for word in words[:2]):
+        return Unknown(f"{folder / 'lock'} is held, but does not say by whom (yet)")
+    pid, start_time = int(words[0]), float(words[1])
+    status = _status(folder)
+    if status.get("pid") != pid:  # of an earlier warden, or not written yet
+        status = {}
+    return Running(
+        pid=pid,
+        start_time=start_time,
+        agent_pid=status.get("agent_pid"),
+        state=status.get("state", "starting"),
+        since=status.get("since"),
+        state_since=status.get("state_at"),
+        last_output=_last_output(folder),
+        output_bytes=status.get("output_bytes", 0),
+        parked=status.get("parked") or {},
+        held=status.get("held", 0.0),
+    )
+
+
+def _last_output(folder: Path) -> float | None:
+    """From the spool itself: its warden tells once a second, and not at all when it hangs."""
+    times = []
+    for name in ("stdout.log", "stderr.log"):
+        with suppress(OSError):
+            seen = (folder / name).stat()
+            times += [seen.st_mtime] if seen.st_size else []
+    return max(times, default=None)
+
+
+def _status(folder: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads((folder / "status.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write_order(folder: Path, order: Order, *, signals: Path) -> None:
+    signals.mkdir(parents=True, exist_ok=True)
+    prompt = folder / "prompt.txt"
+    _put(prompt, order.prompt)
+    launch = {
+        "attempt": order.attempt,
+        "argv": list(order.argv),
+        "env": dict(order.env),
+        "cwd": order.cwd,
+        "stdin": str(prompt),
+        "setup": [_step(step) for step in order.setup],
+        "timeout": order.timeout,
+        "silence": order.silence,
+        "max_output": order.max_output,
+        "grace": order.grace,
+        "limits": dict(order.limits),
+        "signal": str(signals / order.attempt),
+        **order.walls,
+    }
+    _put(folder / "launch.json", json.dumps(launch, indent=1, sort_keys=True))
+
+
+def _step(step: SetupStep) -> Mapping[str, Any]:
+    how = {"shell": step.command} if isinstance(step.command, str) else {"argv": list(step.command)}
+    return {"name": step.name, "timeout": step.timeout, **how}
+
+
+def _put(path: Path, text: str) -> None:
+    """Whole or not at all. Not forced to the disk: after a power cut the order is given again from the journal."""
+    draft = path.with_name(f"{path.name}.draft")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.touch(mode=0o600)  # an environment is nobody else's business
+        draft.write_bytes(text.encode("utf-8", "surrogateescape"))
+        draft.replace(path)
+    except OSError as e:
+        raise trouble("write", path, e) from e

@@ -1,0 +1,73 @@
+"""Who is at work on a repository and on what, seen from any terminal: by locks and files, not by anybody's word."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from blueflame.orchestrator.engine.interface import Engine, Running
+from blueflame.system import flock
+from blueflame.system.files import modified_at
+from blueflame.system.layout import Places
+
+MISSED_BEATS, PATIENCE = 2, 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orchestrator:
+    """Who holds the repository's lock, since when, and when it last gave a sign of life."""
+
+    pid: int | None  # none: it has not said who it is
+    since: float | None
+    last_sign: float
+    heartbeat: float
+
+    def is_late(self, now: float) -> bool:
+        """It should have been heard of by now, even if nothing happened."""
+        return now - self.last_sign > MISSED_BEATS * self.heartbeat + PATIENCE
+
+
+def orchestrator_at(places: Places, *, last_event: float, heartbeat: float) -> Orchestrator | None:
+    """None when nobody is at work. Each event and each heartbeat (it renews agents.json) is a sign of life."""
+    held = flock.holder(places.lock)
+    if held is None:
+        return None
+    card = flock.read_card(held)
+    signs = (last_event, modified_at(places.agents_file), card.since if card else 0.0)
+    return Orchestrator(
+        pid=card.pid if card else None,
+        since=card.since if card else None,
+        last_sign=max(signs),
+        heartbeat=heartbeat,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderWay:
+    """A check, a setup or a hook that runs under a warden."""
+
+    name: str
+    pid: int | None
+    warden_pid: int
+    since: float | None
+    last_output: float | None
+
+
+async def commands_under_way(engine: Engine, session: str, agents: Collection[str]) -> tuple[UnderWay, ...]:
+    """All that runs for the session and is no agent's attempt."""
+    found = []
+    for name in await engine.live(session):
+        standing = None if name in agents else await engine.inspect(name)
+        if isinstance(standing, Running):
+            found.append(_under_way(name.removeprefix(f"{session}."), standing))
+    return tuple(found)
+
+
+def _under_way(name: str, running: Running) -> UnderWay:
+    return UnderWay(
+        name=name,
+        pid=running.agent_pid,
+        warden_pid=running.pid,
+        since=running.since,
+        last_output=running.last_output,
+    )

@@ -1,0 +1,265 @@
+"""A command of the person's behind the same walls as an agent, in the foreground: their terminal, its exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from blueflame.git.command import identity_environment
+from blueflame.model.errors import Refused, WorldError
+from blueflame.model.sandbox import Box, Level
+from blueflame.model.settings import Settings
+from blueflame.model.settings.permissions import Permissions, SandboxSettings
+from blueflame.sandbox import Prepared, Problem, Site, Wanted, available, highest, make_box, prepare, toolchains
+from blueflame.sandbox.bwrap import DOOR_PORTS
+from blueflame.sandbox.cleanup import passing_folder
+from blueflame.sandbox.person_checkout import Checkout
+from blueflame.sandbox.protected_files import Guarded, guarded
+from blueflame.sandbox.redirects import Ends, carried_over
+from blueflame.system.layout import STATE_FOLDER
+from blueflame.warden import cgroup
+from blueflame.warden.gateway_process import start as start_gateway
+from blueflame.warden.launch_file import CannotStart, Launch
+from blueflame.warden.process_tree import LINUX, adopt_orphans, descendants, send, send_group
+from blueflame.warden.resource_limits import Pressure
+from blueflame.warden.spawn import Child, start
+
+LOOK = 0.25  # seconds between two looks at memory, processes and disk
+GRACE = 5.0
+SIGNALLED = 128
+ENDS = (signal.SIGTERM, signal.SIGHUP)
+HEARD = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where a command is to run. `main` is the repository whose agent's checkout it is; None for a person's own."""
+
+    checkout: Checkout
+    cwd: Path
+    sandbox: SandboxSettings
+    blocked: tuple[str, ...] = ()
+    worktrees: Path | None = None
+    main: Checkout | None = None
+
+
+def ground_of(checkout: Checkout, cwd: Path, settings: Settings | None, main: Checkout | None) -> Ground:
+    """Without a configuration the defaults hold: no network, the default limits, the default blocked paths."""
+    permissions = settings.permissions if settings else Permissions()
+    repository = main or checkout
+    worktrees = repository.root / Path(settings.project.worktree_dir).expanduser() if settings else None
+    worktrees = Path(os.path.normpath(worktrees)) if worktrees else None
+    agents = main is not None and worktrees is not None and checkout.root.is_relative_to(worktrees)
+    return Ground(
+        checkout=checkout,
+        cwd=cwd if cwd.is_relative_to(checkout.root) else checkout.root,
+        sandbox=settings.sandbox if settings else SandboxSettings(),
+        blocked=permissions.blocked_paths,
+        worktrees=worktrees,
+        main=main if agents else None,
+    )
+
+
+def shortcomings(level: str) -> tuple[Problem, ...]:
+    """What keeps this machine from holding a level."""
+    return available(level, cgroup.available)
+
+
+def level_held() -> Level:
+    return highest(cgroup.available)
+
+
+def box_of(ground: Ground, folder: Path, hosts: Sequence[str] = ()) -> Box:
+    """The box that a command gets there; `folder` is where its private places are."""
+    repository = ground.main or ground.checkout
+    home = Path(os.environ.get("HOME") or Path("~").expanduser())
+    site = Site(
+        settings=ground.sandbox,
+        environ=os.environ,
+        tools=toolchains(os.environ, repo_root=repository.root, home=home),
+        home=home,
+        repo_root=repository.root,
+        objects=repository.objects,
+    )
+    of_git = ground.main is None and ground.checkout.git is not None
+    seen = guarded(ground.checkout.root, ground.blocked, of_git=of_git)
+    box = make_box(site, _wanted(ground, folder, hosts, seen))
+    note = "the checkout is too large to be searched as a whole for what is blocked in it"
+    return box if seen.whole else replace(box, notes=(*box.notes, note))
+
+
+def _wanted(ground: Ground, folder: Path, hosts: Sequence[str], seen: Guarded) -> Wanted:
+    checkout = ground.checkout
+    if ground.main is not None:  # an agent's own clone: its .git is its own
+        return Wanted(
+            worktree=checkout.root,
+            folder=folder,
+            hosts=hosts,
+            variables=identity_environment(ground.main.root),
+            frozen=seen.frozen,
+            hidden=seen.hidden,
+            pinned=False,
+        )
+    ours = [place for place in (checkout.root / STATE_FOLDER, ground.worktrees) if place is not None]
+    within = [str(place.relative_to(checkout.root)) for place in ours if place.is_relative_to(checkout.root)]
+    return Wanted(
+        worktree=checkout.root,
+        folder=folder,
+        hosts=hosts,
+        variables={"GIT_OPTIONAL_LOCKS": "0"},  # its .git is read-only: a mere question must not want to write there
+        shown=[place for place in (checkout.git, checkout.common) if place is not None],
+        frozen=_not_in(seen.frozen, within),
+        hidden=(*_not_in(seen.hidden, within), *within),
+        pinned=False,
+    )
+
+
+def _not_in(names: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if not any(name == each or name.startswith(f"{each}/") for each in folders))
+
+
+def run_boxed(ground: Ground, argv: Sequence[str], hosts: Sequence[str] = ()) -> int:
+    """Its exit code, or 128 and its signal's number, as shells say it."""
+    problems = shortcomings(ground.sandbox.level)
+    if problems:
+        words = (f"  - {problem.words}" for problem in problems)
+        raise Refused("\n".join([f"level {ground.sandbox.level} cannot be held on this machine:", *words]))
+    with passing_folder() as folder:
+        box = box_of(ground, folder, hosts)
+        launch = _launch(box, prepare(box, folder), argv, ground.cwd)
+        try:
+            return _run(launch, folder)
+        except CannotStart as e:
+            raise WorldError(f"cannot run {argv[0]} in the sandbox: {e}") from e
+
+
+def _launch(box: Box, prepared: Prepared, argv: Sequence[str], cwd: Path) -> Launch:
+    keys: dict[str, Any] = prepared.launch()
+    if box.hosts:
+        keys["gateway"] = {"port": DOOR_PORTS[0], "hosts": list(box.hosts)}
+    if "sandbox" in keys:
+        keys["sandbox"]["argv"] = _in_folder(keys["sandbox"]["argv"], str(cwd))
+    read: Mapping[str, Any] = {
+        "attempt": f"run-{os.getpid()}",
+        "argv": list(argv),
+        "env": dict(prepared.env),
+        "cwd": str(cwd),
+        "limits": dict(prepared.limits),
+        **keys,
+    }
+    return Launch(read)
+
+
+def _in_folder(argv: list[str], cwd: str) -> list[str]:
+    at = argv.index("--chdir") + 1 if "--chdir" in argv else 0
+    return [*argv[:at], cwd, *argv[at + 1 :]] if at else argv
+
+
+def _run(launch: Launch, folder: Path) -> int:
+    sys.stdout.flush()
+    with ExitStack() as stack:
+        stack.enter_context(_listening())
+        pressure = Pressure(launch, _group(launch, folder))
+        if pressure.group is not None:
+            stack.callback(pressure.group.remove)
+        exit_way = start_gateway(str(folder), launch.gateway) if launch.gateway else None
+        if exit_way is not None:
+            stack.callback(exit_way.close)
+        if launch.sandbox is None:
+            adopt_orphans()
+
+        def admit(child: Child) -> None:
+            if pressure.group is not None:
+                pressure.group.take(child.pid)
+            if exit_way is not None and "gateway" in child.doors:
+                exit_way.give(child.doors["gateway"])
+
+        ends = Ends() if launch.sandbox is None else stack.enter_context(carried_over(Ends()))
+        child = start(launch.argv, launch, stdin=ends.stdin, output=(ends.stdout, ends.stderr), admit=admit)
+        stack.callback(_end, child)
+        return _attend(child, pressure)
+
+
+def _group(launch: Launch, folder: Path) -> cgroup.Group | None:
+    return cgroup.make(launch.attempt, memory_mb=launch.memory_mb, processes=launch.processes, folder=str(folder))
+
+
+@contextmanager
+def _listening() -> Iterator[None]:
+    """Signals wait until we ask for them: nothing of ours is interrupted halfway, and none is lost."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+    try:
+        yield
+    finally:
+        while signal.sigpending() & set(HEARD):
+            signal.sigwait(HEARD)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _attend(child: Child, pressure: Pressure) -> int:
+    give_up: float | None = None
+    while True:
+        pid, status = os.waitpid(child.pid, os.WNOHANG)
+        if pid:
+            child.pid = -1
+            return _exit_code(status)
+        why = pressure.why_stop()
+        if why is not None:
+            raise WorldError(f"the command was ended: {why[1]}; the limits are in blueflame.yaml, under sandbox")
+        heard = _next_signal(LOOK)
+        if heard is not None and heard != signal.SIGCHLD:
+            if heard in ENDS and give_up is not None:  # asked twice: whoever asks has waited long enough
+                return SIGNALLED + heard
+            give_up = time.monotonic() + GRACE if heard in ENDS else give_up
+            _pass_on(child, heard)
+        if give_up is not None and time.monotonic() > give_up:
+            return SIGNALLED + signal.SIGKILL
+
+
+def _next_signal(seconds: float) -> int | None:
+    if hasattr(signal, "sigtimedwait"):
+        heard = signal.sigtimedwait(HEARD, seconds)
+        return heard.si_signo if heard is not None else None
+    give_up = time.monotonic() + seconds  # macOS has no such call
+    while not signal.sigpending() & set(HEARD):
+        if time.monotonic() > give_up:
+            return None
+        time.sleep(seconds / 10)
+    return signal.sigwait(HEARD)
+
+
+def _pass_on(child: Child, number: int) -> None:
+    """To the command and its group, as a terminal would; bubblewrap itself would die of it, and all with it."""
+    if not child.boxed or not LINUX:
+        send_group(child.pid, signal.Signals(number))
+        return
+    members = descendants({child.pid})
+    first = next((member for member in members if member.parent == child.pid), None)
+    command = next((member for member in members if first is not None and member.parent == first.pid), None)
+    if command is not None:
+        send_group(command.group, signal.Signals(number))
+
+
+def _end(child: Child) -> None:
+    """Whatever is left: the box dies with bubblewrap; without a box everybody who came from the command is ended."""
+    child.close()
+    if child.pid > 0:
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(child.pid, 0)
+    for member in () if child.boxed else descendants({os.getpid()}):
+        send(member, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(member.pid, 0)
+
+
+def _exit_code(status: int) -> int:
+    return SIGNALLED + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

@@ -1,0 +1,330 @@
+"""The one loop: replay, decide, act, record, again.
+
+Effects run as tasks beside the loop and hand their outcomes back; only the loop writes to the journal. What should be
+under way is a function of the session (`wanted`), so after a crash the same function says what to take up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Protocol
+
+from blueflame.git.repository import tracked_size
+from blueflame.journal.journal import Journal, Settlement
+from blueflame.model.errors import NoAnswer
+from blueflame.model.event import (
+    AttemptCancelled,
+    ConfigAdopted,
+    Event,
+    GateAnswered,
+    OrchestratorStarted,
+    OrchestratorStopped,
+    Recorded,
+    RuntimeResumed,
+    StopRequested,
+)
+from blueflame.model.gate import Answer, Gate
+from blueflame.model.limits import Capacity
+from blueflame.orchestrator.attempts.run import attend, cancel
+from blueflame.orchestrator.attempts.validator import diagnose
+from blueflame.orchestrator.context import Emit, Flame
+from blueflame.orchestrator.cycle_boundary import cross_boundary, kept_settings
+from blueflame.orchestrator.inbox import Letters
+from blueflame.orchestrator.merging.build_and_land import build_changeset, land_changeset
+from blueflame.orchestrator.user_hooks import call_hook
+from blueflame.orchestrator.watchers.daily_spend import DayBook
+from blueflame.orchestrator.watchers.limits import Lookout
+from blueflame.orchestrator.watchers.overlaps import Radar
+from blueflame.orchestrator.watchers.rate_limits import await_runtime, forget
+from blueflame.session.consequences import follow
+from blueflame.session.decide import (
+    AskGate,
+    Attend,
+    AwaitRuntime,
+    BuildChangeset,
+    CancelAttempt,
+    CrossBoundary,
+    Diagnose,
+    Effect,
+    LandChangeset,
+    RunHook,
+    decide,
+    wanted,
+)
+from blueflame.session.gates.questions import objection
+from blueflame.session.replay import apply
+from blueflame.session.state import Session
+from blueflame.system.machine import measure, room_at
+from blueflame.system.wakeups import watch
+
+Perform = Callable[[Flame, Session, Any, Emit], Awaitable[Sequence[Event]]]
+
+STORY: Mapping[type, Perform] = {
+    Attend: attend,
+    CancelAttempt: cancel,
+    CrossBoundary: cross_boundary,
+    Diagnose: diagnose,
+    BuildChangeset: build_changeset,
+    LandChangeset: land_changeset,
+    RunHook: call_hook,
+    AwaitRuntime: await_runtime,
+}
+
+SETTLED = 0.3  # seconds
+LEEWAY = 5.0  # seconds: for a warden to hear of a stop, to kill after the grace and to write it down
+
+
+class Answerer(Protocol):
+    """Somebody who can be asked. Returns an answer, or never: then another face may answer first."""
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer: ...
+
+
+class Onlooker(Protocol):
+    """Somebody who is told what was recorded: exports, the live view."""
+
+    def see(self, session: Session, recorded: Sequence[Recorded]) -> None: ...
+
+
+class Conductor:
+    def __init__(
+        self,
+        flame: Flame,
+        journal: Journal,
+        session: Session,
+        *,
+        answerer: Answerer,
+        onlookers: Sequence[Onlooker] = (),
+        until: Callable[[Session], bool] = lambda _session: False,
+    ) -> None:
+        self.flame = flame
+        self.session = session
+        self._journal = journal
+        self._answerer = answerer
+        self._onlookers = tuple(onlookers)
+        self._until = until
+        self._running: dict[Effect, asyncio.Task[None]] = {}
+        self._asking = asyncio.Lock()
+        self._outcomes: list[Sequence[Event]] = []
+        self._finished: list[Effect] = []
+        self._wake = asyncio.Event()
+        self._letters = Letters(journal, session)
+        self._leave_agents = False
+        self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether it is in a hurry
+        self._day_book = DayBook(journal)
+        self._lookout = Lookout(lambda: self.flame, session, self._hand_in)
+        self._radar = Radar(lambda: self.flame, session, self._hand_in)
+        self._capacity = Capacity(agents=1)
+        self._checkout_bytes = tracked_size(flame.repo, session.base_sha)
+
+    async def conduct(self, started: OrchestratorStarted) -> None:
+        """Until the session has ended, or was stopped in good order."""
+        self._record([started])
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = (self._listen(), self._lookout.keep(), self._radar.keep())
+                beside = [group.create_task(task) for task in watching]
+                await self._loop(group)
+                for task in beside:
+                    task.cancel()
+                for task in self._running.values():
+                    task.cancel()
+        except BaseExceptionGroup as group_error:
+            raise _first(group_error) from group_error
+        if self.session.stopping and not self._leave_agents:
+            await self._end_commands(now=self.session.stop_now)  # what was started at the last moment
+        if self.session.ended:
+            self._take_letters()  # whoever wrote in the last moment is told that it was too late
+        else:
+            self._record([OrchestratorStopped(reason=self._why_stopped())])
+
+    async def _end_commands(self, *, now: bool) -> None:
+        """Checks and hooks that a stop caught under way."""
+        engine, session = self.flame.engine, self.session
+        names = [name for name in await engine.live(session.id) if name not in session.attempts]
+        for name in names:
+            await engine.cancel(name, session.stopping, grace=0.0 if now else None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._patience(now=now)):
+                for name in names:
+                    await engine.wait(name)
+
+    def _patience(self, *, now: bool) -> float:
+        """How long a stop waits for those it has asked to end; a warden that hangs must not hold it up for ever."""
+        return LEEWAY if now else self.flame.settings.limits.kill_grace + LEEWAY
+
+    def _wait_no_longer(self) -> None:
+        """For those that were asked to end; whoever was not may finish what it does."""
+        if all(self.session.attempts[name].cancel_reason for name in self.session.live):
+            self._leave_agents = True
+            self._wake.set()
+
+    def _why_stopped(self) -> str:
+        session = self.session
+        if not session.stopping:
+            return "the part that was asked for is done"
+        left = [session.attempts[name] for name in session.live]
+        late = ", ".join(record.attempt.agent_id for record in left if record.cancel_reason)
+        return session.stopping + (f"; {late} did not end in time" if late else "")
+
+    def stop(self, reason: str, *, now: bool = False, leave_agents: bool = False) -> None:
+        """Stop new work; ask the agents to end unless they are to be left alone. A second call hurries."""
+        self._leave_agents = leave_agents
+        events: list[Event] = [StopRequested(reason=reason, now=now)]
+        if not leave_agents:
+            events += [AttemptCancelled(attempt=name, reason=reason) for name in self.session.live]
+        self._hand_in(events)
+
+    async def _loop(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            self._wake.clear()
+            self._take_outcomes()
+            self._take_letters()
+            self._decide()
+            self._stop_commands(group)
+            if self._is_over():
+                return
+            self._start_effects(group)
+            self._stop_asking()
+            await self._wake.wait()
+
+    def _is_over(self) -> bool:
+        session = self.session
+        if session.ended:
+            return not session.hooks_due
+        if self._until(session) and not session.live:
+            return True
+        ending = bool(session.live) or not all(task.done() for task in self._ending.values())
+        return bool(session.stopping) and (self._leave_agents or not ending)
+
+    def _stop_commands(self, group: asyncio.TaskGroup) -> None:
+        """Together with the agents: nobody who stops a session should wait for one after the other."""
+        now = self.session.stop_now
+        if self.session.stopping and not self._leave_agents and now not in self._ending:
+            self._ending[now] = group.create_task(self._end_commands(now=now))
+            self._ending[now].add_done_callback(lambda _task: self._wake.set())
+
+    def _take_outcomes(self) -> None:
+        """An effect is forgotten only after its outcome is recorded, else it would be started again."""
+        outcomes, self._outcomes = self._outcomes, []
+        finished, self._finished = self._finished, []
+        for events in outcomes:
+            self._record(events)
+        for effect in finished:
+            self._running.pop(effect, None)
+
+    def _take_letters(self) -> None:
+        for letter in self._letters.waiting():
+            reply = self._letters.judge(self.session, letter)
+            settlement = Settlement(letter.id, not reply.refused, reply.words)
+            if reply.refused:
+                self._journal.settle(*settlement)
+            else:
+                self._leave_agents = reply.leave_agents or self._leave_agents
+                self._record(reply.events, settles=[settlement])
+
+    def _record(self, events: Iterable[Event], settles: Sequence[Settlement] = ()) -> None:
+        """All of an outcome and what follows from it in one piece: after a crash, half of it would be lost for ever.
+
+        A planner that has ended is not asked again for the plan that it gave, nor a reviewer for its verdict.
+        """
+        now, before = self.flame.clock.now(), self.session.seq
+        self._keep(before, [each for event in events for each in self._work_out(event, now)], now, settles)
+
+    def _work_out(self, cause: Event, now: float) -> Iterator[Recorded]:
+        for event in tuple(follow(self.session, cause, now)):
+            recorded = Recorded(self.session.seq + 1, now, event)
+            apply(self.session, recorded)
+            yield recorded
+
+    def _keep(self, before: int, batch: Sequence[Recorded], now: float, settles: Sequence[Settlement] = ()) -> None:
+        """Durably, before anything is done about it."""
+        if not batch:
+            return
+        self._journal.append(self.session.id, before, [each.event for each in batch], now, settles=settles)
+        for each in batch:
+            self._notice(each)
+        self._show(batch)
+
+    def _notice(self, recorded: Recorded) -> None:
+        if isinstance(recorded.event, StopRequested):
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._patience(now=recorded.event.now), self._wait_no_longer)
+        if isinstance(recorded.event, RuntimeResumed) and recorded.event.by:
+            forget(self.flame.places.parked(recorded.event.runtime))
+        if isinstance(recorded.event, ConfigAdopted):
+            settings = kept_settings(self.flame.places, self.session.id, recorded.event.digest)
+            assert settings is not None, "a configuration is kept before anybody is asked about it"
+            self.flame = replace(self.flame, settings=settings, runtimes=self.flame.make_runtimes(settings))
+
+    def _decide(self) -> None:
+        """Decisions are worked out one upon the other and written in one go, before any effect starts."""
+        now = self.flame.clock.now()
+        before = self.session.seq
+        batch: list[Recorded] = []
+        room = room_at(self.flame.places.worktrees)
+        machine = measure(self.flame.settings, len(self.session.live), room, self._checkout_bytes)
+        self._capacity = self._day_book.entered(machine, self.session, now)
+        while events := decide(self.session, self._capacity):
+            batch += [each for cause in events for each in self._work_out(cause, now)]
+        self._keep(before, batch, now)
+
+    def _show(self, recorded: Sequence[Recorded]) -> None:
+        for onlooker in self._onlookers:
+            onlooker.see(self.session, recorded)
+
+    def _start_effects(self, group: asyncio.TaskGroup) -> None:
+        for effect in wanted(self.session):
+            if effect not in self._running:
+                self._running[effect] = group.create_task(self._perform(effect), name=repr(effect))
+
+    def _stop_asking(self) -> None:
+        for effect, task in list(self._running.items()):
+            if isinstance(effect, AskGate) and effect.gate not in self.session.open_gates:
+                task.cancel()
+
+    async def _perform(self, effect: Effect) -> None:
+        try:
+            if isinstance(effect, AskGate):
+                events = await self._ask(effect.gate)
+            else:
+                events = await STORY[type(effect)](self.flame, self.session, effect, self._hand_in)
+            self._hand_in(events)
+        finally:
+            self._finished.append(effect)
+            self._wake.set()
+
+    def _hand_in(self, events: Sequence[Event]) -> None:
+        if events:
+            self._outcomes.append(events)
+        self._wake.set()
+
+    async def _ask(self, name: str) -> Sequence[Event]:
+        """One question at a time: a person has one terminal."""
+        async with self._asking:
+            wrong = ""
+            while (gate := self.session.open_gates.get(name)) is not None:
+                answer = await self._answerer.ask(gate, self.session, wrong)
+                wrong = objection(self.session, name, answer)
+                if not wrong:
+                    return [GateAnswered(gate=name, answer=answer)]
+                if answer.by.startswith("decisions:"):
+                    raise NoAnswer(f"the decisions file does not answer gate {gate.id}: {wrong}")
+        return []
+
+    async def _listen(self) -> None:
+        # a letter that came before the watch was set up made no sound: look once when it surely is
+        asyncio.get_running_loop().call_later(SETTLED, self._wake.set)
+        async for _names in watch(self.flame.places.signals):
+            self._wake.set()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one that matters: of several effects that failed together, the first that is not a group itself."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

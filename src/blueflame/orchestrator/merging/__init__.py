@@ -1,0 +1,1 @@
+"""Build, check, bisect and land changesets."""

@@ -1,0 +1,118 @@
+"""The merge stage: a changeset is built on the newest base in the object store, checked there, shown, and landed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from blueflame.checks.merge_losses import losses
+from blueflame.git.landing import Advanced, Dirty, advance
+from blueflame.git.merge_sides import Side, cases
+from blueflame.git.merging import tree_of
+from blueflame.git.rebase import Unfit
+from blueflame.git.repository import Repository, head_of
+from blueflame.git.secret_scan import full_scan
+from blueflame.model.changeset import Build, Changeset, Conflict
+from blueflame.model.event import BaseMoved, ChangesetBuilt, ChangesetEvicted, Event, Landed
+from blueflame.model.verdict import Check
+from blueflame.orchestrator.attempts.check_commit import check_commit
+from blueflame.orchestrator.attempts.validator import file_changes
+from blueflame.orchestrator.context import Emit, Flame
+from blueflame.orchestrator.merging.assemble import PULL_REQUEST, Scene, assemble
+from blueflame.orchestrator.merging.bisect import Laboratory, Stopped, blame
+from blueflame.orchestrator.merging.pull_request import propose
+from blueflame.orchestrator.merging.review_hints import with_hints
+from blueflame.session.decide import BuildChangeset, LandChangeset
+from blueflame.session.gates.answers import skip
+from blueflame.session.merging.queue import after_conflict
+from blueflame.session.state import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where a changeset is built, and who looks at what was built."""
+
+    repo: Repository
+    laboratory: Laboratory
+    leaks: Callable[[str, str], Sequence[object]]  # secrets between two commits
+    mode: str = "merge"
+
+
+async def build_changeset(flame: Flame, session: Session, effect: BuildChangeset, _emit: Emit) -> Sequence[Event]:
+    changeset = session.changesets[effect.changeset].changeset
+
+    async def run(commit: str, again: bool) -> tuple[Check, ...] | None:
+        return await check_commit(flame, session, commit, changeset.id, again=again)
+
+    known = await asyncio.to_thread(seen_before, flame.repo, session, changeset)
+    site = Site(
+        repo=flame.repo,
+        laboratory=Laboratory(run=run, known=known, retry=flame.settings.merging.retry_red_checks),
+        leaks=lambda base, commit: full_scan(flame.repo, base, commit, flame.settings.validation.secrets),
+        mode=flame.settings.landing.mode,
+    )
+    base = await asyncio.to_thread(head_of, flame.repo, session.base_branch)
+    events = await build(site, session, changeset.id, base)
+    allow_file = flame.settings.validation.secrets.allow_file
+    return await asyncio.to_thread(with_hints, flame.repo, events, allow_file=allow_file)
+
+
+async def build(site: Site, session: Session, name: str, base: str) -> Sequence[Event]:
+    """What becomes of a changeset on this base: built and green, in conflict, without a culprit, or put off."""
+    scene = Scene(site.repo, session, session.changesets[name], base)
+    made = await asyncio.to_thread(assemble, scene, site.mode)
+    if isinstance(made, Conflict):
+        return [after_conflict(session, name, made)]
+    if isinstance(made, Unfit):
+        words = f"it cannot land by {site.mode}: {made.reason}"
+        return list(skip(session, name, f"{words}; set landing.mode to merge or squash"))
+    leaks = await asyncio.to_thread(site.leaks, base, made.commit)
+    if leaks:
+        listed = "\n".join(str(leak) for leak in leaks)
+        return [ChangesetEvicted(changeset=name, reason=f"it would land secrets:\n{listed}")]
+    try:
+        checks = await site.laboratory.examine(made)
+        if not all(check.passed for check in checks):
+            return await blame(site.laboratory, scene, checks)
+    except Stopped:
+        return []
+    files = await asyncio.to_thread(file_changes, site.repo, base, made.commit)
+    lost = losses(await asyncio.to_thread(cases, site.repo, base, _sides(session, scene.changeset), made.commit))
+    built = Build(base=base, commit=made.commit, files=files, checks=checks, losses=lost)
+    return [ChangesetBuilt(changeset=name, build=built)]
+
+
+def seen_before(repo: Repository, session: Session, changeset: Changeset) -> dict[str, tuple[Check, ...]]:
+    """What a task's own checks have shown of a tree, or those of the last landing, need not be shown again."""
+    known: dict[str, tuple[Check, ...]] = {}
+    for name in changeset.tasks:
+        result = session.tasks[name].result
+        if result is not None and name in session.checks:
+            known[tree_of(repo, result.sha)] = session.checks[name]
+    last = session.changesets[session.landings[-1]] if session.landings else None
+    if last is not None and last.build is not None:
+        known[tree_of(repo, last.build.commit)] = last.build.checks
+    return known
+
+
+def _sides(session: Session, changeset: Changeset) -> list[Side]:
+    results = [(name, session.tasks[name].result) for name in changeset.tasks]
+    return [Side(name, result.base, result.sha) for name, result in results if result is not None]
+
+
+async def land_changeset(flame: Flame, session: Session, effect: LandChangeset, _emit: Emit) -> Sequence[Event]:
+    """Compare and swap: what was shown and approved is what lands, on the base it was built on, or nothing does."""
+    record = session.changesets[effect.changeset]
+    build = record.build
+    assert build is not None, f"{effect.changeset} is approved without being built"
+    if flame.settings.landing.mode == PULL_REQUEST:
+        return await asyncio.to_thread(propose, flame, session, record, build)
+    done = await asyncio.to_thread(advance, flame.repo, session.base_branch, old=build.base, new=build.commit)
+    if isinstance(done, Advanced):
+        return [Landed(changeset=effect.changeset, before=build.base, after=build.commit, checkout=done.checkout)]
+    if isinstance(done, Dirty):
+        paths = ", ".join(done.paths[:10])
+        note = f"your checkout of {session.base_branch} is not clean ({done.reason}: {paths}); it was not touched"
+        return list(skip(session, effect.changeset, note))
+    return [BaseMoved(changeset=effect.changeset, expected=build.base, found=done.found)]

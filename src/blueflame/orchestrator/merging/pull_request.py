@@ -1,0 +1,34 @@
+"""Landing by pull request: others bring the changeset onto the base; we push it and say what there is to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blueflame.git.forges import Request, forge_for, open_request, push
+from blueflame.model.changeset import Build, ChangesetRecord
+from blueflame.model.errors import WorldError
+from blueflame.model.event import Event, PullRequestOpened
+from blueflame.orchestrator.context import Flame
+from blueflame.session.gates.answers import skip
+from blueflame.session.state import Session
+from blueflame.text.pull_request import text, title
+
+
+def propose(flame: Flame, session: Session, record: ChangesetRecord, build: Build) -> Sequence[Event]:
+    """Again is the same as once. What cannot be pushed is put off, with the reason: its work is kept."""
+    landing, changeset = flame.settings.landing, record.changeset
+    branch = f"{landing.branch_prefix}{session.id}/{changeset.id}"
+    try:
+        push(flame.repo, landing.remote, build.commit, branch)
+        forge = forge_for(flame.repo, landing.remote, landing.forge)
+        request = Request(
+            branch=branch,
+            base=session.base_branch,
+            title=title(record),
+            text=text(session, record, build),
+            draft=landing.draft,
+        )
+        url = open_request(flame.repo, forge, request) if forge else ""
+    except WorldError as error:
+        return list(skip(session, changeset.id, f"no pull request could be opened: {error}"))
+    return [PullRequestOpened(changeset=changeset.id, commit=build.commit, branch=branch, url=url)]

@@ -1,0 +1,93 @@
+"""What a person is told of a changeset beside its diff: hints at risks, and tests that are weaker than they were.
+
+Worked out once, when the changeset is built, and kept with it, so that its gate has nothing left to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from blueflame.checks.code_tests import may_hold_tests
+from blueflame.checks.dependencies import is_manifest, new_dependencies
+from blueflame.checks.risks import Changed, risks
+from blueflame.checks.weakened_tests import Versions, weakened
+from blueflame.git.blobs import read_blobs, sizes_of
+from blueflame.git.repository import Repository
+from blueflame.git.results import changes
+from blueflame.model.changes import Change
+from blueflame.model.event import ChangesetBuilt, Event
+from blueflame.model.review import Risk, Weakening
+
+LARGEST, MOST = 1_000_000, 10_000_000  # bytes: of one file, and of all that are read
+FILE_MODES = ("100644", "100755")
+MOST_TOLD = 200
+
+
+def with_hints(repo: Repository, events: Sequence[Event], *, allow_file: str = "") -> list[Event]:
+    """The same events; to a changeset that was built is added what there is to say about it."""
+    return [_with_hints(repo, event, allow_file) if isinstance(event, ChangesetBuilt) else event for event in events]
+
+
+def _with_hints(repo: Repository, event: ChangesetBuilt, allow_file: str) -> ChangesetBuilt:
+    found, weaker = hints(repo, event.build.base, event.build.commit, allow_file=allow_file)
+    return replace(event, build=replace(event.build, risks=found, weakened=weaker))
+
+
+def hints(
+    repo: Repository, base: str, tip: str, *, allow_file: str = ""
+) -> tuple[tuple[Risk, ...], tuple[Weakening, ...]]:
+    """Only manifests and files that may hold tests are read; the rest is told by names, modes and counts."""
+    changed = changes(repo, base, tip)
+    read, unread = _texts(repo, [change for change in changed if _is_worth_reading(change)])
+    asked = {path: new_dependencies(path, *texts) for path, texts in read.items() if is_manifest(path)}
+    broken = [path for path, names in asked.items() if names is None]
+    about = Changed(
+        changes=changed,
+        dependencies={path: names for path, names in asked.items() if names is not None},
+        unread=sorted({*unread, *broken}),
+        allow_file=allow_file,
+    )
+    old_paths = {change.path: change.old_path for change in changed}
+    tests = [
+        Versions(path=path, before=before, after=after, old_path=old_paths[path])
+        for path, (before, after) in read.items()
+        if _holds_tests(path, old_paths[path])
+    ]
+    return risks(about), weakened(tests)[:MOST_TOLD]
+
+
+def _holds_tests(path: str, old_path: str | None) -> bool:
+    return may_hold_tests(path) or (old_path is not None and may_hold_tests(old_path))
+
+
+def _is_worth_reading(change: Change) -> bool:
+    return not change.binary and (is_manifest(change.path) or _holds_tests(change.path, change.old_path))
+
+
+_Texts = Mapping[str, tuple[str | None, str | None]]
+
+
+def _texts(repo: Repository, changed: Iterable[Change]) -> tuple[_Texts, list[str]]:
+    """Before and after, by path; and the paths of what is too much to be read."""
+    wanted = {
+        change.path: (_blob(change.old_mode, change.old_blob), _blob(change.mode, change.blob)) for change in changed
+    }
+    sizes = sizes_of(repo, sorted({sha for pair in wanted.values() for sha in pair if sha}))
+    left, fitting, unread = MOST, dict[str, tuple[str, str]](), list[str]()
+    for path, pair in wanted.items():
+        need = [sizes[sha] for sha in pair if sha]
+        if max(need, default=0) > LARGEST or sum(need) > left:
+            unread.append(path)
+        else:
+            fitting[path], left = pair, left - sum(need)
+    blobs = read_blobs(repo, {sha: sizes[sha] for pair in fitting.values() for sha in pair if sha})
+    return {path: (_text(blobs, old), _text(blobs, new)) for path, (old, new) in fitting.items()}, unread
+
+
+def _blob(mode: str, sha: str) -> str:
+    return sha if mode in FILE_MODES else ""
+
+
+def _text(blobs: Mapping[str, bytes], sha: str) -> str | None:
+    return blobs[sha].decode("utf-8", "replace") if sha else None

@@ -1,0 +1,1 @@
+"""Called with each event after it was recorded."""

@@ -1,0 +1,191 @@
+"""Remembering a session on every way out of it, beside the loop.
+
+What should be kept is a function of the session, and each record has its key: saving is done again whenever it may be
+needed, and nothing repeats. Memory is a view of the journal: a session that was killed before it was saved is caught up
+with when it is resumed, or by the next one. A memory that fails is told once and holds nothing up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from blueflame.git.results import changes
+from blueflame.journal.journal import Journal
+from blueflame.memory.provider import NO_MEMORY, Mark
+from blueflame.memory.records import FILES, TITLE, plain, records_of
+from blueflame.model.attempt import WORKER
+from blueflame.model.errors import IllegalMove, JournalError, WorldError
+from blueflame.model.event import (
+    CycleEnded,
+    GateOpened,
+    OrchestratorStarted,
+    OrchestratorStopped,
+    Recorded,
+    SessionEnded,
+)
+from blueflame.model.gate import GateKind
+from blueflame.model.memory import Record, TaskFailure, TaskResult
+from blueflame.model.settings import Settings
+from blueflame.orchestrator.context import Flame
+from blueflame.session.replay import replay
+from blueflame.session.state import Session
+from blueflame.telemetry.audit import read_audit
+from blueflame.text.event_lines import one_line
+
+ALWAYS = (OrchestratorStarted, OrchestratorStopped, SessionEnded)
+REFUSALS = 5
+
+
+class Remembering:
+    """Onlooker of a session."""
+
+    def __init__(self, flame: Flame, journal: Journal, session: Session, warn: Callable[[str], None]) -> None:
+        self._flame = flame
+        self._journal = journal
+        self._session = session
+        self._warn = warn
+        self._warned = False
+        self._due = asyncio.Event()
+        self._leaving, self._save_last = False, True
+        self._files: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._saved = -1  # how far
+
+    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:  # noqa: ARG002 (it is always the same one)
+        if any(_is_moment(each, self._flame.settings) for each in recorded):
+            self._due.set()
+
+    async def keep_up(self) -> None:
+        """Until told to leave; what came while something was being saved is saved afterwards."""
+        while not self._leaving:
+            await self._due.wait()
+            self._due.clear()
+            if not self._leaving:
+                await self.save()
+        if self._save_last:
+            await self.save()
+
+    def leave(self, *, save: bool) -> None:
+        self._leaving, self._save_last = True, save
+        self._due.set()
+
+    async def save(self) -> None:
+        """As the session stands now: read before the thread is started, since the loop goes on changing it."""
+        if self._saved == self._session.seq or self._flame.memory is NO_MEMORY:
+            return
+        self._saved = self._session.seq
+        notes = self._flame.settings.beads.include_failure_notes
+        records = records_of(self._session, failure_notes=notes)
+        mark, evidence = Mark(self._session.id, self._session.seq), _evidence(self._session)
+        await self._try(lambda: self._save(records, mark, evidence))
+
+    async def catch_up(self) -> None:
+        """Before the session goes on: its planner is to know what became of those before it."""
+        await self._try(self._catch_up)
+
+    async def _try(self, act: Callable[[], str]) -> None:
+        try:
+            warning = await asyncio.to_thread(act)
+        except WorldError as error:
+            warning = f"this session could not be remembered (it goes on all the same): {error}"
+        if warning and not self._warned:
+            self._warned = True
+            self._warn(warning)
+
+    def _save(self, records: Sequence[Record], mark: Mark, evidence: Evidence) -> str:
+        full = [self._with_evidence(record, evidence) for record in records]
+        return self._flame.memory.remember(full, mark)
+
+    def _catch_up(self) -> str:
+        """With sessions that went on after they were last saved: whoever saved them was killed."""
+        last = {info.id: info.last_seq for info in self._journal.sessions()}
+        marks = [mark for mark in self._flame.memory.marks() if mark.session != self._session.id]
+        behind = [self._past(mark.session) for mark in marks if last.get(mark.session, 0) > mark.seq]
+        warnings = [self._remember_past(past) for past in behind if past is not None]
+        return next(filter(None, warnings), "")
+
+    def _past(self, name: str) -> Session | None:
+        try:
+            return replay(self._journal.events(name))
+        except (JournalError, IllegalMove):  # of another version: that is no reason to forget the present one
+            return None
+
+    def _remember_past(self, past: Session) -> str:
+        records = records_of(past, failure_notes=self._flame.settings.beads.include_failure_notes)
+        evidence = _evidence(past)
+        return self._flame.memory.remember(
+            [self._with_evidence(record, evidence) for record in records], Mark(past.id, past.seq)
+        )
+
+    def _with_evidence(self, record: Record, evidence: Evidence) -> Record:
+        if isinstance(record, TaskResult | TaskFailure):
+            spans, agents = evidence.get(record.origin.task, (("", ""), ()))
+            files = self._changed(*spans) if spans[1] else ()
+            record = replace(record, origin=replace(record.origin, files=files or record.origin.files))
+            if isinstance(record, TaskFailure) and self._flame.settings.beads.include_failure_notes:
+                return replace(record, audit=tuple(self._refused(agents)))
+        return record
+
+    def _changed(self, base: str, tip: str) -> tuple[str, ...]:
+        """What a result really changed; unknown when git cannot tell any more."""
+        if (base, tip) not in self._files:
+            try:
+                found = [path for change in changes(self._flame.repo, base, tip) for path in change.paths]
+            except WorldError:
+                found = []
+            self._files[base, tip] = tuple(one_line(path, TITLE) for path in dict.fromkeys(found))[:FILES]
+        return self._files[base, tip]
+
+    def _refused(self, agents: Sequence[str]) -> list[str]:
+        """What the watcher refused the task's agents, the newest last."""
+        refused = [
+            line for agent in agents for line in read_audit(self._flame.places.audit(agent)).lines if not line.allowed
+        ]
+        calls = [line for line in refused if line.rule != "canary"]
+        return [plain(f"{line.rule}: {line.tool} {line.target}", TITLE) for line in calls[-REFUSALS:]]
+
+
+Evidence = dict[str, tuple[tuple[str, str], tuple[str, ...]]]
+"""For each task the commits that its result lies between, and the agents that worked on it."""
+
+
+def _evidence(session: Session) -> Evidence:
+    agents: dict[str, list[str]] = {}
+    for record in session.attempts.values():
+        if record.attempt.role == WORKER:
+            agents.setdefault(record.attempt.subject, []).append(record.attempt.agent_id)
+    return {
+        name: ((record.result.base, record.result.sha) if record.result else ("", ""), tuple(agents.get(name, ())))
+        for name, record in session.tasks.items()
+    }
+
+
+def _is_moment(recorded: Recorded, settings: Settings) -> bool:
+    """When it is put down, taken up or over, when the money is used up, and after each cycle if that is wanted."""
+    event = recorded.event
+    if isinstance(event, CycleEnded):
+        return settings.beads.archive_after_wave
+    if isinstance(event, GateOpened):
+        return event.gate.kind is GateKind.BUDGET
+    return isinstance(event, ALWAYS)
+
+
+@asynccontextmanager
+async def remembering(
+    flame: Flame, journal: Journal, session: Session, warn: Callable[[str], None]
+) -> AsyncIterator[Remembering]:
+    """The session is remembered as it stands when the block is left, however it is left."""
+    keeper = Remembering(flame, journal, session, warn)
+    await keeper.catch_up()
+    keeping_up = asyncio.create_task(keeper.keep_up())
+    reliable = True
+    try:
+        yield keeper
+    except JournalError:  # then the session may know more than the journal does
+        reliable = False
+        raise
+    finally:
+        keeper.leave(save=reliable)
+        await keeping_up

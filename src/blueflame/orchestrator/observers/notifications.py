@@ -1,0 +1,123 @@
+"""Tells people that they are needed, beside the loop.
+
+A notifier that fails or hangs holds nothing up and is told of once. Only what is recorded now is told: a gate that was
+open before a resume has been told of already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from blueflame.model.errors import WorldError
+from blueflame.model.event import Recorded
+from blueflame.model.settings.notifications import NotifierSettings
+from blueflame.session.state import Session
+from blueflame.system.notifiers import Teller, teller
+from blueflame.text.notifications import GATE, Notice, notices_of, settled_in
+
+LAST_WORDS = 5.0  # seconds: for what is to be told when the session is over
+
+
+class Courier:
+    """One notifier with what it has still to tell, by topic."""
+
+    def __init__(self, name: str, settings: NotifierSettings, tell: Teller, warn: Callable[[str], None]) -> None:
+        self._name = name
+        self._settings = settings
+        self._tell = tell
+        self._warn = warn
+        self._warned = False
+        self._waiting: dict[str, list[tuple[float, Notice]]] = {}
+        self._free_at: dict[str, float] = {}  # topic -> when the next message may go out
+        self._changed = asyncio.Event()
+        self._leaving = False
+
+    def take(self, notice: Notice, now: float) -> None:
+        if notice.topic in self._settings.on:
+            due = now + (self._settings.delay if notice.topic == GATE else 0.0)
+            self._waiting.setdefault(notice.topic, []).append((due, notice))
+            self._changed.set()
+
+    def forget(self, gates: frozenset[str]) -> None:
+        left = [(due, notice) for due, notice in self._waiting.get(GATE, []) if notice.gate not in gates]
+        self._waiting[GATE] = left
+
+    def leave(self) -> None:
+        """What is due, or waits only for its turn, is told before."""
+        self._leaving = True
+        self._changed.set()
+
+    async def keep_up(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._changed.clear()
+            now = loop.time()
+            topic = next((topic for topic in self._waiting if self._due(topic, now)), None)
+            if topic is not None:
+                await self._deliver(topic, now)
+            elif self._leaving:
+                return
+            else:
+                await self._rest(now)
+
+    def _due(self, topic: str, now: float) -> bool:
+        ready = any(due <= now for due, _ in self._waiting[topic])
+        return ready and (self._leaving or self._free_at.get(topic, now) <= now)
+
+    async def _rest(self, now: float) -> None:
+        moments = [
+            max(due, self._free_at.get(topic, due)) for topic, waiting in self._waiting.items() for due, _ in waiting
+        ]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(moments) - now if moments else None):
+                await self._changed.wait()
+
+    async def _deliver(self, topic: str, now: float) -> None:
+        ready = [notice for due, notice in self._waiting[topic] if due <= now]
+        self._waiting[topic] = [entry for entry in self._waiting[topic] if entry[0] > now]
+        self._free_at[topic] = now + self._settings.throttle
+        try:
+            await asyncio.to_thread(self._tell, ready[-1], len(ready) - 1)
+        except WorldError as error:
+            if not self._warned:
+                self._warned = True
+                self._warn(f"notifications.{self._name} could not tell (the session goes on): {error}")
+
+
+class Notifying:
+    """Onlooker of a session."""
+
+    def __init__(self, couriers: Sequence[Courier]) -> None:
+        self._couriers = tuple(couriers)
+
+    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+        if not self._couriers:
+            return
+        now = asyncio.get_running_loop().time()
+        notices, settled = tuple(notices_of(session, recorded)), settled_in(recorded)
+        for courier in self._couriers:
+            for notice in notices:
+                courier.take(notice, now)
+            courier.forget(settled)
+
+
+@asynccontextmanager
+async def notifying(
+    settings: Mapping[str, NotifierSettings], root: Path, environ: Mapping[str, str], warn: Callable[[str], None]
+) -> AsyncIterator[Notifying]:
+    """Last words are waited for, though not for long."""
+    couriers = [Courier(name, each, teller(each, root, environ), warn) for name, each in settings.items()]
+    under_way = [asyncio.create_task(courier.keep_up()) for courier in couriers]
+    try:
+        yield Notifying(couriers)
+    finally:
+        for courier in couriers:
+            courier.leave()
+        if under_way:
+            _, late = await asyncio.wait(under_way, timeout=LAST_WORDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)

@@ -1,0 +1,110 @@
+"""What must be true before a session starts; every reason at once."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from blueflame.git.command import ask
+from blueflame.git.repository import Repository, dirty_paths, tracked_size
+from blueflame.git.secret_scan import read_allowed, scanner
+from blueflame.model.errors import BlueFlameError, Refused
+from blueflame.model.settings import Settings
+from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.system.layout import STATE_FOLDER, Places
+from blueflame.system.machine import room_at
+
+HEADROOM = 2  # a checkout grows: build output, dependencies
+SHOWN = 10
+
+
+def refuse_if_unfit(
+    repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool, config: Path | None = None
+) -> None:
+    refuse(repo, tuple(unfit_reasons(repo, places, settings, allow_dirty=allow_dirty, config=config)))
+
+
+def refuse(repo: Repository, reasons: Sequence[str]) -> None:
+    """One list, whatever the reasons are about: whoever mends one should not meet the next one afterwards."""
+    if reasons:
+        raise Refused("\n".join([f"a session cannot start in {repo.root}:", *(f"  - {reason}" for reason in reasons)]))
+
+
+def unfit_reasons(
+    repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool, config: Path | None = None
+) -> Iterator[str]:
+    """`config` is the file in use: one that is not tracked yet, as `blueflame init` leaves it, is in nobody's way."""
+    yield from () if allow_dirty else _dirt(repo, places, config)
+    yield from _room(repo, places, settings)
+    yield from _not_writable(places)
+    yield from _walls(settings)
+    yield from _allow_file(repo, settings)
+
+
+def tight_spots(places: Places, settings: Settings) -> Iterator[str]:
+    """What is no reason to refuse, and good to know before the first agent is paid."""
+    concurrency = settings.concurrency
+    free, each = room_at(places.worktrees).memory >> 20, concurrency.adaptive_min_ram_per_agent_mb
+    if concurrency.adaptive and free < each * concurrency.development:
+        yield (
+            f"{free:,} MB of memory are free, {concurrency.development} workers with {each:,} MB each are configured: "
+            "fewer are started at once (see concurrency.adaptive_min_ram_per_agent_mb)"
+        )
+
+
+def _walls(settings: Settings) -> Iterator[str]:
+    """A wall that is missing stops the work instead of waving it through."""
+    level = settings.sandbox.level
+    for problem in shortcomings(level):
+        yield f"the sandbox cannot hold level {level}: {problem.words}"
+
+
+def _allow_file(repo: Repository, settings: Settings) -> Iterator[str]:
+    secrets = settings.validation.secrets
+    try:
+        if secrets.enabled:
+            read_allowed(repo, repo.base_sha, secrets.allow_file)
+            scanner(secrets)
+    except BlueFlameError as error:
+        yield str(error)
+
+
+def _dirt(repo: Repository, places: Places, config: Path | None) -> Iterator[str]:
+    ours = (STATE_FOLDER, *_inside(repo, places.worktrees))
+    dirty = dirty_paths(repo, ignore=(*ours, *_untracked(repo, config)))
+    if dirty:
+        more = f" and {len(dirty) - SHOWN} more" if len(dirty) > SHOWN else ""
+        yield (
+            f"the checkout is not clean: {', '.join(dirty[:SHOWN])}{more}; agents start from what is committed. "
+            "Commit or stash it, or use --allow-dirty to leave it as it is"
+        )
+
+
+def _untracked(repo: Repository, config: Path | None) -> tuple[str, ...]:
+    names = _inside(repo, config.parent.resolve() / config.name) if config else ()
+    return tuple(name for name in names if ask(repo.root, "ls-files", "--error-unmatch", "--", name).code)
+
+
+def _inside(repo: Repository, path: Path) -> tuple[str, ...]:
+    return (path.relative_to(repo.root).as_posix(),) if path.is_relative_to(repo.root) else ()
+
+
+def _room(repo: Repository, places: Places, settings: Settings) -> Iterator[str]:
+    needed = tracked_size(repo, repo.base_sha) * settings.concurrency.development * HEADROOM
+    free = room_at(places.worktrees).disk
+    if needed > free:
+        yield (
+            f"not enough disk for {settings.concurrency.development} checkouts: about {needed >> 20} MB are needed, "
+            f"{free >> 20} MB are free; lower concurrency.development or make room"
+        )
+
+
+def _not_writable(places: Places) -> Iterator[str]:
+    """Tried where the folder is or would be made, and nothing is left there: a look must change nothing."""
+    try:
+        nearest = next(folder for folder in (places.worktrees, *places.worktrees.parents) if folder.exists())
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        yield f"the worktree folder {places.worktrees} cannot be written: {error.strerror}"

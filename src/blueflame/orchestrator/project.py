@@ -1,0 +1,399 @@
+"""The wiring: from a configuration to a session under way. The only module that names concrete tools."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from blueflame import __version__
+from blueflame.agents.registry import RUNTIMES
+from blueflame.agents.runtime import Runtime
+from blueflame.config import Loaded, digest_of, find, load, resolved_json
+from blueflame.git.repository import Repository, exclude, open_repository
+from blueflame.journal.journal import Journal, SessionInfo
+from blueflame.memory.builtin import BuiltIn
+from blueflame.memory.registry import builtin, memory_of, memory_problem
+from blueflame.model.attempt import PLANNER
+from blueflame.model.errors import MemoryFailed, NoAnswer, Refused, UsageError
+from blueflame.model.event import (
+    Event,
+    OrchestratorStarted,
+    Recorded,
+    SessionEnded,
+    SessionOpened,
+)
+from blueflame.model.gate import Answer, Gate
+from blueflame.model.ids import session_id
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.settings import Settings
+from blueflame.model.task import Task
+from blueflame.orchestrator.context import NO_CASSETTE, Cassette, Flame
+from blueflame.orchestrator.cycle_boundary import keep_settings, kept_settings
+from blueflame.orchestrator.engine.health import Checkup, Rounds
+from blueflame.orchestrator.engine.local import LocalEngine
+from blueflame.orchestrator.engine.presence import Orchestrator, UnderWay, commands_under_way, orchestrator_at
+from blueflame.orchestrator.loop import Answerer, Conductor, Onlooker
+from blueflame.orchestrator.observers.exports import exporting
+from blueflame.orchestrator.observers.memory import remembering
+from blueflame.orchestrator.observers.notifications import notifying
+from blueflame.orchestrator.preflight import refuse, refuse_if_unfit, tight_spots, unfit_reasons
+from blueflame.orchestrator.runtimes import Casting
+from blueflame.sandbox.toolchains import toolchains
+from blueflame.session.estimate import learned_figures
+from blueflame.session.from_settings import limits_of, runtime_kind, workflow_of
+from blueflame.session.gates.answers import proposal
+from blueflame.session.replay import apply, replay
+from blueflame.session.runtime_support import not_held
+from blueflame.session.state import Session
+from blueflame.system import flock
+from blueflame.system.clock import SystemClock
+from blueflame.system.files import sweep_drafts, write_whole
+from blueflame.system.layout import STATE_FOLDER, Places
+from blueflame.system.wakeups import touch
+from blueflame.telemetry.activity import Follower
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounds:
+    """One repository with its configuration: what every verb stands on."""
+
+    loaded: Loaded
+    repo: Repository
+    places: Places
+
+    @property
+    def settings(self) -> Settings:
+        return self.loaded.settings
+
+
+def grounds(config: Path | None = None, *, start: Path | None = None) -> Grounds:
+    """Read the configuration, open the repository; refuses with every reason when either will not do."""
+    loaded = load(find(start or Path.cwd(), config))
+    project = loaded.settings.project
+    repo = open_repository(loaded.repo, base_branch=project.base_branch)
+    places = Places(
+        root=repo.root,
+        worktrees=Path(os.path.normpath(repo.root / Path(project.worktree_dir).expanduser())),
+        tasks_file=repo.root / project.tasks_file,
+    )
+    return Grounds(loaded=loaded, repo=repo, places=places)
+
+
+def prepare(ground: Grounds) -> None:
+    """Idempotent: the folders, and their names kept out of `git status` through .git/info/exclude."""
+    places = ground.places
+    places.make()
+    inside = [f"/{STATE_FOLDER}/"]
+    if places.worktrees.is_relative_to(places.root):
+        inside.append(f"/{places.worktrees.relative_to(places.root)}/")
+    if not places.tasks_file.is_relative_to(places.state):
+        file = places.tasks_file.relative_to(places.root)
+        inside += [f"/{file}", f"/{file}.edited*"]
+    exclude(ground.repo, inside)
+
+
+@contextmanager
+def orchestrating(ground: Grounds) -> Iterator[Journal]:
+    """Hold the repository's one lock and the journal; a second orchestrator is told who has it, and changes nothing."""
+    places = ground.places
+    prepare(ground)
+    try:
+        with flock.hold(places.lock, flock.card("orchestrator")), Journal.open(places.journal) as journal:
+            sweep_drafts(places.tasks_file, places.agents_file, places.resolved_config)
+            write_whole(places.resolved_config, resolved_json(ground.settings))
+            yield journal
+    except flock.Held as held:
+        pid = held.holder.split(" ")[0] or "unknown"
+        raise Refused(
+            f"another Blue Flame is at work on {ground.repo.root} (pid {pid}): "
+            "watch it with 'blueflame watch', answer it with 'blueflame answer', end it with 'blueflame stop'"
+        ) from held
+
+
+def running_pid(ground: Grounds) -> int | None:
+    """The orchestrator at work on this repository, if there is one."""
+    held = flock.holder(ground.places.lock)
+    return int(held.split(" ")[0]) if held and held.split(" ")[0].isdigit() else None
+
+
+def orchestrator_of(ground: Grounds, session: Session) -> Orchestrator | None:
+    """None when nobody is at work on this repository."""
+    heartbeat = _settings_of(ground, session).limits.heartbeat_interval
+    return orchestrator_at(ground.places, last_event=session.last_at, heartbeat=heartbeat)
+
+
+def commands_of(ground: Grounds, session: Session) -> tuple[UnderWay, ...]:
+    """Checks and hooks that run now."""
+    engine = LocalEngine(ground.places.state)
+    return () if session.ended else asyncio.run(commands_under_way(engine, session.id, session.attempts))
+
+
+def examine(ground: Grounds, session: Session) -> Mapping[str, Checkup]:
+    """How the agents of a session are, seen from any terminal: nobody's word is taken for it."""
+    records = [session.attempts[name] for name in session.live]
+    rounds = Rounds(LocalEngine(ground.places.state), readers(ground, session), _settings_of(ground, session).limits)
+    return asyncio.run(rounds.visit(records, SystemClock().now()))
+
+
+def readers(ground: Grounds, session: Session) -> Mapping[str, Runtime]:
+    """What reads the output of a session's agents, whatever they were started with."""
+    used = {record.attempt.runtime for record in session.attempts.values()}
+    names = sorted(used | set(session.limits.role_runtimes.values()))
+    kinds = {name: runtime_kind(_settings_of(ground, session), name) for name in names}
+    return {name: RUNTIMES[kind]({}, ground.loaded.path.parent) for name, kind in kinds.items() if kind in RUNTIMES}
+
+
+def attempt_folder(ground: Grounds, attempt: str) -> Path:
+    return LocalEngine(ground.places.state).directory(attempt)
+
+
+def follower(ground: Grounds, session: Session) -> Follower:
+    """Tells what the session's agents do now, from any terminal."""
+    directory = LocalEngine(ground.places.state).directory
+    return Follower(readers(ground, session), directory, ground.places.audit)
+
+
+@contextmanager
+def reading(ground: Grounds) -> Iterator[Journal]:
+    if not ground.places.journal.exists():
+        raise UsageError(f"nothing has been run in {ground.repo.root} yet: start with 'blueflame run --task \"...\"'")
+    with Journal.read_only(ground.places.journal) as journal:
+        yield journal
+
+
+def unfinished(journal: Journal) -> SessionInfo | None:
+    """The newest session that has not ended."""
+    return next((info for info in journal.sessions() if info.ended is None), None)
+
+
+def find_session(journal: Journal, wanted: str | None) -> str:
+    """The session of that id (or its beginning), else the newest."""
+    sessions = journal.sessions()
+    if not sessions:
+        raise UsageError("there is no session yet: start one with 'blueflame run --task \"...\"'")
+    if wanted is None:
+        return sessions[0].id
+    found = [info.id for info in sessions if info.id == wanted] or [
+        info.id for info in sessions if info.id.startswith(wanted)
+    ]
+    if len(found) != 1:
+        known = ", ".join(info.id for info in sessions[:5])
+        raise UsageError(f"{'no' if not found else 'more than one'} session is called {wanted!r}; the newest: {known}")
+    return found[0]
+
+
+def look(journal: Journal, session: str) -> Session:
+    return replay(journal.events(session))
+
+
+def begin(
+    ground: Grounds,
+    journal: Journal,
+    *,
+    request: str,
+    workflow: str | None = None,
+    tasks: Sequence[Task] | None = None,
+    allow_dirty: bool = False,
+    scripted: bool = False,
+    interactive: bool = False,
+) -> Session:
+    """Open a session; with `tasks` the plan is the person's own and only needs approval. `scripted`: roles that name
+    no runtime play a script. `interactive`: a person is there to talk with the planner."""
+    flow = workflow_of(ground.settings, workflow)
+    refuse_if_unfit(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path)
+    now = SystemClock().now()
+    name = session_id(now, {info.id for info in journal.sessions()})
+    opened = SessionOpened(
+        session=name,
+        request=request,
+        project=ground.settings.project.name,
+        base_branch=ground.repo.base_branch,
+        base_sha=ground.repo.base_sha,
+        workflow=flow,
+        limits=limits_for(ground, flow.name, scripted=scripted, interactive=interactive),
+        config_digest=ground.loaded.digest,
+    )
+    keep_settings(ground.places, name, ground.settings)
+    session = replay([Recorded(1, now, opened)])
+    own = [proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
+    # in one piece: a session that lost its plan to a crash would ask a planner for another one
+    return replay(journal.append(name, 0, [opened, *own], now))
+
+
+def limits_for(ground: Grounds, workflow: str, *, scripted: bool = False, interactive: bool = False) -> Limits:
+    """Of a new session, with what earlier ones have taught about the cost of attempts."""
+    limits = limits_of(ground.settings, workflow, scripted=scripted, interactive=interactive)
+    with suppress(MemoryFailed):  # then nothing is learned, and that is what is shown
+        known = memory_of(ground.settings, ground.places, os.environ).records()
+        return replace(limits, figures=learned_figures(known))
+    return limits
+
+
+def memory_at(ground: Grounds) -> BuiltIn:
+    """The first copy of what is remembered here, whatever mirrors it has."""
+    return builtin(ground.settings, ground.places)
+
+
+def memory_problem_at(ground: Grounds) -> str:
+    """Why sessions are not remembered as the configuration wants it; "" when they are."""
+    return memory_problem(ground.settings, ground.places, os.environ)
+
+
+def abandon(ground: Grounds, journal: Journal, session: str) -> None:
+    """A person chose to start afresh: its agents are ended, what they committed is collected, and it is closed."""
+    found = look(journal, session)
+    reason = "a fresh session was started instead"
+    asyncio.run(conduct(ignite(ground, found), journal, found, answerer=Nobody(), stop=reason))
+    _append(journal, found, [SessionEnded(outcome="abandoned", reason=reason)], SystemClock().now())
+
+
+class Nobody:
+    """Has no answer; for sessions that are only put down, since those ask nothing."""
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 (nobody reads it)
+        raise NoAnswer(f"nobody is there to answer {gate.id}")
+
+
+def _append(journal: Journal, session: Session, events: Sequence[Event], now: float) -> None:
+    for recorded in journal.append(session.id, session.seq, events, now):
+        apply(session, recorded)
+
+
+def ignite(ground: Grounds, session: Session, *, script: Path | None = None, cassette: Cassette = NO_CASSETTE) -> Flame:
+    """Everything a session has at hand, from the configuration it was opened with."""
+    settings = _settings_of(ground, session)
+    return Flame(
+        settings=settings,
+        repo=ground.repo,
+        places=ground.places,
+        engine=LocalEngine(ground.places.state),
+        runtimes=casting(ground, settings=settings, script=script).runtimes(session.limits.role_runtimes.values()),
+        clock=SystemClock(),
+        environ=dict(os.environ),
+        read_config=lambda: load(ground.loaded.path),
+        make_runtimes=lambda changed: casting(ground, settings=changed, script=script, replay=cassette.replay).usable(
+            session.workflow
+        ),
+        tools=toolchains(os.environ, repo_root=ground.repo.root, home=Path.home(), ours=True),
+        cassette=cassette,
+        memory=memory_of(settings, ground.places, os.environ),
+    )
+
+
+def _settings_of(ground: Grounds, session: Session) -> Settings:
+    if digest_of(ground.settings) == session.config_digest:
+        return ground.settings
+    return kept_settings(ground.places, session.id, session.config_digest) or ground.settings
+
+
+def check_runtimes(ground: Grounds, flow: Workflow, *, script: Path | None = None, replay: Path | None = None) -> None:
+    """Refuse what no agent could be started with, also when a session is taken up again."""
+    refuse(ground.repo, casting(ground, script=script, replay=replay).reasons(flow))
+
+
+def check_prerequisites(
+    ground: Grounds,
+    flow: Workflow,
+    *,
+    script: Path | None = None,
+    replay: Path | None = None,
+    allow_dirty: bool = False,
+) -> None:
+    """Refuse before a session exists what would be refused after it was opened: with every reason at once."""
+    unfit = unfit_reasons(
+        ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path
+    )
+    refuse(ground.repo, (*unfit, *casting(ground, script=script, replay=replay).reasons(flow)))
+
+
+def misgivings(ground: Grounds) -> tuple[str, ...]:
+    """What a person should know before a session, though it is no reason to refuse it."""
+    forgetful, planner = memory_problem_at(ground), ground.settings.roles[PLANNER].runtime
+    return (
+        *tight_spots(ground.places, ground.settings),
+        *([forgetful] if forgetful else []),
+        *not_held(ground.settings, {PLANNER: planner} if planner else {}),
+    )
+
+
+def casting(
+    ground: Grounds, *, settings: Settings | None = None, script: Path | None = None, replay: Path | None = None
+) -> Casting:
+    return Casting(
+        settings=settings or ground.settings,
+        config=ground.loaded.path,
+        repo=ground.repo.root,
+        script=script,
+        replay=replay,
+    )
+
+
+async def conduct(
+    flame: Flame,
+    journal: Journal,
+    session: Session,
+    *,
+    answerer: Answerer,
+    onlookers: Sequence[Onlooker] = (),
+    warn: Callable[[str], None] = lambda _text: None,
+    until: Callable[[Session], bool] = lambda _session: False,
+    stop: str = "",
+) -> Session:
+    """Carry the session on until it ends or is stopped in good order; with `stop` (why) that is the first thing."""
+    started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__)
+    rounds = Rounds(flame.engine, flame.runtimes, flame.settings.limits)
+    async with (
+        notifying(flame.settings.notifications, flame.repo.root, flame.environ, warn) as notifier,
+        exporting(flame.places, warn, rounds) as exporter,
+        remembering(flame, journal, session, warn) as keeper,
+    ):
+        watching: tuple[Onlooker, ...] = (exporter, keeper, notifier, *onlookers)
+        conductor = Conductor(flame, journal, session, answerer=answerer, onlookers=watching, until=until)
+        if stop:
+            conductor.stop(stop)
+        with _signals(conductor, warn):
+            await conductor.conduct(started)
+    return session
+
+
+@contextmanager
+def _signals(conductor: Conductor, warn: Callable[[str], None]) -> Iterator[None]:
+    """The first Ctrl-C stops in good order, the second at once; a closed terminal leaves the agents at work."""
+    loop = asyncio.get_running_loop()
+    asked = 0
+
+    def stop(name: str) -> None:
+        nonlocal asked
+        asked += 1
+        warn("stopping: agents are asked to end (once more to end them at once)" if asked == 1 else "stopping at once")
+        conductor.stop(f"stopped by {name}", now=asked > 1)
+
+    def leave() -> None:
+        conductor.stop("the terminal was closed", leave_agents=True)
+
+    handlers: Mapping[signal.Signals, Callable[[], None]] = {
+        signal.SIGINT: lambda: stop("Ctrl-C"),
+        signal.SIGTERM: lambda: stop("SIGTERM"),
+        signal.SIGHUP: leave,
+    }
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
+
+
+def post(ground: Grounds, session: str, kind: str, body: Mapping[str, object]) -> int:
+    """Put a letter into the running orchestrator's inbox and wake it; with none running it waits there."""
+    with Journal.open(ground.places.journal) as journal:
+        letter = journal.post(session, kind, dict(body), SystemClock().now())
+    touch(ground.places.signals, "inbox")
+    return letter

@@ -1,0 +1,126 @@
+"""Who plays which role: runtimes made ready from the configuration, and why agents could not be started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from blueflame.agents.credentials import APIS, access_to, person_home
+from blueflame.agents.registry import RUNTIMES
+from blueflame.agents.runtime import Brief, Runtime
+from blueflame.agents.scripted import Scripted
+from blueflame.agents.scripted.script import steps_for
+from blueflame.documents.plans import tasks_from
+from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
+from blueflame.model.errors import Refused
+from blueflame.model.limits import Workflow
+from blueflame.model.settings import Settings
+from blueflame.model.task import Task
+from blueflame.session.decide import the_one_task
+from blueflame.session.from_settings import cast_of, default_runtime, limits_of, runtime_kind, stages_of
+from blueflame.session.runtime_support import beyond
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Casting:
+    """`script` plays every role that names no runtime; with a `replay` no model is called, so nobody needs a key."""
+
+    settings: Settings
+    config: Path
+    repo: Path
+    script: Path | None = None
+    replay: Path | None = None
+
+    def runtimes(self, also: Iterable[str] = ()) -> Mapping[str, Runtime]:
+        """Each runtime that a role asks for, ready to use; one that this version lacks is refused."""
+        default = default_runtime(self.settings, scripted=self.script is not None)
+        return self._made({role.runtime or default for role in self.settings.roles.values()} | set(also))
+
+    def usable(self, workflow: Workflow) -> Mapping[str, Runtime]:
+        """As above, and refused with every reason when agents of this workflow could not be started."""
+        reasons = self.reasons(workflow)
+        if reasons:
+            raise Refused("agents cannot be started: " + "; ".join(reasons))
+        return self.runtimes()
+
+    def reasons(self, workflow: Workflow) -> tuple[str, ...]:
+        """Programs that are missing or too old, walls that a role asks for in vain, credentials that are not there."""
+        try:
+            made = self.runtimes()
+        except Refused as reason:
+            return (str(reason),)
+        cast = self._cast(workflow)
+        names = sorted(set(cast.values()))
+        problems = (f"{name}: {problem}" for name in names for problem in made[name].problems())
+        return (*problems, *beyond(self.settings, cast), *(() if self.replay else self.without_credential(names)))
+
+    def without_credential(self, names: Iterable[str]) -> Iterator[str]:
+        """Runtimes that have nothing to show their model's provider, and what to do about it."""
+        for name in names:
+            for api in APIS.get(runtime_kind(self.settings, name), ()):
+                try:
+                    access_to(api, name, self._options(name), os.environ, person_home(os.environ))
+                except Refused as reason:
+                    yield str(reason)
+
+    def at_work(self) -> Mapping[str, Runtime | None]:
+        """What a session of the default workflow would use; None for a runtime that this version lacks."""
+        name = self.settings.planning.workflow
+        names = sorted(set(self._cast(Workflow(name=name, stages=stages_of(self.settings, name))).values()))
+        known = {each for each in names if runtime_kind(self.settings, each) in RUNTIMES}
+        return {**dict.fromkeys(names), **self._made(known)}
+
+    def foreseen_plan(self, request: str, workflow: Workflow) -> tuple[Task, ...] | None:
+        """The plan, if it is known without asking anybody: scripted planners always say the same."""
+        paths = self.settings.permissions.allowed_paths
+        if not workflow.has("plan"):
+            return (the_one_task(request, paths),)
+        planner = self.runtimes().get(self._cast(workflow)[PLANNER])
+        if not isinstance(planner, Scripted):
+            return None
+        brief = Brief(
+            attempt="dry-run",
+            agent_id="planner",
+            role=PLANNER,
+            subject=PLAN_SUBJECT,
+            n=1,
+            session="dry-run",
+            worktree="",
+            prompt="",
+            request=request,
+            allowed_paths=paths,
+        )
+        plans = [step["output"] for step in steps_for(planner.script, brief) if step["do"] == "answer"]
+        return tasks_from(plans[-1]) if plans else None
+
+    def _cast(self, workflow: Workflow) -> Mapping[str, str]:
+        limits = limits_of(self.settings, workflow.name, scripted=self.script is not None)
+        return {role: limits.runtime(role) for role in cast_of(workflow)}
+
+    def _made(self, names: Iterable[str]) -> Mapping[str, Runtime]:
+        kinds = {name: runtime_kind(self.settings, name) for name in sorted(names)}
+        lacking = [name for name, kind in kinds.items() if kind not in RUNTIMES]
+        if lacking:
+            raise Refused(
+                f"the runtime {', '.join(lacking)} is not in this version of Blue Flame; it has: "
+                f"{', '.join(RUNTIMES)}. Change roles.<role>.runtime in the configuration, or say with "
+                "runtimes.<name>.kind what drives it"
+            )
+        root = self.config.parent
+        return {name: RUNTIMES[kind]({**self._options(name), **self._beside()}, root) for name, kind in kinds.items()}
+
+    def _options(self, runtime: str) -> Mapping[str, object]:
+        found = self.settings.runtimes.get(runtime)
+        options: dict[str, object] = {**(found.model_dump() if found else {}), "name": runtime}
+        if self.script is not None and runtime == "scripted":
+            options["script"] = str(self.script.absolute())
+        return options
+
+    def _beside(self) -> Mapping[str, object]:
+        """What a runtime is told besides its own settings: the plugin with the skills, where plugins may not be, and
+        which configuration a command of ours needs to find the session again."""
+        skills = self.settings.superpowers
+        plugin = skills.plugin if skills.enabled else None
+        return {"repo": str(self.repo), "superpowers": plugin, "config": str(self.config)}

@@ -1,0 +1,123 @@
+"""Taking one landing back: a new commit on the base branch that reverts it, made and moved like a landing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from blueflame.git.command import git
+from blueflame.git.landing import Advanced, Dirty, advance
+from blueflame.git.merging import Conflict, tree_of
+from blueflame.git.rebase import revert
+from blueflame.git.repository import Repository, has_commit, head_of, is_ancestor
+from blueflame.model.changeset import ChangesetRecord, ChangesetState
+from blueflame.model.errors import Refused, UsageError
+from blueflame.model.event import LandingUndone
+from blueflame.session.state import Session
+
+TRAILER = "Blue-Flame-Undo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reversal:
+    """What taking a landing back would do."""
+
+    changeset: str
+    title: str
+    group: str
+    tasks: tuple[str, ...]
+    branch: str
+    head: str  # where the branch is
+    commit: str  # what it would be moved to; the same when the reverting commit is there already
+    leaning: tuple[str, ...] = ()  # changesets that landed later and build on it
+
+
+def foresee(repo: Repository, session: Session, changeset: str) -> Reversal:
+    """Refuses with words: not landed, gone from the branch, or later work stands on it."""
+    record = _landed(session, changeset)
+    before, after = _span(record)
+    head = head_of(repo, session.base_branch)
+    if not (has_commit(repo, after) and is_ancestor(repo, after, head)):
+        raise Refused(f"{changeset} landed as {after[:12]}, which is not on {session.base_branch} any more")
+    made = _made_before(repo, session, changeset, after, head) or revert(
+        repo, head, before=before, after=after, message=_message(session, record)
+    )
+    if isinstance(made, Conflict):
+        raise Refused(
+            f"{changeset} cannot be taken back: later work on {session.base_branch} changed the same places "
+            f"({', '.join(made.paths)}); undo that first, or revert {after[:12]} by hand"
+        )
+    if made != head and tree_of(repo, made) == tree_of(repo, head):
+        raise Refused(f"nothing of {changeset} is left on {session.base_branch}: there is nothing to take back")
+    return Reversal(
+        changeset=changeset,
+        title=record.changeset.title,
+        group=record.changeset.group,
+        tasks=record.changeset.tasks,
+        branch=session.base_branch,
+        head=head,
+        commit=made,
+        leaning=tuple(_leaning(session, record)),
+    )
+
+
+def take_back(repo: Repository, reversal: Reversal, *, by: str) -> LandingUndone:
+    """By compare-and-swap, with a clean checkout brought along; a dirty one is not touched."""
+    done = advance(repo, reversal.branch, old=reversal.head, new=reversal.commit)
+    if isinstance(done, Dirty):
+        paths = f" ({', '.join(done.paths[:10])})" if done.paths else ""
+        raise Refused(f"nothing was changed: {done.reason}{paths}")
+    if not isinstance(done, Advanced):
+        raise Refused(f"{reversal.branch} moved to {done.found[:12]} meanwhile, and nothing was changed: try again")
+    return LandingUndone(changeset=reversal.changeset, before=reversal.head, after=reversal.commit, by=by)
+
+
+def _landed(session: Session, changeset: str) -> ChangesetRecord:
+    record = session.changesets.get(changeset)
+    if record is not None and record.state is ChangesetState.LANDED:
+        return record
+    there = ", ".join(session.landings) or "none"
+    if record is None:
+        raise UsageError(f"{session.id} has no changeset {changeset!r}; landed are: {there}")
+    if record.state is ChangesetState.UNDONE:
+        raise Refused(f"{changeset} was {record.note}")
+    raise Refused(f"{changeset} of {session.id} has not landed (it is {record.state.value}); landed are: {there}")
+
+
+def _span(record: ChangesetRecord) -> tuple[str, str]:
+    assert record.build is not None, f"{record.changeset.id} landed without being built"
+    return record.build.base, record.landed_as or record.build.commit
+
+
+def _made_before(repo: Repository, session: Session, changeset: str, after: str, head: str) -> str | None:
+    """The branch was moved and we were gone before that was written down: then only the note is missing."""
+    wanted = f"{TRAILER}: {session.id} {changeset}"
+    args = ("log", "-1", "--format=%H", "--fixed-strings", f"--grep={wanted}", f"{after}..{head}", "--")
+    return head if git(repo.root, *args).strip() else None
+
+
+def _leaning(session: Session, record: ChangesetRecord) -> Iterator[str]:
+    mine = frozenset(record.changeset.tasks)
+    for name in session.landings:
+        tasks = session.changesets[name].changeset.tasks
+        results = [session.tasks[task].result for task in tasks if task in session.tasks and task not in mine]
+        if any(below.task in mine for result in results if result is not None for below in result.built_on):
+            yield name
+
+
+def _message(session: Session, record: ChangesetRecord) -> str:
+    changeset = record.changeset
+    _, after = _span(record)
+    titles = [f"- {name}: {session.tasks[name].task.title}" for name in changeset.tasks if name in session.tasks]
+    return "\n".join(
+        [
+            f"revert({','.join(changeset.tasks)}): {changeset.title}",
+            "",
+            f"This takes back {changeset.id}, which landed as {after}.",
+            "",
+            *titles,
+            "",
+            f"{TRAILER}: {session.id} {changeset.id}",
+            "",
+        ]
+    )

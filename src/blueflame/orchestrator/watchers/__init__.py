@@ -1,0 +1,1 @@
+"""Poll running attempts for limits, overlaps, stalls and rate limits."""

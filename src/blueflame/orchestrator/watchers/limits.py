@@ -1,0 +1,101 @@
+"""Goes round the live agents and says what nobody else would notice: a model that cannot be had, a budget that ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+
+from blueflame.model.attempt import Attempt
+from blueflame.model.errors import WorldError
+from blueflame.model.event import AttemptNearsBudget, Event
+from blueflame.orchestrator.context import Emit, Flame
+from blueflame.orchestrator.watchers.rate_limits import LOOK, Park, parked_event, parks
+from blueflame.session.budget import nearest_limit
+from blueflame.session.rate_limits import RATE_LIMIT
+from blueflame.session.state import Session
+from blueflame.system.clock import local_day
+from blueflame.telemetry.usage_tail import UsageTail
+
+WORTH_TELLING = 3.0  # seconds that agents wait
+SETTLED = 3.0  # seconds within which what was said is in the session
+MOVED = 60.0  # seconds by which the end of a limit must move to be told again
+
+
+class Lookout:
+    """One for each orchestrator. What it said is in the session soon after; until then it does not say it again."""
+
+    def __init__(self, flame: Callable[[], Flame], session: Session, emit: Emit) -> None:
+        self._flame = flame
+        self._session = session
+        self._emit = emit
+        self._said: dict[str, float] = {}  # runtime -> when it was last told that it is parked
+        self._warned: set[str] = set()
+        self._meters: dict[str, UsageTail] = {}
+        self._day = ""
+
+    async def keep(self) -> None:
+        """Until cancelled."""
+        while True:
+            clock = self._flame().clock
+            await clock.sleep(LOOK)
+            with suppress(WorldError):  # a folder that cannot be read now: the next look is soon
+                await self.look(clock.now())
+
+    async def look(self, now: float) -> None:
+        events: list[Event] = [*self._near_budgets(), *[event async for event in self._parked(now)]]
+        if events or self._is_new_day(now):
+            self._emit(events)
+
+    def _is_new_day(self, now: float) -> bool:
+        """What waits for tomorrow's budget has to be woken."""
+        before, self._day = self._day, local_day(now).date
+        return before not in ("", self._day)
+
+    async def _parked(self, now: float) -> AsyncIterator[Event]:
+        session = self._session
+        runtimes = {attempt.runtime for attempt in session.live.values()} | set(session.limits.role_runtimes.values())
+        for runtime in sorted(runtimes):
+            found = await parks(self._flame(), session, runtime, now)
+            if found and self._is_news(runtime, found, now):
+                self._said[runtime] = now
+                yield parked_event(runtime, found, self._how_many(runtime, found))
+
+    def _how_many(self, runtime: str, found: list[Park]) -> int:
+        """An account's limit stops all who use it, at their next call at the latest."""
+        if any(park.kind == RATE_LIMIT for park in found):
+            return sum(attempt.runtime == runtime for attempt in self._session.live.values())
+        return len(found)
+
+    def _is_news(self, runtime: str, found: list[Park], now: float) -> bool:
+        """A moment's hesitation of the provider is none."""
+        told = self._session.parked.get(runtime)
+        if told is None:
+            long = any(max(now, park.until or now) - park.since >= WORTH_TELLING for park in found)
+            return long and not 0 <= now - self._said.get(runtime, float("-inf")) < SETTLED
+        later = [park.until for park in found if park.kind == RATE_LIMIT and park.until is not None]
+        return bool(later) and not told.outages and max(later) > (told.until or 0.0) + MOVED
+
+    def _near_budgets(self) -> Iterator[Event]:
+        live = self._session.live
+        self._meters = {name: meter for name, meter in self._meters.items() if name in live}
+        for name, attempt in live.items():
+            if name not in self._warned and not self._session.attempts[name].near_budget:
+                yield from self._nears(attempt)
+
+    def _nears(self, attempt: Attempt) -> Iterator[Event]:
+        flame = self._flame()
+        meter = self._meters.setdefault(attempt.id, UsageTail(flame.engine.directory(attempt.id)))
+        meter.read_on()
+        if meter.spend is None:
+            return
+        limit = nearest_limit(attempt, meter.spend, self._session.limits.warn_threshold)
+        if limit is not None:
+            self._warned.add(attempt.id)
+            budget = limit.budget
+            yield AttemptNearsBudget(
+                attempt=attempt.id,
+                used=budget.used(meter.spend),
+                limit=budget.limit,
+                unit=budget.unit,
+                budget=limit.name,
+            )

@@ -1,0 +1,113 @@
+"""Goes round the running workers and says when two of them change the same file, long before a merge would."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import combinations
+from pathlib import Path
+
+from blueflame.git.blobs import read_blobs, sizes_of
+from blueflame.git.live_changes import LARGEST, Checkout, Ignored, Touch
+from blueflame.model.attempt import WORKER
+from blueflame.model.errors import WorldError
+from blueflame.model.event import Event
+from blueflame.orchestrator.context import Emit, Flame
+from blueflame.session.overlaps import FILE, in_order, nearness, news
+from blueflame.session.state import Session
+
+LOOK = 3.0  # seconds
+SHARE = 20  # it rests so many times as long as it looked: agents need the machine more
+
+
+class Radar:
+    """One for each orchestrator. What it said is in the session soon after, so that it is said once."""
+
+    def __init__(self, flame: Callable[[], Flame], session: Session, emit: Emit) -> None:
+        self._flame, self._session, self._emit = flame, session, emit
+        self._checkouts: dict[str, Checkout] = {}
+        self._beyond: set[str] = set()  # attempts whose checkouts cannot be looked at
+        self._ignored = Ignored(flame().repo)
+
+    async def keep(self) -> None:
+        """Until cancelled."""
+        rest = LOOK
+        while True:
+            clock = self._flame().clock
+            await clock.sleep(rest)
+            began = clock.monotonic()
+            await self.look()
+            rest = max(LOOK, SHARE * (clock.monotonic() - began))
+
+    async def look(self) -> None:
+        names = self._at_work()
+        if len(names) < 2 or self._session.limits.on_overlap == "off":
+            return
+        touched = await asyncio.to_thread(self._touched, names)
+        pairs = [in_order(self._session, pair) for pair in combinations(sorted(touched), 2)]
+        events: list[Event] = []
+        for first, later in pairs:
+            common = _common(touched[first], touched[later])
+            told = self._session.overlaps.get((first, later), {})
+            if any(told.get(path, FILE) == FILE for path in common):
+                found = await asyncio.to_thread(self._nearness, first, later, common)
+                live = first in self._session.live and later in self._session.live
+                events += news(self._session, (first, later), found) if live else ()
+        if events:
+            self._emit(events)
+
+    def _at_work(self) -> dict[str, tuple[Path, str]]:
+        """Workers that have started, with their checkouts and what these are made from."""
+        session = self._session
+        records = {name: session.attempts[name] for name, attempt in session.live.items() if attempt.role == WORKER}
+        self._checkouts = {name: seen for name, seen in self._checkouts.items() if name in records}
+        self._beyond &= set(records)
+        return {
+            name: (Path(record.worktree), record.base)
+            for name, record in records.items()
+            if record.worktree and record.base and not record.cancel_reason and name not in self._beyond
+        }
+
+    def _touched(self, names: Mapping[str, tuple[Path, str]]) -> dict[str, dict[str, Touch]]:
+        """A checkout that cannot be looked at is left alone from then on: the walls behind this one still stand."""
+        found: dict[str, dict[str, Touch]] = {}
+        for name, (path, base) in names.items():
+            try:
+                if name not in self._checkouts:
+                    self._checkouts[name] = Checkout(self._flame().repo, path, base, self._ignored)
+                found[name] = self._checkouts[name].look()
+            except FileNotFoundError:  # it has just been cleared away
+                continue
+            except (WorldError, OSError):
+                self._beyond.add(name)
+        return found
+
+    def _nearness(self, first: str, later: str, common: Mapping[str, tuple[Touch, Touch]]) -> dict[str, str]:
+        texts = self._bases({one.base for one, other in common.values() if one.base == other.base and one.base})
+        one, two = self._checkouts[first], self._checkouts[later]
+        found: dict[str, str] = {}
+        for path, (here, there) in common.items():
+            known = here.base == there.base and (not here.base or here.base in texts)
+            base = texts.get(here.base)
+            found[path] = nearness(base, one.text(path), two.text(path)) if known else FILE
+        return found
+
+    def _bases(self, blobs: set[str]) -> Mapping[str, str]:
+        with suppress(WorldError):
+            sizes = sizes_of(self._flame().repo, sorted(blobs))
+            small = {sha: size for sha, size in sizes.items() if size <= LARGEST}
+            read = read_blobs(self._flame().repo, small) if small else {}
+            return {sha: data.decode("utf-8", "replace") for sha, data in read.items()}
+        return {}
+
+
+def _common(one: Mapping[str, Touch], other: Mapping[str, Touch]) -> dict[str, tuple[Touch, Touch]]:
+    return dict(_shared(one, other))
+
+
+def _shared(one: Mapping[str, Touch], other: Mapping[str, Touch]) -> Iterator[tuple[str, tuple[Touch, Touch]]]:
+    """What both changed, and not to the same."""
+    for path in sorted(one.keys() & other.keys()):
+        if one[path].now != other[path].now:
+            yield path, (one[path], other[path])

@@ -1,0 +1,1 @@
+"""File locks, globs and file names. Pure."""

@@ -1,0 +1,97 @@
+"""Path patterns as in .gitignore: `.env*` at any depth, `src/**` all below src, `docs/` a directory, `/x` at the top.
+
+A pattern that matches nothing by mistake would open a wall, so what .gitignore silently passes over (an empty line, a
+comment, an unfinished bracket) and what would undo a rule (`!`) is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from blueflame.paths.locks import WILD, normalise
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+ANY_NAME = "\x01"
+"""Stands for a name that nobody wrote: a pattern that matches it there matches every name there."""
+
+
+class BadPattern(ValueError):
+    """A pattern that cannot be a path rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Globs:
+    """A path matches when any of the patterns does. No patterns match nothing."""
+
+    patterns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _compiled(self.patterns)  # a bad pattern is refused here, not at the first question
+
+    def __bool__(self) -> bool:
+        return bool(self.patterns)
+
+    def matches(self, path: str) -> bool:
+        """Whether a file of this name, from the top of the repository, is meant."""
+        # "." and "$" in a regular expression stop at a line break, and a name may hold one; it cannot hold a NUL
+        return _compiled(self.patterns).match_file(path.replace("\n", "\0"))
+
+    def touches(self, path: str) -> bool:
+        """The same for a name that may be a file, a link or a directory: what must be kept out asks this."""
+        return self.matches(path) or self.matches(f"{path}/{ANY_NAME}")
+
+    def covers_lock(self, lock: str) -> bool:
+        """Whether all that a lock covers is meant: `src/` is inside `src/**`, `.` is not."""
+        if not WILD.isdisjoint(lock):
+            return all(self.matches(witness) for witness in _witnesses(lock))
+        path = "/".join(normalise(lock))
+        inside = f"{path}/{ANY_NAME}" if path else ANY_NAME
+        return bool(path and self.matches(path)) or (self.matches(inside) and self.matches(f"{inside}/{ANY_NAME}"))
+
+
+def _witnesses(glob: str) -> Iterator[str]:
+    """Names that stand for all that a glob can mean: one where `**` is short, one where it is long."""
+    parts = [part for part in glob.split("/") if part not in ("", ".")]
+    for depth in (ANY_NAME, f"{ANY_NAME}/{ANY_NAME}"):
+        yield "/".join(depth if part == "**" else _any_for_wild(part) for part in parts)
+
+
+def _any_for_wild(part: str) -> str:
+    return "".join(ANY_NAME if letter in WILD else letter for letter in part)
+
+
+@lru_cache(maxsize=256)
+def _compiled(patterns: tuple[str, ...]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec  # late: it takes 50 ms, and `blueflame --help` needs no patterns
+
+    for pattern in patterns:
+        _refuse(pattern)
+    try:
+        with warnings.catch_warnings():
+            # "[[]" is a fine glob; that re may one day read nested sets otherwise is pathspec's to see to
+            warnings.simplefilter("ignore", FutureWarning)
+            spec = GitIgnoreSpec.from_lines(patterns)
+    except (ValueError, re.error) as error:
+        raise BadPattern(f"{error}; write the pattern as in .gitignore") from None
+    for pattern, compiled in zip(patterns, spec.patterns, strict=True):
+        if compiled.include is None:
+            raise BadPattern(f"the pattern {pattern!r} can match nothing; write it as in .gitignore")
+    return spec
+
+
+def _refuse(pattern: str) -> None:
+    if not pattern.strip():
+        raise BadPattern(f'the pattern {pattern!r} is empty; for the whole repository write "**"')
+    if pattern.startswith("!"):
+        raise BadPattern(f'the pattern {pattern!r} starts with "!"; list what is meant, exceptions are not understood')
+    if pattern.startswith("#"):
+        raise BadPattern(f"the pattern {pattern!r} reads as a comment; write \\# for a name that starts with #")
+    if any(ord(letter) < ord(" ") for letter in pattern):
+        raise BadPattern(f"the pattern {pattern!r} holds a control character; write a plain pattern")

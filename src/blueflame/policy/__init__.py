@@ -1,0 +1,1 @@
+"""The first wall: may this tool call be made? Pure."""

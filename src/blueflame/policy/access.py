@@ -1,0 +1,212 @@
+"""Where an agent may read and write: every path by the name that was written and by the one that links lead to.
+
+Reads obey the blocked paths; writes obey all: allowed paths, blocked paths, the task's scope, naming, the role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from blueflame.model.policy import Decision, Policy, World
+from blueflame.paths.locks import WILD, Path, covers, fold, lock_paths
+from blueflame.paths.locks import normalise as lock_parts
+from blueflame.paths.naming_style import well_named
+from blueflame.policy.decision_cache import Memory
+from blueflame.policy.path_names import below, fault, forms, holds_git, is_too_long, join, normalise, shown, some
+from blueflame.policy.path_patterns import Matcher, plain
+
+ALLOWED = Decision(True, "allowed")
+READ_DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/stdin"})
+WRITE_DEVICES = frozenset({"/dev/null", "/dev/full", "/dev/stdout", "/dev/stderr"})
+OWN_SETTINGS = frozenset(
+    {".claude", ".claude.json", ".codex", ".gemini", ".gitconfig", ".bashrc", ".bash_profile", ".profile"}
+)
+"""In an agent's own home: what its runtime, its shell and git obey. To change them is to loosen the watch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """A policy made ready for questions about paths."""
+
+    policy: Policy
+    allowed: Matcher
+    blocked: Matcher
+    naming: Matcher
+    scope: tuple[Path, ...] | None
+    memory: Memory
+    blocked_places: tuple[Path, ...]  # the folders and files that blocked patterns name in full, from the top
+
+
+@lru_cache(maxsize=16)
+def bounds_of(policy: Policy) -> Bounds:
+    """Once per policy. Raises re.error or BadLock for one that somebody damaged."""
+    return Bounds(
+        policy=policy,
+        allowed=Matcher(policy.allowed_paths),
+        blocked=Matcher(policy.blocked_paths, caseless=True),
+        naming=Matcher(policy.naming_globs),
+        memory=Memory(),
+        scope=None if policy.scope is None else lock_paths(policy.scope),
+        blocked_places=tuple(place for pattern in policy.blocked_paths.written if (place := _place(plain(pattern)))),
+    )
+
+
+def _place(pattern: str) -> Path:
+    """("src", "secret") of `src/secret/**`; nothing for a pattern that means names at any depth."""
+    inner = pattern.rstrip("/").lstrip("/")
+    if "/" not in inner or "\\" in inner:
+        return ()
+    parts = inner.split("/")
+    wild = next((n for n, part in enumerate(parts) if not WILD.isdisjoint(part)), len(parts))
+    return tuple(parts[:wild])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Judges paths for one call. `shell`: folders and the harmless devices may be named, too."""
+
+    bounds: Bounds
+    world: World
+    cwd: str
+    shell: bool = False
+
+    def read(self, path: str) -> Decision:
+        if self.shell and path in READ_DEVICES:
+            return ALLOWED
+        return self._judged(path, "read")
+
+    def write(self, path: str) -> Decision:
+        if self.shell and path in WRITE_DEVICES:
+            return ALLOWED
+        return self._judged(path, "write")
+
+    def standing(self) -> Decision:
+        """Whether the agent stands in its worktree or its scratch; from anywhere else nothing is judged."""
+        if not self.cwd.startswith("/") or fault(self.cwd):
+            return Decision(False, "malformed_call", f"the call's cwd {shown(self.cwd)!r} is no absolute path")
+        policy = self.bounds.policy
+        for name in self._names(self.cwd):
+            if not _inside(name, (policy.worktree, *policy.scratch)):
+                details = f"the call was made in {shown(self.cwd)}, outside of the worktree {policy.worktree}"
+                return Decision(False, "outside_worktree", f"{details}; go back there first")
+        return ALLOWED
+
+    def _judged(self, path: str, use: str) -> Decision:
+        found = fault(path)
+        if found:
+            return Decision(False, found[0], f"{use} {shown(path)!r}: {found[1]}")
+        for name in self._names(join(self.cwd, path)):
+            if is_too_long(name):
+                answer: tuple[str, str] | None = ("outside_worktree", "where it leads is too long a name")
+            else:
+                answer = self._reading(name) if use == "read" else self._writing(name)
+            if answer is not None:
+                via = f" (it leads to {shown(name)})" if name != normalise(join(self.cwd, path)) else ""
+                return Decision(False, answer[0], f"{use} {shown(path)}{via}: {answer[1]}")
+        return ALLOWED
+
+    def _names(self, path: str) -> Iterable[str]:
+        """By its letters, by its links, and as the kernel takes a `..` behind a link; each must pass."""
+        written = normalise(path)
+        yield written
+        real = self.world.resolve(written)
+        if real != written:
+            yield real
+        if ".." in path and (climbed := self.world.resolve(path)) not in (written, real):
+            yield climbed
+
+    def _reading(self, name: str) -> tuple[str, str] | None:
+        policy = self.bounds.policy
+        inner = below(name, policy.worktree)
+        if inner is not None:
+            return self._blocked(inner)
+        if "\0" not in name and _inside(name, (*policy.scratch, *policy.readable)):
+            return None
+        return "outside_worktree", f"it is outside of the worktree {policy.worktree}; read files in there"
+
+    def _writing(self, name: str) -> tuple[str, str] | None:
+        policy = self.bounds.policy
+        inner = below(name, policy.worktree)
+        if inner is not None:
+            return self._changing(inner)
+        private = next((found for folder in policy.scratch if (found := below(name, folder)) is not None), None)
+        if "\0" in name or private is None:
+            return "outside_worktree", f"it is outside of the worktree {policy.worktree}; {self.instead}"
+        if not OWN_SETTINGS.isdisjoint(part for form in forms(private) for part in form.split("/")):
+            return "blocked_path", "these are settings of your own tools, which stay as they are"
+        return None
+
+    def _changing(self, inner: str) -> tuple[str, str] | None:
+        """A path in the worktree: why it may not be written, or nothing."""
+        bounds = self.bounds
+        if bounds.policy.read_only:
+            return "read_only_role", f"a {bounds.policy.role} only reads; report what should be changed instead"
+        if holds_git(inner) or ".gitmodules" in forms(inner):
+            return "blocked_path", "what git keeps for itself is never written; use git commands"
+        found = self._blocked(inner) or self._unallowed(inner) or self._out_of_scope(inner)
+        return found or self._misnamed(inner)
+
+    def _blocked(self, inner: str) -> tuple[str, str] | None:
+        for form in forms(inner):
+            pattern = self.bounds.blocked.touches(form) if form else self.bounds.blocked.first("\x01")
+            if pattern is not None:
+                return (
+                    "blocked_path",
+                    f"{shown(pattern, 80)} is in blocked_paths: nobody here touches it; go on without",
+                )
+        return None
+
+    def _unallowed(self, inner: str) -> tuple[str, str] | None:
+        allowed = self.bounds.allowed
+        if allowed.matches(inner):
+            return None
+        if self.shell and inner and allowed.covers(inner):
+            return self._holding_blocked(inner)
+        return "path_not_allowed", f"it is not in allowed_paths; {self.instead}"
+
+    def _holding_blocked(self, inner: str) -> tuple[str, str] | None:
+        """A folder as a whole, as in `rm -r src`, may hold a place that is blocked."""
+        folder = tuple(plain(inner).split("/"))
+        held = next((place for place in self.bounds.blocked_places if covers(folder, place)), None)
+        return ("blocked_path", f"{'/'.join(held)} is in there, which is in blocked_paths") if held else None
+
+    def _out_of_scope(self, inner: str) -> tuple[str, str] | None:
+        scope = self.bounds.scope
+        if scope is None or any(covers(lock, fold(tuple(inner.split("/")))) for lock in scope):
+            return None
+        return "outside_file_scope", f"your task has not locked it; {self.instead}"
+
+    def _misnamed(self, inner: str) -> tuple[str, str] | None:
+        """Only what would be new: a file that is there has its name already."""
+        style = self.bounds.policy.naming_style
+        if not style or well_named(inner, style) or not self.bounds.naming.matches(inner):
+            return None
+        if self.shell and "." not in inner.rpartition("/")[2]:  # most likely a folder; the postcheck sees the rest
+            return None
+        if self.world.text(f"{self.bounds.policy.worktree}/{inner}") is not None:
+            return None
+        return "file_naming", f"new files here are named in {style}; choose such a name"
+
+    @property
+    def instead(self) -> str:
+        return what_may_be_written(self.bounds.policy)
+
+
+def what_may_be_written(policy: Policy) -> str:
+    if policy.read_only:
+        return f"a {policy.role} writes nothing in the worktree"
+    if policy.scope:
+        return f"your task may write {some(policy.scope)}, as far as that is in {some(policy.allowed_paths.written)}"
+    return f"you may write {some(policy.allowed_paths.written)}"
+
+
+def _inside(name: str, folders: Iterable[str]) -> bool:
+    return any(below(name, folder) is not None for folder in folders)
+
+
+def check_locks(scope: Iterable[str]) -> None:
+    """Raises BadLock for the first that names no path in the repository."""
+    for lock in scope:
+        lock_parts(lock)

@@ -1,0 +1,96 @@
+"""From the configuration, a role and a task's locks to the one policy that all three walls obey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from blueflame.model.attempt import PLANNER, VALIDATOR
+from blueflame.model.policy import Patterns, Policy
+from blueflame.policy.access import check_locks
+from blueflame.policy.path_patterns import compile_patterns
+
+if TYPE_CHECKING:
+    from blueflame.model.settings.permissions import Permissions, Validation
+    from blueflame.model.settings.roles import RoleSettings
+
+ANSWERING = (PLANNER, VALIDATOR, "triager")
+"""Built-in roles that answer in a schema and commit nothing."""
+
+READ_COMMANDS = ("git diff", "git log", "git show", "git status", "git blame", "git ls-files")
+"""What a role that only reads may run besides the diagnostics.
+
+`ls`, `grep`, `find` and their like need no rule as long as they only read; with one, `find -exec` could run anything.
+"""
+
+
+def compile_policy(
+    *,
+    permissions: Permissions,
+    validation: Validation,
+    role: str,
+    role_settings: RoleSettings | None,
+    worktree: str,
+    scope: Iterable[str] | None,
+    agent_id: str = "",
+    schema: bool = False,
+    answers: bool = False,
+    scratch: Iterable[str] = (),
+    readable: Iterable[str] = (),
+    also_blocked: Iterable[str] = (),
+    skills: Iterable[str] = (),
+) -> Policy:
+    """`schema`: the role answers in structured output and commits nothing, so it only reads. `answers`: it answers so
+    and commits as well.
+
+    `scope` are the task's locks, none of them meaning the whole repository; None where no scope is enforced, and
+    where the configuration switches it off. Raises BadPattern or BadLock for what cannot be a rule.
+    """
+    locks = None if scope is None or not validation.file_scope.enforce else tuple(scope)
+    check_locks(locks or ())
+    naming = validation.file_naming
+    tests = validation.require_tests
+    return Policy(
+        role=role,
+        worktree=worktree,
+        agent_id=agent_id,
+        allowed_tools=_tools(permissions.allowed_tools, role_settings),
+        blocked_tools=permissions.blocked_tools,
+        structured_output=schema or answers,
+        read_only=schema,
+        allowed_paths=compile_patterns(permissions.allowed_paths),
+        blocked_paths=compile_patterns((*permissions.blocked_paths, *also_blocked), caseless=True),
+        scope=locks,
+        scratch=tuple(scratch),
+        readable=tuple(readable),
+        allowed_commands=_commands(permissions, validation, read_only=schema),
+        blocked_patterns=permissions.bash_rules.blocked_patterns,
+        naming_style=naming.style if naming.enforce_for else "",
+        naming_globs=compile_patterns(naming.enforce_for),
+        commit_pattern=validation.commit_format.pattern,
+        commit_example=validation.commit_format.example,
+        require_tests=tests.enabled,
+        source_patterns=compile_patterns(tests.source_patterns),
+        test_patterns=compile_patterns(tests.test_patterns),
+        expected_binaries=compile_patterns(validation.binaries.expected)
+        if validation.binaries.expected
+        else Patterns(),
+        skills=tuple(skills),
+    )
+
+
+def tools_of(permissions: Permissions, role: RoleSettings | None) -> tuple[str, ...]:
+    """What an agent of the role is offered at all: the rest would only be refused."""
+    return tuple(tool for tool in _tools(permissions.allowed_tools, role) if tool not in permissions.blocked_tools)
+
+
+def _tools(allowed: tuple[str, ...], role: RoleSettings | None) -> tuple[str, ...]:
+    own = None if role is None else role.tools
+    return allowed if own is None else tuple(tool for tool in allowed if tool in own)
+
+
+def _commands(permissions: Permissions, validation: Validation, *, read_only: bool) -> tuple[str, ...]:
+    if not read_only:
+        return permissions.bash_rules.allowed_commands
+    diagnostics = validation.validator_diagnostics
+    return (*(diagnostics.commands if diagnostics.enabled else ()), *READ_COMMANDS)

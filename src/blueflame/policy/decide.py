@@ -1,0 +1,157 @@
+"""The first wall's judgement: may this agent make this call? Only an explicit yes lets one through.
+
+Needs nothing but Python's own re, and what `World` tells of links, small files and the grammar of the shell.
+"""
+
+from __future__ import annotations
+
+import re
+
+from blueflame.model.policy import CANARY, SKILL, STRUCTURED_OUTPUT, Call, Decision, Policy, Unreadable, World
+from blueflame.policy.access import ALLOWED, Bounds, Places, bounds_of
+from blueflame.policy.decision_cache import Witness
+from blueflame.policy.path_names import CONTROL, shown, some
+from blueflame.policy.search_patterns import judge_filter, judge_glob
+from blueflame.policy.tool_inputs import SHAPES, TOUCHING_NOTHING, Shape, Use, misshapen
+
+SUBAGENTS = frozenset({"Task", "Agent"})
+LONGEST_COMMAND = 100_000
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Control characters but tab and line break: two readers of a shell command take them for different things."""
+SIMPLE_WORDS = re.compile(r"[\w@%+=:,./ -]*")
+
+
+def decide(policy: Policy, call: Call, world: World) -> Decision:
+    """Deterministic for the same policy, call and world. What is not known, or cannot be read, is refused."""
+    refusal = _tool_refused(policy, call.tool)
+    if refusal is not None:
+        return refusal
+    if call.tool in TOUCHING_NOTHING or call.tool == STRUCTURED_OUTPUT:
+        return ALLOWED
+    shape = SHAPES[call.tool]
+    wrong = misshapen(call.tool, shape, call.input)
+    if wrong:
+        return Decision(False, "malformed_call", wrong)
+    if call.tool == "WebFetch":
+        return _fetched(call)
+    if call.tool == SKILL:
+        return _loaded(policy, call)
+    places = Places(bounds=bounds_of(policy), world=world, cwd=call.cwd, shell=call.tool == "Bash")
+    standing = places.standing()
+    if not standing.allowed:
+        return standing
+    if call.tool == "Bash":
+        return _run(policy, call, world, places)
+    return _touched(shape, call, places)
+
+
+def prepare(policy: Policy) -> Bounds:
+    """Compile its patterns now, so that the first call does not wait for it. Raises re.error or BadLock."""
+    return bounds_of(policy)
+
+
+def _tool_refused(policy: Policy, tool: str) -> Decision | None:
+    if tool == CANARY:
+        return Decision(False, "canary", "the watcher is awake")
+    name = shown(tool, 60)
+    if tool in SUBAGENTS and SUBAGENTS.isdisjoint(policy.allowed_tools):  # one tool by its old and its new name
+        return Decision(False, "tool_blocked", f"{name} starts another agent, which is not allowed; do it yourself")
+    if tool in policy.blocked_tools or (tool in SUBAGENTS and not SUBAGENTS.isdisjoint(policy.blocked_tools)):
+        return Decision(False, "tool_blocked", f"{name} is in blocked_tools; {_tools(policy)}")
+    if tool == STRUCTURED_OUTPUT:
+        if policy.structured_output:
+            return None
+        return Decision(False, "tool_not_allowed", f"a {policy.role} has no schema to answer in; {_tools(policy)}")
+    if tool.startswith("mcp__"):
+        return Decision(False, "tool_not_allowed", f"tools of MCP servers are never allowed; {_tools(policy)}")
+    if tool == SKILL:
+        return None if policy.skills else Decision(False, "tool_not_allowed", f"there are no skills; {_tools(policy)}")
+    if tool not in policy.allowed_tools and tool not in SUBAGENTS:
+        return Decision(False, "tool_not_allowed", f"{name} is not in allowed_tools; {_tools(policy)}")
+    if tool not in SHAPES and tool not in TOUCHING_NOTHING:
+        return Decision(False, "tool_not_allowed", f"what {name} touches is not known here; {_tools(policy)}")
+    return None
+
+
+def _tools(policy: Policy) -> str:
+    known = tuple(tool for tool in policy.allowed_tools if tool in SHAPES or tool in TOUCHING_NOTHING)
+    return f"use {some((*known, *((STRUCTURED_OUTPUT,) if policy.structured_output else ())), 12)}"
+
+
+def _loaded(policy: Policy, call: Call) -> Decision:
+    """By its bare name, or with that of its plugin before it."""
+    if call.input["skill"].rpartition(":")[2] in policy.skills:
+        return ALLOWED
+    wanted = shown(call.input["skill"], 60)
+    return Decision(
+        False, "tool_not_allowed", f"the skill {wanted} is not for you; there are {some(policy.skills, 12)}"
+    )
+
+
+def _fetched(call: Call) -> Decision:
+    url = call.input["url"]
+    if CONTROL.search(url) or not re.match(r"https?://[^/\s]", url, re.IGNORECASE):
+        return Decision(False, "malformed_call", f"{shown(url)!r} is not an address that begins with https://")
+    return ALLOWED
+
+
+def _touched(shape: Shape, call: Call, places: Places) -> Decision:
+    given = {name: value for name, value in call.input.items() if value is not None}
+    for name, use in shape.uses.items():
+        if name in given and use in (Use.READ, Use.WRITE):
+            answer = places.read(given[name]) if use is Use.READ else places.write(given[name])
+            if not answer.allowed:
+                return answer
+    if call.tool == "Glob":
+        return judge_glob(places, given["pattern"], given.get("path", "."))
+    if call.tool == "Grep" and "glob" in given:
+        return judge_filter(places, given["glob"], given.get("path", "."))
+    return ALLOWED
+
+
+def _run(policy: Policy, call: Call, world: World, places: Places) -> Decision:
+    command: str = call.input["command"]
+    if call.input.get("dangerouslyDisableSandbox"):
+        return Decision(False, "option_refused", "there is no way out of the sandbox; run the command without it")
+    if not command.strip():
+        return Decision(False, "malformed_call", "the command is empty")
+    if UNSEEN.search(command):
+        return Decision(False, "control_characters", "the command holds a control character; write it without")
+    if len(command) > LONGEST_COMMAND:
+        return Decision(False, "shell_unreadable", f"the command has more than {LONGEST_COMMAND:,} characters")
+    if _is_a_diagnostic(policy, command):
+        return ALLOWED
+    return _read_and_judged(policy, command, world, places)
+
+
+def _read_and_judged(policy: Policy, command: str, world: World, places: Places) -> Decision:
+    from blueflame.policy.shell.judge import judge  # late: an agent that never runs a command need not wait for it
+
+    memory = places.bounds.memory
+    witness = Witness(places, lambda path: world.text(_placed(places.cwd, path)))
+    try:
+        known = memory.recall(command, places.cwd, places, witness.opened)
+        if known is not None:
+            return known
+        decision = judge(command, world.parse(command), policy, witness, witness.text, world.parse)
+    except Unreadable as error:
+        return Decision(False, "shell_unreadable", f"the command cannot be read: {shown(str(error))}; write it plainly")
+    except RecursionError:
+        return Decision(False, "shell_unreadable", "the command is nested too deeply; run it in smaller steps")
+    memory.keep(command, places.cwd, decision, witness)
+    return decision
+
+
+def _placed(cwd: str, path: str) -> str:
+    return path if path.startswith("/") else f"{cwd}/{path}"
+
+
+def _is_a_diagnostic(policy: Policy, command: str) -> bool:
+    """A whole command line that a person wrote down for a reviewer to run, to the letter, with its pipes and all.
+
+    What is plain words needs no exception: it is compared word by word as any other command.
+    """
+    line = command.strip()
+    if not policy.read_only or line not in policy.allowed_commands or SIMPLE_WORDS.fullmatch(line) or line == "*":
+        return False
+    return not any(re.search(pattern, line) for pattern in policy.blocked_patterns)

@@ -1,0 +1,161 @@
+"""What a tool call of the Agent Client Protocol is in the policy's words: by its kind, its input and its places.
+
+Agents tell it bit by bit, and not all of it where they ask for permission. What cannot be said in our words is None,
+and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from posixpath import join, normpath
+from typing import Any
+
+from blueflame.policy.dialects import Meant
+from blueflame.policy.dialects.codex_patch import BadPatch, touched_by
+
+PATH_NAMES = ("file_path", "filePath", "filepath", "path", "absolute_path", "notebook_path", "abs_path")
+FOLDER_NAMES = ("workdir", "cwd", "directory", "dir_path", "working_directory")
+PATCH_NAMES = ("patchText", "patch", "patch_text")
+WRITING = ("edit", "delete", "move")
+CUT = ("...", "…")
+
+NAMES: Mapping[str, str] = {
+    "bash": "Bash",
+    "read": "Read",
+    "write": "Write",
+    "edit": "Edit",
+    "multiedit": "MultiEdit",
+    "glob": "Glob",
+    "grep": "Grep",
+    "webfetch": "WebFetch",
+    "websearch": "WebSearch",
+    "todowrite": "TodoWrite",
+    "task": "Task",
+    "skill": "Skill",
+}
+"""Tools by the names that agents give them, small letters; any other name stays as it is, and is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """All that an agent has said of one call so far."""
+
+    name: str = ""  # of the tool, as it was called first
+    kind: str = ""
+    title: str = ""
+    input: Mapping[str, Any] = field(default_factory=dict)
+    places: tuple[str, ...] = ()  # paths that it names beside its input
+    words: tuple[str, ...] = ()  # texts that it shows the person
+    announced: bool = False  # it was told of before anybody was asked
+
+
+def learnt(known: Known, said: Mapping[str, Any]) -> Known:
+    """With what one more message says of the call; `said` has the protocol's own names in snake case."""
+    given = said.get("raw_input")
+    content = [each for each in said.get("content") or () if isinstance(each, Mapping)]
+    kind = str(said.get("kind") or "")
+    return replace(
+        known,
+        name=known.name or _tool_name(said) or str(said.get("title") or ""),
+        # some ask once more for a place outside, and call that "other"; what the call does stays what it is
+        kind=known.kind if kind in ("", "other") and known.kind else kind,
+        title=str(said.get("title") or known.title),
+        input={**known.input, **given} if isinstance(given, Mapping) else known.input,
+        places=tuple(dict.fromkeys((*known.places, *_places(said, content)))),
+        words=tuple(dict.fromkeys((*known.words, *_words(content)))),
+    )
+
+
+def _tool_name(said: Mapping[str, Any]) -> str:
+    meta = said.get("field_meta")
+    claude = meta.get("claudeCode") if isinstance(meta, Mapping) else None
+    return str(claude.get("toolName") or "") if isinstance(claude, Mapping) else ""
+
+
+def _places(said: Mapping[str, Any], content: list[Mapping[str, Any]]) -> Iterator[str]:
+    for each in (*(said.get("locations") or ()), *content):
+        if isinstance(each, Mapping) and isinstance(each.get("path"), str):
+            yield each["path"]
+
+
+def _words(content: list[Mapping[str, Any]]) -> Iterator[str]:
+    for each in content:
+        inner = each.get("content")
+        if isinstance(inner, Mapping) and isinstance(inner.get("text"), str):
+            yield inner["text"]
+
+
+def came_to_nothing(known: Known) -> bool:
+    """The agent's own program had no such tool, and says so in the form of a call (opencode does)."""
+    return known.title in ("invalid", "Invalid Tool") and "error" in known.input and "tool" in known.input
+
+
+def meant_by(known: Known, cwd: str) -> tuple[Meant, ...] | None:
+    """The uses of our tools that the call amounts to, all of which must be allowed; None when nobody can say."""
+    tool = NAMES.get(known.name.lower(), "")
+    match known.kind:
+        case "execute":
+            return _executed(known, cwd)
+        case kind if kind in WRITING:
+            return _all("Edit", _written(known, cwd))
+        case "read":
+            return _all("Read", tuple(_paths(known, cwd)))
+        case "search":
+            return _searched(known, tool)
+        case "fetch":
+            url = known.input.get("url")
+            return (Meant("WebFetch", {"url": url}),) if isinstance(url, str) else None
+    return (Meant(tool or known.name or "a nameless tool", {}),)
+
+
+def _all(tool: str, paths: tuple[str, ...] | None) -> tuple[Meant, ...] | None:
+    return tuple(Meant(tool, {"file_path": path}) for path in paths) if paths else None
+
+
+def _executed(known: Known, cwd: str) -> tuple[Meant, ...] | None:
+    command = known.input.get("command")
+    folders = {normpath(join(cwd, str(known.input[name]))) for name in FOLDER_NAMES if known.input.get(name)}
+    if "workdir" in known.input:  # opencode first names the folder where it stands, then the one that was asked for
+        folders = {normpath(join(cwd, str(known.input["workdir"])))}
+    if command is None and not known.input:
+        command = _shown_command(known)
+    if not isinstance(command, str) or not command or len(folders) > 1:
+        return None
+    return (Meant("Bash", {"command": command}, next(iter(folders), "")),)
+
+
+def _shown_command(known: Known) -> str | None:
+    """Of an agent that tells no input: its title is the command, unless it is cut or runs somewhere else."""
+    elsewhere = any(word.startswith("[in ") for word in known.words)
+    whole = known.title and "\n" not in known.title and not known.title.endswith(CUT)
+    return known.title if whole and not elsewhere else None
+
+
+def _written(known: Known, cwd: str) -> tuple[str, ...] | None:
+    found = list(_paths(known, cwd))
+    for name in PATCH_NAMES:
+        if name in known.input:
+            try:
+                found += [normpath(join(cwd, each.path)) for each in touched_by(str(known.input[name]).strip())]
+            except BadPatch:
+                return None
+    return tuple(dict.fromkeys(found))
+
+
+def _paths(known: Known, cwd: str) -> Iterator[str]:
+    files = known.input.get("files")
+    if isinstance(files, list):  # then what else it names is a list of them for people
+        inner = [each for each in files if isinstance(each, Mapping)]
+        named = [str(each[name]) for each in inner for name in ("filePath", "movePath") if each.get(name)]
+    else:
+        named = [value for name in PATH_NAMES if isinstance(value := known.input.get(name), str) and value]
+    yield from dict.fromkeys(normpath(join(cwd, path)) for path in (*named, *known.places))
+
+
+def _searched(known: Known, tool: str) -> tuple[Meant, ...]:
+    """Without an input, as the agent shows it: for a search that nobody asked about, and that is judged afterwards."""
+    pattern = known.input.get("pattern")
+    given = {"pattern": pattern if isinstance(pattern, str) else known.title or "*"}
+    where = known.input.get("path") or next(iter(known.places), None)
+    return (Meant(tool if tool in ("Glob", "Grep") else "Grep", {**given, **({"path": where} if where else {})}),)

@@ -1,0 +1,139 @@
+"""Path patterns of a policy: compiled where pathspec is at hand, matched where only Python's re is.
+
+What they mean is what `paths/globs.Globs` says they mean; a property test holds the two together.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from blueflame.model.policy import Patterns
+from blueflame.paths.globs import ANY_NAME, BadPattern, Globs
+
+LONG_NAME = ANY_NAME * 97
+"""As ANY_NAME, but `?` does not match it."""
+
+
+def plain(text: str) -> str:
+    """The form in which blocked names are compared: `.ENV` is `.env` on the machines of half of the people."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def compile_patterns(written: Sequence[str], *, caseless: bool = False) -> Patterns:
+    """Raises BadPattern for what cannot be a path rule."""
+    given = tuple(written)
+    meant = tuple(plain(pattern) for pattern in given) if caseless else given
+    Globs(meant)  # refuses what would match nothing, or undo a rule
+    return Patterns(written=given, regexes=tuple(_regex(pattern) for pattern in meant))
+
+
+def _regex(pattern: str) -> str:
+    from pathspec import GitIgnoreSpec  # late: whoever decides has compiled patterns and needs no library
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # "[[]" is a fine glob, whatever re may think of it one day
+        compiled = GitIgnoreSpec.from_lines([pattern]).patterns
+    if len(compiled) != 1 or compiled[0].regex is None:
+        raise BadPattern(f"the pattern {pattern!r} can match nothing; write it as in .gitignore")
+    return str(compiled[0].regex.pattern)
+
+
+class Rule(NamedTuple):
+    n: int  # rules are tried in the order in which they were written
+    found: Callable[[str], object]
+    pattern: str
+
+
+class Matcher:
+    """Answers for many patterns at once: only those are tried whose longest run of plain letters is in the name."""
+
+    __slots__ = ("_anywhere", "_ends", "_lengths", "_starts", "written")
+
+    def __init__(self, patterns: Patterns, *, caseless: bool = False) -> None:
+        self.written = patterns.written
+        self._starts: dict[str, list[Rule]] = {}  # by a run that a part of the path begins with
+        self._ends: dict[str, list[Rule]] = {}  # by one that a part ends with
+        self._anywhere: list[tuple[str, Rule]] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            for n, (pattern, regex) in enumerate(zip(patterns.written, patterns.regexes, strict=True)):
+                run = _longest_run(plain(pattern) if caseless else pattern)
+                self._file(run, Rule(n, re.compile(regex).search, pattern))
+        self._lengths = sorted({len(run) for runs in (self._starts, self._ends) for run in runs})
+
+    def _file(self, run: Run, rule: Rule) -> None:
+        if run.starts:
+            self._starts.setdefault(run.text, []).append(rule)
+        elif run.ends:
+            self._ends.setdefault(run.text, []).append(rule)
+        else:
+            self._anywhere.append((run.text, rule))
+
+    def first(self, path: str) -> str | None:
+        """The first pattern, as it was written, that means a file of this name; None when none does."""
+        # "." and "$" in a regular expression stop at a line break, and a name may hold one; it cannot hold a NUL
+        name = path.replace("\n", "\0")
+        return next((rule.pattern for rule in sorted(self._likely(name)) if rule.found(name)), None)
+
+    def _likely(self, name: str) -> Iterator[Rule]:
+        starts, ends = self._starts, self._ends
+        for part in set(name.split("/")):
+            for length in self._lengths:
+                if length > len(part):
+                    break
+                yield from starts.get(part[:length], ())
+                yield from ends.get(part[-length:], ())
+        for run, rule in self._anywhere:
+            if run in name:
+                yield rule
+
+    def matches(self, path: str) -> bool:
+        return self.first(path) is not None
+
+    def touches(self, path: str) -> str | None:
+        """The same for a name that may be a file, a link or a directory: what must be kept out asks this."""
+        return self.first(path) or self.first(f"{path}/{ANY_NAME}")
+
+    def covers(self, folder: str) -> bool:
+        """Whether all that may be in a folder is meant, at any depth."""
+        inside = f"{folder}/{LONG_NAME}" if folder else LONG_NAME
+        return self.matches(inside) and self.matches(f"{inside}/{LONG_NAME}")
+
+
+class Run(NamedTuple):
+    """Plain letters that every match of a pattern holds: where a part of the path begins or ends, or anywhere."""
+
+    text: str
+    starts: bool = False
+    ends: bool = False
+
+
+def _longest_run(pattern: str) -> Run:
+    """After a bracket nothing is sure, so it ends there."""
+    sure, bracket, _ = pattern.partition("[")
+    runs: list[Run] = [Run("")]
+    parts = _parts(sure)
+    for n, part in enumerate(parts):
+        whole = n < len(parts) - 1 or not bracket
+        for m, text in enumerate(part):
+            if text == text.strip():  # blanks at the end of a line mean nothing
+                runs.append(Run(text, starts=m == 0, ends=whole and m == len(part) - 1))
+    return max((run for run in runs if run.text or run == runs[0]), key=lambda run: len(run.text))
+
+
+def _parts(pattern: str) -> list[list[str]]:
+    """Split at the slashes, and each part at its wild cards; a backslash makes the next letter plain."""
+    parts = [[""]]
+    letters = iter(pattern)
+    for letter in letters:
+        if letter == "/":
+            parts.append([""])
+        elif letter in "*?":
+            parts[-1].append("")
+        else:
+            parts[-1][-1] += next(letters, "") if letter == "\\" else letter
+    return parts

@@ -1,0 +1,1 @@
+"""Reads a shell command and judges each simple command in it."""

@@ -1,0 +1,156 @@
+"""Blocked patterns: regular expressions of a person, tried on each simple command that would run, not on its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import permutations
+
+from blueflame.policy.shell.marks import shown
+
+LONGEST = 2000
+MOST_LETTERS = 7
+"""A longer word with one dash, as in find -maxdepth, is no bundle of short options."""
+_LONG = {
+    "--recursive": "r",
+    "--force": "f",
+    "--verbose": "v",
+    "--dir": "d",
+    "--interactive": "i",
+    "--all": "a",
+    "--delete": "d",
+    "--hard": "H",
+    "--no-preserve-root": "N",
+}
+_SAME = {
+    ("npm", "i"): "install",
+    ("npm", "in"): "install",
+    ("npm", "ins"): "install",
+    ("npm", "inst"): "install",
+    ("npm", "insta"): "install",
+    ("npm", "instal"): "install",
+    ("npm", "isnt"): "install",
+    ("npm", "isnta"): "install",
+    ("npm", "isntal"): "install",
+    ("npm", "isntall"): "install",
+    ("npm", "add"): "install",
+    ("npm", "it"): "install",
+    ("npm", "install-test"): "install",
+    ("npm", "ci"): "install",
+    ("npm", "clean-install"): "install",
+}
+_TAKES_VALUE = {
+    "git": ("-C", "-c", "--git-dir", "--work-tree", "--namespace"),
+    "npm": ("--prefix", "-C", "-w"),
+    "go": ("-C",),
+}
+
+
+@lru_cache(maxsize=256)
+def blocked_by(argv: tuple[str, ...], patterns: tuple[str, ...]) -> str | None:
+    """The pattern that refuses this command; None when there is none."""
+    if not argv or not patterns:
+        return None
+    words = [shown(word) for word in argv]
+    words[0] = words[0].rsplit("/", 1)[-1] or words[0]
+    written = list(_forms(words))
+    quick, alone = _together(patterns)
+    options = [word for word in words[1:] if word.startswith("-")]
+    if quick is not None and not alone and not any(quick.match(form) for form, _ in written):
+        written = []
+    if quick is not None and not written and not any(quick.match(word) for word in options):
+        return None
+    return next((pattern for pattern in patterns if _blocks(pattern, written, words[0], options)), None)
+
+
+@lru_cache(maxsize=16)
+def _together(patterns: tuple[str, ...]) -> tuple[re.Pattern[str] | None, bool]:
+    """All patterns in one, to see quickly that none matches. Those that refer to their groups must stand alone."""
+    alone = any(re.search(r"\\[1-9]|\(\?[aiLmsux(P]", pattern) for pattern in patterns)
+    if alone:
+        return None, True
+    try:
+        return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)), False
+    except (re.error, OverflowError, RecursionError):
+        return None, True
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return None
+
+
+def _blocks(pattern: str, forms: list[tuple[str, bool]], name: str, options: list[str]) -> bool:
+    compiled = _compiled(pattern)
+    if compiled is None:
+        return True  # nobody knows what it was to refuse
+    if compiled.fullmatch(name) or any(compiled.fullmatch(word[:LONGEST]) for word in options):
+        return True
+    return any(_hits(compiled, form, name, exact) for form, exact in forms)
+
+
+def _hits(compiled: re.Pattern[str], form: str, name: str, exact: bool) -> bool:
+    m = compiled.match(form)
+    if m is None or m.end() <= len(name):
+        return False
+    words = form[: m.end()].split(" ")
+    following = form[m.end() : m.end() + 1]
+    ends_within = bool(words[-1]) and following not in ("", " ")
+    if not ends_within or words[-1].startswith("-"):
+        return True
+    # `git merge` is not `git merge-base`; but what the pattern says of later words holds as it stands
+    return exact and len(words) > 2
+
+
+def _forms(words: list[str]) -> Iterator[tuple[str, bool]]:
+    """The command as it stands (True), and the same said otherwise: options apart, together, in any order."""
+    yield _line(words), True
+    yield f"{_line(words)} ", True
+    name, rest = words[0], words[1:]
+    letters, long, operands = _split(name, rest)
+    plain = [name, *operands]
+    yield _line(plain), False
+    yield f"{_line(plain)} ", False
+    if len(operands) > 0 and (name, operands[0]) in _SAME:
+        yield _line([name, _SAME[name, operands[0]], *operands[1:]]), False
+    base = re.sub(r"[\d.]+$", "", name)
+    if base and base != name:
+        yield _line([base, *operands]), False
+    for size in range(1, min(3, len(letters)) + 1):
+        for some in permutations(letters[:6], size):
+            yield _line([name, f"-{''.join(some)}", *operands]), True
+            if size > 1:
+                yield _line([name, *(f"-{each}" for each in some), *operands]), True
+    for option in long:
+        yield _line([name, option, *operands]), True
+        if operands:
+            yield _line([name, operands[0], option, *operands[1:]]), True
+            yield _line([name, *operands, option]), True
+
+
+def _split(name: str, words: list[str]) -> tuple[list[str], list[str], list[str]]:
+    letters: list[str] = []
+    long: list[str] = []
+    operands: list[str] = []
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word in _TAKES_VALUE.get(name, ()) and not operands:
+            at += 1
+        elif word.startswith("--") and len(word) > 2:
+            long.append(word)
+            letters.extend(letter for full, letter in _LONG.items() if len(word) > 3 and full.startswith(word))
+        elif word.startswith("-") and len(word) > 1:
+            letters.extend(word[1:] if len(word) <= MOST_LETTERS else ())
+        else:
+            operands.append(word)
+        at += 1
+    return list(dict.fromkeys(each for each in letters if each.isalnum())), long[:8], operands
+
+
+def _line(words: list[str]) -> str:
+    return " ".join(words)[:LONGEST]

@@ -1,0 +1,73 @@
+"""What reading a shell command brings to light."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from blueflame.policy.shell.state import State
+from blueflame.policy.shell.syntax import Node, Strange
+
+MOST_STEPS = 4000
+DEEPEST = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redirection:
+    """`target` is marked text: a file, or the descriptor after >& and <&."""
+
+    op: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simple:
+    """One simple command that may run. Without words it is a bare redirection or assignment."""
+
+    argv: tuple[str, ...] = ()
+    assigned: tuple[tuple[str, str], ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    places: tuple[str, ...] | None = ("",)
+    feed: tuple[str, ...] | None = None  # patterns of the file names that are piped into it, if it is those
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oddity:
+    """Something that cannot be followed: the rule it falls under, and what it is."""
+
+    rule: str
+    what: str
+
+
+@dataclass(slots=True)
+class Log:
+    """What was found so far. Steps are counted, so that no command can keep us busy for long."""
+
+    source: bytes
+    run: Callable[[list[Node], State, Log], None]  # reads the commands inside of a substitution
+    found: list[Simple | Oddity] = field(default_factory=list)
+    last: tuple[tuple[str, ...], tuple[str, ...] | None] | None = None  # the last simple command and what it was fed
+    left: list[State] = field(default_factory=list)  # where break and continue jump out of a loop
+    steps: int = 0
+    depth: int = 0
+    backquoted: int = 0
+
+    def odd(self, rule: str, what: str) -> None:
+        self.found.append(Oddity(rule=rule, what=what))
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise Strange("the command is too long to be judged; run it in parts")
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise Strange("the command is nested too deeply")
+
+    def leave(self) -> None:
+        self.depth -= 1
+
+    def rehearsal(self) -> Log:
+        """A log of its own that goes on counting: for looking ahead."""
+        return Log(source=self.source, run=self.run, steps=self.steps, depth=self.depth, backquoted=self.backquoted)

@@ -1,0 +1,109 @@
+"""Decides about a shell command: allowed when each simple command that it may run is, wherever it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from blueflame.model.policy import Decision, Paths, Policy
+from blueflame.policy.shell.findings import Oddity, Simple
+from blueflame.policy.shell.judge_command import judge_command
+from blueflame.policy.shell.judge_redirections import judge_assigned, judge_redirection
+from blueflame.policy.shell.paths import Bench
+from blueflame.policy.shell.reader import read
+from blueflame.policy.shell.syntax import Strange
+
+LONGEST = 100_000
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+_BLANKS = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_OTHER_SHELL = re.compile(r"\s*#!(?!\s*(?:/bin/bash|/usr/bin/env bash|/usr/bin/bash)\s*(?:-[eux]+)?\s*$)", re.MULTILINE)
+
+
+def judge(  # noqa: PLR0917  the contract of the walls names five, and one more is optional
+    source: str,
+    tree: Mapping[str, Any],
+    policy: Policy,
+    paths: Paths,
+    text: Callable[[str], str | None],
+    parse: Callable[[str], Any] | None = None,
+) -> Decision:
+    """What may happen. `tree` is how shfmt reads the command; `parse`, when there is one, reads texts of `sh -c`."""
+    bench = Bench(policy=policy, paths=paths, places=("",), text=text, parse=parse, free="*" in policy.allowed_commands)
+    return judge_script(source, tree, bench) or Decision(True, "allowed", "")
+
+
+def judge_script(source: str, tree: object, bench: Bench) -> Decision | None:
+    """None when the whole script may run."""
+    if refused := refuse_text(source):
+        return refused
+    try:
+        found = read(tree, source)
+    except Strange as strange:
+        return Decision(False, "shell_unreadable", f"{strange}. Write it more simply, or run the parts one by one.")
+    return next((refused for each in found if (refused := _judge_found(each, bench))), None)
+
+
+def refuse_text(source: str) -> Decision | None:
+    """Characters that a person does not see, or that the shell and its reader may take differently."""
+    if m := _CONTROL.search(source):
+        why = f"the command holds a control character (U+{ord(m[0]):04X}); only newline and tab are fine"
+        return Decision(False, "control_characters", why)
+    if m := _BLANKS.search(_without_quotes(source)):
+        why = f"the command holds a blank that is none to the shell (U+{ord(m[0]):04X}); use plain spaces"
+        return Decision(False, "control_characters", why)
+    if len(source) > LONGEST:
+        return Decision(
+            False, "shell_unreadable", f"the command is longer than {LONGEST} characters; write a file instead"
+        )
+    if _OTHER_SHELL.match(source):
+        return Decision(
+            False, "shell_unreadable", "the command names another shell in its first line; leave that line out"
+        )
+    return None
+
+
+def _without_quotes(source: str) -> str:
+    return re.sub(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", "", source, flags=re.DOTALL)
+
+
+def _judge_found(found: Simple | Oddity, bench: Bench) -> Decision | None:
+    if isinstance(found, Oddity):
+        return None if bench.free else _refuse_oddity(found)
+    here = Bench(
+        policy=bench.policy,
+        paths=bench.paths,
+        places=_places(found.places, bench),
+        text=bench.text,
+        parse=bench.parse,
+        free=bench.free,
+        depth=bench.depth,
+    )
+    for name, value in found.assigned:
+        alone = found.argv[:1] == ("read",) and name == "IFS"
+        if not alone and (refused := judge_assigned(name, value, here)):
+            return refused
+    for redirection in found.redirections:
+        if refused := judge_redirection(redirection, here):
+            return refused
+    return judge_command(found.argv, found.feed, here) if found.argv else None
+
+
+def _places(places: tuple[str, ...] | None, bench: Bench) -> tuple[str, ...] | None:
+    if bench.places is None or places is None:
+        return None
+    if bench.places == ("",):
+        return places
+    return tuple(
+        f"{outer}/{inner}" if inner and not inner.startswith("/") else inner or outer
+        for outer in bench.places
+        for inner in places
+    )
+
+
+def _refuse_oddity(found: Oddity) -> Decision:
+    return Decision(
+        False, found.rule, f"{found.what} cannot be followed beforehand. Write the commands out, one by one."
+    )

@@ -1,0 +1,53 @@
+"""Marks for what a word holds beside plain text. Control characters in a command are refused, so these are free."""
+
+from __future__ import annotations
+
+import re
+
+UNKNOWN = "\x00"  # any text at all, in one piece
+ANY = "\x01"  # * in a file name pattern
+ONE = "\x02"  # ? or [...] in a file name pattern
+NUMBER = "\x03"  # a whole number
+START = "\x04"  # where the whole command starts, as an absolute path
+ROOT = "\x05"  # the top of the worktree, as an absolute path
+HOME = "\x06"  # ~ and $HOME
+PIPE = "\x07"  # the /dev/fd/N of a process substitution
+LOOSE = "\x08"  # any text, unquoted: it may become any number of words
+
+MARKS = frozenset((UNKNOWN, ANY, ONE, NUMBER, START, ROOT, HOME, PIPE, LOOSE))
+_SHOWN = {
+    UNKNOWN: "$…",
+    ANY: "*",
+    ONE: "?",
+    NUMBER: "$#",
+    START: "$PWD",
+    ROOT: "$(git rev-parse --show-toplevel)",
+    HOME: "~",
+    PIPE: "<(…)",
+    LOOSE: "$…",
+}
+
+
+def is_static(word: str) -> bool:
+    """True when the word is known to the letter."""
+    return MARKS.isdisjoint(word)
+
+
+def is_unknown(word: str) -> bool:
+    return UNKNOWN in word or LOOSE in word
+
+
+def is_glob(word: str) -> bool:
+    return ANY in word or ONE in word
+
+
+def shown(word: str) -> str:
+    """The word for people."""
+    return word if is_static(word) else "".join(_SHOWN.get(each, each) for each in word)
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+
+
+def is_name(word: str) -> bool:
+    return is_static(word) and bool(_NAME.match(word))

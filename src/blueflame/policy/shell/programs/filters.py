@@ -1,0 +1,247 @@
+"""Programs that read files and print: free without a rule, as long as the files may be read."""
+
+from __future__ import annotations
+
+import re
+
+from blueflame.policy.shell.marks import is_static
+from blueflame.policy.shell.programs.spec import Parsed, Role, Spec, spec
+
+_AWK_ACTS = re.compile(r"system|getline|close|fflush|ENVIRON|PROCINFO|ARG[VCI]|extension|@|\|&")
+READ, SEARCH, LOOK, WRITE, TEXT = Role.READ, Role.SEARCH, Role.LOOK, Role.WRITE, Role.TEXT
+
+
+def _check_uniq(parsed: Parsed) -> str | None:
+    return "a second file, which it would overwrite" if len(parsed.operands) > 1 else None
+
+
+def _check_sed(parsed: Parsed) -> str | None:
+    scripts = [value for name, value in parsed.options if name in ("-e", "--expression")]
+    scripts = scripts or list(parsed.operands[:1])
+    for script in scripts:
+        if script is None or not is_static(script):
+            return "a script that is only known when it runs"
+        if not is_quiet_sed(script):
+            return "a script that may write files or run commands (w, W, e, r or an unusual form)"
+    return None
+
+
+def is_quiet_sed(script: str) -> bool:
+    """True when we can read the whole script and nothing in it writes a file, reads another one or runs a program."""
+    rest = script.strip()
+    while rest:
+        after = _sed_command(rest)
+        if after is None:
+            return False
+        rest = after.lstrip(" \t\n;")
+    return True
+
+
+_ADDRESS = re.compile(r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/[IM]?)")
+_PLAIN = re.compile(r"(?:[pPdDgGhHxnNFlz=}]|[qQ]\d*|[btT]\s*\w*|:\s*\w+)(?=[\s;}]|\Z)")
+
+
+def _sed_command(script: str) -> str | None:
+    """What is left after the first command; None when it is not a plain one."""
+    rest = script
+    if m := _ADDRESS.match(rest):
+        rest = rest[m.end() :].lstrip()
+        if rest.startswith(","):
+            rest = rest[1:].lstrip()
+            second = re.match(r"[+~]\d+", rest) or _ADDRESS.match(rest)
+            if second is None:
+                return None
+            rest = rest[second.end() :]
+    rest = rest.lstrip(" \t!")
+    if rest.startswith("{"):
+        return rest[1:]
+    if m := _PLAIN.match(rest):
+        return rest[m.end() :]
+    if m := re.match(r"[aic](?:\\\n?|\s)[^\n]*", rest):
+        return None if m[0].endswith("\\") else rest[m.end() :]
+    return _sed_substitution(rest)
+
+
+def _sed_substitution(rest: str) -> str | None:
+    if rest[:1] not in ("s", "y") or len(rest) < 2 or rest[1] in "\\\n" or rest[1].isalnum() or rest[1].isspace():
+        return None
+    mark = re.escape(rest[1])
+    piece = rf"(?:\\.|[^\\{mark}])*"
+    m = re.match(rf"[sy]{mark}{piece}{mark}{piece}{mark}(?P<flags>[gpiIm0-9]*)(?=[\s;}}]|\Z)", rest, re.DOTALL)
+    return rest[m.end() :] if m else None
+
+
+def _check_awk(parsed: Parsed) -> str | None:
+    if any(name in ("-f", "--file") for name, _ in parsed.options):
+        return None  # judged as a file by its rule
+    program = parsed.operands[:1]
+    if not program or not is_static(program[0]):
+        return "a program that is only known when it runs"
+    if not is_quiet_awk(program[0]):
+        return "a program that may run commands or write files (system, getline, | or > after print)"
+    return None
+
+
+def is_quiet_awk(program: str) -> bool:
+    """True when nothing in the text runs a program, writes a file or reads one that is not named."""
+    if _AWK_ACTS.search(program):
+        return False
+    bare = program.replace("\\\n", "")
+    if "/" in bare or "#" in bare:  # a quote in a pattern or a comment would mislead us about what is text
+        return not re.search(r"print.*[|>]", bare, re.DOTALL)
+    bare = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', bare)
+    return not re.search(r"print[^;}\n]*(?:>|\|)", bare.replace("||", ""))
+
+
+_LOOKERS = {
+    "ls": spec(
+        LOOK, text="-I --ignore --hide -w --width -T --tabsize --time-style --block-size --format --sort --time"
+    ),
+    "stat": spec(LOOK, text="-c --format --printf -f"),
+    "file": spec(LOOK, text="-F -P -e --separator --exclude", refused="-C --compile -m --magic-file -f --files-from"),
+    "du": spec(
+        LOOK,
+        text="-d --max-depth -t --threshold -B --block-size --exclude --time-style",
+        read="-X --exclude-from",
+        refused="--files0-from",
+    ),
+    "df": spec(LOOK, text="-B --block-size -t --type -x --exclude-type"),
+    "tree": spec(
+        LOOK,
+        text="-L -P -I --filelimit --charset --timefmt --sort",
+        write="-o",
+        refused="--fromfile --infofile --gitfile",
+    ),
+    "realpath": spec(LOOK, look="--relative-to --relative-base"),
+    "readlink": spec(LOOK),
+    "namei": spec(LOOK),
+    "basename": spec(TEXT, text="-s --suffix", anything=True),
+    "dirname": spec(TEXT, anything=True),
+}
+
+_SEARCHERS = {
+    "wc": spec(SEARCH, text="--total", refused="--files0-from"),
+    "grep": spec(
+        SEARCH,
+        first=TEXT,
+        text="-e --regexp -m --max-count -A -B -C --after-context --before-context --context"
+        " --exclude --exclude-dir --color --colour --label --binary-files -d -D --directories --devices",
+        pattern="--include",
+        read="-f --file --exclude-from",
+    ),
+    "rg": spec(
+        SEARCH,
+        first=TEXT,
+        text="-e --regexp -m --max-count -A -B -C --after-context --before-context --context"
+        "  -t --type -T --type-not --type-add -j --threads -M --max-columns -r --replace --color"
+        " --colors --sort --sortr -d --max-depth --maxdepth --max-filesize -E --encoding --engine --path-separator"
+        " --context-separator --field-match-separator --dfa-size-limit --regex-size-limit",
+        pattern="-g --glob --iglob",
+        read="-f --file --ignore-file",
+        refused="--pre --pre-glob --hostname-bin --search-zip -z",
+    ),
+    "md5sum": spec(SEARCH),
+    "sha1sum": spec(SEARCH),
+    "sha256sum": spec(SEARCH),
+    "sha512sum": spec(SEARCH),
+    "cksum": spec(SEARCH, text="-a --algorithm"),
+    "sum": spec(SEARCH),
+    "cmp": spec(SEARCH, text="-n --bytes -i --ignore-initial"),
+}
+
+_PRINTERS = {
+    "cat": spec(READ),
+    "tac": spec(READ, text="-s --separator"),
+    "head": spec(READ, text="-n -c --lines --bytes"),
+    "tail": spec(READ, text="-n -c --lines --bytes -s --sleep-interval --pid"),
+    "nl": spec(READ, text="-b -d -f -h -i -l -n -s -v -w"),
+    "cut": spec(READ, text="-b -c -d -f --bytes --characters --delimiter --fields --output-delimiter"),
+    "fold": spec(READ, text="-w --width"),
+    "fmt": spec(READ, text="-w --width -p --prefix -g --goal"),
+    "rev": spec(READ),
+    "paste": spec(READ, text="-d --delimiters"),
+    "join": spec(READ, text="-1 -2 -a -e -j -o -t -v"),
+    "comm": spec(READ, text="--output-delimiter"),
+    "column": spec(READ, text="-s -o -N -c -H -R -T -W -E -O -n --separator --output-separator --table-columns"),
+    "expand": spec(READ, text="-t --tabs"),
+    "unexpand": spec(READ, text="-t --tabs"),
+    "diff": spec(
+        READ,
+        text="-U -C -W -I -F -L --label --width --unified --context --ignore-matching-lines -x --exclude"
+        " --color --horizon-lines --tabsize --show-function-line --palette",
+        read="-X --exclude-from --from-file --to-file",
+    ),
+    "sort": spec(
+        READ,
+        text="-k -t -S --key --field-separator --buffer-size --parallel --batch-size --sort --random-source",
+        write="-o --output -T --temporary-directory",
+        refused="--compress-program --files0-from",
+    ),
+    "uniq": spec(
+        READ, text="-f -s -w --skip-fields --skip-chars --check-chars --group --all-repeated", check=_check_uniq
+    ),
+    "od": spec(READ, text="-A -t -N -j -w -S"),
+    "hexdump": spec(READ, text="-n -s -e", read="-f"),
+    "xxd": spec(READ, text="-l -s -c -g -o", last=WRITE, refused="-r -revert"),
+    "strings": spec(READ, text="-n -t -e --bytes"),
+    "base64": spec(READ, text="-w --wrap"),
+    "zcat": spec(READ),
+    "tsort": spec(READ),
+    "shuf": spec(READ, text="-n -i", write="-o --output", read="--random-source"),
+    "seq": spec(TEXT, text="-f -s", anything=True),
+    "tr": spec(TEXT, anything=True),
+    "jq": spec(
+        READ,
+        first=TEXT,
+        text="--arg --argjson --indent --tab",
+        read="-f --from-file -L --slurpfile --rawfile --argfile",
+    ),
+    "yq": spec(
+        READ, first=TEXT, text="-I --indent -p -o --input-format --output-format", refused="-i --inplace -s --split-exp"
+    ),
+    "sed": spec(
+        READ, first=TEXT, text="-e --expression -l --line-length", refused="-i --in-place -f --file", check=_check_sed
+    ),
+    "awk": spec(
+        READ,
+        first=TEXT,
+        text="-F -v --field-separator --assign --re-interval",
+        refused="-f --file -i --include -l --load -E --exec -e --source -o --pretty-print -p --profile -d"
+        " --dump-variables -D --debug",
+        check=_check_awk,
+    ),
+    "bat": spec(READ, text="-l -r --language --line-range --style --theme --color", refused="--pager --map-syntax"),
+}
+
+_ALONE = {
+    "date": spec(
+        TEXT, text="-d --date -I --iso-8601 --rfc-3339 +", look="-r --reference", refused="-f --file -s --set"
+    ),
+    "nproc": spec(TEXT, anything=True),
+    "uname": spec(TEXT, anything=True),
+    "whoami": spec(TEXT, anything=True),
+    "id": spec(TEXT, anything=True),
+    "arch": spec(TEXT, anything=True),
+    "groups": spec(TEXT, anything=True),
+    "tty": spec(TEXT, anything=True),
+    "locale": spec(TEXT, anything=True),
+    "uptime": spec(TEXT, anything=True),
+    "free": spec(TEXT, anything=True),
+    "ps": spec(TEXT, anything=True),
+    "pgrep": spec(TEXT, anything=True),
+    "expr": spec(TEXT, anything=True),
+    "sleep": spec(TEXT, anything=True),
+    "which": spec(TEXT, anything=True),
+    "whereis": spec(TEXT, anything=True),
+    "clear": spec(TEXT, anything=True),
+    "yes": spec(TEXT, anything=True),
+    "hostname": spec(TEXT, refused="-F --file -b", check=_check_uniq),
+    "tee": spec(WRITE, text="--output-error"),
+    "getconf": spec(TEXT, anything=True),
+    "numfmt": spec(TEXT, anything=True),
+    "factor": spec(TEXT, anything=True),
+}
+
+FILTERS: dict[str, Spec] = {**_LOOKERS, **_SEARCHERS, **_PRINTERS, **_ALONE}
+FILTERS |= {"egrep": FILTERS["grep"], "fgrep": FILTERS["grep"], "zgrep": FILTERS["grep"]}
+FILTERS |= {"gawk": FILTERS["awk"], "mawk": FILTERS["awk"], "b2sum": FILTERS["md5sum"]}

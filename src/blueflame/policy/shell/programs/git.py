@@ -1,0 +1,259 @@
+"""git: options that run programs, load configuration or write files, and which subcommands are its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from blueflame.policy.shell.marks import is_static
+from blueflame.policy.shell.programs.spec import Parsed, Role, Spec, spec
+from blueflame.policy.shell.word_lists import words
+
+TEXT, LOOK, READ, WRITE, GUESS = Role.TEXT, Role.LOOK, Role.READ, Role.WRITE, Role.GUESS
+
+_FINE = words(
+    "--no-pager -P --no-optional-locks --literal-pathspecs --glob-pathspecs --icase-pathspecs --no-replace-objects"
+    " --no-lazy-fetch --no-advice --version --help -h -v --html-path --man-path --info-path"
+)
+_REFUSED = words(
+    "-c --git-dir --work-tree --exec-path --config-env --namespace --super-prefix --attr-source -p --paginate --bare"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitCall:
+    """`folders` are the -C of the call; `refused` is a global option that may not be used, or empty."""
+
+    subcommand: str
+    words: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+    refused: str = ""
+
+
+def read_git(words: tuple[str, ...]) -> GitCall:
+    """The words after git, global options taken apart from the rest."""
+    folders: list[str] = []
+    rest = list(words)
+    refused = ""
+    while rest and (rest[0].startswith("-") or not is_static(rest[0])):
+        word = rest.pop(0)
+        if word == "-C":
+            folders.append(rest.pop(0) if rest else "\x00")
+        elif word not in _FINE:
+            refused = refused or word.split("=", 1)[0]
+            if word in _REFUSED and rest and word not in ("-p", "--paginate", "--bare"):
+                rest.pop(0)
+        elif word in ("--version", "--help", "-h", "-v", "--html-path", "--man-path", "--info-path"):
+            return GitCall(subcommand="version", words=(), folders=tuple(folders), refused=refused)
+    return GitCall(
+        subcommand=rest[0] if rest else "help", words=tuple(rest[1:]), folders=tuple(folders), refused=refused
+    )
+
+
+_DIFF_TEXT = (
+    "-S -G -U --unified --diff-filter --stat-width --word-diff-regex --inter-hunk-context --format --pretty --since"
+    " --until --after --before --author --committer --grep -n --max-count --skip -L --date --decorate-refs"
+    " --encoding --stat"
+    " --color --abbrev --submodule --relative --src-prefix --dst-prefix --line-prefix --anchored"
+    " --ws-error-highlight -l"
+    " --find-object --glob --branches --tags --remotes --exclude --min-parents --max-parents --diff-algorithm"
+)
+_DIFF = spec(
+    GUESS,
+    text=_DIFF_TEXT,
+    read="-O --orderfile",
+    write="--output",
+    flags="-M -C -B -U -X",
+    refused="--ext-diff --textconv",
+)
+_ANY = spec(GUESS)
+
+_PLAIN = words(
+    "ls-files ls-tree rev-list merge-base describe name-rev for-each-ref show-ref symbolic-ref"
+    " update-ref cherry count-objects show-branch check-ignore check-attr var reset remote range-diff"
+    " diff-pairs patch-id interpret-trailers stripspace verify-commit verify-tag commit-tree"
+    " write-tree mktree merge-tree sparse-checkout maintenance prune repack pack-refs pack-objects"
+    " index-pack unpack-objects rerere bugreport diagnose fast-export fast-import get-tar-commit-id"
+    " column credential daemon shell upload-pack receive-pack http-backend instaweb citool gui gitk"
+    " cvsserver svn p4 lfs annex check-mailmap check-ref-format fmt-merge-msg mailinfo mailsplit"
+    " request-pull quiltimport scalar subtree flow absorb crypt"
+)
+
+SUBCOMMANDS: dict[str, Spec] = {
+    "diff": _DIFF,
+    "log": _DIFF,
+    "show": _DIFF,
+    "whatchanged": _DIFF,
+    "shortlog": _DIFF,
+    "reflog": _DIFF,
+    "diff-tree": _DIFF,
+    "diff-index": _DIFF,
+    "diff-files": _DIFF,
+    "format-patch": spec(
+        GUESS,
+        text=f"{_DIFF_TEXT} --start-number -v --reroll-count --subject-prefix --cover-from-description",
+        write="-o --output-directory --output",
+        read="--signature-file --description-file",
+        refused="--ext-diff --textconv",
+    ),
+    "status": spec(GUESS, text="-u --untracked-files --ignored --column --ignore-submodules", flags="-u -M"),
+    "add": spec(GUESS, text="--chmod", read="--pathspec-from-file", refused="-i --interactive -p --patch -e --edit"),
+    "commit": spec(
+        GUESS,
+        text="-m --message --author --date --cleanup --fixup --squash -C --reuse-message --trailer -c"
+        " --reedit-message -u -S --gpg-sign",
+        read="-F --file -t --template --pathspec-from-file",
+        flags="-u -S",
+        refused="-e --edit -p --patch --interactive -t --template -c --reedit-message",
+    ),
+    "grep": spec(
+        Role.SEARCH,
+        first=TEXT,
+        text="-e -A -B -C -m --max-count --max-depth --threads",
+        read="-f --file",
+        refused="-O --open-files-in-pager --no-index --ext-grep --textconv",
+    ),
+    "archive": spec(GUESS, text="--format --prefix", write="-o --output", refused="--remote --exec --add-file"),
+    "fetch": spec(GUESS, text="--depth --deepen -j --jobs", refused="--upload-pack -c --server-option"),
+    "pull": spec(GUESS, text="--depth -s --strategy -X --strategy-option", refused="--upload-pack"),
+    "clone": spec(
+        WRITE,
+        first=GUESS,
+        text="-b --branch --depth -o --origin",
+        refused="-c --config -u --upload-pack"
+        " --template --reference --separate-git-dir --recurse-submodules --recursive",
+    ),
+    "push": spec(GUESS, refused="--receive-pack --exec"),
+    "rebase": spec(GUESS, text="-s --strategy -X --onto", refused="-x --exec -i --interactive --edit-todo"),
+    "apply": spec(
+        READ, text="-p --directory --include --exclude --whitespace -C", refused="--unsafe-paths --build-fake-ancestor"
+    ),
+    "am": spec(READ, text="-p --directory", refused="-i --interactive"),
+    "bisect": spec(GUESS),
+    "submodule": spec(GUESS),
+    "ls-remote": spec(GUESS, refused="--upload-pack --exec"),
+    "blame": spec(
+        GUESS,
+        text="-L -M -C --date --since",
+        read="-S --contents --ignore-revs-file",
+        flags="-M -C",
+        refused="--textconv",
+    ),
+    "cat-file": spec(GUESS, refused="--textconv --filters"),
+    "hash-object": spec(READ, text="-t --path"),
+    "checkout": spec(GUESS, text="-b -B --orphan --conflict", read="--pathspec-from-file", refused="-p --patch"),
+    "restore": spec(GUESS, text="-s --source --conflict", read="--pathspec-from-file", refused="-p --patch"),
+    "switch": spec(GUESS, text="-c -C --create --force-create --orphan --conflict"),
+    "stash": spec(GUESS, text="-m --message", refused="-p --patch"),
+    "worktree": spec(WRITE, first=TEXT, text="-b -B --reason --expire"),
+    "merge": spec(GUESS, text="-m -s -X --strategy --strategy-option", read="-F --file", refused="-e --edit"),
+    "merge-file": spec(WRITE),
+    "init": spec(WRITE, text="-b --initial-branch --object-format", refused="--template --separate-git-dir --shared"),
+    "tag": spec(
+        TEXT, text="-m --message -u --sort --format --contains --points-at", read="-F --file", refused="-e --edit"
+    ),
+    "notes": spec(TEXT, text="-m --ref -C -c", read="-F --file"),
+    "revert": spec(TEXT, text="-m -s -X", refused="-e --edit"),
+    "cherry-pick": spec(TEXT, text="-m -s -X", refused="-e --edit"),
+    "branch": spec(TEXT, refused="--edit-description"),
+    "rev-parse": spec(GUESS),
+    "config": spec(TEXT, text="-t --type --default", read="-f --file --blob", refused="-e --edit"),
+    "bundle": spec(WRITE, first=TEXT),
+    "clean": spec(GUESS, text="-e --exclude", refused="-i --interactive"),
+    "rm": spec(WRITE, read="--pathspec-from-file"),
+    "mv": spec(WRITE),
+    "difftool": spec(GUESS, refused="-x --extcmd -t --tool -g --gui"),
+    "mergetool": spec(GUESS, refused="-t --tool -g --gui"),
+    "send-email": spec(GUESS),
+    "filter-branch": spec(GUESS),
+    "replace": spec(TEXT, refused="-e --edit"),
+    "update-index": spec(GUESS),
+    "read-tree": spec(GUESS, write="--index-output"),
+    "checkout-index": spec(GUESS, text="--stage", write="--prefix"),
+    "help": spec(TEXT, refused="-w --web -i --info -m --man"),
+    "version": spec(TEXT),
+    "gc": spec(TEXT),
+    "fsck": spec(TEXT),
+    **dict.fromkeys(sorted(_PLAIN), _ANY),
+}
+"""Its own subcommands, and wide-spread additions. Another word may be an alias, which may run anything."""
+
+_RUNNERS = {
+    "bisect": ("run", "visualize", "view"),
+    "submodule": ("foreach",),
+}
+NEVER = words(
+    "filter-branch send-email instaweb citool gui gitk daemon shell http-backend cvsserver bugreport credential"
+)
+"""They run commands that they are told, serve, or ask a person."""
+
+_CONFIG_READ = words(
+    "--get --get-all --get-regexp --get-urlmatch --list -l --show-origin --show-scope --name-only -z"
+    " --get-color --get-colorbool"
+)
+_RUNS = re.compile(
+    r"(?i)alias\.|core\.(?:hookspath|fsmonitor|sshcommand|pager|editor|askpass|gitproxy|attributesfile|excludesfile|worktree"
+    r"|alternaterefscommand|alternaterefsprefixes|repositoryformatversion|bare)|.*\.(?:textconv|external|command|cmd|driver|clean"
+    r"|smudge|process|program|helper|path|proxy|uploadpack|receivepack|vcs|insteadof|pushinsteadof|update|url|pushurl)|pager\."
+    r"|sequence\.|include|diff\.external|interactive\.|credential|gpg|url\.|http|init\.templatedir|safe\.|protocol|uploadpack|trailer\."
+    r"|sendemail|browser|web\.|man\.|difftool|mergetool|merge\.tool|filter\.|remote\.|submodule\.|extensions\.|hook|gc\."
+)
+
+
+def check_git(call: GitCall, parsed: Parsed) -> str | None:
+    """What of the call would run a program or change where git finds one; None when nothing."""
+    runner = _RUNNERS.get(call.subcommand, ())
+    if found := next((word for word in parsed.operands if word in runner), None):
+        return f"{call.subcommand} {found}"
+    if call.subcommand in NEVER:
+        return call.subcommand
+    if call.subcommand == "config":
+        return _check_config(parsed)
+    if call.subcommand in ("fetch", "pull", "clone", "push", "ls-remote", "remote"):
+        return next((word for word in parsed.operands if "ext::" in word or word.startswith("-")), None)
+    return None
+
+
+def _check_config(parsed: Parsed) -> str | None:
+    names = {name for name, _ in parsed.options}
+    operands = parsed.operands
+    if any(name in ("--global", "--system") for name in names) and not is_reading_config(parsed):
+        return "--global and --system"
+    if any(value is not None and name in ("-f", "--file") for name, value in parsed.options) and not is_reading_config(
+        parsed
+    ):
+        return "--file"
+    if is_reading_config(parsed):
+        return None
+    keys = [word for word in operands if word not in ("set", "unset", "rename-section", "remove-section")]
+    if not keys or not is_static(keys[0]) or _RUNS.match(keys[0]):
+        return f"writing {keys[0] if keys and is_static(keys[0]) else 'that setting'}"
+    return None
+
+
+def is_reading_config(parsed: Parsed) -> bool:
+    names = {name for name, _ in parsed.options}
+    if names & _CONFIG_READ or parsed.operands[:1] in (("get",), ("list",)):
+        return True
+    return len(parsed.operands) == 1 and not names - {
+        "--local",
+        "--global",
+        "--system",
+        "--worktree",
+        "--type",
+        "-t",
+        "--bool",
+        "--int",
+        "--includes",
+    }
+
+
+def revisions(word: str) -> Iterator[str]:
+    """The files that a revision such as HEAD:path names, or a path with magic such as :(top)path."""
+    if word.startswith(":(") and "exclude" not in word:
+        yield word.partition(")")[2]
+        return
+    head, colon, path = word.partition(":")
+    if colon and path and not head.startswith(("/", "(")):
+        yield path.removeprefix("./")

@@ -1,0 +1,57 @@
+"""Older ways to write options, said plainly."""
+
+from __future__ import annotations
+
+import re
+
+from blueflame.policy.shell.programs.table import PYTHON
+
+
+def plain_words(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words as options, for programs that have older ways to write them: tar xfC, dd of=, python -Im."""
+    if name in ("tar", "bsdtar") and words and re.fullmatch(r"[A-Za-z]+", words[0]):
+        return _tar_words(words)
+    if name == "dd":
+        return tuple(f"--{word}" if word.startswith(("if=", "of=")) else word for word in words)
+    if name == "jq":
+        return _jq_words(words)
+    if PYTHON.match(name):
+        return _python_words(words)
+    return words
+
+
+def _tar_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Letters without a dash take their values in order from the words that follow."""
+    found: list[str] = []
+    rest = list(words[1:])
+    for letter in words[0]:
+        found.append(f"-{letter}")
+        if letter in "bfCHgTXIFLVKN" and rest:
+            found.append(rest.pop(0))
+    return (*found, *rest)
+
+
+def _jq_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Some options of jq take a name and a value: only the value matters."""
+    found: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word in ("--arg", "--argjson", "--slurpfile", "--rawfile", "--argfile") and len(rest) > 1:
+            word = f"{word}={rest[1]}"
+            rest = rest[2:]
+        found.append(word)
+    return tuple(found)
+
+
+def _python_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    found: list[str] = []
+    for at, word in enumerate(words):
+        m = re.fullmatch(r"-([bBdEIOPqRsSuv]*)m(.*)", word)
+        if m:
+            flags = (f"-{m[1]}",) if m[1] else ()
+            return (*found, *flags, "-m", *((m[2],) if m[2] else ()), *words[at + 1 :])
+        if not word.startswith("-") and not (at and words[at - 1] in ("-X", "-W")):
+            break
+        found.append(word)
+    return words

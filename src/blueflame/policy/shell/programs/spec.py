@@ -1,0 +1,157 @@
+"""How a program's words are read: options with their values, operands, and what each of them is to us."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from blueflame.policy.shell.marks import LOOSE, MARKS, UNKNOWN, is_static
+
+
+class Role(Enum):
+    """What a word is to the program that gets it."""
+
+    TEXT = "text"  # nothing to judge
+    GUESS = "guess"  # a file if it looks like one
+    READ = "read"  # a file whose content is shown
+    SEARCH = "search"  # a file that is searched or counted
+    LOOK = "look"  # a file of which only the name and size matter
+    PATTERN = "pattern"  # names of files to search in
+    TREE = "tree"  # a folder whose own build files would run: it must be in the worktree itself
+    WRITE = "write"  # a file that is made, changed or removed
+    REFUSED = "refused"  # runs a program, loads code, or leads elsewhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """`first` and `last` are for operands that differ from the others, if there are that many.
+
+    `options` take a value; `flags` are short options that take one only if it is attached. `strict`: an option that
+    we have never heard of is refused. `anything`: no argument at all can do harm.
+    """
+
+    operands: Role = Role.GUESS
+    first: Role | None = None
+    last: Role | None = None
+    options: Mapping[str, Role] = field(default_factory=dict)
+    flags: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    long_dash: bool = False  # options of one dash are words, as in go and find
+    anything: bool = False
+    check: Callable[[Parsed], str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """`options` in order, with the value or None; `unknown` are words that may turn out to be options."""
+
+    options: tuple[tuple[str, str | None], ...] = ()
+    operands: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def spec(
+    operands: Role = Role.GUESS,
+    *,
+    first: Role | None = None,
+    last: Role | None = None,
+    text: str = "",
+    guess: str = "",
+    read: str = "",
+    look: str = "",
+    tree: str = "",
+    pattern: str = "",
+    write: str = "",
+    refused: str = "",
+    flags: str = "",
+    long_dash: bool = False,
+    anything: bool = False,
+    check: Callable[[Parsed], str | None] | None = None,
+) -> Spec:
+    """A spec from lists of options, written with blanks between."""
+    lists = {
+        Role.TEXT: text,
+        Role.GUESS: guess,
+        Role.READ: read,
+        Role.LOOK: look,
+        Role.TREE: tree,
+        Role.PATTERN: pattern,
+        Role.WRITE: write,
+    }
+    return Spec(
+        operands=operands,
+        first=first,
+        last=last,
+        options={name: role for role, names in lists.items() for name in names.split()},
+        flags=frozenset(flags.split()),
+        refused=frozenset(refused.split()),
+        long_dash=long_dash,
+        anything=anything,
+        check=check,
+    )
+
+
+def parse(spec: Spec, words: tuple[str, ...]) -> Parsed:
+    """The words after the program's name, sorted. An abbreviated long option counts as each that it may stand for."""
+    options: list[tuple[str, str | None]] = []
+    operands: list[str] = []
+    unknown: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            operands.extend(rest)
+            break
+        if word[:1] in MARKS and may_be_option(word):
+            unknown.append(word)
+            operands.append(word)
+        elif not word.startswith("-") or word == "-":
+            operands.append(word)
+        elif word.startswith("--") or (spec.long_dash and not is_bundle(spec, word)):
+            options.append(_long(spec, word, rest))
+        else:
+            options.extend(_short(spec, word, rest))
+    return Parsed(options=tuple(options), operands=tuple(operands), unknown=tuple(unknown))
+
+
+def may_be_option(word: str) -> bool:
+    """An unknown start may be a dash; a pattern may match a file that is named like an option."""
+    return word[:1] in (UNKNOWN, LOOSE, "\x01", "\x02")
+
+
+def is_bundle(spec: Spec, word: str) -> bool:
+    return word[:2] in spec.options and word not in spec.options and "=" not in word
+
+
+def _long(spec: Spec, word: str, rest: list[str]) -> tuple[str, str | None]:
+    name, equals, value = word.partition("=")
+    name = known_name(spec, name)
+    if equals:
+        return name, value
+    if name in spec.options and rest:
+        return name, rest.pop(0)
+    return name, None
+
+
+def known_name(spec: Spec, name: str) -> str:
+    """The whole name of an option that may be abbreviated; the most dangerous one when several begin so."""
+    if name in spec.refused or name in spec.options or not is_static(name) or len(name) < 3 or name[1] != "-":
+        return name
+    begun = [each for each in (*sorted(spec.refused), *spec.options) if each.startswith(name)]
+    return begun[0] if begun else name
+
+
+def _short(spec: Spec, word: str, rest: list[str]) -> list[tuple[str, str | None]]:
+    found: list[tuple[str, str | None]] = []
+    for at, letter in enumerate(word[1:], start=1):
+        name = f"-{letter}"
+        attached = word[at + 1 :]
+        if name in spec.options:
+            found.append((name, attached.removeprefix("=") if attached else (rest.pop(0) if rest else None)))
+            return found
+        if name in spec.flags or not letter.isalnum():
+            found.append((name, attached or None))
+            return found
+        found.append((name, None))
+    return found

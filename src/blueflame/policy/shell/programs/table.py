@@ -1,0 +1,315 @@
+"""Programs that need a rule: what their options run, load, read and write once they are allowed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from blueflame.policy.shell.marks import is_static
+from blueflame.policy.shell.programs.filters import FILTERS, is_quiet_sed
+from blueflame.policy.shell.programs.spec import Parsed, Role, Spec, spec
+from blueflame.policy.shell.programs.variables import is_dangerous
+
+READ, LOOK, WRITE, TEXT, GUESS = Role.READ, Role.LOOK, Role.WRITE, Role.TEXT, Role.GUESS
+
+
+def _check_make(parsed: Parsed) -> str | None:
+    for name, value in parsed.options:
+        if name in ("-f", "--file", "--makefile") and value is not None and not _is_makefile(value):
+            return f"{name} with another makefile"
+    for word in parsed.operands:
+        name, equals, value = re.sub(r"[:+?!]*=", "=", word, count=1).partition("=")
+        if equals and (
+            is_dangerous(name, value) or name in ("SHELL", ".SHELLFLAGS", "MAKE", "MAKEFILES") or not is_static(name)
+        ):
+            return f"the variable {name if is_static(name) else ''}"
+        if equals and ("$(" in value or "${" in value or "`" in value):
+            return f"a call of make in the variable {name}"
+    return None
+
+
+def _is_makefile(value: str) -> bool:
+    """The usual names only: another makefile is another program."""
+    name = value.rsplit("/", 1)[-1]
+    return name in ("Makefile", "makefile", "GNUmakefile") and not value.startswith(("/", "~")) and is_static(value)
+
+
+def _check_ruled_sed(parsed: Parsed) -> str | None:
+    scripts = [value or "" for name, value in parsed.options if name in ("-e", "--expression")] or list(
+        parsed.operands[:1]
+    )
+    bad = next((each for each in scripts if not is_static(each) or not is_quiet_sed(each)), None)
+    return None if bad is None else "a script that may write files or run commands"
+
+
+def _check_go(parsed: Parsed) -> str | None:
+    if parsed.operands[:1] in (("run",), ("install",), ("tool",), ("generate",)):
+        return next((word for word in parsed.operands[1:2] if "@" in word), None)
+    flags = [value or "" for name, value in parsed.options if name in ("-ldflags", "--ldflags")]
+    if any("-ext" in value for value in flags):
+        return "-ldflags with another linker"
+    if parsed.operands[:1] == ("env",) and any(name in ("-w", "-u") for name, _ in parsed.options):
+        return "env -w"
+    return None
+
+
+def _check_cargo(parsed: Parsed) -> str | None:
+    return next((word for word in parsed.operands[:1] if word.startswith("+")), None)
+
+
+def _check_pytest(parsed: Parsed) -> str | None:
+    plugins = [value for name, value in parsed.options if name == "-p"]
+    bad = next((value for value in plugins if value is None or not value.startswith("no:")), None)
+    return f"the plugin {bad}" if bad else None
+
+
+def _check_curl(parsed: Parsed) -> str | None:
+    return next(
+        (word for word in parsed.operands if word.lower().startswith(("file:", "scp:", "sftp:", "dict:", "gopher:"))),
+        None,
+    )
+
+
+_GO = spec(
+    GUESS,
+    text="-run -bench -count -timeout -cpu -parallel -tags -ldflags -gcflags -asmflags -mod -covermode"
+    " -coverpkg -skip -shuffle"
+    " -fuzz -fuzztime -benchtime -list -p -f -vet -buildmode -installsuffix -buildvcs",
+    write="-o -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -outputdir -test.coverprofile",
+    tree="-C",
+    read="-modfile -overlay -pgo",
+    refused="-exec -toolexec -vettool -gccgoflags -compiler --exec --toolexec --vettool -test.exec -fixtool",
+    long_dash=True,
+    check=_check_go,
+)
+
+_MAKE = spec(
+    TEXT,
+    text="-j --jobs -l --load-average --max-load -o --old-file --assume-old -W --what-if --new-file --assume-new -O"
+    " --output-sync --debug",
+    tree="-C --directory -I --include-dir",
+    read="-f --file --makefile",
+    flags="-j -l -O -d",
+    refused="-E --eval",
+    check=_check_make,
+)
+
+_NODE_RUNNER = spec(
+    GUESS,
+    text="-w --workspace --filter -F --loglevel --if-present --silent --reporter",
+    tree="--prefix -C --dir --cwd",
+    refused="--script-shell --shell --node-options --userconfig --globalconfig --registry"
+    " --scripts-prepend-node-path -g"
+    " --global --location --call -c --package -p --unsafe-perm --git --editor --viewer --shell-emulator"
+    " --onload-script --init-module",
+)
+
+_PYTEST = spec(
+    GUESS,
+    text="-p -k -m -n --maxfail --tb --durations --cov-report --cov-fail-under --timeout -r --dist --color --capture"
+    " --verbosity --durations-min --import-mode --seed --randomly-seed --hypothesis-seed --hypothesis-profile --count"
+    " --reruns -W --pythonwarnings --log-level --log-cli-level --show-capture --junit-prefix --code-highlight"
+    " --numprocesses",
+    guess="--cov --deselect --ignore --ignore-glob",
+    tree="--rootdir --confcutdir",
+    read="-c --config-file --cov-config",
+    write="--basetemp --junitxml --junit-xml --cache-dir --log-file --report-log --html --result-log --cov-report-dir",
+    check=_check_pytest,
+    refused="-o --override-ini --pdbcls --pdb --trace --pastebin --debug",
+)
+
+_CP = spec(
+    READ,
+    last=WRITE,
+    text="-S --suffix --backup --sparse --reflink --preserve --no-preserve --context --mode -m",
+    write="-t --target-directory",
+    refused="--strip-program",
+)
+_TAR = spec(
+    GUESS,
+    text="-b --blocking-factor --exclude --strip-components --transform --xform --format -H --owner --group"
+    " --mode --mtime --sort",
+    write="-C --directory -f --file -g --listed-incremental",
+    read="-T --files-from -X --exclude-from",
+    refused="-I --use-compress-program --to-command --checkpoint-action -F --info-script --new-volume-script"
+    " --rsh-command"
+    " --rmt-command -P --absolute-names",
+)
+_CHMOD = spec(WRITE, first=TEXT, read="--reference")
+
+PROGRAMS: dict[str, Spec] = {
+    "make": _MAKE,
+    "gmake": _MAKE,
+    "go": _GO,
+    "gofmt": spec(READ, text="-r", refused="-cpuprofile", long_dash=True),
+    "npm": _NODE_RUNNER,
+    "pnpm": _NODE_RUNNER,
+    "yarn": _NODE_RUNNER,
+    "bun": _NODE_RUNNER,
+    "pytest": _PYTEST,
+    "py.test": _PYTEST,
+    "cargo": spec(
+        GUESS,
+        text="-p --package --features -F --bin --test --example --bench -j --jobs --target --profile --color"
+        " --message-format --exclude -Z",
+        read="--manifest-path",
+        write="--target-dir --out-dir --artifact-dir",
+        tree="-C",
+        refused="--config",
+        check=_check_cargo,
+    ),
+    "mkdir": spec(WRITE, text="-m --mode --context"),
+    "rmdir": spec(WRITE),
+    "touch": spec(WRITE, text="-d -t --date --time", look="-r --reference"),
+    "cp": _CP,
+    "install": _CP,
+    "mv": spec(WRITE, text="-S --suffix --backup", write="-t --target-directory"),
+    "rm": spec(WRITE, text="--interactive"),
+    "unlink": spec(WRITE),
+    "shred": spec(WRITE, text="-n -s --iterations --size"),
+    "truncate": spec(WRITE, text="-s --size", look="-r --reference"),
+    "ln": spec(WRITE, text="-S --suffix", write="-t --target-directory"),
+    "link": spec(WRITE),
+    "chmod": _CHMOD,
+    "chown": _CHMOD,
+    "chgrp": _CHMOD,
+    "setfacl": spec(WRITE, text="-m -x"),
+    "patch": spec(
+        WRITE,
+        text="-p --strip -F --fuzz -V",
+        write="-o --output -d --directory -r --reject-file -B --prefix",
+        read="-i --input",
+    ),
+    "sed": spec(
+        WRITE,
+        first=TEXT,
+        text="-e --expression -l --line-length",
+        flags="-i",
+        refused="-f --file",
+        check=_check_ruled_sed,
+    ),
+    "perl": spec(READ, text="-e -E -M -I -i", flags="-i -0 -l"),
+    "ruby": spec(READ, text="-e", read="-r -I"),
+    "node": spec(
+        READ,
+        text="-e -p --eval --print --test-name-pattern --test-reporter --conditions -C",
+        read="-r --require --import --loader --experimental-loader --env-file",
+    ),
+    "tar": _TAR,
+    "bsdtar": _TAR,
+    "zip": spec(WRITE, text="-x -i -P -n", refused="-T --unzip-command -TT -b"),
+    "unzip": spec(READ, write="-d", text="-x -P"),
+    "gzip": spec(WRITE),
+    "gunzip": spec(WRITE),
+    "bzip2": spec(WRITE),
+    "xz": spec(WRITE),
+    "zstd": spec(WRITE, write="-o"),
+    "rsync": spec(
+        WRITE,
+        text="--exclude --include --filter -f --max-size",
+        read="--exclude-from --include-from --files-from",
+        refused="-e --rsh --rsync-path --daemon --config -M --remote-option --copy-as",
+    ),
+    "curl": spec(
+        GUESS,
+        text="-X -H -d --data --request --header -A -u --max-time -m --retry --connect-timeout -e -F --form",
+        write="-o --output -D --dump-header -c --cookie-jar --output-dir --trace --trace-ascii --stderr",
+        read="-T --upload-file -b --cookie --cacert --cert --key",
+        refused="-K --config --unix-socket --abstract-unix-socket --proxy -x --preproxy --socks5 --resolve"
+        " --connect-to",
+        check=_check_curl,
+    ),
+    "wget": spec(
+        GUESS,
+        text="-t --tries --timeout -T --header -U",
+        write="-O --output-document -o --output-file -a -P --directory-prefix",
+        read="-i --input-file --post-file --body-file",
+        refused="-e --execute --config --use-askpass",
+    ),
+    "dd": spec(GUESS, read="--if", write="--of"),
+    "split": spec(READ, last=WRITE, text="-n -l -b -a", refused="--filter"),
+    "csplit": spec(READ),
+    "cmake": spec(
+        GUESS,
+        text="-D -G -T -A -j --parallel --target --config --preset",
+        write="-B --install-prefix --install --prefix",
+        look="-S --build",
+        refused="-P -E -C --toolchain --debugger --open",
+    ),
+    "ninja": spec(TEXT, text="-j -k -l -d -t -w", tree="-C", read="-f"),
+    "mvn": spec(
+        TEXT,
+        text="-P -pl -T -D --projects --threads",
+        read="-f --file",
+        refused="-s --settings -gs -t --global-settings -gt",
+        long_dash=True,
+    ),
+    "gradle": spec(
+        TEXT,
+        text="-x --tests -P --max-workers",
+        tree="-p --project-dir",
+        read="-b --build-file -c --settings-file",
+        refused="-I --init-script -g --gradle-user-home",
+    ),
+    "mypy": spec(
+        READ,
+        text="--python-version -m -p -c --platform --follow-imports --exclude",
+        read="--config-file",
+        write="--cache-dir --junit-xml --html-report --txt-report",
+        refused="--python-executable --install-types",
+    ),
+    "ruff": spec(
+        GUESS,
+        text="--select --ignore --fixable --line-length --target-version --output-format --extend-select --exclude",
+        read="--config",
+        write="--cache-dir -o --output-file",
+    ),
+    "tsc": spec(
+        GUESS,
+        text="--target --module --lib --jsx",
+        look="-p --project -b --build --rootDir",
+        write="--outDir --outFile --declarationDir --tsBuildInfoFile",
+        refused="--plugins --watch -w",
+    ),
+    "jest": spec(
+        GUESS,
+        text="-t --testNamePattern --testPathPattern --maxWorkers -w",
+        look="--rootDir --roots",
+        read="-c --config",
+        write="--coverageDirectory --outputFile --cacheDirectory",
+        refused="--runner --testRunner --transform --globalSetup --globalTeardown --setupFiles"
+        " --setupFilesAfterEnv --resolver --preset --reporters --testEnvironment --filter --haste",
+    ),
+    "eslint": spec(
+        GUESS,
+        text="--ext --max-warnings --rule",
+        read="-c --config --ignore-path",
+        write="-o --output-file --cache-location --cache-file",
+        refused="--rulesdir --resolve-plugins-relative-to --plugin --parser -f --format",
+    ),
+    "tox": spec(
+        GUESS, text="-e -p -m", look="--workdir --root", read="-c --conf", refused="-x --override --runner --discover"
+    ),
+    "jq": FILTERS["jq"],
+}
+_UNTAR = replace(_TAR, options={**_TAR.options, "-f": READ, "--file": READ})
+_IN_PLACE = spec(WRITE, text="-e -E -M", flags="-i -0 -l")
+_PYTHON = spec(READ, text="-W -X", refused="-i")
+PYTHON = re.compile(r"(?:python|pypy)(?:3(?:\.\d+)?|2)?\Z")
+
+
+def program_spec(name: str, words: tuple[str, ...]) -> Spec | None:
+    """How the words of a program that a rule allows are read; None when we do not know it."""
+    if PYTHON.match(name):
+        return _PYTHON
+    if name in ("perl", "ruby") and any(re.match(r"-\w*i", word) for word in words):
+        return _IN_PLACE
+    if name in ("tar", "bsdtar") and any(re.match(r"-\w*[xt]|--(?:extract|get|list)", word) for word in words):
+        return _UNTAR
+    if name == "sed" and not _edits_in_place(words):
+        return FILTERS["sed"]
+    return PROGRAMS.get(name) or FILTERS.get(name)
+
+
+def _edits_in_place(words: tuple[str, ...]) -> bool:
+    return any(re.match(r"-[nErsuz]*i|--i", word) for word in words)

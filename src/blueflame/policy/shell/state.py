@@ -1,0 +1,126 @@
+"""What the shell knows at one point of a command: its variables and the folder it may be in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from blueflame.policy.shell.marks import MARKS, NUMBER, ROOT, START, is_unknown
+from blueflame.policy.shell.words import Values
+
+MOST_VALUES = 32
+MOST_CHOICES = 64
+MOST_PLACES = 16
+
+
+@dataclass(slots=True)
+class State:
+    """`places` are the folders where the shell may be, "" being where it started; None: it may be anywhere.
+
+    `arrived` is the same under the condition that the last command succeeded: `cd a && …` is in a, `cd a; …` may not.
+    """
+
+    variables: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    places: tuple[str, ...] | None = ("",)
+    arrived: tuple[str, ...] | None = ("",)
+    stack: tuple[tuple[str, ...] | None, ...] = ()
+    feed: tuple[str, ...] | None = None  # patterns of the file names that come in by a pipe, if it is those
+    looping: bool = False  # break and continue lead somewhere
+    careful: bool = False  # set -e: a command that fails ends the script
+
+    def copy(self) -> State:
+        return replace(self, variables=dict(self.variables))
+
+    def apart(self) -> State:
+        """The same for a shell of its own, whose changes stay there."""
+        return replace(self, variables=dict(self.variables), looping=False)
+
+    def become(self, other: State) -> None:
+        self.variables = dict(other.variables)
+        self.places, self.arrived = other.places, other.arrived
+        self.stack, self.feed = other.stack, other.feed
+        self.careful, self.looping = other.careful, other.looping
+
+    def assign(self, name: str, value: str | None) -> None:
+        self.variables[name] = None if value is None or is_unknown(value) else (value,)
+
+    def go(self, places: tuple[str, ...] | None) -> None:
+        """What a cd does: if it succeeds we are there, if not we are where we were."""
+        self.arrived = places
+        self.places = union(self.places, places)
+
+
+def union(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if one is None or other is None:
+        return None
+    both = tuple(dict.fromkeys((*one, *other)))
+    return both if len(both) <= MOST_PLACES else None
+
+
+def joined(one: State, other: State) -> State:
+    """Either of two ways may have been taken."""
+    names = dict.fromkeys((*one.variables, *other.variables))
+    return State(
+        variables={name: _either(one.variables, other.variables, name) for name in names},
+        places=union(one.places, other.places),
+        arrived=union(one.arrived, other.arrived),
+        stack=one.stack if one.stack == other.stack else (),
+        feed=one.feed if one.feed == other.feed else None,
+        careful=one.careful and other.careful,
+        looping=one.looping and other.looping,
+    )
+
+
+def _either(
+    one: dict[str, tuple[str, ...] | None], other: dict[str, tuple[str, ...] | None], name: str
+) -> tuple[str, ...] | None:
+    if name not in one or name not in other:
+        return None  # what it holds otherwise comes from outside
+    first, second = one[name], other[name]
+    if first is None or second is None:
+        return None
+    both = tuple(dict.fromkeys((*first, *second)))
+    return both if len(both) <= MOST_VALUES else None
+
+
+def choices(state: State, names: tuple[str, ...]) -> list[Values]:
+    """Every combination of what the variables `names` may hold; the others as far as they are known for sure."""
+    known: dict[str, str | None] = {"PWD": _here(state)}
+    several: dict[str, tuple[str, ...]] = {}
+    for name, values in state.variables.items():
+        if values is not None and len(values) == 1:
+            known[name] = values[0]
+        elif values and name in names:
+            several[name] = values
+        else:
+            known[name] = None
+    count = 1
+    for values in several.values():
+        count *= len(values)
+    if count > MOST_CHOICES:
+        return [{**known, **dict.fromkeys(several, None)}]
+    return [{**known, **dict(zip(several, each, strict=True))} for each in product(*several.values())]
+
+
+def _here(state: State) -> str | None:
+    if state.places is None or len(state.places) != 1:
+        return None
+    place = state.places[0]
+    if place.startswith("/") or not MARKS.isdisjoint(place):
+        return place if place.startswith("/") else None
+    return f"{START}/{place}" if place else START
+
+
+def is_number(state: State, name: str) -> bool:
+    """True when a sum may use the variable: the shell reads what it holds as a sum again, commands included."""
+    values = state.variables.get(name, ())
+    if values is None:
+        return False
+    return all(value == "" or value.lstrip("+-").isdigit() or value == NUMBER for value in values)
+
+
+def join_place(place: str, path: str) -> str:
+    """`path` as seen from where the command starts."""
+    if path.startswith(("/", START, ROOT)) or not place:
+        return path
+    return place if path in ("", ".") else f"{place.rstrip('/')}/{path}"

@@ -1,0 +1,356 @@
+"""What a word of a command becomes: quotes removed, braces expanded, marks for what only the shell will know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from blueflame.policy.shell.braces import Atom, braced
+from blueflame.policy.shell.marks import ANY, HOME, LOOSE, MARKS, NUMBER, ONE, PIPE, ROOT, UNKNOWN
+from blueflame.policy.shell.programs.listers import listed
+from blueflame.policy.shell.syntax import Node, Strange, flag, kind, literal, node, nodes, parts, text
+
+Values: TypeAlias = Mapping[str, str | None]
+"""What variables hold; None: nobody knows."""
+
+_ESCAPES = {
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "?": "?",
+}
+_ANSI = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
+)
+_COUNTS = frozenset("?#$!")
+
+
+def argv_words(word: Node, values: Values) -> tuple[str, ...]:
+    """The words of the command line that one written word becomes."""
+    if names := _listing(word, values):
+        return (names,)
+    atoms, quoted = _atoms(word, values)
+    if ("{", True) in atoms and any(kind(part) == "ParamExp" and flag(part, "Short") for part in parts(word)):
+        return (LOOSE,)  # $x{a,b} are the variables xa and xb
+    found = [_finished(each) for each in braced(atoms)]
+    return tuple(each for each in found if each or quoted)
+
+
+def plain_text(word: Node, values: Values) -> str:
+    """The word where it stays one: the value of an assignment, a target, one side of a comparison."""
+    atoms, _ = _atoms(word, values)
+    return "".join(UNKNOWN if _is_tilde(atoms, at) else each for at, (each, _) in enumerate(atoms)).replace(
+        LOOSE, UNKNOWN
+    )
+
+
+def single_word(word: Node, values: Values) -> str:
+    """The word as the target of a redirection: it must be one word, so whatever may be several is not known."""
+    found = argv_words(word, values)
+    return found[0] if len(found) == 1 else LOOSE
+
+
+def variables_in(word: Node) -> tuple[str, ...]:
+    """Names of the variables whose plain value stands in the word."""
+    found: list[str] = []
+    for part in parts(word):
+        match kind(part):
+            case "ParamExp" if _is_plain(part):
+                found.append(literal(part.get("Param")))
+            case "DblQuoted":
+                found.extend(variables_in({"Parts": part.get("Parts")}))
+    return tuple(found)
+
+
+def _atoms(word: Node, values: Values) -> tuple[list[Atom], bool]:
+    atoms: list[Atom] = []
+    quoted = False
+    for part in parts(word):
+        match kind(part):
+            case "Lit":
+                found, escaped = _unquoted(text(node(part, "Value"), "Value"))
+                atoms.extend(found)
+                quoted = quoted or escaped
+            case "SglQuoted":
+                quoted = True
+                value = text(node(part, "Value", "Dollar"), "Value")
+                atoms.extend((each, False) for each in (_ansi(value) if flag(part, "Dollar") else value))
+            case "DblQuoted":
+                quoted = True
+                atoms.extend((each, False) for each in _double_quoted(part, values))
+            case _:
+                atoms.extend(_spread(_expansion(part, values)))
+    return atoms, quoted
+
+
+def _unquoted(value: str) -> tuple[list[Atom], bool]:
+    if "\\" not in value:
+        return [(each, True) for each in value], False
+    atoms: list[Atom] = []
+    at, escaped = 0, False
+    while at < len(value):
+        if value[at] == "\\" and at + 1 < len(value):
+            if value[at + 1] != "\n":
+                atoms.append((value[at + 1], False))
+                escaped = True
+            at += 2
+        else:
+            atoms.append((value[at], True))
+            at += 1
+    return atoms, escaped
+
+
+def _double_quoted(part: Node, values: Values) -> str:
+    found: list[str] = []
+    for each in nodes(node(part, "Parts", "Dollar").get("Parts")):
+        if kind(each) == "Lit":
+            found.append(unescaped(text(node(each, "Value"), "Value"), '$`"\\'))
+        else:
+            found.append(_expansion(each, values))
+    # $"..." asks for a translation
+    return UNKNOWN if flag(part, "Dollar") else "".join(found)
+
+
+def unescaped(value: str, special: str) -> str:
+    """Text in which a backslash counts only before one of the `special` characters and at the end of a line."""
+    if "\\" not in value:
+        return value
+    return re.sub(r"\\(.)", lambda m: _escaped(m[0], m[1], special), value, flags=re.DOTALL)
+
+
+def _escaped(whole: str, following: str, special: str) -> str:
+    if following == "\n":
+        return ""
+    return following if following in special else whole
+
+
+def _ansi(value: str) -> str:
+    try:
+        found = _ANSI.sub(_ansi_escape, value)
+    except (ValueError, OverflowError):
+        return UNKNOWN
+    return found
+
+
+def _ansi_escape(m: re.Match[str]) -> str:
+    short, four, eight, octal, control, other = m.groups()
+    if other is not None:
+        found = _ESCAPES.get(other, m[0])
+    elif control is not None:
+        found = chr(ord(control.upper()) & 0x1F)
+    elif octal or short:
+        code = int(octal, 8) & 0xFF if octal else int(short, 16)
+        found = chr(code) if code < 0x80 else UNKNOWN  # half a character, maybe
+    else:
+        found = chr(int(four or eight, 16))
+    return UNKNOWN if found in MARKS or "\ud800" <= found <= "\udfff" else found
+
+
+def _spread(value: str) -> list[Atom]:
+    """A value that stands unquoted: the shell splits it at blanks and takes patterns in it for file names."""
+    if any(each in " \t\n*?[\\" for each in value) or UNKNOWN in value:
+        return [(LOOSE, True)]
+    return [(each, False) for each in value]
+
+
+def _expansion(part: Node, values: Values) -> str:
+    match kind(part):
+        case "ParamExp":
+            return _parameter(part, values)
+        case "ArithmExp":
+            return NUMBER
+        case "CmdSubst":
+            return substituted(part, values)
+        case "ProcSubst":
+            return PIPE
+        case "ExtGlob":
+            return LOOSE
+    raise Strange(f"unknown syntax in a word ({kind(part)[:40]})")
+
+
+PARAMETER = ("Param", "Short", "Excl", "Length", "Index", "Slice", "Repl", "Exp", "Dollar")
+
+
+def _is_plain(part: Node) -> bool:
+    return not any(part.get(each) for each in PARAMETER if each not in ("Param", "Short", "Dollar"))
+
+
+def _parameter(part: Node, values: Values) -> str:
+    name = literal(node(part, *PARAMETER).get("Param"))
+    if flag(part, "Length") and not part.get("Index"):
+        return NUMBER
+    if not _is_plain(part):
+        return LOOSE if _is_list(name, part) else UNKNOWN
+    if name in _COUNTS:
+        return NUMBER
+    if name in ("@", "*"):
+        return LOOSE
+    if name in values:
+        found = values[name]
+        return UNKNOWN if found is None else found
+    return HOME if name == "HOME" else UNKNOWN
+
+
+def _is_list(name: str, part: Node) -> bool:
+    return name in ("@", "*") or bool(part.get("Index"))
+
+
+def _is_tilde(atoms: list[Atom], at: int) -> bool:
+    """An unquoted ~ where the shell may put a home folder."""
+    return atoms[at] == ("~", True) and (at == 0 or atoms[at - 1][0] in "=:")
+
+
+def _finished(atoms: list[Atom]) -> str:
+    """Home folders and patterns marked, everything else as it stands."""
+    found: list[str] = []
+    at = 0
+    while at < len(atoms):
+        each, active = atoms[at]
+        if active and _is_tilde(atoms, at):
+            end = _tilde_end(atoms, at)
+            found.append(HOME if at == 0 and end == at + 1 else UNKNOWN)
+            at = end - 1
+        elif active and each in "*?":
+            found.append(ANY if each == "*" else ONE)
+        elif active and each == "[" and (end := _bracket_end(atoms, at)):
+            inside = atoms[at:end]
+            found.append(_bracketed({char for char, _ in inside}))
+            at = end
+        else:
+            found.append(each)
+        at += 1
+    return "".join(found)
+
+
+def _bracketed(inside: set[str]) -> str:
+    if LOOSE in inside:
+        return LOOSE
+    return UNKNOWN if inside & {"/", UNKNOWN} else ONE
+
+
+def _tilde_end(atoms: list[Atom], start: int) -> int:
+    """Where the name of a home folder ends: ~somebody is one thing."""
+    at = start + 1
+    while at < len(atoms) and atoms[at][1] and atoms[at][0] not in "/:" and atoms[at][0] not in MARKS:
+        at += 1
+    return at
+
+
+def _bracket_end(atoms: list[Atom], start: int) -> int:
+    """Where a [...] that starts here ends; 0 when it does not."""
+    for at in range(start + 2, len(atoms)):
+        if atoms[at][0] == "]":
+            return at
+    return 0
+
+
+def substituted(part: Node, values: Values) -> str:
+    """What a command substitution gives, for the few forms in which that is known without running it."""
+    stmts = nodes(node(part, "Stmts", "Backquotes", "TempFile", "ReplyVar").get("Stmts"))
+    if len(stmts) != 1:
+        return UNKNOWN
+    heredoc = _heredoc_of_cat(stmts[0], values)
+    if heredoc is not None:
+        return heredoc.rstrip("\n")
+    if stmts[0].get("Redirs") and not _is_fed(stmts[0]):
+        return UNKNOWN
+    argv = _last_argv(stmts[0])
+    if argv == ["pwd"] and _is_alone(stmts[0]):
+        return values.get("PWD") or UNKNOWN
+    if argv == ["git", "rev-parse", "--show-toplevel"] and _is_alone(stmts[0]):
+        return ROOT
+    return NUMBER if _counts(argv) else UNKNOWN
+
+
+def _listing(word: Node, values: Values) -> str:
+    """The pattern of the file names that the word becomes, when it is nothing but a command that prints some."""
+    whole = parts(word)
+    if len(whole) != 1 or kind(whole[0]) != "CmdSubst":
+        return ""
+    stmts = nodes(node(whole[0], "Stmts", "Backquotes").get("Stmts"))
+    if len(stmts) != 1 or any(stmts[0].get(each) for each in STATEMENT if each != "Cmd") or not stmts[0].get("Cmd"):
+        return ""
+    call = stmts[0]["Cmd"]
+    if kind(call) != "CallExpr" or call.get("Assigns"):
+        return ""
+    argv = tuple(each for inner in nodes(call.get("Args")) for each in argv_words(inner, values))
+    names = listed(argv, None) if argv[:1] in (("find",), ("git",), ("ls",), ("grep",), ("rg",)) else None
+    return names[0] if names is not None and len(names) == 1 else ""
+
+
+def _is_alone(stmt: Node) -> bool:
+    return kind(stmt.get("Cmd")) == "CallExpr" and not stmt.get("Redirs")
+
+
+def _is_fed(stmt: Node) -> bool:
+    return all(redirect.get("Op") in ("<", "<<<") for redirect in nodes(stmt.get("Redirs")))
+
+
+def _counts(argv: list[str]) -> bool:
+    """Commands that print one whole number and nothing else."""
+    if argv[:1] == ["wc"]:
+        return len(argv) == 2 and argv[1] in ("-l", "-c", "-w", "-m")
+    if argv[:2] in (["git", "merge-base"], ["git", "rev-parse"]):  # the id of a commit, which is as harmless
+        return all(word == "--short" or not word.startswith("-") for word in argv[2:])
+    return argv in (["date", "+%s"], ["nproc"])
+
+
+def _last_argv(stmt: Node) -> list[str]:
+    """The words of a command, or of the last one in a pipeline; empty when any of them is not plain."""
+    cmd = stmt.get("Cmd")
+    if stmt.get("Negated") or stmt.get("Background") or cmd is None:
+        return []
+    if kind(cmd) == "BinaryCmd":
+        last = node(cmd, "Op", "X", "Y").get("Y")
+        return _last_argv(node(last, *STATEMENT)) if text(cmd, "Op") == "|" else []
+    if kind(cmd) != "CallExpr" or cmd.get("Assigns"):
+        return []
+    found: list[str] = []
+    for word in nodes(cmd.get("Args")):
+        each = parts(word)
+        if len(each) != 1 or kind(each[0]) != "Lit" or re.search(r"[^\w+%/=.-]", text(each[0], "Value")):
+            return []
+        found.append(text(each[0], "Value"))
+    return found
+
+
+STATEMENT = ("Cmd", "Redirs", "Negated", "Background", "Coprocess", "Disown")
+
+
+def _heredoc_of_cat(stmt: Node, values: Values) -> str | None:
+    """The text of `cat <<'EOF'`: how agents write commit messages of several lines."""
+    redirects = nodes(stmt.get("Redirs"))
+    if _last_argv(stmt) != ["cat"] or len(redirects) != 1 or kind(stmt.get("Cmd")) != "CallExpr":
+        return None
+    redirect = redirects[0]
+    if redirect.get("Op") not in ("<<", "<<-") or redirect.get("N") or not redirect.get("Hdoc"):
+        return None
+    return heredoc_text(redirect, values)
+
+
+def heredoc_text(redirect: Node, values: Values) -> str:
+    """What a here-document feeds, expansions marked."""
+    quoted = is_quoted(redirect.get("Word"))
+    found: list[str] = []
+    for part in parts(redirect.get("Hdoc")):
+        if kind(part) != "Lit":
+            found.append(_expansion(part, values))
+        else:
+            value = text(node(part, "Value"), "Value")
+            found.append(value if quoted else unescaped(value, "$`\\"))
+    whole = "".join(found)
+    return re.sub(r"(?m)^\t+", "", whole) if redirect.get("Op") == "<<-" else whole
+
+
+def is_quoted(delimiter: object) -> bool:
+    return any(kind(each) != "Lit" or "\\" in text(each, "Value") for each in parts(delimiter))

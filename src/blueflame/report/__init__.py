@@ -1,0 +1,1 @@
+"""The report of a session, shared by all interfaces."""

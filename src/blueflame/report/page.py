@@ -1,0 +1,334 @@
+"""The report as one page that needs nothing from elsewhere.
+
+Everything that people, agents or files wrote is escaped, and made visible where it could hide: the template knows no
+other way. Behind that stands a second wall: the page lets the browser run one script and one style, by their hashes.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from blueflame import __version__
+from blueflame.model.attempt import BLAMELESS, Ending
+from blueflame.model.changeset import ChangesetState
+from blueflame.model.task import TaskState
+from blueflame.report.build import AttemptLine, Decision, Report, TaskLine
+from blueflame.report.evidence import Evidence
+from blueflame.report.side_by_side import FileDiff, SideBySide
+from blueflame.report.timeline import Mark
+from blueflame.session.accounts import Total
+from blueflame.text.format import count, duration, money
+from blueflame.text.marks import MARKS
+from blueflame.text.outcomes import WORDS
+from blueflame.text.sanitize import clean, shorten
+
+SHOWN_FAILURES = 60
+CONTENTS = (
+    ("time", "Time"),
+    ("tasks", "Tasks"),
+    ("changesets", "Changesets"),
+    ("trouble", "What went wrong"),
+    ("checks", "Checks and verdicts"),
+    ("costs", "Costs"),
+    ("decisions", "Decisions"),
+    ("audit", "Refused"),
+    ("attempts", "All attempts"),
+)
+LEGEND = (
+    ("good", "passed"),
+    ("bad", "failed"),
+    ("warn", "out of time, money or words"),
+    ("idle", "ended without blame"),
+    ("live", "at work"),
+    ("ask", "waits for you"),
+)
+STATES: Mapping[TaskState, str] = {
+    TaskState.MERGED: "good",
+    TaskState.VALIDATED: "live",
+    TaskState.DONE: "live",
+    TaskState.CLAIMED: "live",
+    TaskState.FAILED: "bad",
+    TaskState.BLOCKED: "bad",
+    TaskState.REQUEUED: "warn",
+    TaskState.DEFERRED: "warn",
+}
+CHANGESETS: Mapping[ChangesetState, str] = {
+    ChangesetState.LANDED: "good",
+    ChangesetState.PROPOSED: "good",
+    ChangesetState.APPROVED: "live",
+    ChangesetState.BUILT: "live",
+    ChangesetState.REJECTED: "bad",
+    ChangesetState.EVICTED: "bad",
+    ChangesetState.CONFLICTED: "bad",
+    ChangesetState.UNDONE: "warn",
+    ChangesetState.SKIPPED: "warn",
+    ChangesetState.DEFERRED: "warn",
+}
+RAN_OUT = frozenset({Ending.TIMEOUT, Ending.STALLED, Ending.BUDGET, Ending.RESOURCES})
+CHOICES: Mapping[str, str] = {
+    "approve": "good",
+    "accept": "good",
+    "continue": "good",
+    "reject": "bad",
+    "drop": "bad",
+    "quit": "bad",
+    "stop": "bad",
+    "kill": "bad",
+}
+
+
+def render_page(report: Report, evidence: Evidence, *, made_at: float) -> str:
+    style, script = _asset("report.css"), _asset("report.js")
+    numbers = {node.task: n for n, node in enumerate(report.graph.nodes, start=1)}
+    lines = report.request.strip().splitlines() or ["(no request)"]
+    template = _environment().get_template("report.html.j2")
+    return template.render(
+        report=report,
+        evidence=evidence,
+        version=__version__,
+        made_at=made_at,
+        zone=datetime.fromtimestamp(made_at).astimezone().strftime("%Z (UTC%z)"),
+        style=Markup(style),  # noqa: S704 (ours, from the package)
+        script=Markup(script),  # noqa: S704
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        headline=lines[0],
+        request_is_long=len(lines) > 1 or len(lines[0]) > 220,
+        outcome=_outcome(report),
+        landed=report.in_state(TaskState.MERGED),
+        purse=_purse(report),
+        contents=CONTENTS,
+        legend=LEGEND,
+        titles={task.id: task.title for task in report.tasks},
+        tasks_by_id={task.id: task for task in report.tasks},
+        node_number=numbers,
+        changeset_number={record.changeset.id: n for n, record in enumerate(report.changesets, start=1)},
+        open_gates=[each for each in report.decisions if each.settled is None and not report.ended],
+        settled=[each for each in report.decisions if each.settled is not None],
+        shown_failures=report.failures[-SHOWN_FAILURES:],
+        red=[run for run in report.checks if not run.check.passed],
+        accounts=list(report.accounts.items()),
+        left_out=[*report.left_out, *_not_shown(evidence)],
+    )
+
+
+def _not_shown(evidence: Evidence) -> Sequence[str]:
+    lines = sum(file.hidden for diff in evidence.diffs.values() for file in diff.files)
+    hidden = sum(diff.hidden_files for diff in evidence.diffs.values())
+    return [
+        *([f"{count(lines, 'line')} of long differences"] if lines else []),
+        *([f"the differences of {count(hidden, 'file')}"] if hidden else []),
+        *(["prompts and output of agents: they are in .blueflame/attempts"] if not evidence.gone else []),
+    ]
+
+
+def _outcome(report: Report) -> Mapping[str, str]:
+    if report.ended:
+        tone = "good" if report.outcome == "completed" else "warn"
+        name, _, words = WORDS.get(report.outcome, report.outcome).partition(": ")
+        return {"name": name, "tone": tone, "words": report.reason or words}
+    words = "this page shows how it stood when it was made"
+    waiting = sum(each.settled is None for each in report.decisions)
+    return {"name": f"waits for {count(waiting, 'answer')}" if waiting else "not ended", "tone": "live", "words": words}
+
+
+def _purse(report: Report) -> Mapping[str, Any]:
+    """What was used beside what was allowed and foreseen, in percent of the largest of them."""
+    budget, used = report.budget, report.budget.used(report.spend)
+    foreseen = report.foreseen if report.foreseen is not None and budget.unit.value == "usd" else None
+    high = foreseen.high if foreseen else 0
+    whole = max(budget.limit, used, high)
+    words = [f"of {budget.show(budget.limit)} at most" if budget.limit else "no limit"]
+    words += [f"foreseen ${foreseen.low / 1e6:.2f} to ${foreseen.high / 1e6:.2f}"] if foreseen else []
+    if budget.unit.value != "usd":
+        words.insert(0, budget.show(used))
+    share = 100 / whole if whole else 0
+    return {
+        "whole": whole,
+        "used": round(used * share, 2),
+        "over": bool(budget.limit) and used > budget.limit,
+        "low": round(foreseen.low * share, 2) if foreseen else 0,
+        "high": round(high * share, 2),
+        "limit": min(round(budget.limit * share, 2), 99.8) if budget.limit else 0,
+        "words": ", ".join(words),
+    }
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("blueflame.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("blueflame.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    made.filters.update(FILTERS)
+    return made
+
+
+def _visible(value: object) -> object:
+    """Whatever could move, hide or turn text round is shown instead of obeyed; our own markup is as it is."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _short(value: object, most: int, keep: bool = False) -> str:
+    """`keep`: line breaks are kept."""
+    text = str(value)
+    if keep:
+        return text if len(text) <= most else f"{text[:most]}… [{len(text) - most:,} more characters]"
+    return shorten(text[: most * 4], most)
+
+
+def _ending_of(text: str, most: int) -> str:
+    return text if len(text) <= most else f"[{len(text) - most:,} characters before] …{text[-most:]}"
+
+
+def _text(text: str) -> str:
+    return text.replace("\r", "␍").replace("\t", "    ")
+
+
+def _moment(at: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return "at an unknown time"
+
+
+def _offset(seconds: float) -> str:
+    whole = max(int(seconds), 0)
+    days, hours, minutes = whole // 86_400, whole % 86_400 // 3_600, whole % 3_600 // 60
+    if whole < 3_600:
+        return f"{minutes}:{whole % 60:02d}"
+    return f"{days} d {hours}:{minutes:02d} h" if days else f"{hours}:{minutes:02d} h"
+
+
+def _duration(seconds: float) -> str:
+    days, hours = divmod(round(seconds / 3_600), 24)
+    return duration(seconds) if seconds < 172_800 else f"{days} d {hours} h"
+
+
+def _tone(ending: Ending | None) -> str:
+    if ending is None:
+        return "live"
+    if ending is Ending.PASSED:
+        return "good"
+    if ending in BLAMELESS:
+        return "idle"
+    return "warn" if ending in RAN_OUT else "bad"
+
+
+def _mark(ending: Ending | None) -> str:
+    return {"good": "✓", "bad": "✗", "warn": "!", "idle": "-", "live": "…"}[_tone(ending)]
+
+
+def _label(word: str) -> str:
+    return word.replace("_", " ")
+
+
+def _attempt_name(each: AttemptLine) -> str:
+    if each.role == "worker":
+        return f"{each.subject} #{each.n}"
+    return (
+        f"{each.role} #{each.n}" if each.subject in (each.role, "plan") else f"{each.role} of {each.subject} #{each.n}"
+    )
+
+
+def _attempt_tip(each: AttemptLine) -> str:
+    ending = _label(each.ending.value) if each.ending else "at work"
+    facts = [_attempt_name(each), f"{ending}, {duration(each.seconds)}, {money(each.spend.micro_usd)}", each.agent]
+    if each.commits:
+        facts.append(count(each.commits, "commit"))
+    return "\n".join([*facts, *([shorten(each.reason, 240)] if each.reason else [])])
+
+
+def _asked_tip(each: Decision) -> str:
+    if each.settled is None:
+        return f"{shorten(each.gate.title, 200)}\nwaits for an answer"
+    after = duration(each.settled - each.asked)
+    answer = f"{each.choice}, by {each.by}" if each.choice else "withdrawn"
+    return f"{shorten(each.gate.title, 200)}\n{shorten(answer, 100)}, after {after}"
+
+
+def _landing_tip(mark: Mark) -> str:
+    return f"{mark.name} landed\n{_moment(mark.at)}"
+
+
+def _task_tip(task: TaskLine) -> str:
+    words = f"{task.id}: {shorten(task.title, 200)}\n{task.state.value}, {count(task.attempts, 'attempt')}"
+    return words + (f"\n{shorten(task.reason, 200)}" if task.reason else "")
+
+
+def _curve(points: Sequence[tuple[int, int]]) -> str:
+    (x, y), *rest = points
+    parts = [f"M{x} {y}"]
+    for right, down in rest:
+        bend = (right - x) // 2
+        parts.append(f"H{right}" if down == y else f"C{x + bend} {y} {right - bend} {down} {right} {down}")
+        x, y = right, down
+    return "".join(parts)
+
+
+def _by_path(diff: SideBySide | None) -> Mapping[str, FileDiff]:
+    return {file.path: file for file in diff.files} if diff is not None else {}
+
+
+def _one_sided(file: FileDiff) -> str:
+    """A file that is new, or gone, needs no second column."""
+    kinds = {pair.kind for pair in file.pairs} - {"hunk"}
+    return {"added": " new", "deleted": " gone"}.get(next(iter(kinds)), "") if len(kinds) == 1 and file.notes else ""
+
+
+def _share_of(total: Total, rows: Sequence[Total]) -> float:
+    most = max((row.spend.micro_usd for row in rows), default=0)
+    return round(100 * total.spend.micro_usd / most, 1) if most else 0.0
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "short": _short,
+    "text": _text,
+    "ending_of": _ending_of,
+    "moment": _moment,
+    "offset": _offset,
+    "duration": _duration,
+    "money": money,
+    "counted": count,
+    "label": _label,
+    "sha": lambda sha: str(sha)[:10],
+    "tone": _tone,
+    "mark": _mark,
+    "state_tone": lambda state: STATES.get(state, "idle"),
+    "state_mark": lambda state: MARKS[state][0],
+    "state_word": lambda state: "landed" if state is TaskState.MERGED else state.value,
+    "changeset_tone": lambda state: CHANGESETS.get(state, "idle"),
+    "choice_tone": lambda choice: CHOICES.get(choice, "warn"),
+    "attempt_name": _attempt_name,
+    "attempt_tip": _attempt_tip,
+    "asked_tip": _asked_tip,
+    "landing_tip": _landing_tip,
+    "task_tip": _task_tip,
+    "curve": _curve,
+    "by_path": _by_path,
+    "one_sided": _one_sided,
+    "share_of": _share_of,
+    "cost_of": lambda rows: sum(row.spend.micro_usd for row in rows),
+}

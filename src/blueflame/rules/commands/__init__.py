@@ -1,1 +1,0 @@
-"""What the words of well-known programs mean: which are files, which run something, which are only text."""

@@ -1,0 +1,183 @@
+"""Makes the box for an agent, a setup or diagnostic command, or a person's own command: one way for all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blueflame.model.errors import Refused
+from blueflame.model.sandbox import HOME, TMP, USER, Bounds, Box, Kind, Level, Mount, Network
+from blueflame.model.settings.permissions import SandboxSettings
+from blueflame.sandbox.bwrap import arranged, is_below
+from blueflame.sandbox.environment import variables_inside
+from blueflame.sandbox.extra_mounts import asked_for, object_folders, refuse_worktree
+from blueflame.sandbox.root_fs import system_mounts
+from blueflame.sandbox.toolchains import Toolchains
+from blueflame.system.environment import clean_environment
+
+ORDINARY = 1000  # the uid inside when the caller is root: nobody inside is root, not even by name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What all boxes of one repository have in common. `objects` is the main repository's: a checkout's own pointer to
+    it is the agent's to write, and is never read."""
+
+    settings: SandboxSettings
+    environ: Mapping[str, str]
+    tools: Toolchains
+    home: Path  # the person's
+    repo_root: Path | None = None
+    objects: Path | None = None
+    common: Path | None = None  # for our own files, when many boxes are to share them; else each has its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What one box is for. `shown` files and folders are read-only at their own path; `frozen` are files of the
+    checkout that it may not change, `hidden` what of it is not to be seen; `pinned` when the box is started more than
+    once, so that nobody can put a link on the way to what is frozen in between."""
+
+    worktree: Path
+    folder: Path  # of the attempt: its home, its tmp and our files are kept there
+    variables: Mapping[str, str] = field(default_factory=dict)
+    shown: Sequence[Path] = ()
+    frozen: Sequence[str] = ()
+    hidden: Sequence[str] = ()
+    pinned: bool = True
+    hosts: Sequence[str] = ()  # beside those of the configuration
+    watched: bool = False  # the hook asks through a door of the box
+
+
+def make_box(site: Site, wanted: Wanted) -> Box:
+    """Raises Refused for a checkout or a setting that would make the wall useless."""
+    settings = site.settings
+    level = Level(settings.level)
+    worktree = Path(os.path.realpath(wanted.worktree))
+    hosts = tuple(dict.fromkeys((*settings.allowed_hosts, *wanted.hosts)))
+    refuse_worktree(worktree, site.home)
+    if level is Level.OFF:
+        variables = clean_environment(site.environ, allow=settings.environment) | dict(wanted.variables)
+        given = tuple(sorted(variables.items()))
+        bounds = bounds_of(settings)
+        return Box(
+            level=level, cwd=str(worktree), network=Network.HOST, bounds=bounds, environment=given, seccomp=False
+        )
+    network = _network(settings, wanted, hosts)
+    home = home_inside(site)
+    asked, notes = asked_for(settings, site.repo_root, site.home)
+    mounts = arranged((*_mounts(site, wanted, worktree, home, network), *asked))
+    variables = variables_inside(
+        site.environ,
+        site.tools,
+        allow=settings.environment,
+        user=USER,
+        home=home,
+        real_home=site.home,
+        inside=[mount.target for mount in mounts],
+        online=bool(hosts) or network is Network.HOST,
+    )
+    root = os.geteuid() == 0
+    return Box(
+        level=level,
+        cwd=str(worktree),
+        mounts=mounts,
+        network=network,
+        hosts=hosts if network is Network.DOORS else (),
+        bounds=bounds_of(settings),
+        environment=tuple(sorted((variables | dict(wanted.variables)).items())),
+        links=() if hosts else site.tools.links,
+        uid=ORDINARY if root else os.geteuid(),
+        gid=ORDINARY if root else os.getegid(),
+        home=home,
+        path=site.tools.path,
+        notes=(*site.tools.notes, *notes),
+    )
+
+
+def home_inside(site: Site) -> str:
+    return HOME if not is_below(str(site.home), HOME) else f"/home/{USER}-box"
+
+
+def bounds_of(settings: SandboxSettings) -> Bounds:
+    return Bounds(
+        cpu_seconds=settings.max_cpu_seconds,
+        file_bytes=settings.max_file_size_mb << 20,
+        open_files=settings.max_open_files,
+        processes=settings.max_processes,
+        memory_mb=settings.max_memory_mb,
+        min_free_disk_mb=settings.min_free_disk_mb,
+    )
+
+
+def _network(settings: SandboxSettings, wanted: Wanted, hosts: Sequence[str]) -> Network:
+    if settings.allow_network:
+        return Network.HOST
+    return Network.DOORS if wanted.watched or hosts else Network.NONE
+
+
+def _files(site: Site, folder: Path) -> Path:
+    """Our own for a box: not below its home or tmp, where it could write to them."""
+    return Path(os.path.realpath(site.common)) if site.common is not None else folder / "box"
+
+
+def _mounts(site: Site, wanted: Wanted, worktree: Path, home: str, network: Network) -> Iterator[Mount]:
+    folder = Path(os.path.realpath(wanted.folder))
+    yield from system_mounts(_files(site, folder), network=network is Network.HOST)
+    yield Mount(kind=Kind.RW, source=str(folder / "home"), target=home, why="a private home, empty at first")
+    yield Mount(kind=Kind.RW, source=str(folder / "tmp"), target=TMP, why="private temporary files")
+    yield from site.tools.mounts
+    for objects, target in object_folders(site.objects):
+        yield Mount(kind=Kind.RO, source=objects, target=target, why="the repository's history")
+    if site.repo_root is not None and not is_below(str(site.repo_root), str(worktree)):
+        yield from _editable(site.tools, site.repo_root, worktree)
+    yield Mount(kind=Kind.RW, source=str(worktree), target=str(worktree), why="the checkout")
+    if str(wanted.worktree) != str(worktree):
+        named = os.path.abspath(wanted.worktree)  # noqa: PTH100 - resolve() would follow the links that make the name
+        yield Mount(kind=Kind.RW, source=str(worktree), target=named, why="the checkout")
+    for shown in wanted.shown:
+        yield Mount(kind=Kind.RO, source=os.path.realpath(shown), target=str(shown), why="for the agent")
+    yield from _frozen(wanted, worktree)
+    yield from _hidden(wanted, worktree, _files(site, folder))
+
+
+def _editable(tools: Toolchains, repo_root: Path, worktree: Path) -> Iterator[Mount]:
+    """What an environment has installed from the repository is taken from the checkout."""
+    taken = [mount.target for mount in tools.mounts]
+    for name in tools.editable:
+        names = [name] if name else sorted(each.name for each in repo_root.iterdir() if not each.name.startswith("."))
+        for each in names:
+            target = f"{repo_root}/{each}"
+            if not any(is_below(place, target) or is_below(target, place) for place in (*taken, str(worktree))):
+                why = "installed from the repository, taken from the checkout"
+                yield Mount(kind=Kind.SYMLINK, source=f"{worktree}/{each}", target=target, why=why)
+
+
+def _frozen(wanted: Wanted, worktree: Path) -> Iterator[Mount]:
+    for name in sorted(set(wanted.frozen)):
+        path = _plain_path(worktree, name)
+        if path is None:
+            continue
+        between = [above for above in path.parents if above.is_relative_to(worktree) and above != worktree]
+        for above in between if wanted.pinned else ():
+            yield Mount(kind=Kind.RW, source=str(above), target=str(above), why="the checkout; kept in its place")
+        yield Mount(kind=Kind.RO, source=str(path), target=str(path), why="not to be changed")
+
+
+def _hidden(wanted: Wanted, worktree: Path, files: Path) -> Iterator[Mount]:
+    for name in sorted(set(wanted.hidden)):
+        path = _plain_path(worktree, name)
+        if path is not None and path.is_dir():
+            yield Mount(kind=Kind.EMPTY, target=str(path), why="hidden")
+        elif path is not None:
+            yield Mount(kind=Kind.FILE, source=str(files / "empty"), target=str(path), why="hidden: empty inside")
+
+
+def _plain_path(worktree: Path, name: str) -> Path | None:
+    """In the checkout, there, and with no link on the way: bubblewrap would follow one out of the box."""
+    path = Path(os.path.normpath(worktree / name))
+    if path == worktree or not path.is_relative_to(worktree):
+        raise Refused(f"{name} is not in the checkout {worktree}; give a path relative to it")
+    return path if os.path.lexists(path) and os.path.realpath(path) == str(path) else None

@@ -1,0 +1,116 @@
+"""Places that a person names, and places that the repository needs: which of them may be in a box, and how."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from blueflame.model.errors import Refused
+from blueflame.model.sandbox import Kind, Mount
+from blueflame.model.settings.permissions import SandboxSettings
+from blueflame.sandbox.bwrap import is_below
+from blueflame.system.layout import STATE_FOLDER
+
+KERNEL = ("/proc", "/sys", "/dev", "/run", "/var/run")
+SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", *KERNEL)
+MOST_ALTERNATES = 100
+
+
+def refuse_worktree(worktree: Path, home: Path) -> None:
+    """What is writable as a whole must not be more than a project."""
+    path = str(worktree)
+    if not worktree.is_dir():
+        raise Refused(f"{path} is not a folder; give the folder that the command may write to")
+    if path == "/" or is_below(os.path.realpath(home), path) or any(is_below(path, place) for place in SYSTEM):
+        raise Refused(f"{path} cannot be made writable in a sandbox: it is more than a project; start in its folder")
+
+
+def asked_for(settings: SandboxSettings, repo_root: Path | None, home: Path) -> tuple[list[Mount], list[str]]:
+    """The configuration's own read_only and writable, and a note for each that is not there."""
+    mounts: list[Mount] = []
+    notes: list[str] = []
+    for kind, key, names in ((Kind.RO, "read_only", settings.read_only), (Kind.RW, "writable", settings.writable)):
+        for name in names:
+            path = _expanded(name, repo_root, home)
+            _refuse(path, key, name, repo_root, home)
+            if not os.path.lexists(path):
+                notes.append(f"sandbox.{key}: {name} does not exist on this machine, so it is not inside")
+                continue
+            mounts += _mounts(kind, path, f"sandbox.{key}")
+    return mounts, notes
+
+
+def _mounts(kind: Kind, path: str, why: str) -> Iterator[Mount]:
+    real = os.path.realpath(path)
+    for target in dict.fromkeys((path, real)):
+        yield Mount(kind=kind, source=real, target=target, why=why)
+
+
+def _expanded(name: str, repo_root: Path | None, home: Path) -> str:
+    if name == "~" or name.startswith("~/"):
+        return os.path.normpath(f"{home}/{name[1:]}")
+    return os.path.normpath(Path(repo_root or Path.cwd()) / name)
+
+
+def _refuse(path: str, key: str, name: str, repo_root: Path | None, home: Path) -> None:
+    for place in dict.fromkeys((path, os.path.realpath(path))):
+        problem = _problem(place, key, repo_root, Path(os.path.realpath(home)))
+        if problem:
+            raise Refused(f"sandbox.{key}: {name} cannot be inside: {problem}. Name only the folder that is needed")
+
+
+def _problem(path: str, key: str, repo_root: Path | None, home: Path) -> str:
+    if path == "/" or is_below(str(home), path):
+        return "it is, or holds, your whole home"
+    if any(is_below(path, place) for place in KERNEL):
+        return "it belongs to the kernel or to running services"
+    if _is_door(path):
+        return "it is a socket, a pipe or a device, through which others can be reached"
+    if STATE_FOLDER in path.split("/"):
+        return "it belongs to Blue Flame itself"
+    if key != "writable":
+        return ""
+    if any(is_below(path, place) for place in SYSTEM) or path.count("/") < 2:
+        return "it belongs to the system"
+    if repo_root is not None and (is_below(str(repo_root), path) or is_below(path, f"{repo_root}/.git")):
+        return "it is, or holds, the repository itself, which agents never write to"
+    return ""
+
+
+def _is_door(path: str) -> bool:
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISDIR(mode) or stat.S_ISREG(mode))
+
+
+def object_folders(objects: Path | None) -> Iterator[tuple[str, str]]:
+    """Where the objects of a repository really are, and under which name: its own folder and those it borrows from."""
+    waiting = [] if objects is None else [os.path.normpath(objects)]
+    seen: set[str] = set()
+    while waiting and len(seen) < MOST_ALTERNATES:
+        name = waiting.pop(0)
+        if name in seen or not _holds_objects(Path(name)):
+            continue
+        seen.add(name)
+        real = os.path.realpath(name)
+        for target in dict.fromkeys((name, real)):
+            yield real, target
+        waiting += _alternates(Path(name))
+
+
+def _holds_objects(folder: Path) -> bool:
+    """A pointer could name any folder at all."""
+    return folder.name == "objects" and (folder / "pack").is_dir()
+
+
+def _alternates(objects: Path) -> list[str]:
+    try:
+        lines = (objects / "info" / "alternates").read_bytes().split(b"\n")
+    except OSError:
+        return []
+    names = [os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
+    return [os.path.normpath(objects / name) for name in names]

@@ -1,0 +1,135 @@
+"""Collects what is to be shown of the machine, read-only: each thing once, never a secret, with its links followed."""
+
+# ruff: noqa: PTH110, PTH112 (os.path says no where pathlib raises: in folders that we may not look into)
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from blueflame.model.sandbox import Kind, Mount
+from blueflame.sandbox.bwrap import is_below
+from blueflame.sandbox.toolchain_table import SECRETS
+
+OFF_LIMITS = ("/proc", "/sys", "/dev", "/run", "/etc", "/boot", "/var/run", "/var/lib/docker", "/lost+found")
+NIX_SYSTEM = "/run/current-system"  # links into the store, nothing else
+PREFIX_MARKS = ("lib", "lib64", "libexec", "pyvenv.cfg", "conda-meta", "include")
+BIN = ("bin", "sbin", "shims", ".bin")
+SHEBANG_BYTES = 256
+
+
+class Finder:
+    def __init__(self, home: Path, there: Iterable[Mount] = ()) -> None:
+        self.home = os.path.realpath(home)
+        self.found: dict[str, Mount] = {}
+        self.notes: list[str] = []
+        self._there = {mount.target for mount in there}
+
+    def inside(self, path: str) -> bool:
+        return any(step in self.found or step in self._there for step in _upwards(path))
+
+    def add(self, path: str | Path, why: str) -> bool:
+        """Under the name it is asked for, and under its real one, which others may lead to."""
+        name = os.path.normpath(path)
+        real = os.path.realpath(name)
+        if not os.access(real, os.R_OK) or (os.path.isdir(real) and not os.access(real, os.X_OK)):
+            return False
+        for target in dict.fromkeys((name, real)):
+            if self.inside(target):
+                continue
+            if self.secret(target):
+                self.notes.append(f"{target} is not shown, because it is or holds what must stay private")
+                return False
+            self.found[target] = Mount(kind=Kind.RO, source=real, target=target, why=why)
+        return True
+
+    def secret(self, path: str) -> bool:
+        """Too much to show: the home or what it is in, a place of the kernel's, credentials or what holds them."""
+        if len(_parts(path)) < 2 or is_below(self.home, path):
+            return True
+        if any(is_below(path, place) for place in OFF_LIMITS) and not is_below(path, NIX_SYSTEM):
+            return True
+        private = [f"{self.home}/{name}" for name in SECRETS]
+        return any(is_below(path, each) or (is_below(each, path) and os.path.lexists(each)) for each in private)
+
+    def add_programs(self, folder: str, why: str) -> None:
+        """A folder of programs, with the rest of its installation where it is recognised as one."""
+        prefix = str(Path(folder).parent)
+        if not (self._is_prefix(folder, prefix) and self.add(prefix, why)):
+            self.add(folder, why)
+
+    def _is_prefix(self, folder: str, prefix: str) -> bool:
+        if Path(folder).name not in BIN or self.secret(prefix) or prefix == f"{self.home}/.local":
+            return False  # .local/share holds more than programs
+        return any(os.path.exists(f"{prefix}/{mark}") for mark in PREFIX_MARKS)
+
+    def follow_all(self, folder: str) -> None:
+        """Every program of a folder leads to something that is inside, through links or its first line."""
+        with suppress(OSError):
+            for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+                if entry.is_symlink():
+                    if _may_leave(entry.path):
+                        self.follow(entry.path)
+                elif not is_below(entry.path, "/usr") and entry.is_file() and (read := _interpreter(entry.path)):
+                    self._lead_to(read, f"runs {entry.path}")
+
+    def follow(self, link: str) -> None:
+        path = link
+        for _hop in range(40):  # as many as the kernel follows
+            if not self.inside(path):
+                self._lead_to(path, f"{link} leads there")
+            try:
+                path = os.path.normpath(Path(path).parent / Path(path).readlink())
+            except OSError:  # the end of the chain, or broken
+                return
+
+    def _lead_to(self, path: str, why: str) -> None:
+        real = os.path.realpath(path)
+        if not os.path.exists(real) or (self.inside(path) and self.inside(real)):
+            return
+        if not self.inside(real):
+            self._add_target(real, why)
+        if path != real and not self.inside(path) and not self.secret(path):
+            self.found[path] = Mount(kind=Kind.SYMLINK, source=real, target=path, why=why)
+
+    def _add_target(self, real: str, why: str) -> None:
+        folder = str(Path(real).parent)
+        if self._is_prefix(folder, str(Path(folder).parent)):
+            self.add_programs(folder, why)
+        else:
+            self.add(real, why)
+
+
+def _interpreter(path: str) -> str | None:
+    """Of a script: the program its first line names."""
+    try:
+        with Path(path).open("rb") as file:
+            first = file.read(SHEBANG_BYTES).partition(b"\n")[0]
+    except OSError:
+        return None
+    words = first[2:].split() if first.startswith(b"#!") else []
+    return os.fsdecode(words[0]) if words and words[0].startswith(b"/") else None
+
+
+def _may_leave(link: str) -> bool:
+    """Most links of the system lead to a neighbour or elsewhere below /usr: those need no following."""
+    try:
+        to = os.readlink(link)  # noqa: PTH115 - thousands of them, and pathlib takes its time
+    except OSError:
+        return False
+    if to.startswith("/etc/alternatives/"):
+        with suppress(OSError):
+            to = os.readlink(to)  # noqa: PTH115 - as above
+    beside = "/" not in to or (to.startswith("../") and to.count("../") == 1 and link.startswith("/usr/"))
+    return not (beside or to.startswith("/usr/"))
+
+
+def _upwards(path: str) -> Iterator[str]:
+    while path not in ("", "/"):
+        yield path
+        path = path.rpartition("/")[0]
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]

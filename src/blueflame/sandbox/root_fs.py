@@ -1,0 +1,125 @@
+"""The smallest system in which programs run: what of the machine's own folders is there inside, and what is not.
+
+No /run, /home, /root, /sys or /var: a read-only mount does not keep anybody from a socket below it, and what is not
+there cannot be read, listed or connected to.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from threading import get_ident
+
+from blueflame.model.sandbox import TMP, Kind, Mount
+
+ROOT_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+ETC = (
+    *("alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies"),
+    *("pki/ca-trust", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf"),
+    *("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf"),  # not all of ssl: its private keys are beside them
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld-musl-*.path"),
+    *("localtime", "timezone", "locale.alias", "locale.conf", "terminfo", "inputrc"),
+    *("mime.types", "magic", "magic.mime", "protocols", "services", "rpc", "ethertypes", "networks", "gai.conf"),
+    *("os-release", "lsb-release", "*-release", "debian_version"),
+    *("java*", "maven", "perl", "php", "python*", "R", "fonts", "xml", "sgml", "ImageMagick*", "OpenCL", "vulkan"),
+)
+"""Settings without secrets. The small ones are copied into a folder of ours, since bubblewrap's time grows with the
+square of the number of mounts (60 files one by one took 14 ms); the large ones are mounted into it."""
+SMALL = 40  # entries
+LARGEST = 256 * 1024
+HIDDEN_FROM_ROOT = ("keys", "key-users", "timer_list", "sched_debug", "latency_stats", "kcore", "kmsg", "vmallocinfo")
+"""For a caller who is root, those inside are the owner of the kernel's files, and need no capability to read them."""
+
+
+def system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
+    """`files` holds our own etc; `network`: the machine's network is there, and with it how names are resolved."""
+    yield Mount(kind=Kind.RO, source="/usr", target="/usr", why="programs and libraries of the system")
+    for name in ROOT_FOLDERS:
+        yield from _as_on_the_machine(Path("/", name))
+    yield Mount(kind=Kind.FILE, source=str(files / "etc"), target="/etc", why="ours: settings without secrets")
+    for path in _settings():
+        if not _is_small(path):
+            real, why = os.path.realpath(path), "settings of the system"
+            yield Mount(kind=Kind.RO, source=real, target=str(path), why=why)
+    if network and Path("/etc/resolv.conf").exists():
+        real = os.path.realpath("/etc/resolv.conf")
+        yield Mount(kind=Kind.RO, source=real, target="/etc/resolv.conf", why="how names are resolved")
+    yield Mount(kind=Kind.DEV, target="/dev", why="null, zero, random and the like")
+    yield Mount(kind=Kind.TMPFS, target="/dev/shm", why="shared memory, gone with the box")  # noqa: S108 - inside
+    yield Mount(kind=Kind.PROC, target="/proc", why="its own processes only, read-only")
+    for name in HIDDEN_FROM_ROOT if os.geteuid() == 0 else ():
+        if Path("/proc", name).exists():
+            yield Mount(kind=Kind.FILE, source=str(files / "empty"), target=f"/proc/{name}", why="empty: the kernel's")
+    yield Mount(kind=Kind.SYMLINK, source=TMP, target="/var/tmp", why="the private /tmp")  # noqa: S108 - inside
+
+
+def _as_on_the_machine(path: Path) -> Iterator[Mount]:
+    """A link stays one, so that both of its names are the same thing."""
+    if path.is_symlink():
+        yield Mount(kind=Kind.SYMLINK, source=str(path.readlink()), target=str(path), why="the system's")
+    elif path.is_dir():
+        yield Mount(kind=Kind.RO, source=str(path), target=str(path), why="the system's")
+
+
+def _settings() -> Iterator[Path]:
+    """What others may not read is no setting that programs need."""
+    for name in ETC:
+        for path in sorted(Path("/etc").glob(name)):
+            with suppress(OSError):  # a link that leads nowhere
+                if path.stat().st_mode & stat.S_IROTH:
+                    yield path
+
+
+def _is_small(path: Path) -> bool:
+    if not path.is_dir():
+        return path.stat().st_size < LARGEST
+    entries = list(islice(path.rglob("*"), SMALL + 1))
+    return len(entries) <= SMALL and all(entry.is_symlink() or entry.stat().st_size < LARGEST for entry in entries)
+
+
+def copy_settings(etc: Path) -> None:
+    """The small ones, links as links."""
+    for path in _settings():
+        if _is_small(path):
+            below = path.rglob("*") if path.is_dir() and not path.is_symlink() else ()
+            for each in (path, *sorted(below)):
+                _copy(each, etc / each.relative_to("/etc"))
+
+
+def _copy(path: Path, target: Path) -> None:
+    """In one step each: boxes that are open look at what is there."""
+    if path.is_symlink() and (path.parent != Path("/etc") or Path(os.path.realpath(path)).is_relative_to("/usr")):
+        if not os.path.lexists(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(path.readlink() if path.parent != Path("/etc") else os.path.realpath(path))
+    elif path.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+    elif path.stat().st_mode & stat.S_IROTH:
+        put(target, path.read_bytes())
+
+
+def put(path: Path, content: bytes) -> None:
+    """Whole or not at all; readable inside for whoever is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.draft")
+    draft.write_bytes(content)
+    draft.chmod(0o644)
+    draft.replace(path)
+
+
+def own_files(*, user: str, uid: int, gid: int, home: str) -> dict[str, str]:
+    """What the box has in the place of the machine's files: nobody of the machine is named in them."""
+    shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+    nobody = "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin"
+    ours = [] if uid == 0 else [f"{user}:x:{uid}:{gid}:{user}:{home}:{shell}"]
+    return {
+        "passwd": "\n".join(["root:x:0:0:root:/nonexistent:/usr/sbin/nologin", *ours, nobody, ""]),
+        "group": "\n".join(["root:x:0:", *([f"{user}:x:{gid}:"] if gid else []), "nogroup:x:65534:", ""]),
+        "hosts": "127.0.0.1 localhost blueflame\n::1 localhost ip6-localhost\n",
+        "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\n",
+        "hostname": "blueflame\n",
+    }

@@ -1,0 +1,225 @@
+"""What a project's own commands need of the machine: interpreters, versions, packages, found where they are.
+
+All of it is read-only and at its own path, so that what a virtual environment or a shim has written down still holds.
+"""
+
+# ruff: noqa: PTH110, PTH112, PTH113 (os.path says no where pathlib raises: in folders that we may not look into)
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blueflame.model.sandbox import Mount
+from blueflame.sandbox.bwrap import is_below
+from blueflame.sandbox.mount_finder import Finder
+from blueflame.sandbox.root_fs import system_mounts
+from blueflame.sandbox.toolchain_table import CERTIFICATES, KNOWN, Known
+
+VENVS = (".venv", "venv", "env", ".tox", ".nox")
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+EDITABLE = ("*.pth", "__editable__*.py", "*.egg-link")
+LARGEST_NOTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchains:
+    mounts: tuple[Mount, ...] = ()
+    path: tuple[str, ...] = SYSTEM_PATH
+    variables: Mapping[str, str] = field(default_factory=dict)  # that point to what is read-only inside
+    links: tuple[tuple[str, str], ...] = ()  # in the private home: a name, and where it leads to
+    editable: tuple[str, ...] = ()  # folders of the repository that an environment has installed as they stand
+    notes: tuple[str, ...] = ()
+
+
+def toolchains(environ: Mapping[str, str], *, repo_root: Path | None, home: Path, ours: bool = False) -> Toolchains:
+    """`ours`: also the Python that Blue Flame itself runs on, for scripted agents. Takes some 80 ms: keep it."""
+    finder = Finder(home, system_mounts(Path("/"), network=False))
+    environments = list(_environments(environ, repo_root))
+    for known in KNOWN:
+        _add_known(finder, known, environ, home)
+    for environment in environments:
+        _add_environment(finder, environment)
+    if repo_root is not None:
+        _add_node_modules(finder, repo_root)
+    if ours:
+        _add_ours(finder)
+    _add_certificates(finder, environ)
+    path = tuple(_path(finder, environ.get("PATH", ""), repo_root))
+    for folder in SYSTEM_PATH[:4]:
+        finder.follow_all(folder)
+    return Toolchains(
+        mounts=tuple(finder.found.values()),
+        path=path,
+        variables=dict(_variables(finder, environ, home)),
+        links=tuple(_links(finder, environ, home)),
+        editable=tuple(_editable(environments, repo_root)) if repo_root else (),
+        notes=tuple(dict.fromkeys(finder.notes)),
+    )
+
+
+def _environments(environ: Mapping[str, str], repo_root: Path | None) -> Iterator[Path]:
+    active = environ.get("VIRTUAL_ENV", "")
+    folders = [Path(active)] if active.startswith("/") else []
+    folders += [repo_root / name for name in VENVS] if repo_root else []
+    for folder in dict.fromkeys(folders):
+        if os.path.isfile(folder / "pyvenv.cfg"):
+            yield folder
+        elif folder.name in (".tox", ".nox") and os.path.isdir(folder):
+            yield from sorted(each.parent for each in folder.glob("*/pyvenv.cfg"))
+
+
+def _add_environment(finder: Finder, folder: Path) -> None:
+    """With the Python it was made from, without which it is a folder of dangling links."""
+    finder.add(folder, "the project's virtual environment")
+    for line in _text(folder / "pyvenv.cfg").splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() == "home" and value.strip().startswith("/"):
+            base = os.path.realpath(value.strip())
+            if not finder.inside(base):
+                finder.add_programs(base, "the Python of the virtual environment")
+    finder.follow_all(str(folder / "bin"))
+
+
+def _add_known(finder: Finder, known: Known, environ: Mapping[str, str], home: Path) -> None:
+    for folder in _folders(known, environ, home):
+        if known.marks and not any(_first(folder, mark) for mark in known.marks):
+            continue
+        for part in known.parts:
+            shown = folder / part if part else folder
+            if os.path.exists(shown):
+                finder.add(shown, known.why)
+
+
+def _folders(known: Known, environ: Mapping[str, str], home: Path) -> Iterator[Path]:
+    for name in known.folders:
+        if name.startswith("$"):
+            value = environ.get(name[1:], "")
+            if value.startswith("/"):
+                yield Path(os.path.normpath(value))
+        else:
+            yield home / name
+
+
+def _add_node_modules(finder: Finder, repo_root: Path) -> None:
+    """Node looks for packages in the folders above, so that a checkout below the repository finds these."""
+    folder = repo_root / "node_modules"
+    if os.path.isdir(folder) and finder.add(folder, "the project's packages, for checkouts without their own"):
+        finder.follow_all(str(folder / ".bin"))
+
+
+def _add_ours(finder: Finder) -> None:
+    finder.add_programs(str(Path(sys.executable).parent), "runs scripted agents")
+    for prefix in (sys.prefix, sys.base_prefix):
+        finder.add(prefix, "runs scripted agents")
+    finder.follow(sys.executable)
+    finder.add(Path(__file__).parents[1] / "agents", "the scripted agent")
+
+
+def _add_certificates(finder: Finder, environ: Mapping[str, str]) -> None:
+    for name in CERTIFICATES:
+        path = environ.get(name, "")
+        if path.startswith("/") and not finder.inside(os.path.normpath(path)) and _is_public(Path(path)):
+            finder.add(path, f"certificates that ${name} names")
+
+
+def _is_public(path: Path) -> bool:
+    return os.path.isfile(path) and "CERTIFICATE-----" in (text := _text(path)) and "PRIVATE KEY" not in text
+
+
+def _path(finder: Finder, written: str, repo_root: Path | None) -> Iterator[str]:
+    """As the person has it, without what others can write to and what is not inside."""
+    kept: list[str] = []
+    for entry in dict.fromkeys(written.split(os.pathsep)):
+        problem = _unfit(entry, finder, repo_root)
+        if problem:
+            finder.notes.append(f"PATH: {entry or 'an empty entry'} is left out: {problem}")
+        elif os.path.isdir(entry):
+            folder = os.path.normpath(entry)
+            if not finder.inside(folder):
+                finder.add_programs(folder, "programs on your PATH")
+            if finder.inside(folder):
+                finder.follow_all(folder)
+                kept.append(folder)
+    yield from dict.fromkeys((*kept, *SYSTEM_PATH))
+
+
+def _unfit(entry: str, finder: Finder, repo_root: Path | None) -> str:
+    if not entry.startswith("/"):
+        return "it is not absolute"
+    try:
+        mode = Path(entry).stat().st_mode
+    except OSError:
+        return ""  # not there, which is no news
+    if mode & stat.S_IWOTH:
+        return "anybody can write to it"
+    if repo_root and is_below(os.path.normpath(entry), str(repo_root)) and not finder.inside(os.path.normpath(entry)):
+        return "it is in the repository, of which only the checkout is inside"
+    return ""
+
+
+def _variables(finder: Finder, environ: Mapping[str, str], home: Path) -> Iterator[tuple[str, str]]:
+    """Where read-only things are, for tools that would look for them in the (private) home."""
+
+    def at(variable: str, default: str, part: str = "") -> str | None:
+        folder = environ.get(variable, "")
+        path = os.path.normpath(Path(folder if folder.startswith("/") else home / default) / part)
+        return path if finder.inside(path) else None
+
+    if rustup := at("RUSTUP_HOME", ".rustup", "toolchains"):
+        yield "RUSTUP_HOME", str(Path(rustup).parent)
+    if pyenv := at("PYENV_ROOT", ".pyenv"):
+        yield "PYENV_ROOT", pyenv
+    if modules := at("GOMODCACHE", "go/pkg/mod") or at("GOPATH", "go", "pkg/mod"):
+        yield "GOPROXY", f"file://{modules}/cache/download"
+        yield "GOSUMDB", "off"  # go.sum still holds; the server that is asked for others cannot be reached
+    if os.path.isdir(home / ".local/lib") and finder.inside(str(home / ".local/lib")):
+        yield "PYTHONUSERBASE", str(home / ".local")
+    if maven := at("", ".m2/repository"):
+        yield "MAVEN_ARGS", f"-Dmaven.repo.local.tail={maven}"
+    if at("", ".gradle/caches/modules-2"):
+        yield "GRADLE_RO_DEP_CACHE", str(home / ".gradle/caches")
+    if nuget := at("", ".nuget/packages"):
+        yield "NUGET_FALLBACK_PACKAGES", nuget
+    for variable, default in (("PLAYWRIGHT_BROWSERS_PATH", ".cache/ms-playwright"), ("VOLTA_HOME", ".volta")):
+        if place := at(variable, default):
+            yield variable, place
+
+
+def _links(finder: Finder, environ: Mapping[str, str], home: Path) -> Iterator[tuple[str, str]]:
+    cargo = environ.get("CARGO_HOME", "")
+    for part in ("registry", "git"):
+        place = str((Path(cargo) if cargo.startswith("/") else home / ".cargo") / part)
+        if finder.inside(place):
+            yield f".cargo/{part}", place
+
+
+def _editable(environments: Iterable[Path], repo_root: Path) -> Iterator[str]:
+    """An editable install leads to the repository; inside, those names lead to the checkout."""
+    root = str(repo_root)
+    named = re.compile(re.escape(root) + r"(/[^'\"\n\r;]*)?(?=['\"\n\r;]|$)")
+    found = set()
+    for folder in environments:
+        for pattern in EDITABLE:
+            for note in sorted(folder.glob(f"lib/python3*/site-packages/{pattern}")):
+                found |= {os.path.normpath(match[1] or "/").strip("/") for match in named.finditer(_text(note))}
+    yield from sorted(found)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST_NOTE).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _first(folder: Path, pattern: str) -> Path | None:
+    try:
+        return next(folder.glob(pattern), None)
+    except PermissionError:
+        return None

@@ -1,0 +1,1 @@
+"""Events to state, state to next events and effects. Pure."""

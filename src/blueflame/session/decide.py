@@ -1,0 +1,392 @@
+"""What happens next: `decide` gives the facts to write down, `wanted` the acts that should be under way.
+
+Both look only at the session, the time and the machine's capacity. Whoever calls them twice gets the same answer, so
+an orchestrator that starts again after a crash needs nothing but the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt
+from blueflame.model.changeset import ChangesetState
+from blueflame.model.event import (
+    AttemptIntended,
+    BudgetWarned,
+    ChangesetsFormed,
+    CycleEnded,
+    Event,
+    GateWithdrawn,
+    PlanApproved,
+    SlotsChanged,
+    TaskMoved,
+)
+from blueflame.model.gate import GateKind
+from blueflame.model.ids import agent_id, attempt_id, branch_name
+from blueflame.model.limits import Capacity
+from blueflame.model.task import Cause, Task
+from blueflame.session.budget import (
+    DAY,
+    TASK,
+    Grant,
+    Refusal,
+    day_budget,
+    grant,
+    should_warn,
+    should_warn_of_day,
+    spent_out,
+    task_meter,
+)
+from blueflame.session.cascade import block_dependants
+from blueflame.session.foundations import foundations
+from blueflame.session.gates.questions import budget_gate, changeset_gate, day_gate, plan_gate, unpaid_gate
+from blueflame.session.merging.form import form
+from blueflame.session.merging.queue import next_up, unresolved
+from blueflame.session.stages import OVER, cycle_is_over, may_claim, next_wave, ready_to_land
+from blueflame.session.state import HookDue, Phase, Session
+
+MAX_PLAN_FAILURES = 2
+HOLD_BOUNDARIES = (GateKind.DRIFT, GateKind.BUDGET, GateKind.TASKS)
+
+
+def decide(session: Session, capacity: Capacity) -> tuple[Event, ...]:
+    """The next facts, or none when only the world or a person can move the session on."""
+    if session.ended or session.stopping:
+        return ()
+    for rule in STORY:
+        if events := tuple(rule(session, capacity)):
+            return events
+    return ()
+
+
+def _warn_of_budget(session: Session, capacity: Capacity) -> Iterator[Event]:
+    if should_warn(session):
+        budget = session.limits.session_budget
+        yield BudgetWarned(used=budget.used(session.spend), limit=budget.limit)
+    if should_warn_of_day(session, capacity):
+        budget = day_budget(session, capacity)
+        yield BudgetWarned(used=budget.used(capacity.day_spend), limit=budget.limit, budget=DAY, day=capacity.day)
+
+
+def _greet_new_day(session: Session, capacity: Capacity) -> Iterator[Event]:
+    """What was asked about yesterday's budget needs no answer any more."""
+    name = session.gate_subjects.get((GateKind.BUDGET, DAY))
+    if name is not None and session.open_gates[name].evidence.get("day") != capacity.day:
+        yield GateWithdrawn(gate=name, reason="a new day has begun")
+
+
+def _tell_of_slots(session: Session, capacity: Capacity) -> Iterator[Event]:
+    """Said when it changes, and only while there is work that it holds up."""
+    configured = session.limits.workers
+    slots = min(configured, capacity.agents)
+    if may_claim(session) and slots != (session.slots or configured):
+        yield SlotsChanged(slots=slots, configured=configured, reason=capacity.reason)
+
+
+def _break_circuit(session: Session, capacity: Capacity) -> Iterator[Event]:
+    if (whose := spent_out(session, capacity)) and _would_spend(session):
+        yield from _ask_for_money(session, whose, capacity)
+
+
+def _ask_for_money(session: Session, whose: str, capacity: Capacity) -> Iterator[Event]:
+    if not session.asks(GateKind.BUDGET):
+        yield day_gate(session, capacity) if whose == DAY else budget_gate(session)
+
+
+def _would_spend(session: Session) -> bool:
+    """Landing costs nothing: only work and review wait for money."""
+    claims = session.stage_open("work") and not session.proceeding and bool(session.queue.pick(1))
+    conflicts = session.stage_open("merge") and next(unresolved(session), None) is not None
+    return claims or conflicts or (session.stage_open("validate") and bool(session.to_review))
+
+
+def _plan(session: Session, capacity: Capacity) -> Iterator[Event]:
+    if session.phase is not Phase.PLANNING or session.open_gates or session.running(PLANNER):
+        return
+    if session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
+        yield plan_gate(session)
+    elif not session.workflow.has("plan"):
+        yield PlanApproved(tasks=(the_one_task(session.request, session.limits.allowed_paths),))
+    else:
+        yield from _spawn(session, PLANNER, PLAN_SUBJECT, capacity)
+
+
+def the_one_task(request: str, allowed_paths: tuple[str, ...]) -> Task:
+    """A workflow without a planner takes the request as its only task."""
+    lines = request.strip().splitlines() or ["the request"]
+    locks = tuple(dict.fromkeys(_lock_around(glob) for glob in allowed_paths))
+    return Task(id="task-001", title=lines[0][:72], description=request, priority=1, file_locks=locks)
+
+
+def _lock_around(glob: str) -> str:
+    """A lock that holds whatever the glob may match: one without a slash in it matches at any depth."""
+    inner = glob.removeprefix("/")
+    anchored = glob.startswith("/") or "/" in inner.rstrip("/")
+    return inner if anchored and not {"\\", "!"} & set(glob) else "."
+
+
+def _spawn(
+    session: Session, role: str, subject: str, capacity: Capacity, *, model: str | None = None
+) -> Iterator[Event]:
+    """Intend a new attempt, if its model can be had and there is money for it."""
+    if session.limits.runtime(role) in session.parked:
+        return
+    granted = grant(session, role, subject, capacity)
+    if isinstance(granted, Refusal):
+        yield from _without_money(session, role, subject, granted, capacity)
+    elif role == WORKER:
+        yield TaskMoved(task=subject, cause=Cause.CLAIM)
+        yield AttemptIntended(attempt=_worker_attempt(session, subject, granted))
+    elif role == MERGER:
+        attempt = _attempt(session, role, subject, granted, model)
+        yield AttemptIntended(attempt=replace(attempt, branch=branch_name(session.id, subject, attempt.n)))
+    else:
+        yield AttemptIntended(attempt=_attempt(session, role, subject, granted, model))
+
+
+def _without_money(session: Session, role: str, subject: str, refusal: Refusal, capacity: Capacity) -> Iterator[Event]:
+    """Ask for more when no running attempt can give any back; a task's own budget is a task's own end."""
+    if refusal.by != TASK:
+        if refusal.final:
+            yield from _ask_for_money(session, refusal.by, capacity)
+    elif role == WORKER:
+        yield TaskMoved(task=subject, cause=Cause.BLOCK, reason=task_meter(session, subject))
+        yield from block_dependants(session, subject, f"dependency {subject} is blocked")
+    else:
+        yield unpaid_gate(session, session.tasks[subject])
+
+
+def _attempt(session: Session, role: str, subject: str, granted: Grant, model: str | None = None) -> Attempt:
+    n = session.next_try(subject, role)
+    name = attempt_id(session.id, subject, role, n)
+    talks = role == PLANNER and session.limits.interactive_planning
+    return Attempt(
+        id=name,
+        session=session.id,
+        subject=subject,
+        role=role,
+        n=n,
+        agent_id=agent_id(role, name),
+        cycle=session.cycle,
+        slot=_free_slot(session),
+        model=model or session.limits.model(role),
+        runtime=session.limits.runtime(role),
+        budget=granted.budget,
+        ceilings=granted.ceilings,
+        timeout=0.0 if talks else session.limits.timeout(role),  # nobody hurries a person who thinks
+        interactive=talks,
+    )
+
+
+def _free_slot(session: Session) -> int:
+    taken = {attempt.slot for attempt in session.live.values()}
+    return next(n for n in range(len(taken) + 1) if n not in taken)
+
+
+def _worker_attempt(session: Session, task: str, granted: Grant) -> Attempt:
+    attempt = _attempt(session, WORKER, task, granted, session.tasks[task].task.model)
+    return replace(
+        attempt,
+        branch=branch_name(session.id, task, attempt.n),
+        built_on=foundations(session, session.tasks[task].task),
+    )
+
+
+def _claim(session: Session, capacity: Capacity) -> Iterator[Event]:
+    if not may_claim(session):
+        return
+    slots = min(session.limits.workers, capacity.agents) - session.running(WORKER)
+    for name in session.queue.pick(min(slots, 1)):
+        yield from _spawn(session, WORKER, name, capacity)
+
+
+def _review(session: Session, capacity: Capacity) -> Iterator[Event]:
+    if not session.stage_open("validate") or session.asks(GateKind.BUDGET) or not session.to_review:
+        return
+    name = session.to_review.first(1)[0]
+    if session.running(VALIDATOR) < session.limits.validators and not _held_by_hook(session, name):
+        model = _validator_model(session, session.tasks[name].task)
+        yield from _spawn(session, VALIDATOR, name, capacity, model=model)
+
+
+def _validator_model(session: Session, task: Task) -> str | None:
+    return task.validator_model or session.limits.group_validator_models.get(task.cohesion_group)
+
+
+def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    if tasks := ready_to_land(session):
+        yield ChangesetsFormed(changesets=form(session, tasks))
+
+
+def _resolve(session: Session, capacity: Capacity) -> Iterator[Event]:
+    """One merger at a time: what it makes of a conflict may make the next one easier."""
+    if not session.stage_open("merge") or session.asks(GateKind.BUDGET) or session.running(MERGER):
+        return
+    name = next(unresolved(session), None)
+    if name is not None:
+        yield from _spawn(session, MERGER, name, capacity)
+
+
+def _present(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    head = next_up(session)
+    if head is None or session.asks(GateKind.CHANGESET):
+        return
+    record = session.changesets[head]
+    if record.state is ChangesetState.BUILT:
+        yield changeset_gate(session, record)
+
+
+def _end_cycle(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    if session.phase is Phase.WORKING and cycle_is_over(session):
+        yield CycleEnded(cycle=session.cycle)
+
+
+STORY: tuple[Callable[[Session, Capacity], Iterator[Event]], ...] = (
+    _warn_of_budget,
+    _greet_new_day,
+    _tell_of_slots,
+    _break_circuit,
+    _plan,
+    _claim,
+    _review,
+    _form_changesets,
+    _resolve,
+    _present,
+    _end_cycle,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attend:
+    """Start the attempt if it has not been started, and see it through to its end."""
+
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAttempt:
+    attempt: str
+    reason: str
+    now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CrossBoundary:
+    """Pin the base, look at the configuration, and begin a cycle (stage "") or a wave."""
+
+    cycle: int
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnose:
+    task: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildChangeset:
+    changeset: str
+
+
+@dataclass(frozen=True, slots=True)
+class LandChangeset:
+    changeset: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunHook:
+    hook: HookDue
+
+
+@dataclass(frozen=True, slots=True)
+class AskGate:
+    gate: str
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitRuntime:
+    """Look until its model can be had again."""
+
+    runtime: str
+
+
+Effect = (
+    Attend
+    | CancelAttempt
+    | CrossBoundary
+    | Diagnose
+    | BuildChangeset
+    | LandChangeset
+    | RunHook
+    | AskGate
+    | AwaitRuntime
+)
+
+
+def wanted(session: Session) -> tuple[Effect, ...]:
+    """Everything that should be under way now; starting what already is under way is the caller's to avoid."""
+    if session.ended:
+        return tuple(RunHook(due) for due in session.hooks_due.values())
+    attending = [*_attending(session), *_cancelling(session)]
+    if session.stopping:
+        return tuple(attending)
+    return (
+        *attending,
+        *(RunHook(due) for due in session.hooks_due.values()),
+        *_crossing(session),
+        *_diagnosing(session),
+        *_merging(session),
+        *(AskGate(name) for name in session.open_gates),
+        *(AwaitRuntime(name) for name in session.parked),
+    )
+
+
+def _attending(session: Session) -> Iterator[Effect]:
+    return (Attend(name) for name in session.live)
+
+
+def _cancelling(session: Session) -> Iterator[Effect]:
+    for name in session.live:
+        reason = session.attempts[name].cancel_reason
+        if reason:
+            yield CancelAttempt(name, reason, session.stop_now)
+
+
+def _crossing(session: Session) -> Iterator[Effect]:
+    if session.phase is not Phase.WORKING or any(session.asks(kind) for kind in HOLD_BOUNDARIES):
+        return
+    if not session.cycle_open:
+        if not session.asks(GateKind.SESSION):
+            yield CrossBoundary(session.cycle + 1, "")
+    elif session.workflow.barrier:
+        stage = next_wave(session)
+        if stage is not None and stage != OVER:
+            yield CrossBoundary(session.cycle, stage)
+
+
+def _diagnosing(session: Session) -> Iterator[Effect]:
+    if not (session.stage_open("validate") or session.stage_open("check")):
+        return
+    for name in session.to_check.first(session.limits.validators):
+        result = session.tasks[name].result
+        if result is not None and not _held_by_hook(session, name):
+            yield Diagnose(name, result.sha)
+
+
+def _held_by_hook(session: Session, task: str) -> bool:
+    if session.workflow.barrier:
+        return f"pre_validation:{session.cycle}" in session.hooks_due
+    return f"pre_validation:{task}:{session.tasks[task].attempts}" in session.hooks_due
+
+
+def _merging(session: Session) -> Iterator[Effect]:
+    head = next_up(session)
+    if head is None:
+        return
+    state = session.changesets[head].state
+    if state is ChangesetState.FORMED:
+        yield BuildChangeset(head)
+    elif state is ChangesetState.APPROVED:
+        yield LandChangeset(head)

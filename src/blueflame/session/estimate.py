@@ -1,0 +1,127 @@
+"""What a plan will probably take: batches, the critical path, and a range of cost. Shown before anything is spawned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
+from blueflame.model.limits import Figures, Limits, Workflow
+from blueflame.model.memory import Record, SessionSummary
+from blueflame.model.spend import Budget, Unit, micro_usd
+from blueflame.model.task import Task, TaskState
+from blueflame.session.scheduling.ready_queue import ReadyQueue
+
+
+def schedule(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]:
+    """Batch by batch, the schedule if every task took equally long. Tasks that can never start are in no batch."""
+    queue = ReadyQueue(tasks)
+    while batch := queue.pick(slots):
+        yield batch
+        for state in (TaskState.CLAIMED, TaskState.DONE):
+            for name in batch:
+                queue.set_state(name, state)
+
+
+def batches(tasks: Iterable[Task], slots: int) -> tuple[tuple[str, ...], ...]:
+    return tuple(schedule(tasks, slots))
+
+
+REFERENCE: Mapping[str, Figures] = {
+    PLANNER: Figures(0.20, 0.40),
+    WORKER: Figures(0.20, 0.75),
+    VALIDATOR: Figures(0.01, 0.03),
+    MERGER: Figures(0.20, 0.50),
+}
+"""REQUIREMENTS COST-09."""
+
+LEAST_ATTEMPTS = 3  # fewer say nothing about the next one
+NEWEST_ATTEMPTS = 50  # models, prices and habits change
+
+STAGE_ROLES: Mapping[str, str] = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR, "merge": MERGER}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleCost:
+    role: str
+    low: int  # millionths of a dollar
+    high: int
+    learned_from: int = 0  # recorded attempts; 0 for reference figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRange:
+    low: int
+    high: int
+    roles: tuple[RoleCost, ...] = ()
+
+    @property
+    def show(self) -> str:
+        return f"${self.low / 1e6:.2f} - ${self.high / 1e6:.2f} (base - with retries)"
+
+    @property
+    def learned(self) -> bool:
+        """Whether any of it stands on what was recorded here."""
+        return any(role.learned_from for role in self.roles)
+
+    @property
+    def grounds(self) -> str:
+        """What the figures stand on, in words."""
+        learned = [f"{role.role} ({role.learned_from} attempts)" for role in self.roles if role.learned_from]
+        if not learned:
+            return "by reference figures; nothing is learned yet"
+        rest = [role.role for role in self.roles if not role.learned_from]
+        by_reference = f"; {', '.join(rest)} by reference figures" if rest else ""
+        return f"learned from earlier sessions: {', '.join(learned)}{by_reference}"
+
+
+def learned_figures(records: Iterable[Record]) -> Mapping[str, Figures]:
+    """What attempts of each role have cost lately: without the cheapest and the dearest fifth of them."""
+    sessions = sorted(
+        (record for record in records if isinstance(record, SessionSummary)),
+        key=lambda record: (record.origin.at, record.key),
+    )
+    spent: dict[str, list[int]] = {}
+    for session in sessions:
+        for each in session.spent:
+            spent.setdefault(each.role, []).extend(cost for cost in each.attempts if cost > 0)
+    return {
+        role: _figures(costs[-NEWEST_ATTEMPTS:])
+        for role, costs in sorted(spent.items())
+        if len(costs) >= LEAST_ATTEMPTS
+    }
+
+
+def _figures(costs: Sequence[int]) -> Figures:
+    ordered = sorted(costs)
+    fifth = len(ordered) // 5
+    return Figures(ordered[fifth] / 1e6, ordered[-1 - fifth] / 1e6, len(ordered))
+
+
+def cost_range(
+    tasks: Iterable[Task], limits: Limits, workflow: Workflow | None = None, figures: Mapping[str, Figures] = REFERENCE
+) -> CostRange:
+    """From every attempt going well and cheaply to every retry being used at the high figure, capped by the budgets.
+
+    What the session has learned from earlier ones goes before the figures given.
+    """
+    count = sum(1 for _ in tasks)
+    figures = {**figures, **limits.figures}
+    stages = (workflow or Workflow()).stages
+    roles = tuple(_role_cost(STAGE_ROLES[stage], count, limits, figures) for stage in stages if stage in STAGE_ROLES)
+    low, high = sum(role.low for role in roles), sum(role.high for role in roles)
+    return CostRange(low=_capped(low, limits.session_budget), high=_capped(high, limits.session_budget), roles=roles)
+
+
+def _role_cost(role: str, tasks: int, limits: Limits, figures: Mapping[str, Figures]) -> RoleCost:
+    """Planner and merger go once; a worker may be retried, a validator as often as it has results and retries."""
+    attempts = tasks if role in (WORKER, VALIDATOR) else 1
+    tries = {WORKER: 1 + limits.max_retries, VALIDATOR: 1 + limits.validator_retries}.get(role, 1)
+    figure, budget = figures[role], limits.budget(role)
+    low, high = (_capped(micro_usd(usd), budget) for usd in (figure.low, figure.high))
+    return RoleCost(role=role, low=attempts * low, high=attempts * tries * high, learned_from=figure.attempts)
+
+
+def _capped(amount: int, budget: Budget) -> int:
+    """A budget in tokens caps nothing here: what a token costs depends on the model."""
+    return amount if budget.unlimited or budget.unit is not Unit.USD else min(amount, budget.limit)

@@ -1,0 +1,45 @@
+"""What a new attempt is built on: its dependencies' verified commits, and those of work that touched the same files.
+
+Two tasks with overlapping locks run one after the other. The second starts from the first one's commit, not from
+the base: else both would change the same lines from the same start, and the merge would conflict for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from blueflame.model.task import STANDING, Foundation, Task, TaskRecord, TaskState
+from blueflame.paths.locks import overlap
+from blueflame.session.state import Session
+
+
+def foundations(session: Session, task: Task) -> tuple[Foundation, ...]:
+    """In id order. Landed work is in the base already and needs no mention; what is only proposed is not there."""
+    needed = {name for name in task.dependencies if session.tasks[name].state in STANDING or name in session.proposed}
+    nearby = set(session.unmerged.overlapping(task.file_locks)) | set(_proposed_nearby(session, task))
+    return tuple(_foundation(session.tasks[name]) for name in sorted((needed | nearby) - {task.id}))
+
+
+def _proposed_nearby(session: Session, task: Task) -> Iterator[str]:
+    for name in session.proposed:
+        locks = session.tasks[name].task.file_locks
+        everything = not (task.file_locks and locks)  # whoever names no locks holds the whole repository
+        if everything or any(overlap(own, other) for own in task.file_locks for other in locks):
+            yield name
+
+
+def _foundation(record: TaskRecord) -> Foundation:
+    assert record.result is not None, f"{record.task.id} is {record.state.value} without a result"
+    return Foundation(record.task.id, record.result.sha)
+
+
+def holds(session: Session, built_on: tuple[Foundation, ...]) -> bool:
+    """Is everything it was built on still what its task stands for?"""
+    return all(_still_stands(session, foundation) for foundation in built_on)
+
+
+def _still_stands(session: Session, foundation: Foundation) -> bool:
+    record = session.tasks[foundation.task]
+    if record.result is None or record.result.sha != foundation.sha:
+        return False
+    return record.state in STANDING or record.state is TaskState.MERGED

@@ -1,0 +1,1 @@
+"""Questions to people, and what follows from the answers."""

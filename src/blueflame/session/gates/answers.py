@@ -1,0 +1,277 @@
+"""What a person's answer at a gate brings about. Pure: the answer has been judged before (session/gates/questions)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from blueflame.model.event import (
+    AttemptCancelled,
+    BudgetRaised,
+    ChangesetJudged,
+    ConfigAdopted,
+    ConfigKept,
+    EditDismissed,
+    Event,
+    PlanApproved,
+    PlanProposed,
+    ReplanRequested,
+    RuntimeResumed,
+    SessionEnded,
+    StopRequested,
+    TaskEdited,
+    TaskMoved,
+    VerdictGiven,
+)
+from blueflame.model.gate import Answer, Gate, GateKind
+from blueflame.model.task import Cause, Outcome, Task, TaskState
+from blueflame.model.verdict import Status, Verdict
+from blueflame.session.attempt_history import remembered
+from blueflame.session.budget import DAY
+from blueflame.session.cascade import block_dependants, defer_built_on
+from blueflame.session.gates.edits import tasks_in
+from blueflame.session.gates.questions import raised_limit
+from blueflame.session.overlaps import with_locks
+from blueflame.session.plan_problems import problems, warnings
+from blueflame.session.requeue import take_up_again
+from blueflame.session.state import Session
+
+
+def after_answer(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    return AFTER[gate.kind, answer.choice](session, gate, answer, now)
+
+
+def _approve_plan(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    assert session.plan is not None, "a plan gate without a plan offers no approval"
+    yield PlanApproved(tasks=session.plan.tasks)
+
+
+def _edit_plan(session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    tasks = tasks_in(answer.payload)
+    yield proposal(session, tasks, "edit", session.plan_round)
+
+
+def proposal(session: Session, tasks: tuple[Task, ...], origin: str, round_: int) -> PlanProposed:
+    """A plan as it will be shown: judged by the same rules, whoever wrote it."""
+    landed = tuple(session.tasks[name].task for name in session.in_state(TaskState.MERGED))
+    limits = session.limits
+    wrong = problems((*landed, *tasks), allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
+    if landed and not tasks:
+        wrong = ("the plan has no tasks left to do; to leave it at what has landed, quit", *wrong)
+    return PlanProposed(round=round_, tasks=tasks, origin=origin, problems=wrong, warnings=warnings(tasks))
+
+
+def _replan(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield ReplanRequested(notes=answer.note)
+
+
+def _quit_plan(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield SessionEnded(outcome="plan_rejected", reason=answer.note or f"by {answer.by}")
+
+
+def _approve_changeset(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield ChangesetJudged(changeset=gate.subject, choice="approve", note=answer.note)
+
+
+def _reject_changeset(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield ChangesetJudged(changeset=gate.subject, choice="reject", note=answer.note)
+
+
+def _skip_changeset(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield from skip(session, gate.subject, answer.note)
+
+
+def skip(_session: Session, changeset: str, note: str) -> Iterator[Event]:
+    """Neither approval nor rejection: the verified commits are kept and shown again in the next cycle."""
+    yield ChangesetJudged(changeset=changeset, choice="skip", note=note)
+
+
+def _continue(session: Session, _gate: Gate, _answer: Answer, now: float) -> Iterator[Event]:
+    return take_up_again(session, now)
+
+
+def _stop_session(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield SessionEnded(outcome="stopped", reason=answer.note or f"by {answer.by}")
+
+
+def _requeue_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    name = gate.subject
+    record = session.tasks[name]
+    notes = "\n".join(text for text in (record.verdict_notes, answer.note) if text)
+    entry = remembered(record, Outcome.VALIDATION_FAILED, now, notes=notes)
+    yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry)
+    yield from defer_built_on(session, (name,), f"{name} is being redone")
+
+
+def _edit_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    edited = {task.id: task for task in tasks_in(answer.payload)}[gate.subject]
+    yield from _requeue_task(session, gate, replace(answer, note=answer.note or "the task was edited"), now)
+    yield TaskEdited(task=edited)
+
+
+def _drop_task(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    name = gate.subject
+    yield TaskMoved(task=name, cause=Cause.DROP, reason=answer.note or f"dropped by {answer.by}")
+    yield from defer_built_on(session, (name,), f"{name} was dropped")
+    yield from block_dependants(session, name, f"dependency {name} was dropped")
+
+
+def _accept_task(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    result = session.tasks[gate.subject].result
+    assert result is not None, f"{gate.subject} is to be accepted without a result"
+    verdict = Verdict(status=Status.PASS, notes=answer.note or "reviewed by a person", by=answer.by)
+    yield VerdictGiven(task=gate.subject, sha=result.sha, verdict=verdict)
+
+
+def _retry_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    note = answer.note or "validator failed, human requested retry"
+    yield from _requeue_task(session, gate, replace(answer, note=note), now)
+
+
+def _fail_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    name, reason = gate.subject, "validator_failed_exhausted"
+    notes = f"{reason}: {answer.note}" if answer.note else reason
+    entry = remembered(session.tasks[name], Outcome.FAILED, now, notes=notes)
+    yield TaskMoved(task=name, cause=Cause.FAIL, reason=reason, history=entry)
+    yield from defer_built_on(session, (name,), f"{name} failed")
+    yield from block_dependants(session, name, f"dependency {name} failed")
+
+
+def _raise_budget(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    limit = raised_limit(gate, answer)
+    assert limit is not None, "the answer was judged before"
+    if gate.subject == DAY:
+        yield BudgetRaised(limit=limit, by=answer.by, budget=DAY, day=str(gate.evidence["day"]))
+    else:
+        yield BudgetRaised(limit=limit, by=answer.by)
+
+
+def _stop_orchestrator(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield StopRequested(reason=f"{gate.kind.value} gate answered stop by {answer.by}")
+
+
+def _wait_for_model(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    return iter(())
+
+
+def _try_model_now(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    yield RuntimeResumed(runtime=gate.subject, reason=answer.note or "to be tried again now", by=answer.by)
+
+
+def _stop_waiting(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    """Agents that wait for their model would hold the stop up for hours; those of other runtimes may finish."""
+    reason = f"{gate.kind.value} gate answered stop by {answer.by}"
+    yield StopRequested(reason=reason)
+    for attempt in session.live.values():
+        if attempt.runtime == gate.subject:
+            yield AttemptCancelled(attempt=attempt.id, reason=reason)
+
+
+def _wait_for_agent(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    return iter(())
+
+
+def _kill_agent(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    """A failure of the agent's own, unlike an end that a person wished for: its task is tried again."""
+    attempt = str(gate.evidence["attempt"])
+    if attempt in session.live:
+        reason = answer.note or f"it was silent and was ended by {answer.by}"
+        yield AttemptCancelled(attempt=attempt, reason=reason, stalled=True)
+
+
+def _later_waits(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    first, later = gate.evidence["attempts"]
+    yield from _one_by_one(session, gate, answer, ends=later, stays=first)
+
+
+def _earlier_waits(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    first, later = gate.evidence["attempts"]
+    yield from _one_by_one(session, gate, answer, ends=first, stays=later)
+
+
+def _one_by_one(session: Session, gate: Gate, answer: Answer, *, ends: str, stays: str) -> Iterator[Event]:
+    """Both tasks lock what both change, so that the one that is ended starts again from the other's work.
+
+    No dependency is made of it: should the other fail, this one does not need it.
+    """
+    if ends not in session.live:
+        return
+    paths = tuple(gate.evidence["paths"])
+    other = session.attempts[stays].attempt.subject
+    for name in (ends, stays):
+        task = session.tasks[session.attempts[name].attempt.subject].task
+        if (locked := with_locks(session, task, paths)) != task:
+            yield TaskEdited(task=locked)
+    reason = answer.note or f"it waits for {other}: both change {', '.join(paths[:5])}"
+    yield AttemptCancelled(attempt=ends, reason=reason, restarts=True)
+
+
+def _split(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+    """An agent at work does not hear of a changed task: whoever's task is another one now starts again with it."""
+    changed = {task.id: task for task in tasks_in(answer.payload) if session.tasks[task.id].task != task}
+    for task in changed.values():
+        yield TaskEdited(task=task)
+    for name in gate.evidence["attempts"]:
+        if name in session.live and session.attempts[name].attempt.subject in changed:
+            reason = answer.note or f"its task was changed by {answer.by}"
+            yield AttemptCancelled(attempt=name, reason=reason, restarts=True)
+
+
+def _let_both_work(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    return iter(())
+
+
+def _read_again(_session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    """The boundary is crossed again, and whoever crosses it looks at the file."""
+    return iter(())
+
+
+def _keep_tasks(_session: Session, gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    yield EditDismissed(digest=str(gate.evidence["digest"]))
+
+
+def _use_config(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    assert session.drift is not None, "a drift gate is opened by a drift"
+    yield ConfigAdopted(digest=session.drift.digest, limits=session.drift.limits)
+
+
+def _keep_config(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
+    assert session.drift is not None, "a drift gate is opened by a drift"
+    yield ConfigKept(digest=session.drift.digest)
+
+
+AFTER: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], Iterator[Event]]] = {
+    (GateKind.PLAN, "approve"): _approve_plan,
+    (GateKind.PLAN, "edit"): _edit_plan,
+    (GateKind.PLAN, "replan"): _replan,
+    (GateKind.PLAN, "quit"): _quit_plan,
+    (GateKind.CHANGESET, "approve"): _approve_changeset,
+    (GateKind.CHANGESET, "reject"): _reject_changeset,
+    (GateKind.CHANGESET, "skip"): _skip_changeset,
+    (GateKind.SESSION, "continue"): _continue,
+    (GateKind.SESSION, "replan"): _replan,
+    (GateKind.SESSION, "stop"): _stop_session,
+    (GateKind.VALIDATION, "requeue"): _requeue_task,
+    (GateKind.VALIDATION, "edit"): _edit_task,
+    (GateKind.VALIDATION, "drop"): _drop_task,
+    (GateKind.VALIDATOR, "accept"): _accept_task,
+    (GateKind.VALIDATOR, "retry"): _retry_task,
+    (GateKind.VALIDATOR, "skip"): _fail_task,
+    (GateKind.BUDGET, "raise"): _raise_budget,
+    (GateKind.BUDGET, "stop"): _stop_orchestrator,
+    (GateKind.RATE_LIMIT, "wait"): _wait_for_model,
+    (GateKind.RATE_LIMIT, "retry"): _try_model_now,
+    (GateKind.RATE_LIMIT, "stop"): _stop_waiting,
+    (GateKind.DRIFT, "use"): _use_config,
+    (GateKind.DRIFT, "keep"): _keep_config,
+    (GateKind.DRIFT, "stop"): _stop_orchestrator,
+    (GateKind.STALL, "wait"): _wait_for_agent,
+    (GateKind.STALL, "kill"): _kill_agent,
+    (GateKind.OVERLAP, "wait"): _later_waits,
+    (GateKind.OVERLAP, "split"): _split,
+    (GateKind.OVERLAP, "reorder"): _earlier_waits,
+    (GateKind.OVERLAP, "ignore"): _let_both_work,
+    (GateKind.TASKS, "read"): _read_again,
+    (GateKind.TASKS, "keep"): _keep_tasks,
+    (GateKind.TASKS, "stop"): _stop_orchestrator,
+}

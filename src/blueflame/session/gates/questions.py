@@ -1,0 +1,297 @@
+"""The gates of a session: what is asked, with which options, and whether an answer will do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from blueflame.model.attempt import Attempt
+from blueflame.model.changeset import ChangesetRecord
+from blueflame.model.event import ConfigDrifted, EditRefused, GateOpened, OverlapSeen, RuntimeParked
+from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
+from blueflame.model.limits import Capacity
+from blueflame.model.spend import Budget, Unit, micro_usd
+from blueflame.model.task import Task, TaskRecord, TaskState
+from blueflame.model.verdict import Verdict
+from blueflame.session.budget import DAY, day_budget, meter, shown, task_meter
+from blueflame.session.gates.edits import EDITS, edit_problems, tasks_in
+from blueflame.session.gates.review_evidence import review_evidence
+from blueflame.session.overlaps import in_order, overlap_words
+from blueflame.session.plan_problems import problems
+from blueflame.session.rate_limits import told
+from blueflame.session.state import Session
+
+SAFE: Mapping[GateKind, str] = {
+    GateKind.PLAN: "quit",
+    GateKind.CHANGESET: "skip",
+    GateKind.SESSION: "stop",
+    GateKind.VALIDATION: "requeue",
+    GateKind.VALIDATOR: "skip",
+    GateKind.BUDGET: "stop",
+    GateKind.RATE_LIMIT: "wait",
+    GateKind.DRIFT: "stop",
+    GateKind.STALL: "wait",
+    GateKind.OVERLAP: "ignore",
+    GateKind.TASKS: "stop",
+    GateKind.RESUME: "quit",
+    GateKind.STALE: "keep",
+}
+
+
+def _gate(
+    session: Session,
+    kind: GateKind,
+    subject: str,
+    title: str,
+    *,
+    without: Collection[str] = (),
+    group: str = "",
+    evidence: Mapping[str, Any] | None = None,
+) -> GateOpened:
+    times = session.gate_counts.get((kind, subject), 0) + 1
+    stem = kind.value if subject == kind.value else f"{kind.value}-{subject}"
+    return GateOpened(
+        gate=Gate(
+            id=stem if times == 1 else f"{stem}-{times}",
+            kind=kind,
+            subject=subject,
+            title=title,
+            options=tuple(option for option in OPTIONS[kind] if option.name not in without),
+            default=SAFE[kind],
+            group=group,
+            evidence=evidence or {},
+        )
+    )
+
+
+def plan_gate(session: Session) -> GateOpened:
+    plan = session.plan
+    wrong = plan.problems if plan else session.plan_failures
+    without = {"approve"} if wrong or plan is None else set()
+    title = f"Approve the plan of {_tasks(len(plan.tasks))}?" if plan and not wrong else "The plan cannot be used."
+    if len(session.replan_notes) >= session.limits.max_replans:
+        without.add("replan")
+        title += f" The planner was asked {session.limits.max_replans} times: write the plan by hand (edit) or quit."
+    evidence = {
+        "round": session.plan_round,
+        "problems": list(wrong),
+        "warnings": list(plan.warnings) if plan else [],
+        "tasks": len(plan.tasks) if plan else 0,
+    }
+    return _gate(session, GateKind.PLAN, GateKind.PLAN.value, title, without=without, evidence=evidence)
+
+
+def _tasks(n: int) -> str:
+    return f"{n} task" if n == 1 else f"{n} tasks"
+
+
+def changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened:
+    changeset, build = record.changeset, record.build
+    assert build is not None, f"{changeset.id} is presented before it is built"
+    evidence = {
+        "tasks": list(changeset.tasks),
+        "files": len(build.files),
+        "added": build.added,
+        "deleted": build.deleted,
+        "commit": build.commit,
+        "base": build.base,
+        "missing": list(changeset.missing),
+        **review_evidence(session, record),
+        "flaky": list(build.flaky),
+        "resolved": [f"{', '.join(each.paths)} by {each.by}: {each.notes}" for each in record.resolutions],
+    }
+    title = f"[{changeset.group}] {changeset.title}"
+    return _gate(session, GateKind.CHANGESET, changeset.id, title, group=changeset.group, evidence=evidence)
+
+
+def session_gate(session: Session, cycle: int) -> GateOpened:
+    counts = {state.value: session.count(state) for state in TaskState if session.count(state)}
+    left = len(session.unfinished)
+    title = f"Cycle {cycle} is over, {_tasks(left)} left. Go on?"
+    evidence = {"counts": counts, "unfinished": list(session.unfinished), "budget": meter(session)}
+    without = set() if session.workflow.has("plan") else {"replan"}
+    return _gate(session, GateKind.SESSION, f"cycle-{cycle}", title, without=without, evidence=evidence)
+
+
+def validation_gate(session: Session, record: TaskRecord, verdict: Verdict) -> GateOpened:
+    evidence = {"notes": verdict.notes, "issues": list(verdict.issues), "by": verdict.by}
+    title = f"{record.task.id} ({record.task.title}) did not pass validation."
+    group = record.task.cohesion_group
+    return _gate(session, GateKind.VALIDATION, record.task.id, title, group=group, evidence=evidence)
+
+
+def validator_gate(session: Session, record: TaskRecord, reason: str) -> GateOpened:
+    title = f"The validator of {record.task.id} ({record.task.title}) failed {record.validator_failures + 1} times."
+    group = record.task.cohesion_group
+    return _gate(session, GateKind.VALIDATOR, record.task.id, title, group=group, evidence={"reason": reason})
+
+
+def unpaid_gate(session: Session, record: TaskRecord) -> GateOpened:
+    """A review that nobody may pay for is a person's to do."""
+    reason = task_meter(session, record.task.id)
+    title = f"{record.task.id} ({record.task.title}) cannot be reviewed: {reason}."
+    group = record.task.cohesion_group
+    return _gate(session, GateKind.VALIDATOR, record.task.id, title, group=group, evidence={"reason": reason})
+
+
+def budget_gate(session: Session) -> GateOpened:
+    title = f"The session's budget is used up: {meter(session)}."
+    evidence = {"budget": meter(session), "unit": session.limits.session_budget.unit.value}
+    return _gate(session, GateKind.BUDGET, GateKind.BUDGET.value, title, evidence=evidence)
+
+
+def day_gate(session: Session, capacity: Capacity) -> GateOpened:
+    """The day's budget is all sessions'; raising it is for this day and this session."""
+    budget = day_budget(session, capacity)
+    meter_of_day = shown(budget, capacity.day_spend)
+    title = f"The budget of this day is used up: {meter_of_day} by all sessions since midnight."
+    evidence = {
+        "budget": meter_of_day,
+        "unit": budget.unit.value,
+        "day": capacity.day,
+        "used": budget.used(capacity.day_spend),
+        "limit": budget.limit,
+    }
+    return _gate(session, GateKind.BUDGET, DAY, title, evidence=evidence)
+
+
+def rate_limit_gate(session: Session, parked: RuntimeParked) -> GateOpened:
+    evidence = {
+        "kind": parked.kind,
+        "reason": parked.reason,
+        "until": parked.until,
+        "agents": parked.agents,
+        "outages": parked.outages,
+    }
+    return _gate(session, GateKind.RATE_LIMIT, parked.runtime, f"{told(parked)}.", evidence=evidence)
+
+
+def drift_gate(session: Session, drift: ConfigDrifted) -> GateOpened:
+    unusable = drift.limits == session.limits and not drift.digest
+    title = "The configuration changed since the session began."
+    if unusable:
+        title = "The configuration on disk can no longer be used."
+    without = {"use"} if unusable else set()
+    evidence = {"changes": list(drift.changes)}
+    return _gate(session, GateKind.DRIFT, GateKind.DRIFT.value, title, without=without, evidence=evidence)
+
+
+def stall_gate(session: Session, attempt: Attempt, seconds: float) -> GateOpened:
+    title = f"{attempt.agent_id} ({attempt.role} of {attempt.subject}) has said nothing for {seconds:.0f} s."
+    record = session.tasks.get(attempt.subject)
+    group = record.task.cohesion_group if record else ""
+    evidence = {"attempt": attempt.id, "agent": attempt.agent_id, "seconds": seconds}
+    return _gate(session, GateKind.STALL, attempt.subject, title, group=group, evidence=evidence)
+
+
+def overlap_gate(session: Session, event: OverlapSeen) -> GateOpened:
+    """About the later of the two: it is the one that waits."""
+    first, later = (session.attempts[name].attempt.subject for name in in_order(session, event.attempts))
+    evidence = {
+        "tasks": [first, later],
+        "attempts": list(in_order(session, event.attempts)),
+        "paths": list(event.paths),
+        "kind": event.kind,
+    }
+    group = session.tasks[later].task.cohesion_group
+    return _gate(session, GateKind.OVERLAP, later, f"{overlap_words(event)}.", group=group, evidence=evidence)
+
+
+def tasks_gate(session: Session, event: EditRefused) -> GateOpened:
+    title = "The changed tasks file cannot be used; nothing was taken from it."
+    evidence = {"problems": list(event.problems), "digest": event.digest}
+    return _gate(session, GateKind.TASKS, GateKind.TASKS.value, title, evidence=evidence)
+
+
+def resume_gate(session: Session) -> Gate:
+    """Asked before a new session begins, so it is not part of the old one's journal."""
+    lines = session.request.strip().splitlines() or ["the request"]
+    title = f"{session.id} is unfinished: {lines[0][:80]}"
+    return _gate(session, GateKind.RESUME, session.id, title).gate
+
+
+def stale_gate(words: str) -> Gate:
+    """Asked before a session begins; it belongs to none."""
+    kind = GateKind.STALE
+    return Gate(id=kind.value, kind=kind, subject=kind.value, title=words, options=OPTIONS[kind], default=SAFE[kind])
+
+
+def objection(session: Session, gate_id: str, answer: Answer) -> str:
+    """Why this answer will not do; empty when it will. The first valid answer wins."""
+    gate = session.open_gates.get(gate_id)
+    if gate is None:
+        return _not_open(session, gate_id)
+    option = gate.option(answer.choice)
+    if option is None:
+        offered = ", ".join(option.name for option in gate.options)
+        return f"gate {gate.id} does not offer {answer.choice!r}; choose one of: {offered}"
+    if option.needs_note and not answer.note.strip() and not answer.payload:
+        return f"{answer.choice} at gate {gate.id} needs a note that says why"
+    if gate.kind is GateKind.BUDGET and answer.choice == "raise":
+        return _poor_raise(session, gate, answer)
+    if answer.choice in EDITS:
+        return _poor_edit(session, gate, answer)
+    return ""
+
+
+def _poor_edit(session: Session, gate: Gate, answer: Answer) -> str:
+    if not answer.payload.get("tasks"):
+        return f"{answer.choice} at gate {gate.id} needs the edited tasks; use a terminal, or give a file with --file"
+    try:
+        tasks = tasks_in(answer.payload)
+    except (TypeError, ValueError, AttributeError) as error:
+        return f"the edited tasks at gate {gate.id} cannot be read: {error}"
+    wrong = edit_problems(gate, tasks)
+    if not wrong and gate.kind is not GateKind.PLAN:  # an edited plan is judged when it is proposed
+        wrong = _new_problems(session, tasks)
+    return "; ".join(wrong)
+
+
+def _new_problems(session: Session, tasks: Sequence[Task]) -> tuple[str, ...]:
+    """What edited tasks would bring into the plan that was not wrong before."""
+    paths = {"allowed_paths": session.limits.allowed_paths, "blocked_paths": session.limits.blocked_paths}
+    plan = {name: record.task for name, record in session.tasks.items()}
+    before = problems(tuple(plan.values()), **paths)
+    after = problems(tuple({**plan, **{task.id: task for task in tasks}}.values()), **paths)
+    return tuple(problem for problem in after if problem not in before)
+
+
+def _not_open(session: Session, gate_id: str) -> str:
+    if gate_id in session.answers:
+        answer = session.answers[gate_id]
+        return f"gate {gate_id} was already answered: {answer.choice} (by {answer.by})"
+    if gate_id in session.withdrawn:
+        return f"gate {gate_id} needs no answer any more: {session.withdrawn[gate_id]}"
+    waiting = ", ".join(session.open_gates) or "none"
+    return f"there is no open gate {gate_id}; open gates: {waiting}"
+
+
+def raised_limit(gate: Gate, answer: Answer) -> int | None:
+    """The new limit a person named, in the unit of the budget that is asked about; 0 lifts it."""
+    text = str(answer.payload.get("limit", answer.note)).strip().lstrip("$").replace(",", "").replace("_", "")
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if not 0 <= number < float("inf"):
+        return None
+    limit = micro_usd(number) if gate.evidence.get("unit") == Unit.USD else round(number)
+    return limit if limit or not number else None  # a limit too small to count must not lift it
+
+
+def _poor_raise(session: Session, gate: Gate, answer: Answer) -> str:
+    budget, used = _asked_of(session, gate)
+    limit = raised_limit(gate, answer)
+    unit = "dollars" if budget.unit is Unit.USD else "tokens"
+    if limit is None:
+        return f"raise needs the new limit as a number of {unit}, for instance --note 25 (0 = no limit)"
+    if limit and limit <= used:
+        return f"{budget.show(limit)} is not above what is already used: {gate.evidence.get('budget', '')}"
+    return ""
+
+
+def _asked_of(session: Session, gate: Gate) -> tuple[Budget, int]:
+    """The budget that a gate is about, and what is used of it."""
+    if gate.subject == DAY:
+        return session.limits.day_budget, int(gate.evidence["used"])
+    return session.limits.session_budget, session.limits.session_budget.used(session.spend)

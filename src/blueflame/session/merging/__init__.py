@@ -1,0 +1,1 @@
+"""Changesets: formed, grouped, queued."""

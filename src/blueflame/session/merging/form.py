@@ -1,0 +1,90 @@
+"""Putting validated tasks into changesets: one per cohesion group, in the order in which they must land."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from blueflame.model.changeset import Changeset, ChangesetState
+from blueflame.model.task import FINISHED, TaskState
+from blueflame.session.cascade import reach
+from blueflame.session.merging.groups import Grouped, order_groups
+from blueflame.session.scheduling.graph import reversed_edges
+from blueflame.session.state import Session
+
+PUT_OFF = frozenset({ChangesetState.SKIPPED, ChangesetState.DEFERRED})
+
+
+def form(session: Session, tasks: Collection[str]) -> tuple[Changeset, ...]:
+    """The changesets of tasks that may land (see `landable`)."""
+    members = [session.tasks[name].task for name in sorted(tasks)]
+    edges = ((name, below) for name in tasks for below in _unlanded(session, name))
+    groups = order_groups(members, edges, _waited(session, tasks))
+    return tuple(_changeset(session, group, n) for n, group in enumerate(groups, start=len(session.changesets) + 1))
+
+
+def _waited(session: Session, tasks: Collection[str]) -> dict[str, int]:
+    """How many changesets with it were put off."""
+    counts = dict.fromkeys(tasks, 0)
+    for record in session.changesets.values():
+        if record.state in PUT_OFF:
+            for name in record.changeset.tasks:
+                if name in counts:
+                    counts[name] += 1
+    return counts
+
+
+def landable(session: Session, *, settled: bool) -> tuple[str, ...]:
+    """The validated tasks that could land: each after, or together with, all that it was built on.
+
+    While others still move (not `settled`), a group waits until none of its own tasks does, nor of those it builds on.
+    """
+    if settled:
+        return _founded(session, session.states[TaskState.VALIDATED])
+    groups = session.resting.groups(lambda group: session.group_motion[group] > 0, lambda group: _needs(session, group))
+    return tuple(name for group in groups for name in session.validated_in[group])
+
+
+def _needs(session: Session, group: str) -> Iterator[str]:
+    for name in session.validated_in[group]:
+        for below in _unlanded(session, name):
+            yield session.tasks[below].task.cohesion_group
+
+
+def _founded(session: Session, tasks: Collection[str]) -> tuple[str, ...]:
+    """Without those that stand on what neither has landed nor lands with them."""
+    needs = {name: set(_unlanded(session, name)) for name in tasks}
+    loose = [name for name, wanted in needs.items() if not wanted <= needs.keys()]
+    fallen = {*loose, *reach(loose, reversed_edges(needs).__getitem__)}
+    return tuple(name for name in tasks if name not in fallen)
+
+
+def _unlanded(session: Session, name: str) -> Iterator[str]:
+    """The tasks it was built on that have not landed."""
+    result = session.tasks[name].result
+    assert result is not None, f"{name} is validated without a result"
+    for foundation in result.built_on:
+        if session.tasks[foundation.task].state is not TaskState.MERGED:
+            yield foundation.task
+
+
+def _changeset(session: Session, group: Grouped, n: int) -> Changeset:
+    return Changeset(
+        id=f"cs-{n:03d}",
+        cycle=session.cycle,
+        group=group.name,
+        title=title_of(session, group.tasks),
+        tasks=group.tasks,
+        after=group.after,
+        missing=_missing(session, group),
+    )
+
+
+def title_of(session: Session, tasks: tuple[str, ...]) -> str:
+    title = session.tasks[tasks[0]].task.title
+    return title if len(tasks) == 1 else f"{title} (and {len(tasks) - 1} more)"
+
+
+def _missing(session: Session, group: Grouped) -> tuple[str, ...]:
+    """Members of the group that are not ready to land with it; the person is told."""
+    members = {name for part in group.names for name in session.groups[part]} - set(group.tasks)
+    return tuple(name for name in sorted(members) if session.tasks[name].state not in FINISHED)

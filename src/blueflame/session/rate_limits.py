@@ -1,0 +1,77 @@
+"""When the model cannot be had: how long a runtime rests, when a person is asked, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+
+from blueflame.model.attempt import Attempt, Ended
+from blueflame.model.event import RuntimeParked
+from blueflame.model.limits import Limits
+from blueflame.session.attempt_history import cut
+from blueflame.session.state import Session
+
+RATE_LIMIT, OUTAGE, NETWORK = "rate_limit", "outage", "network"
+FIRST_REST, LONGEST_REST = 30.0, 600.0  # seconds
+SPREAD = 0.25  # of a rest: several sessions that failed together do not come back together
+ASK_AFTER = 5  # outages in a row
+
+WORDS: Mapping[str, str] = {
+    RATE_LIMIT: "the provider says too much for now",
+    OUTAGE: "the provider does not answer as it should",
+    NETWORK: "the provider cannot be reached from here; the agents are well, the network is not",
+}
+
+
+def after_outage(session: Session, attempt: Attempt, ended: Ended, now: float) -> Iterator[RuntimeParked]:
+    """An agent gave up waiting for its model. None is started for a while, longer each time in a row.
+
+    Agents that give up together are one outage: while the runtime rests already, nothing is added.
+    """
+    parked = session.parked.get(attempt.runtime)
+    if parked is not None and parked.until is not None and parked.until > now:
+        return
+    times = session.outages.get(attempt.runtime, 0) + 1
+    yield RuntimeParked(
+        runtime=attempt.runtime,
+        kind=ended.cause if ended.cause in WORDS else parked.kind if parked is not None else OUTAGE,
+        reason=cut(ended.notes),
+        until=now + rest(times, attempt.id),
+        agents=1,
+        outages=times,
+    )
+
+
+def rest(times: int, attempt: str) -> float:
+    """Seconds; doubled each time, with a spread that is always the same for the same attempt."""
+    dice = sha256(attempt.encode()).digest()[0] / 255
+    return min(LONGEST_REST, FIRST_REST * 2.0 ** min(times - 1, 10)) * (1 + SPREAD * dice)
+
+
+def is_worth_a_question(limits: Limits, parked: RuntimeParked, now: float) -> bool:
+    """Where a person wants to be asked, and where waiting is no longer reasonable.
+
+    An agent gives up on a rate limit only when it lasts longer than limits.rate_limit_wait.
+    """
+    if parked.kind == RATE_LIMIT and (limits.on_rate_limit == "ask" or parked.outages):
+        return True
+    too_long = parked.until is not None and parked.until - now > limits.rate_limit_wait
+    return too_long or parked.outages >= ASK_AFTER
+
+
+def told(parked: RuntimeParked) -> str:
+    """`claude: the provider says too much for now; 3 agents wait`"""
+    return f"{parked.runtime}: {WORDS.get(parked.kind, parked.kind)}{_who(parked)}"
+
+
+def _who(parked: RuntimeParked) -> str:
+    if parked.outages:
+        times = "" if parked.outages == 1 else f", for the {_nth(parked.outages)} time in a row"
+        return f"; agents have given up{times}, and new ones wait"
+    if not parked.agents:
+        return "; new agents wait"
+    return "; 1 agent waits" if parked.agents == 1 else f"; {parked.agents} agents wait"
+
+
+def _nth(n: int) -> str:
+    return {2: "second", 3: "third"}.get(n, f"{n}th")

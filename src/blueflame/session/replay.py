@@ -1,0 +1,58 @@
+"""Applying events: `apply(session, event)` one by one equals `replay(events)` of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from blueflame.model.errors import IllegalMove
+from blueflame.model.event import Recorded, SessionOpened
+from blueflame.session.apply.attempts import ATTEMPTS
+from blueflame.session.apply.changesets import MERGING
+from blueflame.session.apply.session import STORY
+from blueflame.session.apply.tasks import TASKS
+from blueflame.session.state import Session
+
+
+def open_session(recorded: Recorded) -> Session:
+    event = recorded.event
+    if not isinstance(event, SessionOpened):
+        raise IllegalMove(f"a journal must begin with SessionOpened, not {type(event).__name__}")
+    session = Session(
+        id=event.session,
+        request=event.request,
+        project=event.project,
+        base_branch=event.base_branch,
+        base_sha=event.base_sha,
+        workflow=event.workflow,
+        limits=event.limits,
+        config_digest=event.config_digest,
+        opened_at=recorded.at,
+    )
+    session.seq, session.last_at = recorded.seq, recorded.at
+    return session
+
+
+def replay(events: Iterable[Recorded]) -> Session:
+    story = iter(events)
+    first = next(story, None)
+    if first is None:
+        raise IllegalMove("there is nothing to replay: the session has no events")
+    session = open_session(first)
+    for recorded in story:
+        apply(session, recorded)
+    return session
+
+
+def apply(session: Session, recorded: Recorded) -> None:
+    if recorded.seq != session.seq + 1:
+        raise IllegalMove(f"event {recorded.seq} of {session.id} does not follow event {session.seq}")
+    rule = APPLY.get(type(recorded.event))
+    if rule is None:
+        raise IllegalMove(f"event {recorded.seq} of {session.id} is {type(recorded.event).__name__} in mid-session")
+    rule(session, recorded.event, recorded.at)
+    session.seq, session.last_at = recorded.seq, recorded.at
+
+
+APPLY: dict[type, Callable[[Session, Any, float], None]] = {**STORY, **TASKS, **ATTEMPTS, **MERGING}
+"""Every event that there is, except the first, which opens the session."""

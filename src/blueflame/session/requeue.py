@@ -1,0 +1,63 @@
+"""What a new cycle takes up again: sent-back, failed, blocked and deferred tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from blueflame.model.event import Event, TaskMoved
+from blueflame.model.task import STANDING, Cause, Foundation, Outcome, TaskRecord, TaskState
+from blueflame.model.verdict import Status
+from blueflame.session.attempt_history import remembered
+from blueflame.session.cascade import behind, reach
+from blueflame.session.state import Session
+
+
+def take_up_again(session: Session, now: float) -> Iterator[Event]:
+    """Everybody gets another chance, save those whose dependency a person has dropped."""
+    hopeless = frozenset(behind(session, session.states[TaskState.DROPPED]))
+    for name in session.in_state(TaskState.REQUEUED, TaskState.FAILED):
+        yield from _renew(name, hopeless)
+    for name in session.in_state(TaskState.BLOCKED):
+        if name not in hopeless:
+            yield TaskMoved(task=name, cause=Cause.UNBLOCK)
+    yield from _present_again(session, hopeless, now)
+
+
+def _renew(name: str, hopeless: frozenset[str]) -> Iterator[Event]:
+    yield TaskMoved(task=name, cause=Cause.RENEW)
+    if name in hopeless:
+        yield TaskMoved(task=name, cause=Cause.BLOCK, reason="a dependency was dropped")
+
+
+def _present_again(session: Session, hopeless: frozenset[str], now: float) -> Iterator[Event]:
+    """Deferred work whose foundations stand is shown again; what stood on rejected work is done anew."""
+    deferred = session.in_state(TaskState.DEFERRED)
+    loose = [name for name in deferred if _is_loose(session, session.tasks[name])]
+    fallen = {*loose, *reach(loose, lambda name: session.built_upon.get(name, ()))}
+    for name in deferred:
+        record = session.tasks[name]
+        if name in fallen:
+            notes = f"{record.reason}; what it was built on is being redone, so it starts again from there"
+            yield from _redo(record, Outcome.STALE, notes, now)
+            yield from _renew(name, hopeless)
+        else:
+            yield TaskMoved(task=name, cause=Cause.PRESENT)
+            if record.verdict == Status.PASS:
+                yield TaskMoved(task=name, cause=Cause.VALIDATE)
+
+
+def _is_loose(session: Session, record: TaskRecord) -> bool:
+    """It was refused while it waited, or something under it is neither standing nor waiting as it was."""
+    assert record.result is not None, f"{record.task.id} is deferred without a result"
+    return record.verdict == Status.FAIL or not all(_is_there(session, below) for below in record.result.built_on)
+
+
+def _is_there(session: Session, foundation: Foundation) -> bool:
+    record = session.tasks[foundation.task]
+    there = record.state in STANDING or record.state in (TaskState.MERGED, TaskState.DEFERRED)
+    return there and record.result is not None and record.result.sha == foundation.sha
+
+
+def _redo(record: TaskRecord, outcome: Outcome, notes: str, now: float) -> Iterator[Event]:
+    entry = remembered(record, outcome, now, notes=notes)
+    yield TaskMoved(task=record.task.id, cause=Cause.REQUEUE, reason=notes, history=entry)

@@ -1,0 +1,1 @@
+"""Which task may start."""

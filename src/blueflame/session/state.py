@@ -1,0 +1,198 @@
+"""The Session: the one projection of the journal, with the indexes that keep a decision cheap.
+
+Only `session/replay.apply` changes it. Everybody else reads.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from blueflame.model.attempt import WORKER, Attempt, AttemptRecord
+from blueflame.model.changeset import ChangesetRecord, ChangesetState
+from blueflame.model.event import ConfigDrifted, PlanProposed, RuntimeParked
+from blueflame.model.gate import Answer, Gate, GateKind
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.task import FINISHED, Task, TaskRecord, TaskState
+from blueflame.model.verdict import Check
+from blueflame.session.scheduling.ranked_set import Line
+from blueflame.session.scheduling.ready_queue import ReadyQueue
+from blueflame.session.scheduling.settled_groups import Resting
+from blueflame.session.scheduling.verified_work import Neighbours
+
+
+class Phase(StrEnum):
+    PLANNING = "planning"
+    WORKING = "working"
+    ENDED = "ended"
+
+
+ACTIVE = frozenset({ChangesetState.FORMED, ChangesetState.CONFLICTED, ChangesetState.BUILT, ChangesetState.APPROVED})
+
+
+@dataclass(frozen=True, slots=True)
+class HookDue:
+    name: str
+    key: str
+    subject: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    id: str
+    request: str
+    project: str
+    base_branch: str
+    base_sha: str
+    workflow: Workflow
+    limits: Limits
+    config_digest: str
+    opened_at: float
+    seq: int = 0
+    last_at: float = 0.0
+    phase: Phase = Phase.PLANNING
+    outcome: str = ""
+    outcome_reason: str = ""
+    stopping: str = ""
+    stop_now: bool = False
+
+    halted: dict[str, None] = field(default_factory=dict)  # attempts that end because the session was put down
+
+    plan: PlanProposed | None = None
+    rejected_plan: tuple[Task, ...] = ()
+    plan_round: int = 0
+    plan_failures: tuple[str, ...] = ()
+    replan_notes: tuple[str, ...] = ()
+    plan_approved_at: float | None = None
+
+    cycle: int = 0
+    cycle_open: bool = False
+    wave: str = ""
+    proceeding: bool = False
+
+    tasks: dict[str, TaskRecord] = field(default_factory=dict)
+    states: dict[TaskState, dict[str, None]] = field(default_factory=lambda: {state: {} for state in TaskState})
+    task_ranks: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    queue: ReadyQueue = field(default_factory=lambda: ReadyQueue(()))
+    unmerged: Neighbours = field(default_factory=Neighbours)  # verified work that has not landed, by its locks
+    built_upon: dict[str, dict[str, None]] = field(default_factory=dict)  # task -> tasks built on its commit
+    dependants: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # cohesion group -> its tasks
+
+    attempts: dict[str, AttemptRecord] = field(default_factory=dict)
+    live: dict[str, Attempt] = field(default_factory=dict)
+    live_by_role: dict[str, int] = field(default_factory=dict)
+    attempts_on: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many so far
+    losses: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many of them vanished
+    reserved: Spend = NOTHING
+
+    checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
+    to_check: Line = field(default_factory=Line)
+    to_review: Line = field(default_factory=Line)
+
+    changesets: dict[str, ChangesetRecord] = field(default_factory=dict)
+    merging: dict[str, None] = field(default_factory=dict)  # changesets not yet judged and landed, in order
+    changeset_of: dict[str, str] = field(default_factory=dict)
+    group_motion: dict[str, int] = field(default_factory=dict)  # cohesion group -> members that may still move
+    validated_in: dict[str, dict[str, None]] = field(default_factory=dict)  # cohesion group -> validated members
+    resting: Resting = field(default_factory=Resting)
+    landings: tuple[str, ...] = ()
+    proposed: dict[str, None] = field(default_factory=dict)  # tasks in pull requests: done, but not on the base
+
+    gates: dict[str, Gate] = field(default_factory=dict)
+    open_gates: dict[str, Gate] = field(default_factory=dict)
+    answers: dict[str, Answer] = field(default_factory=dict)
+    withdrawn: dict[str, str] = field(default_factory=dict)  # gate -> why nobody needs to answer it any more
+    gate_counts: dict[tuple[GateKind, str], int] = field(default_factory=dict)
+    gate_subjects: dict[tuple[GateKind, str], str] = field(default_factory=dict)  # open gates by what they ask about
+    gate_kinds: dict[GateKind, int] = field(default_factory=dict)  # how many of each are open
+
+    hooks_due: dict[str, HookDue] = field(default_factory=dict)
+    hooks_ran: dict[str, int] = field(default_factory=dict)
+
+    spend: Spend = NOTHING
+    spend_by_role: dict[str, Spend] = field(default_factory=dict)
+    spend_by_subject: dict[str, Spend] = field(default_factory=dict)
+    spent_by: list[tuple[float, Spend]] = field(
+        default_factory=list
+    )  # after each ending: when, and what was spent then
+    budget_warned: bool = False
+    day_raised: tuple[str, int] | None = None  # the day whose limit was raised, and the limit
+    day_warned: tuple[str, int] | None = None  # the day and the limit that were warned of
+    parked: dict[str, RuntimeParked] = field(default_factory=dict)  # runtime -> why nobody can be started with it
+    tried_at: dict[str, float] = field(default_factory=dict)  # runtime -> when a person said to try again now
+    outages: dict[str, int] = field(default_factory=dict)  # runtime -> how many in a row
+    overlaps: dict[tuple[str, str], dict[str, str]] = field(
+        default_factory=dict
+    )  # two live attempts -> the paths that both change, and how near to each other
+    edits_seen: frozenset[str] = frozenset()  # versions of the tasks file that were imported or dismissed
+    slots: int | None = None  # workers at once, when the machine bears fewer than configured
+
+    drift: ConfigDrifted | None = None
+    drift_kept: frozenset[str] = frozenset()
+
+    def in_state(self, *states: TaskState) -> tuple[str, ...]:
+        """Task ids in any of these states, in id order."""
+        return tuple(sorted(name for state in states for name in self.states[state]))
+
+    def count(self, *states: TaskState) -> int:
+        return sum(len(self.states[state]) for state in states)
+
+    def running(self, role: str) -> int:
+        return self.live_by_role.get(role, 0)
+
+    def asks(self, kind: GateKind, subject: str | None = None) -> bool:
+        """Is such a gate open?"""
+        if subject is not None:
+            return (kind, subject) in self.gate_subjects
+        return self.gate_kinds.get(kind, 0) > 0
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        return tuple(name for name, record in sorted(self.tasks.items()) if record.state not in FINISHED)
+
+    @property
+    def all_finished(self) -> bool:
+        return self.count(*FINISHED) == len(self.tasks)
+
+    @property
+    def ended(self) -> bool:
+        return self.phase is Phase.ENDED
+
+    def lost(self, attempt: Attempt) -> int:
+        """How many attempts like this one have vanished."""
+        return self.losses.get((attempt.subject, attempt.role), 0)
+
+    def spend_since(self, at: float) -> Spend:
+        """Of attempts that have ended since then."""
+        n = bisect_left(self.spent_by, at, key=lambda entry: entry[0])
+        return self.spend - self.spent_by[n - 1][1] if n else self.spend
+
+    def next_try(self, subject: str, role: str) -> int:
+        return self.attempts_on.get((subject, role), 0) + 1
+
+    def stage_open(self, stage: str) -> bool:
+        """With a barrier one stage at a time is open; without it every stage of the workflow is."""
+        if not self.cycle_open or not self.workflow.has(stage):
+            return False
+        return self.wave == stage if self.workflow.barrier else True
+
+    def live_attempt(self, subject: str, role: str = WORKER) -> Attempt | None:
+        return next((a for a in self.live.values() if a.subject == subject and a.role == role), None)
+
+
+def stages_ahead(session: Session) -> tuple[str, ...]:
+    """The stages of the workflow that come after the present wave; all of them before the first."""
+    stages = tuple(stage for stage in session.workflow.stages if stage != "plan")
+    if session.wave in stages:
+        return stages[stages.index(session.wave) + 1 :]
+    return stages
+
+
+def group_ranks(tasks: Iterable[Task], order: Iterable[str]) -> dict[str, tuple[int, int, str]]:
+    """Where a task stands in the validation line: groups in dependency order, then priority, then id (SCHED-15)."""
+    place = {group: n for n, group in enumerate(order)}
+    return {task.id: (place.get(task.cohesion_group, len(place)), task.priority, task.id) for task in tasks}

@@ -1,0 +1,1 @@
+"""Processes, files, clock, locks, terminals: nothing about sessions."""

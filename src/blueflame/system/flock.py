@@ -1,0 +1,121 @@
+"""A lock that the kernel frees when its holder dies, however it dies.
+
+The file is never removed: whoever opened it before the removal would hold a lock that nobody else can see (D-03).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from blueflame.model.errors import Refused
+from blueflame.system.files import trouble
+from blueflame.system.process_identity import identity
+
+# Asking who holds a lock takes it for some microseconds, and a taker writes its name just after taking:
+# a refusal counts only when it lasts longer than either.
+LOOKS, PAUSE = 5, 0.01
+
+
+class Held(Refused):
+    """Somebody else has it; `holder` is what they wrote into the file."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        super().__init__(f"{path} is held by {holder or 'a process that has not said who it is'}")
+        self.path = path
+        self.holder = holder
+
+
+@contextmanager
+def hold(path: Path, content: str) -> Iterator[None]:
+    """Hold the lock for the length of the block, or raise Held; `content` (see `card`) tells others who we are."""
+    handle = _open(path)
+    try:
+        _take(handle, path)
+        try:
+            _write(handle, content, path)
+            yield
+        finally:
+            os.ftruncate(handle, 0)  # what is written says who holds it, so it goes with the lock
+    finally:
+        os.close(handle)
+
+
+def holder(path: Path) -> str | None:
+    """Who holds it now; None when nobody does."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as e:
+        raise trouble("open the lock", path, e) from e
+    try:
+        return None if _try(handle, fcntl.LOCK_SH) else _read(handle)
+    finally:
+        os.close(handle)
+
+
+def card(note: str = "") -> str:
+    """`<pid> <start> <RFC3339> <note>`: finds the holder, and tells whether it is still the same process."""
+    me = identity(os.getpid())
+    start = f"{me.start_time:.0f}" if me else "0"
+    return f"{os.getpid()} {start} {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {note}".strip()
+
+
+class Card(NamedTuple):
+    pid: int
+    since: float
+    note: str
+
+
+def read_card(text: str) -> Card | None:
+    """What `card` wrote; None when it is something else."""
+    words = text.split(" ", 3)
+    try:
+        since = datetime.strptime(words[2], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        return Card(int(words[0]), since.timestamp(), words[3] if len(words) > 3 else "")
+    except (IndexError, ValueError):
+        return None
+
+
+def _open(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as e:
+        raise trouble("open the lock", path, e) from e
+
+
+def _take(handle: int, path: Path) -> None:
+    for look in range(LOOKS):
+        if _try(handle, fcntl.LOCK_EX):
+            return
+        if look + 1 < LOOKS:
+            time.sleep(PAUSE)
+    raise Held(path, _read(handle))
+
+
+def _try(handle: int, how: int) -> bool:
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(handle: int) -> str:
+    return os.pread(handle, 4096, 0).decode("utf-8", "replace").strip()
+
+
+def _write(handle: int, content: str, path: Path) -> None:
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, content.encode("utf-8", "surrogateescape") + b"\n", 0)
+    except OSError as e:
+        raise trouble("write our name into the lock", path, e) from e

@@ -1,0 +1,94 @@
+"""Where things are kept, all below one repository."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from blueflame.system.files import trouble
+
+STATE_FOLDER = ".blueflame"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    root: Path
+    worktrees: Path
+    tasks_file: Path
+
+    @property
+    def state(self) -> Path:
+        return self.root / STATE_FOLDER
+
+    @property
+    def journal(self) -> Path:
+        return self.state / "journal.db"
+
+    @property
+    def lock(self) -> Path:
+        return self.state / "orchestrator.lock"
+
+    @property
+    def signals(self) -> Path:
+        return self.state / "signals"
+
+    @property
+    def attempts(self) -> Path:
+        return self.state / "attempts"
+
+    @property
+    def logs(self) -> Path:
+        return self.state / "logs"
+
+    @property
+    def activity_log(self) -> Path:
+        return self.logs / "activity.log"
+
+    def parked(self, runtime: str) -> Path:
+        """Written by the gateway that met a limit of the account, looked at by the others (docs/gateway.md)."""
+        return self.state / "parked" / f"{runtime}.json"
+
+    def audit(self, agent: str) -> Path:
+        """What an agent asked to do, and what it was told; written by its warden."""
+        return self.logs / f"{agent}.audit.jsonl"
+
+    @property
+    def memory(self) -> Path:
+        return self.state / "memory.db"
+
+    @property
+    def knowledge(self) -> Path:
+        """What is remembered, for people to read."""
+        return self.state / "knowledge"
+
+    @property
+    def beads(self) -> Path:
+        """The folder of Beads itself, never the one of the person's own."""
+        return self.state / "beads" / ".beads"
+
+    @property
+    def agents_file(self) -> Path:
+        return self.state / "agents.json"
+
+    @property
+    def resolved_config(self) -> Path:
+        return self.state / "resolved-config.json"
+
+    def session_config(self, session: str, digest: str = "") -> Path:
+        """A configuration the session runs with, or was asked about; a resume does not pick up another one unasked."""
+        return self.state / "sessions" / session / f"config-{digest[:16]}.json"
+
+    def checkout(self, name: str) -> Path:
+        return self.worktrees / name
+
+    def make(self) -> None:
+        for folder in (self.state, self.signals, self.attempts, self.logs):
+            make_folder(folder)
+
+
+def make_folder(path: Path) -> None:
+    """With its parents; one that is there is fine."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise trouble("make the folder", path, error) from error

@@ -1,0 +1,115 @@
+"""The lines of a spool, a block at a time: memory holds one line and one block, however much an agent says.
+
+Several agents end at once and each may have said hundreds of megabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from blueflame.system.files import trouble
+
+BLOCK = 256 * 1024
+MAX_LINE = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes that were left out."""
+
+    size: int
+    in_one_line: bool = False
+
+
+def size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+    except OSError as e:
+        raise trouble("read the agent's output", path, e) from e
+
+
+def read_at(path: Path, offset: int, max_bytes: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(max_bytes)
+    except FileNotFoundError:
+        return b""
+    except OSError as e:
+        raise trouble("read the agent's output", path, e) from e
+
+
+def spool_lines(path: Path, max_bytes: int) -> Iterator[str | Gap]:
+    """All of them; of a spool over the limit the beginning and the end, and what was left out between."""
+    size = size_of(path)
+    if not size:
+        return
+    try:
+        with path.open("rb") as file:
+            if size <= max_bytes:
+                yield from _between(file, 0, size)
+                return
+            half = max_bytes // 2
+            head, tail = _after_last_newline(file, half), _after_next_newline(file, size - half, size)
+            yield from _between(file, 0, head)
+            yield Gap(tail - head)
+            yield from _between(file, tail, size)
+    except OSError as e:
+        raise trouble("read the agent's output", path, e) from e
+
+
+def text_lines(data: bytes) -> Iterator[str]:
+    """Without the empty ones; what is not UTF-8 is made visible."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        line = data[start:end]
+        if line.strip():
+            yield line.decode("utf-8", "replace")
+        start = end + 1
+
+
+def _between(file: BinaryIO, start: int, end: int) -> Iterator[str | Gap]:
+    file.seek(start)
+    while start < end and (line := file.readline(min(MAX_LINE, end - start))):
+        start += len(line)
+        if len(line) < MAX_LINE or line.endswith(b"\n"):
+            yield from text_lines(line)
+            continue
+        size = len(line)
+        while start < end and not line.endswith(b"\n") and (line := file.readline(min(BLOCK, end - start))):
+            start, size = start + len(line), size + len(line)
+        yield Gap(size, in_one_line=True)
+
+
+def _blocks(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
+    file.seek(start)
+    while start < end and (block := file.read(min(BLOCK, end - start))):
+        start += len(block)
+        yield block
+
+
+def _after_last_newline(file: BinaryIO, end: int) -> int:
+    while end > 0:
+        start = max(0, end - BLOCK)
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+def _after_next_newline(file: BinaryIO, start: int, end: int) -> int:
+    for block in _blocks(file, start, end):
+        found = block.find(b"\n")
+        if found >= 0:
+            return start + found + 1
+        start += len(block)
+    return end

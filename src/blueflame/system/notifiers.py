@@ -1,0 +1,158 @@
+"""Three ways to tell a person something: a command of theirs, their desktop, a POST of JSON. Each ends in time."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from blueflame.model.errors import NotifierFailed
+from blueflame.model.settings.notifications import RIGHT_URL, NotifierSettings, url_fault
+from blueflame.system.process import Done, run
+from blueflame.text.notifications import Notice, body, headline, message
+
+TRIES = 2
+MAY_PASS = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+Teller = Callable[[Notice, int], None]
+"""Tells of a notice, and of how many more there were. Raises WorldError."""
+
+
+def teller(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Teller:
+    return KINDS[settings.kind](settings, root, environ)
+
+
+def _command(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Teller:
+    given = settings.command
+    argv = ("/bin/sh", "-c", given) if isinstance(given, str) else tuple(given or ())
+    own = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+
+    def tell(notice: Notice, more: int) -> None:
+        env = {**own, "BLUEFLAME_TOPIC": notice.topic, "BLUEFLAME_SESSION": notice.session, "BLUEFLAME_ROOT": str(root)}
+        done = run(*argv, cwd=root, env=env, stdin=_json(notice, more), timeout=settings.timeout)
+        _refuse(argv[0] if argv[0] != "/bin/sh" else "the command", done)
+
+    return tell
+
+
+def _desktop(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Teller:
+    mac = sys.platform == "darwin"
+    name = "osascript" if mac else "notify-send"
+    program = shutil.which(name, path=environ.get("PATH", os.defpath))
+
+    def tell(notice: Notice, more: int) -> None:
+        if program is None:
+            raise NotifierFailed(f"there is no {name} on PATH to tell the desktop with; install it, or use `command`")
+        head, words = headline(notice), body(notice, more)
+        argv = (program, *_APPLE, head, words) if mac else (program, "--app-name=Blue Flame", "--", head, escape(words))
+        _refuse(name, run(*argv, cwd=root, env=environ, timeout=settings.timeout))
+
+    return tell
+
+
+_APPLE = (
+    "-e",
+    "on run argv",
+    "-e",
+    "display notification (item 2 of argv) with title (item 1 of argv)",
+    "-e",
+    "end run",
+)
+"""Words go in as arguments: none of them is read as AppleScript."""
+
+
+def _webhook(settings: NotifierSettings, _root: Path, environ: Mapping[str, str]) -> Teller:
+    def tell(notice: Notice, more: int) -> None:
+        url = settings.url or environ.get(settings.url_from or "", "")
+        if not url:
+            raise NotifierFailed(f"the variable {settings.url_from} holds no address to post to; set it")
+        if fault := url_fault(url):
+            raise NotifierFailed(f"the address in {settings.url_from or 'url'} {fault}; {RIGHT_URL}")
+        for left in reversed(range(TRIES)):
+            try:
+                status = post_json(url, _json(notice, more).encode(), timeout=settings.timeout)
+            except NotifierFailed:
+                if not left:
+                    raise
+                continue
+            if status < 300:
+                return
+            if not left or status not in MAY_PASS:
+                raise NotifierFailed(f"{urlsplit(url).hostname} answered {status}; look at the address of the webhook")
+
+    return tell
+
+
+KINDS: Mapping[str, Callable[[NotifierSettings, Path, Mapping[str, str]], Teller]] = {
+    "command": _command,
+    "desktop": _desktop,
+    "webhook": _webhook,
+}
+
+
+def post_json(url: str, data: bytes, *, timeout: float) -> int:
+    """The status of the answer, which is not read; redirections are not followed. Errors name the host and no more."""
+    parts = urlsplit(url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    headers = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "blueflame", "Connection": "close"}
+    connection = _connection(parts.scheme, parts.hostname or "", parts.port, timeout)
+    try:
+        with _deadline(connection, timeout):
+            connection.request("POST", target, body=data, headers=headers)
+            return connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        raise NotifierFailed(f"cannot post to {parts.hostname}: {error or type(error).__name__}") from error
+    finally:
+        connection.close()
+
+
+def _connection(scheme: str, host: str, port: int | None, timeout: float) -> http.client.HTTPConnection:
+    """Through the person's proxy where they have one; never for this machine (http is for nothing else)."""
+    if scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=timeout)
+    proxy = urlsplit(getproxies().get("https", "")) if not proxy_bypass(host) else urlsplit("")
+    if not proxy.hostname:
+        return http.client.HTTPSConnection(host, port, timeout=timeout)
+    through = http.client.HTTPSConnection(proxy.hostname, proxy.port or 8080, timeout=timeout)
+    through.set_tunnel(host, port or 443)
+    return through
+
+
+@contextmanager
+def _deadline(connection: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
+    """For everything together: an answer that comes drop by drop would take for ever."""
+
+    def hang_up() -> None:
+        with suppress(OSError):
+            if connection.sock is not None:
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, hang_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _json(notice: Notice, more: int) -> str:
+    told: dict[str, Any] = message(notice, more)
+    return json.dumps(told, ensure_ascii=True) + "\n"
+
+
+def _refuse(name: str, done: Done) -> None:
+    if done.code:
+        said = (done.err.strip() or done.out.strip())[-300:]
+        raise NotifierFailed(f"{name} ended with {done.code}{f': {said}' if said else ''}")

@@ -1,0 +1,264 @@
+"""The one door to other programs: every wait has an end, and nothing outlives the call that started it.
+
+Only `start_detached` leaves something running, on purpose and in a session of its own: a warden outlives us.
+What a child does to leave its process group and its parent (a double fork with setsid) is out of reach here; agents,
+who might do that, run under a warden that is their subreaper.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from blueflame.model.errors import ProcessFailed
+from blueflame.system import interrupts
+from blueflame.system.environment import without_model_keys
+from blueflame.system.process_identity import ProcessIdentity, Standing, identity, standing, until_gone
+
+__all__ = [
+    "Done",
+    "ProcessIdentity",
+    "Standing",
+    "identity",
+    "run",
+    "run_bytes",
+    "run_capped",
+    "standing",
+    "start_detached",
+    "tail",
+    "until_gone",
+]
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class DoneBytes(NamedTuple):
+    code: int
+    out: bytes
+    err: bytes
+
+
+class Capped(NamedTuple):
+    """The first bytes of what a program said; `truncated` tells that it was stopped because there was more."""
+
+    code: int
+    out: bytes
+    err: bytes
+    truncated: bool
+
+
+def run(
+    *argv: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdin: str | bytes | None = None,
+    timeout: float | None = 60,
+) -> Done:
+    """Run to the end or to the timeout. Bytes that are not UTF-8 survive as surrogates; line ends are left alone."""
+    done = run_bytes(*argv, cwd=cwd, env=env, stdin=stdin, timeout=timeout)
+    return Done(done.code, _text(done.out), _text(done.err))
+
+
+def run_bytes(
+    *argv: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdin: str | bytes | None = None,
+    timeout: float | None = 60,
+) -> DoneBytes:
+    fed = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
+    source = subprocess.DEVNULL if fed is None else subprocess.PIPE
+    with _running(argv, cwd=cwd, env=env, stdin=source) as child:
+        try:
+            out, err = child.communicate(fed, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise _took_too_long(argv, cwd, timeout) from None
+    return DoneBytes(child.returncode, out, err)
+
+
+def run_capped(
+    *argv: str, cwd: Path, max_bytes: int, env: Mapping[str, str] | None = None, timeout: float = 60
+) -> Capped:
+    """For output of unknown size: reads at most `max_bytes`, then stops the program."""
+    with (
+        tempfile.TemporaryFile() as err,
+        _running(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stderr=err) as child,
+        _alarm(child, timeout) as rang,
+    ):
+        assert child.stdout is not None
+        out = child.stdout.read(max_bytes + 1)
+        if truncated := len(out) > max_bytes:
+            _kill_group(child.pid, signal.SIGKILL)
+        child.wait()
+        if rang.is_set():
+            raise _took_too_long(argv, cwd, timeout)
+        err.seek(0)
+        return Capped(child.returncode, out[:max_bytes], err.read(), truncated)
+
+
+def tail(path: Path, max_bytes: int) -> str:
+    """The end of a log that may be huge, missing, or still being written."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - max_bytes))
+            data = file.read(max_bytes)
+    except FileNotFoundError:
+        return ""
+    if size > max_bytes:  # the cut may go through a character: drop the rest of it
+        data = data[:4].lstrip(bytes(range(0x80, 0xC0))) + data[4:]
+    return data.decode("utf-8", "replace")
+
+
+def start_detached(
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, log: Path, told: bytes = b""
+) -> int:
+    """Start something that outlives us: a session of its own, output to `log`. Returns its pid.
+
+    `told` is its whole input, through a pipe: at most MOST_TOLD bytes, so that nobody waits for the child to read.
+    """
+    _reap_detached()
+    with _opened_log(log) as sink, _ear(told) as stdin:
+        child = _start(argv, cwd=cwd, env=env, stdin=stdin, stdout=sink, stderr=subprocess.STDOUT)
+    child.returncode = 0  # no longer for Popen to wait for, or to warn about when we end before it does
+    _DETACHED.add(child.pid)
+    return child.pid
+
+
+MOST_TOLD = 4096  # what every pipe holds
+
+
+@contextmanager
+def _ear(told: bytes) -> Iterator[int]:
+    """A file to read `told` from; it is in nobody's hands but the reader's, and nowhere else."""
+    if not told:
+        yield subprocess.DEVNULL
+        return
+    if len(told) > MOST_TOLD:
+        raise ProcessFailed(f"{len(told)} bytes are too many to tell a child; {MOST_TOLD} fit into a pipe")
+    reader, writer = os.pipe()
+    try:
+        try:
+            os.write(writer, told)
+        finally:
+            os.close(writer)
+        yield reader
+    finally:
+        os.close(reader)
+
+
+_DETACHED: set[int] = set()
+
+
+def _reap_detached() -> None:
+    """A child that ended stays a zombie until its parent asks; nobody else would ask for the detached ones."""
+    for pid in sorted(_DETACHED):
+        try:
+            ended, _ = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            ended = pid
+        if ended:
+            _DETACHED.discard(pid)
+
+
+def _start(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None,
+    stdin: int | IO[bytes] | None = None,
+    stdout: int | IO[bytes] | None = None,
+    stderr: int | IO[bytes] | None = None,
+    new_session: bool = True,
+) -> subprocess.Popen[bytes]:
+    given = without_model_keys(os.environ if env is None else env)
+    try:
+        return subprocess.Popen(
+            argv, cwd=cwd, env=given, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=new_session
+        )
+    except FileNotFoundError as e:
+        if not cwd.is_dir():
+            raise ProcessFailed(f"cannot run {argv[0]}: the folder {cwd} does not exist") from e
+        raise ProcessFailed(f"cannot run {argv[0]}: no such program on PATH; install it or correct its name") from e
+    except OSError as e:
+        raise ProcessFailed(f"cannot run {argv[0]} in {cwd}: {e.strerror}") from e
+    except ValueError as e:  # a NUL byte in an argument
+        raise ProcessFailed(f"cannot run {argv[0]!r} in {cwd}: {e}") from e
+
+
+@contextmanager
+def _running(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None,
+    stdin: int | IO[bytes],
+    stderr: int | IO[bytes] = subprocess.PIPE,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A child whose whole group is killed when the block is left by any exception, an interrupt included."""
+    with interrupts.put_off() as let_in:
+        child = _start(argv, cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
+        with child:
+            try:
+                let_in()
+                yield child
+            except BaseException:
+                _kill_group(child.pid, signal.SIGKILL)
+                child.wait()  # Popen itself does not wait after an interrupt
+                raise
+
+
+@contextmanager
+def _alarm(child: subprocess.Popen[bytes], seconds: float) -> Iterator[threading.Event]:
+    rang = threading.Event()
+
+    def ring() -> None:
+        if child.poll() is None:
+            rang.set()
+            _kill_group(child.pid, signal.SIGKILL)
+
+    timer = threading.Timer(seconds, ring)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield rang
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def _kill_group(pgid: int, how: signal.Signals) -> None:
+    # PermissionError: macOS says so of a group that has only zombies left
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pgid, how)
+
+
+@contextmanager
+def _opened_log(log: Path) -> Iterator[IO[bytes]]:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        sink = log.open("ab")
+    except OSError as e:
+        raise ProcessFailed(f"cannot write the log {log}: {e.strerror}; free space or mend its permissions") from e
+    with sink:
+        yield sink
+
+
+def _took_too_long(argv: Sequence[str], cwd: Path, timeout: float | None) -> ProcessFailed:
+    return ProcessFailed(f"{shlex.join(argv)} in {cwd}: not finished after {timeout} seconds, so it was killed")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

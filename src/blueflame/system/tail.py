@@ -1,0 +1,49 @@
+"""The lines of a file that another process writes on: each is given once, whole, in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from blueflame.system.lines import read_at
+
+STEP = 64 * 1024
+MAX_LINE = 1024 * 1024  # what we follow has short lines; a longer one is somebody else's and left out
+
+
+class Tail:
+    """One for each reader of each file: where it stopped is where it goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.offset = 0
+        self._skipping = False  # the end of a line that was too long
+
+    def lines(self, *, most: int = STEP) -> Iterator[bytes]:
+        """What is new, about `most` bytes of it at a time; the rest comes with the next call."""
+        goal = self.offset + most
+        while self.offset < goal:
+            data = read_at(self.path, self.offset, STEP)
+            if b"\n" not in data and len(data) == STEP:
+                data = read_at(self.path, self.offset, MAX_LINE)
+            end = data.rfind(b"\n") + 1
+            if not end and len(data) < MAX_LINE:
+                return
+            self.offset += end or len(data)
+            fresh = data[:end].split(b"\n")[:-1]
+            if self._skipping:
+                fresh = fresh[1:]
+            self._skipping = not end
+            yield from fresh
+
+    def objects(self, *, most: int = STEP) -> Iterator[Mapping[str, Any]]:
+        """The lines that are JSON objects; others are passed over: this is for looking on, not for judging."""
+        for line in self.lines(most=most):
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(found, dict):
+                yield found

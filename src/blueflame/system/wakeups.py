@@ -1,0 +1,63 @@
+"""Hints between processes: a touched file says "look again". The journal is the truth; a hint may be lost."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+from watchfiles import awatch
+
+from blueflame.model.errors import WorldError
+from blueflame.system.files import trouble
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+PULSE = 5.0  # seconds; what a lost hint costs at most
+
+
+def touch(folder: Path, name: str) -> None:
+    """Wake whoever watches the folder."""
+    if not NAME.fullmatch(name):
+        raise WorldError(f"{name!r} cannot name a signal in {folder}: use letters, digits, dots and dashes")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+        os.utime(folder / name)  # a file system with coarse times still sees that something was done to it
+    except OSError as error:
+        raise trouble("signal through", folder / name, error) from error
+
+
+async def watch(folder: Path, *, pulse: float = PULSE, polling: bool = False) -> AsyncIterator[set[str]]:
+    """The names touched since the last time; an empty set every `pulse` seconds of silence: look all the same."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise trouble("watch", folder, error) from error
+    try:
+        async with aclosing(_changes(folder, pulse, polling)) as changes:
+            async for names in changes:
+                yield names
+    except (OSError, RuntimeError):  # inotify has run out of watches, or the file system has none
+        if polling:
+            raise
+        async with aclosing(_changes(folder, pulse, True)) as changes:
+            async for names in changes:
+                yield names
+
+
+async def _changes(folder: Path, pulse: float, polling: bool) -> AsyncGenerator[set[str], None]:
+    hints = awatch(
+        folder,
+        watch_filter=None,
+        recursive=False,
+        debounce=100,
+        step=20,
+        rust_timeout=int(pulse * 1000),
+        yield_on_timeout=True,
+        force_polling=polling or None,  # None leaves it to WATCHFILES_FORCE_POLLING
+        poll_delay_ms=200,
+    )
+    async for changes in hints:
+        yield {Path(path).name for _, path in changes if Path(path) != folder}

@@ -1,0 +1,1 @@
+"""What an attempt leaves in its folder, read from outside."""

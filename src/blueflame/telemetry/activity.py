@@ -1,0 +1,155 @@
+"""What running agents do now: from their output, the audit log, the meter and their wardens' files, read on each time.
+
+For views. Nothing is decided by it, so that what cannot be read now is simply not known yet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from blueflame.agents.runtime import Runtime
+from blueflame.model.activity import Activity, Doing, Stand
+from blueflame.model.attempt import Attempt, AttemptRecord
+from blueflame.model.audit import BLOCK
+from blueflame.model.errors import WorldError
+from blueflame.system.tail import STEP, Tail
+from blueflame.telemetry.progress import Listener
+
+WARDENS: Mapping[str, Doing] = {
+    "starting": Doing.STARTING,
+    "setup": Doing.SETUP,
+    "working": Doing.WORKING,
+    "stopping": Doing.ENDING,
+    "ended": Doing.ENDING,
+}
+"""The warden's words for the state of its attempt, and ours."""
+
+
+@dataclass(slots=True)
+class _Trace:
+    """How far the log of one agent's calls has been read, and what came of it."""
+
+    audit: Tail
+    asked: int = 0
+    refused: int = 0
+    tool: str = ""
+    target: str = ""
+
+    def read_on(self, most: int) -> None:
+        for line in self.audit.objects(most=most):
+            if line.get("rule") != "canary":
+                self.asked += 1
+                self.refused += line.get("decision") == BLOCK
+                self.tool, self.target = str(line.get("tool", "")), str(line.get("target", ""))
+
+
+@dataclass(slots=True)
+class Follower:
+    """One for each view: what it has read is where it goes on."""
+
+    runtimes: Mapping[str, Runtime]
+    folder: Callable[[str], Path]  # of an attempt
+    audit: Callable[[str], Path]  # of an agent
+    _listener: Listener = field(init=False)
+    _traces: dict[str, _Trace] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._listener = Listener(self.runtimes)
+
+    def look(self, record: AttemptRecord, *, most: int = STEP) -> Activity:
+        """Of what is new about `most` bytes of each file: a flood is caught up with bit by bit."""
+        try:
+            return self._looked(record, most)
+        except WorldError as error:  # whoever looks on must not fall over it
+            return Activity(
+                attempt=record.attempt, stand=stand_of(record, {}, heard_at=None), words=str(error), spoke=True
+            )
+
+    def _looked(self, record: AttemptRecord, most: int) -> Activity:
+        attempt = record.attempt
+        folder = self.folder(attempt.id)
+        trace = self._trace(attempt)
+        trace.read_on(most)
+        heard = self._listener.hear(attempt, folder, most=most)
+        asks = trace.asked > heard.acts  # it is at a call that its output does not show yet
+        tool, target = (trace.tool, trace.target) if asks else (heard.tool, heard.target)
+        return Activity(
+            attempt=attempt,
+            stand=stand_of(record, _status(folder), heard_at=_heard_at(folder)),
+            tool=tool,
+            target=within(record.worktree, target),
+            words=heard.said,
+            spoke=heard.spoke and not asks,
+            calls=max(trace.asked, heard.acts),
+            refused=trace.refused,
+            spend=heard.spend,
+        )
+
+    def forget(self, living: Mapping[str, object]) -> None:
+        """Whoever is not among the living does nothing more."""
+        self._listener.forget(living)
+        self._traces = {name: trace for name, trace in self._traces.items() if name in living}
+
+    def _trace(self, attempt: Attempt) -> _Trace:
+        if attempt.id not in self._traces:
+            self._traces[attempt.id] = _Trace(Tail(self.audit(attempt.agent_id)))
+        return self._traces[attempt.id]
+
+
+def stand_of(record: AttemptRecord, status: Mapping[str, Any], *, heard_at: float | None) -> Stand:
+    """By what its warden says of it (`status`; nothing before it runs) and what the session knows."""
+    if record.ended is not None:
+        return Stand(doing=Doing.ENDED, since=record.ended_at, why=record.ended.ending.value.replace("_", " "))
+    doing = WARDENS.get(str(status.get("state")), Doing.STARTING)
+    since = _number(status.get("state_at")) or record.started_at or record.intended_at
+    parked = status.get("parked")
+    if record.cancel_reason or doing is Doing.ENDING:
+        return Stand(doing=Doing.ENDING, since=since, why=record.cancel_reason)
+    if isinstance(parked, Mapping) and parked:
+        return _parked(parked, since)
+    if doing is Doing.WORKING and record.stalled_at is not None and (heard_at or 0.0) < record.stalled_at:
+        return Stand(doing=Doing.SILENT, since=heard_at or since)
+    return Stand(doing=doing, since=since)
+
+
+def _parked(parked: Mapping[str, Any], since: float) -> Stand:
+    return Stand(
+        doing=Doing.PARKED,
+        since=_number(parked.get("since")) or since,
+        why=str(parked.get("reason") or ""),
+        until=_number(parked.get("until")),
+        kind=str(parked.get("kind") or ""),
+    )
+
+
+def within(worktree: str | None, text: str) -> str:
+    """Paths below the agent's own checkout are told from there: that is where its work is."""
+    if not worktree:
+        return text
+    return text.replace(f"{worktree}/", "") if text != worktree else "."
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _status(folder: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads((folder / "status.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _heard_at(folder: Path) -> float | None:
+    times = []
+    for name in ("stdout.log", "stderr.log"):
+        with suppress(OSError):
+            seen = (folder / name).stat()
+            times += [seen.st_mtime] if seen.st_size else []
+    return max(times, default=None)

@@ -1,0 +1,73 @@
+"""What running agents have said and used so far, read on from where it was left the last time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from blueflame.agents.runtime import Acted, NotRun, Runtime, Said, Signal, Used, follow
+from blueflame.model.attempt import Attempt
+from blueflame.model.spend import NOTHING, Spend
+from blueflame.telemetry.usage_tail import UsageTail
+
+STEP = 64 * 1024  # bytes: a frame is drawn several times a second, for several agents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    said: str = ""
+    tool: str = ""  # of the latest call that its output shows
+    target: str = ""
+    spoke: bool = False  # the words came after that call
+    acts: int = 0
+    spend: Spend = NOTHING  # as the gateway counts it; without one as the agent says itself
+    offset: int = 0
+
+
+class Listener:
+    """One for each who listens: what it has heard is where it goes on."""
+
+    def __init__(self, runtimes: Mapping[str, Runtime]) -> None:
+        self._runtimes = runtimes
+        self._heard: dict[str, Heard] = {}
+        self._meters: dict[str, UsageTail] = {}
+
+    def hear(self, attempt: Attempt, directory: Path, *, most: int = 1) -> Heard:
+        """All so far; of what is new a step, or about `most` bytes: a flood is caught up with bit by bit."""
+        heard = self._heard.get(attempt.id, Heard())
+        runtime = self._runtimes.get(attempt.runtime)
+        goal = heard.offset + most
+        while runtime is not None and heard.offset < goal:
+            signals, offset = follow(runtime, directory / "stdout.log", heard.offset, step=STEP)
+            if offset == heard.offset:
+                break
+            heard = replace(_taken(heard, signals), offset=offset)
+        self._heard[attempt.id] = heard
+        metered = self._metered(attempt, directory, most)
+        return heard if metered is None else replace(heard, spend=metered)
+
+    def _metered(self, attempt: Attempt, directory: Path, most: int) -> Spend | None:
+        if attempt.id not in self._meters:
+            self._meters[attempt.id] = UsageTail(directory)
+        self._meters[attempt.id].read_on(most=most)
+        return self._meters[attempt.id].spend
+
+    def forget(self, living: Mapping[str, object]) -> None:
+        """Whoever is not among the living says nothing more."""
+        self._heard = {name: heard for name, heard in self._heard.items() if name in living}
+        self._meters = {name: meter for name, meter in self._meters.items() if name in living}
+
+
+def _taken(heard: Heard, signals: tuple[Signal, ...]) -> Heard:
+    for signal in signals:
+        match signal:
+            case Said(text, more):
+                heard = replace(heard, said=heard.said + text if more and heard.spoke else text, spoke=True)
+            case Used(spend):
+                heard = replace(heard, spend=heard.spend + spend)
+            case Acted(tool, target):
+                heard = replace(heard, tool=tool, target=target, spoke=False, acts=heard.acts + 1)
+            case NotRun():
+                heard = replace(heard, acts=max(heard.acts - 1, 0))
+    return heard

@@ -1,0 +1,163 @@
+"""What one agent said, asked to do and used, entry by entry, in the order in which it happened."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from blueflame.agents.runtime import Complained, Runtime, Said, Signal, Used, follow
+from blueflame.model.audit import ALLOW, Act
+from blueflame.model.spend import NOTHING, Spend
+from blueflame.system.tail import STEP, Tail
+from blueflame.telemetry.activity import within
+from blueflame.telemetry.usage import USAGE_FILE
+from blueflame.telemetry.usage_tail import ModelCall, UsageTail
+
+MOST = 1024 * 1024  # bytes of output that are read at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """`allowed` is None while nobody has decided, or nobody was asked."""
+
+    tool: str
+    target: str
+    allowed: bool | None = None
+    why: str = ""
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """One answer of the model: what it used, and all so far."""
+
+    spend: Spend
+    total: Spend
+    model: str = ""
+    refused: str = ""
+    at: str = ""
+
+
+Entry: TypeAlias = Words | Trouble | Call | Bill
+
+
+class Diary:
+    """Reads on from where it stopped. The audit log knows of a call first, the output in which order things came."""
+
+    def __init__(self, runtime: Runtime | None, folder: Path, audit: Path, worktree: str | None) -> None:
+        self._runtime, self._folder, self._worktree = runtime, folder, worktree
+        self._offset = 0
+        self._audit, self._usage = Tail(audit), UsageTail(folder)
+        self._lines = count()
+        self._untold: dict[int, Mapping[str, Any]] = {}  # decisions of the log, in order
+        self._places: dict[str, deque[int]] = {}  # where they are, by call
+        self._ahead: Counter[str] = Counter()  # calls told by the log, which the output does not show yet
+        self._undecided: Counter[str] = Counter()  # the other way round
+        self._bills: deque[ModelCall] = deque()
+        self._total = NOTHING
+        self._all_heard = False
+        self._said_last = ""
+
+    def news(self) -> Iterator[Entry]:
+        """Take all of it; of much that is new a part."""
+        self._read_logs()
+        for signal in self._said():
+            yield from self._taken(signal)
+        if self._all_heard:
+            for place in [*self._untold]:
+                yield from self._asked(place)
+            yield from self._billed("~")
+
+    def _said(self) -> Iterator[Signal]:
+        self._all_heard = self._runtime is None
+        goal = self._offset + MOST
+        while self._runtime is not None and self._offset < goal:
+            signals, offset = follow(self._runtime, self._folder / "stdout.log", self._offset, step=STEP)
+            self._all_heard = offset == self._offset
+            if self._all_heard:
+                return
+            self._offset = offset
+            yield from signals
+
+    def _read_logs(self) -> None:
+        for line in self._audit.objects(most=MOST):
+            if line.get("rule") != "canary":
+                place = next(self._lines)
+                self._untold[place] = line
+                self._places.setdefault(_key(line), deque()).append(place)
+        self._bills.extend(self._usage.calls(most=MOST))
+
+    def _taken(self, signal: Signal) -> Iterator[Entry]:
+        match signal:
+            case Said(text):
+                if text != self._said_last:  # many repeat their last words as their result
+                    self._said_last = text
+                    yield Words(text)
+            case Complained(text):
+                yield Trouble(text)
+            case Used(spend) if not (self._folder / USAGE_FILE).exists():
+                self._total += spend
+                yield Bill(spend=spend, total=self._total)
+            case Act():
+                yield from self._shown(signal)
+
+    def _shown(self, act: Act) -> Iterator[Entry]:
+        key = act.call or act.digest
+        if self._places.get(key):
+            yield from self._billed(self._stamp(self._places[key][0]))
+            yield self._decided(self._places[key][0])
+        elif self._ahead[key]:
+            self._ahead[key] -= 1
+        else:
+            self._undecided[key] += 1
+            yield Call(tool=act.tool, target=within(self._worktree, act.target), allowed=False if act.denied else None)
+
+    def _asked(self, place: int) -> Iterator[Entry]:
+        """What the output does not show yet; or showed before there was a decision: then only a refusal is news."""
+        key, at = _key(self._untold[place]), self._stamp(place)
+        call = self._decided(place)
+        known = self._undecided[key] > 0
+        (self._undecided if known else self._ahead)[key] += -1 if known else 1
+        if not known or not call.allowed:
+            yield from self._billed(at)
+            yield call
+
+    def _stamp(self, place: int) -> str:
+        return str(self._untold[place].get("timestamp", ""))
+
+    def _decided(self, place: int) -> Call:
+        line = self._untold.pop(place)
+        self._places[_key(line)].remove(place)
+        allowed = line.get("decision") == ALLOW
+        return Call(
+            tool=str(line.get("tool", "")),
+            target=within(self._worktree, str(line.get("target", ""))),
+            allowed=allowed,
+            why="" if allowed else within(self._worktree, str(line.get("details", "") or line.get("rule", ""))),
+            at=str(line.get("timestamp", "")),
+        )
+
+    def _billed(self, until: str) -> Iterator[Entry]:
+        """Answers of the model that ended before then: times are texts that sort."""
+        while self._bills and self._bills[0].at <= until:
+            call = self._bills.popleft()
+            self._total += call.spend
+            yield Bill(spend=call.spend, total=self._total, model=call.model, refused=call.refused, at=call.at)
+
+
+def _key(line: Mapping[str, Any]) -> str:
+    return str(line.get("call") or line.get("digest") or "")

@@ -1,0 +1,161 @@
+"""What an attempt has used, by the gateway's own book (usage.jsonl), and what it cost in the end.
+
+For a look at a running attempt, again and again, there is telemetry/usage_tail.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from blueflame.billing.prices import FALLBACK, built_in, cost, fallback, row_for
+from blueflame.billing.usage import Usage
+from blueflame.model.spend import NOTHING, Spend
+from blueflame.system.files import trouble
+
+USAGE_FILE = "usage.jsonl"
+MAX_LINE = 64 * 1024  # the gateway's lines have some 400 bytes
+FARTHEST = 20  # a figure that many times ours is not believed
+CHEAPEST = 2  # nor one that many times smaller, for a model whose price is known: the agent may have made it up
+COUNTS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metered:
+    """`calls` are those that reached a model. `listed` is what each model's tokens cost by the built-in table alone."""
+
+    spend: Spend = NOTHING
+    calls: int = 0
+    by_model: Mapping[str, Spend] = field(default_factory=dict)
+    priced_as: frozenset[str] = frozenset()
+    unpriced: tuple[str, ...] = ()  # models that no price was known of: the dearest was taken
+    incomplete: int = 0  # calls that broke off: what they used in the end is not known
+    refused: int = 0
+    damaged: int = 0  # lines that cannot be read
+    listed: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_metered(folder: Path) -> Metered:
+    """Of an attempt's folder. Without a book nothing was metered; lines that cannot be read are counted."""
+    gathering = _Gathering()
+    for line in _lines(folder / USAGE_FILE):
+        gathering.take(line)
+    return gathering.result()
+
+
+def settle(metered: Metered, reported: Spend | None, *, own: Collection[str] = ()) -> Spend:
+    """What an attempt cost in the end. Tokens are always the gateway's.
+
+    Money is what the agent's program reports by its own prices, if it saw the very tokens that we saw and its figure is
+    credible; else ours. `own` are the names of the person's own prices: where one of them was used, it counts.
+    """
+    if reported is None or not agrees(metered, reported) or metered.priced_as & set(own):
+        return metered.spend
+    if not credible(reported.micro_usd, metered.spend.micro_usd, guessed=bool(metered.unpriced)):
+        return metered.spend
+    return replace(metered.spend, micro_usd=reported.micro_usd)
+
+
+def agrees(metered: Metered, reported: Spend) -> bool:
+    """It saw the same tokens as we did, every kind of them, and we know all of them."""
+    if metered.incomplete or metered.damaged or not metered.spend.tokens:
+        return False
+    return replace(metered.spend, micro_usd=0) == replace(reported, micro_usd=0)
+
+
+def credible(reported: int, ours: int, *, guessed: bool = False) -> bool:
+    """`guessed`: ours was reckoned with the dearest price there is, so that a far smaller one is no surprise."""
+    return ours <= reported * (FARTHEST if guessed else CHEAPEST) and reported <= ours * FARTHEST
+
+
+@dataclass(slots=True)
+class _Gathering:
+    calls: int = 0
+    by_model: dict[str, Spend] = field(default_factory=dict)
+    priced_as: set[str] = field(default_factory=set)
+    unpriced: dict[str, None] = field(default_factory=dict)
+    incomplete: int = 0
+    refused: int = 0
+    damaged: int = 0
+    listed: dict[str, int] = field(default_factory=dict)
+
+    def take(self, line: Mapping[str, Any] | None) -> None:
+        counts = _counts(line) if line is not None else None
+        if line is None or counts is None:
+            self.damaged += 1
+            return
+        if line.get("refused"):
+            self.refused += 1
+            return
+        self.calls += 1
+        self.incomplete += line.get("complete") is not True and _answered(line)
+        usage = Usage(model=str(line.get("model", "")), complete=True, **counts)
+        self._add(usage, line["micro_usd"], str(line.get("priced_as", "")))
+
+    def _add(self, usage: Usage, micro_usd: int, priced_as: str) -> None:
+        spend = Spend(
+            micro_usd=micro_usd,
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cache_read_tokens=usage.cache_read,
+            cache_write_tokens=usage.cache_write,
+        )
+        if spend == NOTHING and not usage.web_search:
+            return
+        self.by_model[usage.model] = self.by_model.get(usage.model, NOTHING) + spend
+        self.priced_as.add(priced_as)
+        table = built_in()
+        row = row_for(table, usage, fallback(table))
+        self.listed[usage.model] = self.listed.get(usage.model, 0) + cost(row, usage)
+        if priced_as == FALLBACK:
+            self.unpriced[usage.model] = None
+
+    def result(self) -> Metered:
+        return Metered(
+            spend=sum(self.by_model.values(), NOTHING),
+            calls=self.calls,
+            by_model=self.by_model,
+            priced_as=frozenset(self.priced_as),
+            unpriced=tuple(self.unpriced),
+            incomplete=self.incomplete,
+            refused=self.refused,
+            damaged=self.damaged,
+            listed=self.listed,
+        )
+
+
+def _answered(line: Mapping[str, Any]) -> bool:
+    """An error of the API in place of an answer is complete as it is: it used nothing."""
+    status = line.get("status")
+    return not isinstance(status, int) or status < 400
+
+
+def _counts(line: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The line's figures; None when one that counts is missing or is no count."""
+    found = {name: line.get(name, 0) for name in COUNTS}
+    figures = (*found.values(), line.get("micro_usd", 0 if line.get("refused") else None))
+    return found if all(type(figure) is int and figure >= 0 for figure in figures) else None
+
+
+def _lines(path: Path) -> Iterator[Mapping[str, Any] | None]:
+    try:
+        with path.open("rb") as file:
+            while raw := file.readline(MAX_LINE):
+                yield _parsed(raw)
+    except FileNotFoundError:
+        return
+    except OSError as e:
+        raise trouble("read what the gateway has metered", path, e) from e
+
+
+def _parsed(raw: bytes) -> Mapping[str, Any] | None:
+    if not raw.endswith(b"\n"):
+        return None
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return line if isinstance(line, dict) else None

@@ -1,0 +1,120 @@
+"""The loopback model: a real HTTP server on 127.0.0.1 that stands in for the model APIs and says what a script says."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from blueflame.testing.model_server.dialect import Tokens
+from blueflame.testing.model_server.http import Door
+from blueflame.testing.model_server.player import Player
+from blueflame.testing.model_server.script import model_script
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Tokens that were really sent with one answer. An answer that was cut counts what had been told until then."""
+
+    api: str
+    model: str
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    complete: bool
+    key: str  # the credential that it was shown
+    cache_write_1h: int = 0  # how many of cache_write
+    web_search: int = 0
+
+
+class Asked(NamedTuple):
+    method: str
+    path: str
+    headers: Mapping[str, str]  # names in lower case
+    body: Any
+
+
+class LoopbackModel:
+    """`with LoopbackModel(script) as model:` serves at `model.url` until the block ends.
+
+    A `listener` that was made in another network namespace is served there.
+    """
+
+    def __init__(
+        self,
+        script: Path | Mapping[str, Any],
+        *,
+        port: int = 0,
+        ledger: Path | None = None,
+        listener: socket.socket | None = None,
+    ) -> None:
+        self._script = model_script(script)
+        self._port = port
+        self._listener = listener
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._served: list[Served] = []
+        self._requests: list[Asked] = []
+
+    def __enter__(self) -> LoopbackModel:
+        self._door = Door(self._port, self._listener)
+        self._door.player = Player(self._script)
+        self._door.key = self._script.key
+        self._door.book = self
+        self._thread = threading.Thread(target=self._door.serve_forever, args=(0.02,), name="loopback-model")
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._door.shutdown()
+        self._thread.join()
+        self._door.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._door.socket.getsockname()[1]}"
+
+    @property
+    def served(self) -> tuple[Served, ...]:
+        with self._lock:
+            return tuple(self._served)
+
+    @property
+    def requests(self) -> tuple[Asked, ...]:
+        with self._lock:
+            return tuple(self._requests)
+
+    @property
+    def totals(self) -> Served:
+        served = self.served
+        return Served(
+            api="",
+            model="",
+            key="",
+            complete=all(each.complete for each in served),
+            **{
+                name: sum(getattr(each, name) for each in served)
+                for name in ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
+            },
+        )
+
+    def note_asked(self, method: str, path: str, headers: Mapping[str, str], body: object) -> None:
+        with self._lock:
+            self._requests.append(Asked(method, path, headers, body))
+
+    def note_served(self, api: str, model: str, key: str, tokens: Tokens, *, complete: bool) -> None:
+        counted = {name: value for name, value in tokens._asdict().items() if name != "thinking"}
+        served = Served(api=api, model=model, key=key, complete=complete, **counted)
+        with self._lock:
+            self._served.append(served)
+            if self._ledger is not None:
+                with self._ledger.open("a", encoding="utf-8") as ledger:
+                    ledger.write(json.dumps(asdict(served)) + "\n")

@@ -1,0 +1,271 @@
+"""HTTP for the loopback model: which path is which api, credentials, streams that pause, break or are cut."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from blueflame.testing.model_server.anthropic import Anthropic
+from blueflame.testing.model_server.dialect import Api, Piece, Question, Tokens
+from blueflame.testing.model_server.gemini import Gemini
+from blueflame.testing.model_server.openai import Chat, Responses
+from blueflame.testing.model_server.player import NotPlayable, Play, Player
+
+MODELS = ("claude-opus-5-5", "claude-haiku-5-5", "gpt-5.5", "gemini-3.1-pro-preview")
+
+
+class Route(NamedTuple):
+    method: str
+    path: re.Pattern[str]
+    api: Api
+    act: str  # talk, count, models
+
+
+ROUTES = (
+    Route("POST", re.compile(r"/v1/messages/count_tokens"), Anthropic(), "count"),
+    Route("POST", re.compile(r"/v1/messages"), Anthropic(), "talk"),
+    Route("POST", re.compile(r"(/v1)?/responses"), Responses(), "talk"),
+    Route("POST", re.compile(r"(/v1)?/chat/completions"), Chat(), "talk"),
+    Route("GET", re.compile(r"(/v1)?/models(/[^/]+)?"), Responses(), "models"),
+    Route("POST", re.compile(r"/v1(beta|alpha)?/models/[^/]+:(g|streamG)enerateContent"), Gemini(), "talk"),
+    Route("POST", re.compile(r"/v1(beta|alpha)?/models/[^/]+:countTokens"), Gemini(), "count"),
+    Route("GET", re.compile(r"/v1(beta|alpha)/models(/[^/]+)?"), Gemini(), "models"),
+)
+
+
+class Book(Protocol):
+    """Where it is written down what was asked and served."""
+
+    def note_asked(self, method: str, path: str, headers: Mapping[str, str], body: object) -> None: ...
+    def note_served(self, api: str, model: str, key: str, tokens: Tokens, *, complete: bool) -> None: ...
+
+
+class Door(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+    player: Player
+    key: str
+    book: Book
+
+    def __init__(self, port: int, listener: socket.socket | None = None) -> None:
+        self._open: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", port), Handler, bind_and_activate=listener is None)
+        if listener is not None:
+            self.socket.close()
+            self.socket = listener
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 (as the library has it)
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 (as the library has it)
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        super().server_close()
+        for connection in tuple(self._open):  # its thread reads the end of it, and ends
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 (as the library has it)
+        """Clients come and go as they like; what they did not get is in the book."""
+
+
+class Noted:
+    """One answer in the book, once."""
+
+    def __init__(self, book: Book, question: Question, key: str) -> None:
+        self._book, self._question, self._key = book, question, key
+        self._done = False
+
+    def served(self, tokens: Tokens, *, complete: bool) -> None:
+        if not self._done:
+            self._done = True
+            self._book.note_served(self._question.api, self._question.model, self._key, tokens, complete=complete)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Door
+    disable_nagle_algorithm = True
+
+    def do_HEAD(self) -> None:
+        self._serve()
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def do_POST(self) -> None:
+        self._serve()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing on the terminal of a test."""
+
+    def _serve(self) -> None:
+        address = urlsplit(self.path)
+        path, query = unquote(address.path).replace("//", "/"), dict(parse_qsl(address.query))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        raw = self._body(headers)
+        body = _parsed(raw)
+        self.server.book.note_asked(self.command, self.path, headers, body)
+        if path in {"", "/", "/api/hello"}:
+            self._json(200, {"message": "hello"})
+            return
+        route = next((r for r in ROUTES if r.method == self.command and r.path.fullmatch(path)), None)
+        if route is None:
+            self._json(404, {"error": {"type": "not_found_error", "message": f"no such endpoint: {path}"}})
+            return
+        key = _credential(headers, query)
+        if self.server.key and key != self.server.key:
+            self._json(401, route.api.error(401, "the credential is not the one of the script"))
+        elif route.act == "models":
+            self._json(200, _models(path, headers))
+        elif not isinstance(body, dict):
+            self._json(400, route.api.error(400, "the body is not a JSON object"))
+        elif route.act == "count":
+            size = max(1, len(raw) // 4)
+            self._json(200, {"input_tokens": size, "totalTokens": size})
+        else:
+            self._talk(route.api, route.api.question(path, query, body, len(raw)), key)
+
+    def _talk(self, api: Api, question: Question, key: str) -> None:
+        try:
+            play = self.server.player.play(question)
+        except NotPlayable as problem:
+            self._json(400, api.error(400, str(problem)))
+            return
+        time.sleep(play.turn.delay)
+        if play.turn.body is not None:
+            self._json(play.turn.status, play.turn.body, play.turn.headers)
+        elif play.turn.status >= 300:
+            words = play.turn.error or f"the script says {play.turn.status}"
+            self._json(play.turn.status, api.error(play.turn.status, words), play.turn.headers)
+        else:
+            self._answer(api, question, play, key)
+
+    def _answer(self, api: Api, question: Question, play: Play, key: str) -> None:
+        """The book is written before the last byte goes out: who has the whole answer can look at it."""
+        noted = Noted(self.server.book, question, key)
+        self._begin(play.turn.headers, streamed=question.stream)
+        told = Tokens()
+        try:
+            for at, (piece, last) in enumerate(_pieces(api, question, play)):
+                if at == play.turn.cut:
+                    break
+                if at == play.turn.broken:
+                    noted.served(api.billed(told), complete=False)
+                    self._chunk(api.broken(play.turn.error or "the script says so"))
+                    self._chunk(b"")
+                    return
+                time.sleep(play.turn.pace if at else 0)
+                if last:
+                    noted.served(api.billed(play.reply.tokens), complete=True)
+                self._chunk(piece.data)
+                told = piece.told
+            else:
+                self._chunk(b"")
+                return
+        except OSError:  # the client went away
+            pass
+        noted.served(api.billed(told), complete=False)
+        self._drop()
+
+    def _begin(self, headers: Mapping[str, str], *, streamed: bool) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8" if streamed else "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self._more_headers(headers)
+        self.end_headers()
+
+    def _more_headers(self, headers: Mapping[str, str]) -> None:
+        if not any(name.lower() == "request-id" for name in headers):
+            self.send_header("request-id", "req_loopback")
+        for name, value in headers.items():
+            self.send_header(name, value)
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+        self.wfile.flush()
+
+    def _drop(self) -> None:
+        """Without the end that the client waits for."""
+        self.close_connection = True
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _json(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self._more_headers(headers or {})
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _body(self, headers: Mapping[str, str]) -> bytes:
+        if "chunked" in headers.get("transfer-encoding", ""):
+            return b"".join(self._chunks())
+        return self.rfile.read(int(headers.get("content-length", 0)))
+
+    def _chunks(self) -> Iterator[bytes]:
+        while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+
+
+def _pieces(api: Api, question: Question, play: Play) -> Iterator[tuple[Piece, bool]]:
+    """With whether it is the last one."""
+    if not question.stream:
+        whole = json.dumps(api.whole(play.reply)).encode()
+        half = len(whole) // 2  # so that there is something to cut
+        yield Piece(whole[:half], Tokens()), False
+        yield Piece(whole[half:], play.reply.tokens), True
+        return
+    for _ in range(play.turn.pings):
+        yield Piece(api.ping(), Tokens()), False
+    waiting: Piece | None = None
+    for piece in api.stream(play.reply):
+        if waiting is not None:
+            yield waiting, False
+        waiting = piece
+    if waiting is not None:
+        yield waiting, True
+
+
+def _parsed(raw: bytes) -> object:
+    try:
+        return json.loads(raw) if raw else None
+    except ValueError:
+        return raw.decode("utf-8", "replace")
+
+
+def _credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
+    bearer = headers.get("authorization", "").removeprefix("Bearer ")
+    return headers.get("x-api-key") or headers.get("x-goog-api-key") or bearer or query.get("key", "")
+
+
+def _models(path: str, headers: Mapping[str, str]) -> Mapping[str, Any]:
+    """The one path that two apis share is told apart by a header that only one of them has."""
+    if "beta/" in path or "alpha/" in path:
+        return {"models": [{"name": f"models/{name}", "displayName": name} for name in MODELS]}
+    if "anthropic-version" in headers:
+        data = [
+            {"type": "model", "id": name, "display_name": name, "created_at": "2026-01-01T00:00:00Z"} for name in MODELS
+        ]
+        return {"data": data, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
+    return {
+        "object": "list",
+        "data": [{"id": name, "object": "model", "created": 0, "owned_by": "test"} for name in MODELS],
+    }

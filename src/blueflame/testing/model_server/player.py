@@ -1,0 +1,225 @@
+"""Which turn of which scenario answers a question, and what it comes to once every blank in it is filled."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from fnmatch import fnmatchcase
+from itertools import count
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from blueflame.testing.model_server.dialect import Offered, Question, Reply, Tokens, ToolCall
+from blueflame.testing.model_server.script import Call, ModelScript, Scenario, Turn, Usage, When
+
+STRUCTURED = "StructuredOutput"
+BLANK = re.compile(r"\{\{(\w+)(?:\+(\d+))?\}\}")
+
+# where each command line tells the model its working directory
+PLACES = (
+    re.compile(r"^\s*-?\s*(?:Primary w|W)orking directory: (.+?)\s*$", re.MULTILINE),  # claude, opencode
+    re.compile(r"<cwd>(.+?)</cwd>"),  # codex
+    re.compile(r"working in the directory: (.+?)\s*$", re.MULTILINE),  # gemini, older
+    re.compile(r"\*\*Workspace Directories:\*\*\s*\n\s*- (.+?)\s*$", re.MULTILINE),  # gemini
+)
+MOMENTS: Mapping[str, Callable[[float], str]] = {
+    "epoch": lambda at: str(int(at)),
+    "rfc3339": lambda at: datetime.fromtimestamp(int(at), UTC).isoformat().replace("+00:00", "Z"),
+    "http_date": lambda at: format_datetime(datetime.fromtimestamp(int(at), UTC), usegmt=True),
+}
+
+
+class NotPlayable(Exception):
+    """The script has nothing to say to this question; the words say why."""
+
+
+class Play(NamedTuple):
+    turn: Turn
+    reply: Reply
+
+
+class Player:
+    """Answers by the script. The turn follows from the question alone; only `times` needs a memory."""
+
+    def __init__(self, script: ModelScript) -> None:
+        self._script = script
+        self._lock = threading.Lock()
+        self._played: Counter[tuple[int, ...]] = Counter()
+        self._numbers = count(1)
+
+    def play(self, question: Question) -> Play:
+        number, scenario = self._scenario(question)
+        at = min(question.turn, len(scenario.turns) - 1)
+        turn = self._settled(scenario.turns[at], (number, at))
+        with self._lock:
+            reply_number = next(self._numbers)
+        filled = _filled(turn, _values(scenario.when, question))
+        return Play(filled, _reply(filled, question, f"{reply_number:06}"))
+
+    def _scenario(self, question: Question) -> tuple[int, Scenario]:
+        for number, scenario in enumerate(self._script.scenarios):
+            if fits(scenario.when, question):
+                return number, scenario
+        raise NotPlayable(
+            f"no scenario of the script fits this question (api {question.api}, model {question.model!r}, "
+            f"tools {', '.join(question.tool_names) or 'none'}, user {question.user[-200:]!r}); add one to the script"
+        )
+
+    def _settled(self, turn: Turn, place: tuple[int, ...]) -> Turn:
+        """The turn itself so many `times`, and `then` the one after it."""
+        if turn.times is None or turn.then is None:
+            return turn
+        with self._lock:
+            self._played[place] += 1
+            again = self._played[place] <= turn.times
+        return turn if again else self._settled(turn.then, (*place, 0))
+
+
+def fits(when: When, question: Question) -> bool:
+    return (
+        (not when.user or re.search(when.user, question.user, re.MULTILINE) is not None)
+        and (not when.system or re.search(when.system, question.system, re.MULTILINE) is not None)
+        and (not when.model or fnmatchcase(question.model, when.model))
+        and (not when.tool or when.tool in question.tool_names)
+        and (not when.api or when.api == question.api)
+    )
+
+
+def _values(when: When, question: Question) -> dict[str, str]:
+    found = re.search(when.user, question.user, re.MULTILINE) if when.user else None
+    named = {name: value for name, value in (found.groupdict() if found else {}).items() if value is not None}
+    places = (place.search(question.everything) for place in PLACES)
+    cwd = next((place.group(1) for place in places if place), None)
+    return ({"cwd": cwd} if cwd else {}) | {"model": question.model} | named
+
+
+def _filled(turn: Turn, values: Mapping[str, str]) -> Turn:
+    given = {name: getattr(turn, name) for name in turn.model_fields_set}
+    filled = {
+        name: _fill(value, values)
+        for name, value in given.items()
+        if name in {"text", "thinking", "structured", "headers", "error", "body"}
+    }
+    return turn.model_copy(
+        update=filled
+        | {
+            "tool": _filled_call(turn.tool, values) if turn.tool else None,
+            "tools": tuple(_filled_call(call, values) for call in turn.tools),
+        }
+    )
+
+
+def _filled_call(call: Call, values: Mapping[str, str]) -> Call:
+    return call.model_copy(update={name: _fill(getattr(call, name), values) for name in Call.model_fields})
+
+
+def _fill(value: Any, values: Mapping[str, str]) -> Any:  # noqa: ANN401 (a script holds any JSON)
+    if isinstance(value, str):
+        return BLANK.sub(lambda blank: _blank(blank, values), value)
+    if isinstance(value, Mapping):
+        return {key: _fill(entry, values) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_fill(entry, values) for entry in value]
+    return value
+
+
+def _blank(blank: re.Match[str], values: Mapping[str, str]) -> str:
+    name, later = blank.group(1), int(blank.group(2) or 0)
+    if name in MOMENTS:
+        return MOMENTS[name](time.time() + later)
+    if name not in values:
+        known = ", ".join(sorted({*values, *MOMENTS}))
+        raise NotPlayable(f"the script's {blank.group()} has no value in this question; there are {known}")
+    return values[name]
+
+
+def _reply(turn: Turn, question: Question, number: str) -> Reply:
+    calls, text = [_by_tool(call, question) for call in turn.calls], turn.text
+    if turn.is_structured:
+        if STRUCTURED in question.tool_names:
+            calls.append((STRUCTURED, turn.structured))
+        else:
+            text = json.dumps(turn.structured)
+    said = len(text) + len(turn.thinking) + sum(len(json.dumps(arguments)) for _, arguments in calls)
+    return Reply(
+        id=number,
+        model=question.model,
+        text=text,
+        thinking=turn.thinking,
+        calls=tuple(ToolCall(f"{number}_{at}", name, arguments) for at, (name, arguments) in enumerate(calls)),
+        tokens=_tokens(turn.usage, asked=question.size, said=said),
+        wants_usage=question.wants_usage,
+    )
+
+
+def _tokens(usage: Usage, *, asked: int, said: int) -> Tokens:
+    """About four bytes to the token, where the script does not say."""
+    return Tokens(
+        input=max(1, asked // 4) if usage.input is None else usage.input,
+        output=max(1, said // 4) + usage.thinking if usage.output is None else usage.output,
+        cache_read=usage.cache_read,
+        cache_write=usage.cache_write,
+        cache_write_1h=usage.cache_write_1h,
+        thinking=usage.thinking,
+        web_search=usage.web_search,
+    )
+
+
+def _by_tool(call: Call, question: Question) -> tuple[str, Mapping[str, Any] | str]:
+    if call.name:
+        return call.name, call.input
+    tools = {tool.name: tool for tool in question.tools}
+    act = "shell" if call.shell else "write" if call.write else "read"
+    for name, arguments in TOOLS[act].items():
+        if name in tools:
+            return name, arguments(call, tools[name])
+    if act == "write" and any(name in tools for name in TOOLS["shell"]):
+        return _by_tool(Call(shell=_here_document(call)), question)
+    raise NotPlayable(
+        f"the script wants a tool to {act}, and none of those offered is one that is known: "
+        f"{', '.join(tools) or 'none was offered'}; name the tool in the script"
+    )
+
+
+def _here_document(call: Call) -> str:
+    path = shlex.quote(call.write)
+    folder = shlex.quote(str(PurePosixPath(call.write).parent))
+    return f"mkdir -p {folder} && printf %s {shlex.quote(call.content)} > {path}"
+
+
+def _patch(call: Call) -> str:
+    lines = "".join(f"+{line}\n" for line in call.content.splitlines())
+    return f"*** Begin Patch\n*** Add File: {call.write}\n{lines}*** End Patch\n"
+
+
+Arguments = Callable[[Call, Offered], "Mapping[str, Any] | str"]
+TOOLS: Mapping[str, Mapping[str, Arguments]] = {
+    "shell": {
+        "Bash": lambda call, _: {"command": call.shell, "description": "Run a command"},
+        "exec_command": lambda call, _: {"cmd": call.shell},
+        "shell_command": lambda call, _: {"command": call.shell},
+        "shell": lambda call, _: {"command": ["bash", "-lc", call.shell]},
+        "run_shell_command": lambda call, _: {"command": call.shell, "description": "Run a command"},
+        "bash": lambda call, _: {"command": call.shell, "description": "Run a command"},
+    },
+    "write": {
+        "Write": lambda call, _: {"file_path": call.write, "content": call.content},
+        "apply_patch": lambda call, tool: _patch(call) if tool.freeform else {"input": _patch(call)},
+        "write_file": lambda call, _: {"file_path": call.write, "content": call.content},
+        "write": lambda call, _: {"filePath": call.write, "content": call.content},
+    },
+    "read": {
+        "Read": lambda call, _: {"file_path": call.read},
+        "read_file": lambda call, tool: {
+            "absolute_path" if "absolute_path" in tool.keys else "file_path": call.read,
+        },
+        "read": lambda call, _: {"filePath": call.read},
+    },
+}

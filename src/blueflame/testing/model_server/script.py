@@ -1,0 +1,160 @@
+"""What a loopback model says: which scenario answers whom, turn by turn (docs/loopback-model.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from blueflame.config.problems import show_path
+from blueflame.documents.config_yaml import KeyPath, read
+from blueflame.model.errors import ScriptError, WorldError
+from blueflame.system.files import read_text
+
+ACTS = ("name", "shell", "write", "read")
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as fault:
+        raise ValueError(f"is not a regular expression: {fault}") from None
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(_compiles)]
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Call(_Part):
+    """A tool by its name, or by what it does: then the name is that of the tool that was offered for it."""
+
+    name: str = ""
+    input: dict[str, Any] | str = Field(default_factory=dict)  # a text for tools that take no JSON
+    shell: str = ""
+    write: str = ""
+    content: str = ""
+    read: str = ""
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Call:
+        given = [act for act in ACTS if getattr(self, act)]
+        if len(given) != 1:
+            raise ValueError(f"must have exactly one of {', '.join(ACTS)}; it has {' and '.join(given) or 'none'}")
+        return self
+
+
+class Usage(_Part):
+    """Tokens to report. What is left out follows from the size of the question and of the answer."""
+
+    input: Count | None = None
+    output: Count | None = None
+    cache_read: Count = 0
+    cache_write: Count = 0
+    cache_write_1h: Count = 0  # how many of cache_write
+    thinking: Count = 0  # how many of output
+    web_search: Count = 0
+
+
+class Turn(_Part):
+    text: str = ""
+    thinking: str = ""
+    tool: Call | None = None
+    tools: tuple[Call, ...] = ()
+    structured: Any = None
+    usage: Usage = Usage()
+    status: int = Field(default=200, ge=200, le=599)
+    headers: Mapping[str, str] = Field(default_factory=dict)
+    error: str = ""  # the words of a failure
+    body: Any = None  # the whole answer, as it stands
+    times: int | None = Field(default=None, ge=1)
+    then: Turn | None = None
+    delay: Seconds = 0
+    pace: Seconds = 0
+    pings: Count = 0  # signs of life before a streamed answer
+    cut: Count | None = None
+    broken: Count | None = None  # an error in mid-stream, after so many events
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        return (*((self.tool,) if self.tool else ()), *self.tools)
+
+    @property
+    def is_structured(self) -> bool:
+        return "structured" in self.model_fields_set
+
+    @model_validator(mode="after")
+    def _goes_on(self) -> Turn:
+        if (self.times is None) != (self.then is None):
+            raise ValueError("`times` and `then` go together: so often this turn, and then that one")
+        return self
+
+
+class When(_Part):
+    user: Pattern = ""
+    system: Pattern = ""
+    model: str = ""  # a glob
+    tool: str = ""
+    api: str = ""
+
+
+class Scenario(_Part):
+    name: str = ""
+    when: When = When()
+    turns: tuple[Turn, ...] = Field(min_length=1)
+
+
+class ModelScript(_Part):
+    key: str = ""
+    scenarios: tuple[Scenario, ...] = Field(min_length=1)
+
+
+def model_script(script: Path | Mapping[str, Any]) -> ModelScript:
+    """Raises ScriptError with every problem, each with its place."""
+    if isinstance(script, Path):
+        return _loaded(script)
+    return _judged(script, "the loopback model's script", {})
+
+
+def _loaded(path: Path) -> ModelScript:
+    try:
+        text = read_text(path, "the loopback model's script")
+    except WorldError as error:  # a file that the person named: theirs to mend
+        raise ScriptError("the loopback model has no script", [str(error)]) from error
+    document = read(text)
+    if document.problems:
+        wrongs = [f"{path}:{problem.line}: {problem.text}" for problem in document.problems]
+        raise ScriptError(f"the loopback model cannot play {path}", wrongs)
+    return _judged(document.data, str(path), document.lines)
+
+
+def _judged(data: object, source: str, lines: Mapping[KeyPath, int]) -> ModelScript:
+    try:
+        return ModelScript.model_validate(data)
+    except ValidationError as error:
+        raise ScriptError(f"the loopback model cannot play {source}", list(_wrongs(error, source, lines))) from None
+
+
+def _wrongs(error: ValidationError, source: str, lines: Mapping[KeyPath, int]) -> Iterator[str]:
+    found = error.errors(include_url=False, include_input=False)
+    for details in found:
+        path: KeyPath = details["loc"]
+        if details["type"] == "too_short" and any(path == each["loc"][: len(path)] != each["loc"] for each in found):
+            continue  # its entries are wrong and have been taken out; that is told already
+        line = next((f":{lines[path[:end]]}" for end in range(len(path), 0, -1) if path[:end] in lines), "")
+        yield f"{source}{line}: {show_path(path)}: {_words(details)}"
+
+
+def _words(details: ErrorDetails) -> str:
+    if details["type"] == "extra_forbidden":
+        return "unknown key; docs/loopback-model.md has those that there are"
+    return details["msg"].removeprefix("Value error, ")

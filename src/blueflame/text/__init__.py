@@ -1,0 +1,1 @@
+"""Words for people: sanitized, formatted, one sentence for each event. Pure."""

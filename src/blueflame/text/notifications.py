@@ -1,0 +1,161 @@
+"""What is worth telling somebody who is away, in a few words: what is asked, and how to answer.
+
+Titles, ids, counts and cost, and nothing else: a message leaves the machine, and reasons, notes and output may hold
+what should not. A title that looks as if it held a secret is withheld.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from blueflame.checks.secrets.scan import find_secrets
+from blueflame.model import event as happened
+from blueflame.model.event import Recorded
+from blueflame.model.gate import Gate, GateKind
+from blueflame.model.task import Cause, TaskState
+from blueflame.session.budget import meter
+from blueflame.session.rate_limits import WORDS
+from blueflame.session.state import Session
+from blueflame.text.event_lines import one_line
+
+GATE, ENDED, FAILED, PARKED, BUDGET = "gate", "ended", "failed", "parked", "budget"
+LONGEST = 160
+MESSAGE_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    topic: str
+    words: str
+    answer: str = ""  # the command with which to answer or to go on
+    gate: str = ""
+    project: str = ""
+    session: str = ""
+    landed: int = 0
+    failed: int = 0
+    tasks: int = 0
+    cost_usd: float = 0.0
+
+
+def notices_of(session: Session, recorded: Sequence[Recorded]) -> Iterator[Notice]:
+    """`session` stands after all of what was recorded."""
+    for each in recorded:
+        for topic, words, answer, gate in TOLD.get(type(each.event), _nothing)(session, each.event):
+            yield Notice(
+                topic=topic,
+                words=words,
+                answer=answer,
+                gate=gate,
+                project=plain(session.project),
+                session=session.id,
+                landed=session.count(TaskState.MERGED),
+                failed=session.count(TaskState.FAILED),
+                tasks=len(session.tasks),
+                cost_usd=round(session.spend.usd, 4),
+            )
+
+
+def settled_in(recorded: Sequence[Recorded]) -> frozenset[str]:
+    """Gates that nobody needs to be told of any more."""
+    settling = (happened.GateAnswered, happened.GateWithdrawn)
+    return frozenset(each.event.gate for each in recorded if isinstance(each.event, settling))
+
+
+def message(notice: Notice, more: int = 0) -> dict[str, Any]:
+    """What a command reads and a webhook is sent."""
+    return {
+        "schema_version": MESSAGE_VERSION,
+        "topic": notice.topic,
+        "project": notice.project,
+        "session": notice.session,
+        "title": headline(notice),
+        "text": "\n".join([headline(notice), body(notice, more)]),
+        "words": notice.words,
+        "answer": notice.answer,
+        "gate": notice.gate or None,
+        "tasks": {"landed": notice.landed, "failed": notice.failed, "total": notice.tasks},
+        "cost_usd": notice.cost_usd,
+        "more": more,
+    }
+
+
+HEADS: Mapping[str, str] = {
+    GATE: "waits for you",
+    ENDED: "has come to an end",
+    FAILED: "a task failed",
+    PARKED: "waits for its model",
+    BUDGET: "nears its budget",
+}
+
+
+def headline(notice: Notice) -> str:
+    return f"Blue Flame: {notice.project} {HEADS[notice.topic]}"
+
+
+def body(notice: Notice, more: int = 0) -> str:
+    rest = [f"and {more} more"] if more else []
+    return "\n".join(part for part in (notice.words, *rest, notice.answer) if part)
+
+
+def plain(title: str) -> str:
+    """One line that can be shown anywhere."""
+    if find_secrets("title", [(1, title)]):
+        return "(a title that looks like a secret is withheld)"
+    return one_line(title, LONGEST)
+
+
+Telling = tuple[str, str, str, str]
+
+
+def _nothing(_session: Session, _event: Any) -> Iterator[Telling]:  # noqa: ANN401 (any event)
+    yield from ()
+
+
+def _gate(session: Session, event: happened.GateOpened) -> Iterator[Telling]:
+    gate = event.gate
+    yield GATE, plain(gate.title), how_to_answer(gate), gate.id
+    if gate.kind is GateKind.BUDGET:
+        yield BUDGET, f"used up: {meter(session)}", how_to_answer(gate), ""
+
+
+def how_to_answer(gate: Gate) -> str:
+    return f"blueflame answer {gate.id} {'|'.join(option.name for option in gate.options)}"
+
+
+def _ended(session: Session, event: happened.SessionEnded) -> Iterator[Telling]:
+    cost = f"${session.spend.usd:.2f}"
+    landed = f"{session.count(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
+    yield ENDED, f"{event.outcome.replace('_', ' ')}: {landed}, {cost}", f"blueflame report {session.id}", ""
+
+
+def _stopped(session: Session, _event: happened.OrchestratorStopped) -> Iterator[Telling]:
+    landed = f"{session.count(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
+    yield ENDED, f"put down, {landed}; it can be resumed", "blueflame resume", ""
+
+
+def _failed(session: Session, event: happened.TaskMoved) -> Iterator[Telling]:
+    """Only for good: what is tried again is no news."""
+    record = session.tasks[event.task]
+    if event.cause is Cause.FAIL and record.state is TaskState.FAILED:
+        tries = f"{record.attempts} attempt{'' if record.attempts == 1 else 's'}"
+        yield FAILED, f"{event.task} ({plain(record.task.title)}) after {tries}", f"blueflame status {session.id}", ""
+
+
+def _parked(_session: Session, event: happened.RuntimeParked) -> Iterator[Telling]:
+    yield PARKED, f"{event.runtime}: {WORDS.get(event.kind, event.kind)}", "blueflame watch", ""
+
+
+def _warned(_session: Session, event: happened.BudgetWarned) -> Iterator[Telling]:
+    yield BUDGET, f"{event.used / max(event.limit, 1):.0%} of the {event.budget}'s budget is used", "blueflame cost", ""
+
+
+TOLD: Mapping[type, Callable[[Session, Any], Iterator[Telling]]] = {
+    happened.GateOpened: _gate,
+    happened.SessionEnded: _ended,
+    happened.OrchestratorStopped: _stopped,
+    happened.TaskMoved: _failed,
+    happened.RuntimeParked: _parked,
+    happened.BudgetWarned: _warned,
+}

@@ -1,0 +1,87 @@
+"""The text of a pull request: what was done, what checked it, who looked at it, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from blueflame.model.changeset import Build, ChangesetRecord
+from blueflame.model.spend import NOTHING
+from blueflame.model.verdict import Check
+from blueflame.session.attempt_history import cut
+from blueflame.session.state import Session
+
+LONGEST_NOTES = 600
+
+
+def title(record: ChangesetRecord) -> str:
+    return " ".join(f"{record.changeset.title} ({', '.join(record.changeset.tasks)})".split())
+
+
+def text(session: Session, record: ChangesetRecord, build: Build) -> str:
+    parts = (
+        _tasks(session, record),
+        _checks(build),
+        _reviews(session, record),
+        _doubts(record, build),
+        _cost(session, record),
+    )
+    lines = [line for part in parts for line in part]
+    return "\n".join([*lines, "", f"Blue-Flame-Session: {session.id}", f"Blue-Flame-Changeset: {record.changeset.id}"])
+
+
+def _tasks(session: Session, record: ChangesetRecord) -> Iterator[str]:
+    yield "## Tasks"
+    yield ""
+    for name in record.changeset.tasks:
+        yield f"- **{name}** {_plain(session.tasks[name].task.title)}"
+    if record.changeset.missing:
+        yield f"- not in it, though of the same group: {', '.join(record.changeset.missing)}"
+
+
+def _checks(build: Build) -> Iterator[str]:
+    yield ""
+    yield f"## Checks on {build.commit[:12]}"
+    yield ""
+    for check in build.checks:
+        yield f"- `{check.name}`: {_how(check)} in {check.seconds:.1f} s"
+    if not build.checks:
+        yield "- none are configured"
+
+
+def _how(check: Check) -> str:
+    if check.flaky:
+        return "flaky (red, then green on the same tree)"
+    return "passed" if check.passed else f"exit {check.exit_code}"
+
+
+def _reviews(session: Session, record: ChangesetRecord) -> Iterator[str]:
+    noted = [(name, session.tasks[name]) for name in record.changeset.tasks if session.tasks[name].verdict_notes]
+    if noted:
+        yield ""
+        yield "## Reviewers"
+        yield ""
+    for name, task in noted:
+        yield f"- {name}: {task.verdict}. {_plain(cut(task.verdict_notes, LONGEST_NOTES))}"
+
+
+def _doubts(record: ChangesetRecord, build: Build) -> Iterator[str]:
+    told = [str(loss) for loss in build.losses]
+    told += [f"conflict in {', '.join(each.paths)} resolved by {each.by}: {each.notes}" for each in record.resolutions]
+    if told:
+        yield ""
+        yield "## To look at"
+        yield ""
+    for line in told:
+        yield f"- {_plain(cut(line, LONGEST_NOTES))}"
+
+
+def _cost(session: Session, record: ChangesetRecord) -> Iterator[str]:
+    subjects = (*record.changeset.tasks, record.changeset.id)
+    spend = sum((session.spend_by_subject.get(name, NOTHING) for name in subjects), NOTHING)
+    yield ""
+    yield f"Cost: ${spend.usd:.2f}, {spend.tokens:,} tokens."
+
+
+def _plain(words: str) -> str:
+    """On one line: what agents wrote must not look like a heading of ours."""
+    return " ".join(words.split())

@@ -1,0 +1,9 @@
+"""How many tokens a text has, estimated."""
+
+from __future__ import annotations
+
+BYTES_PER_TOKEN = 3
+
+
+def tokens_of(text: str) -> int:
+    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN) + 1

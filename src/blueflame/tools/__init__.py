@@ -1,1 +1,0 @@
-"""The world: git, processes, files, the journal, agents. The only door to any of them."""

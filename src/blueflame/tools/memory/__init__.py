@@ -1,1 +1,0 @@
-"""Memory across sessions: one interface, a store of our own as the first copy, and mirrors of it."""

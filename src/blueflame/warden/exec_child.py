@@ -1,0 +1,154 @@
+"""The warden's child between fork and exec: everything that must be settled before the program runs.
+
+A warden is single-threaded, so that code is safe here. Whatever fails is told to the warden in one sentence, and the
+child leaves with 127; no half-settled program is ever run.
+"""
+
+# ruff: noqa: PTH208 (pathlib's imports would cost every attempt some 10 ms)
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import signal
+import termios
+from contextlib import suppress
+
+from blueflame.warden.entry_script import FILTER, LINE
+from blueflame.warden.process_tree import die_with_parent
+from blueflame.warden.wakeup import forget_signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from typing import NoReturn
+
+COMPLAINTS = 11  # where the way to complain is kept until the program runs
+OUT_OF_THE_WAY = 32
+
+
+class Plan:
+    """What the child is to become. `ports` is None when it stays in the network that it is in.
+
+    `apart` when it is made in namespaces of its own; `user` is who it is to be in one for users. `takes_terminal`: its
+    stdin is a terminal, to be its session's own; a box begins a session of its own, where the entry sees to it.
+    """
+
+    __slots__ = (
+        "apart",
+        "argv",
+        "complain",
+        "cwd",
+        "env",
+        "gate",
+        "limits",
+        "line",
+        "output",
+        "ports",
+        "seccomp",
+        "stdin",
+        "takes_terminal",
+        "user",
+        "warden",
+    )
+
+    def __init__(
+        self, argv: list[str], env: dict[str, str], cwd: str, stdin: str | int, output: tuple[int, int]
+    ) -> None:
+        self.argv = argv
+        self.env = env
+        self.cwd = cwd
+        self.stdin = stdin
+        self.output = output
+        self.limits: dict[int, int] = {}
+        self.line: socket.socket | None = None
+        self.seccomp = ""
+        self.apart = False
+        self.takes_terminal = False
+        self.user: tuple[int, int] | None = None
+        self.ports: list[int] | None = None
+        self.warden = os.getpid()
+        self.gate = self.complain = -1
+
+
+def become(plan: Plan) -> NoReturn:
+    doing = "set up the process"
+    try:
+        os.setsid()
+        die_with_parent()
+        doing = "make a namespace of its own"
+        _settle_apart(plan)
+        doing = "set up the process"
+        if os.read(plan.gate, 1) != b"g" or (os.getppid() != plan.warden and not plan.apart):
+            os._exit(127)  # the warden died before it could note us down
+        forget_signals()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        doing = f"read its input {plan.stdin}"
+        files = {0: plan.stdin if isinstance(plan.stdin, int) else os.open(plan.stdin, os.O_RDONLY | os.O_CLOEXEC)}
+        files |= {1: plan.output[0], 2: plan.output[1]}
+        if plan.line is not None:
+            files[LINE] = plan.line.fileno()
+        if plan.seccomp:
+            doing = f"read the seccomp filter {plan.seccomp}"
+            files[FILTER] = os.open(plan.seccomp, os.O_RDONLY | os.O_CLOEXEC)
+        doing = "arrange its files"
+        _plug(files, plan)
+        if plan.takes_terminal:
+            doing = "take its terminal"
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        doing = "set its limits"
+        _limit(plan.limits)
+        doing = f"enter the folder {plan.cwd}"
+        os.chdir(plan.cwd)
+        doing = f"run {plan.argv[0]}"
+        os.execvpe(plan.argv[0], plan.argv, plan.env)  # noqa: S606 (no shell on purpose)
+    except (OSError, ValueError) as e:
+        reason = e.strerror if isinstance(e, OSError) else str(e)
+        os.write(plan.complain, f"cannot {doing}: {reason}".encode("utf-8", "replace"))
+    finally:
+        os._exit(127)
+
+
+def _settle_apart(plan: Plan) -> None:
+    """The warden cannot be seen from here; if it died before we asked to die with it, the entry's line is dead, too."""
+    if not plan.apart:
+        return
+    from blueflame.warden import namespaces as namespace
+
+    if plan.user is not None:
+        namespace.map_user(*plan.user)
+        die_with_parent()  # a change of credentials may have cleared it
+    if plan.ports is None or plan.line is None:
+        return
+    namespace.bring_up_loopback()
+    doors = [namespace.listen(port) for port in plan.ports]
+    namespace.hand_over(plan.line, doors)
+    for door in doors:
+        door.close()
+
+
+def _plug(files: dict[int, int], plan: Plan) -> None:
+    """Each open file to its number, and nothing else left open: what is inherited by accident is a hole."""
+    moved = {number: fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) for number, handle in files.items()}
+    complain = fcntl.fcntl(plan.complain, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
+    for number, handle in moved.items():
+        os.dup2(handle, number)
+    plan.complain = os.dup2(complain, COMPLAINTS, inheritable=False)
+    for handle in _open_files():
+        if handle not in files and handle != COMPLAINTS:
+            with suppress(OSError):  # the one that the list was read by
+                os.close(handle)
+
+
+def _open_files() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/dev/fd") if name.isdigit()]
+    except OSError:
+        return list(range(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+
+
+def _limit(limits: dict[int, int]) -> None:
+    for limit, value in limits.items():
+        _, hard = resource.getrlimit(limit)
+        ceiling = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(limit, (ceiling, ceiling))

@@ -1,0 +1,274 @@
+"""The warden's side of the gateway: start it, give it listeners, end it.
+
+It is not below the warden, which at the end kills everything that is: it is forked twice and adopted by nobody near.
+What binds the two is the control socket alone. Whichever way the warden ends, the kernel closes its end of it.
+"""
+
+# ruff: noqa: PTH208 (pathlib's imports would cost every attempt some 10 ms)
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import gc
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from contextlib import contextmanager, suppress
+
+from blueflame.gateway.options import read_orders
+from blueflame.warden.output import open_log
+from blueflame.warden.process_tree import look, send
+from blueflame.warden.wakeup import forget_signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, NoReturn
+
+    from blueflame.gateway.connect import Resolve
+    from blueflame.gateway.options import Orders
+    from blueflame.warden.process_tree import Member
+
+CONTROL = 3  # the only file the gateway keeps, besides its input and its log
+LARGEST_FILE = 64 * 1024 * 1024  # whatever goes wrong, it does not fill the disk
+LARGEST_CASSETTE = 4 * 1024 * 1024 * 1024
+START_PATIENCE = 10.0
+END_PATIENCE = 4.0  # a model call that is being answered is read on for 1.5 seconds
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
+
+
+class Gateway:
+    """A running gateway. `pid` is told for people and tests; it is no child of ours.
+
+    `parked` is why its agent waits for the model, `refused` which budget is used up, `gave_up` why it waits no longer:
+    None while there is nothing of the kind. All that it says is heard by `hear`.
+    """
+
+    __slots__ = ("_control", "_folder", "_heard", "_known", "_problem", "gave_up", "parked", "pid", "refused")
+
+    def __init__(self, folder: str, control: socket.socket, pid: int, known: Member | None) -> None:
+        self._folder = folder
+        self._control = control
+        self._heard = b""
+        self._known = known
+        self._problem = ""
+        self.pid = pid
+        self.parked: dict[str, Any] | None = None
+        self.refused: dict[str, Any] | None = None
+        self.gave_up: dict[str, Any] | None = None
+
+    def give(self, listener: socket.socket) -> None:
+        """Let it serve this listening socket as well. Ours is closed: it belongs to the gateway now."""
+        try:
+            socket.send_fds(self._control, [b"L"], [listener.fileno()])
+        except OSError as e:
+            raise OSError(e.errno, f"cannot give the gateway its listener: {self.problem or e.strerror}") from e
+        finally:
+            listener.close()
+
+    @property
+    def problem(self) -> str:
+        """Empty while it serves; otherwise why it does not."""
+        self.hear()
+        return self._problem
+
+    @property
+    def handle(self) -> int:
+        """For whoever wants to hear it as soon as it speaks; -1 when it is closed."""
+        return self._control.fileno()
+
+    def hear(self) -> None:
+        """All that it has said since. Never waits."""
+        while not self._problem:
+            try:
+                data = self._control.recv(65536, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            self._understand(data)
+            if not data:
+                self._end("it ended by itself")
+
+    def _understand(self, data: bytes) -> None:
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        for line in lines:
+            word, _, rest = line.decode("utf-8", "replace").partition(" ")
+            if word == "problem":
+                self._end(rest.strip() or "it broke")
+            elif word == "resumed":
+                self.parked = None
+            elif word in ("parked", "refused", "gave_up"):
+                self._note(word, rest)
+
+    def _note(self, word: str, rest: str) -> None:
+        try:
+            found = json.loads(rest)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            self._end(f"it said something odd: {word} {rest[:80]}")
+        elif word == "parked":
+            self.parked = found
+        elif word == "refused":
+            self.refused = self.refused or found
+        else:
+            self.gave_up = self.gave_up or found
+
+    def _end(self, words: str) -> None:
+        self._problem = self._problem or f"{words} (see {self._folder}/gateway.log)"
+
+    def close(self) -> None:
+        """Ends it. When this returns, its record is complete and nothing of it runs."""
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+            self._control.settimeout(END_PATIENCE)
+            while data := self._control.recv(65536):
+                self._understand(data)
+        self._problem = self._problem or "it was closed"
+        self._control.close()
+        if self._known is not None:
+            _see_off(self._known)
+            self._known = None
+
+
+def _see_off(member: Member) -> None:
+    """It says goodbye before the kernel has quite ended it. One that hangs is killed."""
+    give_up = time.monotonic() + END_PATIENCE
+    while (now := look(member.pid)) is not None and now.start_time == member.start_time:
+        if time.monotonic() > give_up:
+            send(member, signal.SIGKILL)
+            return
+        time.sleep(0.001)
+
+
+def start(
+    folder: str,
+    gateway: Mapping[str, Any],
+    secrets: Mapping[str, str] | None = None,
+    *,
+    resolve: Resolve | None = None,
+) -> Gateway:
+    """Before anything else is started. Raises ValueError for orders it does not understand, OSError if none starts.
+
+    The secrets go over by the fork and are kept nowhere on this side.
+    """
+    orders = read_orders(folder, gateway, secrets)
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs, _orphans_left_alone():
+            _fork_twice(theirs, orders, resolve)
+        pid = _first_words(ours)
+    except BaseException:
+        ours.close()
+        raise
+    return Gateway(orders.folder, ours, pid, look(pid))
+
+
+@contextmanager
+def _orphans_left_alone() -> Iterator[None]:
+    """A warden adopts its orphans, but for the moment in which the gateway becomes one."""
+    if sys.platform != "linux":
+        yield
+        return
+    libc, adopts = ctypes.CDLL(None), ctypes.c_int()
+    libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, adopts.value, 0, 0, 0)
+
+
+def _fork_twice(control: socket.socket, orders: Orders, resolve: Resolve | None) -> None:
+    middle = os.fork()
+    if middle == 0:
+        _step_aside(control, orders, resolve)
+    os.waitpid(middle, 0)
+
+
+def _first_words(control: socket.socket) -> int:
+    """The gateway says its pid when it has left everything of ours behind, or why it cannot."""
+    control.settimeout(START_PATIENCE)
+    try:
+        line = b""
+        while not line.endswith(b"\n") and (letter := control.recv(1)):
+            line += letter
+    except TimeoutError as e:
+        raise OSError("the gateway did not start in time") from e
+    control.settimeout(None)
+    word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
+    if word != "pid":
+        raise OSError(f"the gateway could not be started: {rest or 'no process could be made for it'}")
+    return int(rest)
+
+
+def _step_aside(control: socket.socket, orders: Orders, resolve: Resolve | None) -> NoReturn:
+    """In the first child: its own child is nobody's, once it has ended."""
+    code = 1
+    try:
+        if os.fork() == 0:
+            _be_the_gateway(control, orders, resolve)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _be_the_gateway(control: socket.socket, orders: Orders, resolve: Resolve | None) -> NoReturn:
+    gc.freeze()  # a socket of the warden that is collected here would close a file number that is ours by then
+    try:
+        most = LARGEST_CASSETTE if orders.model is not None and orders.model.record else LARGEST_FILE
+        control = _leave_all_behind(control, orders.folder, most)
+        control.sendall(b"pid %d\n" % os.getpid())
+        from blueflame.gateway.server import run
+
+        run(control, orders, *([resolve] if resolve else []))
+    except BaseException as e:  # noqa: BLE001 (a forked child must never come back into the warden's own code)
+        _complain(control, e)
+    finally:
+        os._exit(0)
+
+
+def _leave_all_behind(control: socket.socket, folder: str, largest_file: int) -> socket.socket:
+    """No file of the warden, its lock above all; no signal setting, folder or terminal of its."""
+    os.setsid()
+    os.chdir("/")
+    forget_signals()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the call that failed tells of both
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for limit, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, largest_file)):
+        _, hard = resource.getrlimit(limit)
+        resource.setrlimit(limit, (most, hard))
+    log = open_log(f"{folder}/gateway.log")
+    wanted = (os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), log, log, control.fileno())
+    lifted = [fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, CONTROL + 1) for handle in wanted]
+    control.detach()
+    for place, handle in enumerate(lifted):
+        os.dup2(handle, place, inheritable=False)
+    _close_from(CONTROL + 1)
+    return socket.socket(fileno=CONTROL)
+
+
+def _close_from(first: int) -> None:
+    try:
+        numbers = [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        os.closerange(first, 1 << 16)
+        return
+    for number in numbers:
+        if number >= first:
+            with suppress(OSError):  # the folder itself was open while we looked
+                os.close(number)
+
+
+def _complain(control: socket.socket, problem: BaseException) -> None:
+    with suppress(OSError):
+        sys.excepthook(type(problem), problem, problem.__traceback__)
+        sys.stderr.flush()
+    with suppress(OSError):
+        control.sendall(f"problem {type(problem).__name__}: {problem}\n".encode("utf-8", "replace")[:2000])

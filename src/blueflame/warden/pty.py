@@ -1,0 +1,271 @@
+"""The agent's own terminal. The warden holds it, so that no agent ever has a person's, and whoever looks may leave.
+
+Whatever the agent shows is read at once, whether anybody looks or not; the last of it is kept for who comes later.
+People connect at `attach.sock` in the attempt's folder, which no box shows (the format is in
+system/terminal_frames.py).
+Whoever does not keep up with reading misses what is in between; the agent never waits.
+"""
+
+# ruff: noqa: PTH105, PTH108, PTH110, PTH118 (pathlib's imports would cost every attempt some 10 ms)
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+import termios
+import time
+from contextlib import suppress
+
+from blueflame.system.terminal_frames import ENDED, HEAD, KEYS, LONGEST_SENT, PAST, SHOWN, SIZE, SOCKET, WINDOW, frame
+from blueflame.warden.process_tree import descendants, send_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from blueflame.warden.wakeup import Bell
+
+KEPT = 256 * 1024
+LONGEST_TYPED = 64 * 1024  # keys that wait for an agent which does not read
+FARTHEST_BEHIND = 4 * KEPT
+MOST_VIEWERS = 16
+LAST_WORDS = 1.0  # seconds for all viewers together to take what they have not read yet, at the end
+GULP = 64 * 1024
+
+
+class Terminal:
+    """`handle` is the agent's side of it, for its stdin."""
+
+    __slots__ = ("_bell", "_due", "_folder", "_keys", "_listener", "_master", "_past", "_size", "_viewers", "handle")
+
+    def __init__(self, folder: str, size: tuple[int, int], bell: Bell) -> None:
+        self._bell = bell
+        self._folder = folder
+        self._keys = bytearray()
+        self._past = bytearray()
+        self._size = (0, 0)
+        self._due: tuple[int, int] | None = None
+        self._viewers: list[_Viewer] = []
+        self._listener = _listen(folder)
+        try:
+            # the agent's side stays open here: a terminal that nobody has open any more would hang up on who returns
+            self._master, self.handle = os.openpty()
+        except OSError:
+            self._listener.close()
+            raise
+        os.set_blocking(self._master, False)
+        self.resize(*size)
+        bell.serve(self._master, self._stir)
+        bell.serve(self._listener.fileno(), self._welcome)
+
+    def close(self) -> None:
+        """After the agent's end: what it showed last is still told."""
+        while self._show():
+            pass
+        for viewer in list(self._viewers):
+            viewer.tell(ENDED, b"")
+        _let_read(self._viewers)
+        for viewer in list(self._viewers):
+            viewer.close()
+        for handle in (self._listener.fileno(), self._master):
+            self._bell.forget(handle)
+        self._listener.close()
+        os.close(self._master)
+        os.close(self.handle)
+        with suppress(OSError):
+            os.unlink(os.path.join(self._folder, SOCKET))
+
+    def type(self, keys: bytes) -> None:
+        """What does not fit is lost: nobody types that much, and an agent that does not read holds nobody up."""
+        self._keys += keys[: LONGEST_TYPED - len(self._keys)]
+        self._stir()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Who has just come wants to see the whole screen, and an agent draws that only when its size has changed: the
+        size that it has already becomes another one, until it shows something."""
+        wanted = max(1, rows), max(2, columns)
+        self._due = wanted if wanted == self._size else None
+        self._size = wanted
+        self._set_size(wanted[0], wanted[1] - (self._due is not None))
+
+    def _set_size(self, rows: int, columns: int) -> None:
+        """The kernel tells those in the foreground. An agent that never took this as its terminal is told by us."""
+        group = 0
+        with suppress(OSError):
+            fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            group = os.tcgetpgrp(self._master)
+        if not group:
+            send_all(descendants({os.getpid()}), signal.SIGWINCH)
+
+    def past(self) -> bytes:
+        return bytes(self._past[-KEPT:])
+
+    def forget(self, viewer: _Viewer) -> None:
+        self._viewers.remove(viewer)
+
+    def _stir(self) -> None:
+        if self._keys:
+            self._press()
+        self._show()
+
+    def _press(self) -> None:
+        try:
+            del self._keys[: os.write(self._master, self._keys)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._keys.clear()
+        self._bell.serve(self._master, self._stir, writing=bool(self._keys))
+
+    def _show(self) -> bool:
+        """One gulp; False when there is nothing more for now, or for ever."""
+        try:
+            data = os.read(self._master, GULP)
+        except BlockingIOError:
+            return False
+        except OSError:  # EIO: its session has ended, and took the terminal along
+            self._bell.forget(self._master)
+            return False
+        if self._due is not None:
+            size, self._due = self._due, None
+            self._set_size(*size)
+        self._past += data
+        if len(self._past) > 2 * KEPT:
+            del self._past[:-KEPT]
+        for viewer in list(self._viewers):
+            viewer.tell(SHOWN, data)
+        return bool(data)
+
+    def _welcome(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
+        if len(self._viewers) >= MOST_VIEWERS:
+            connection.close()
+            return
+        viewer = _Viewer(connection, self, self._bell)
+        self._viewers.append(viewer)
+        viewer.tell(PAST, self.past())
+
+
+class _Viewer:
+    """One person (or program) who looks, and may type."""
+
+    __slots__ = ("_behind", "_bell", "_got", "_terminal", "connection", "unread")
+
+    def __init__(self, connection: socket.socket, terminal: Terminal, bell: Bell) -> None:
+        self.connection = connection
+        self.unread: list[bytes] = []  # frames, of which the first may be sent in part already
+        self._behind = 0
+        self._terminal = terminal
+        self._bell = bell
+        self._got = bytearray()
+        connection.setblocking(False)
+        bell.serve(connection.fileno(), self._stir)
+
+    def tell(self, kind: bytes, content: bytes) -> None:
+        if self.connection.fileno() < 0:
+            return
+        if self._behind > FARTHEST_BEHIND:
+            self._skip_ahead()
+        self.unread.append(frame(kind, content))
+        self._behind += len(self.unread[-1])
+        self.send()
+
+    def _skip_ahead(self) -> None:
+        del self.unread[1:]
+        self.unread.append(frame(PAST, self._terminal.past()))
+        self._behind = sum(map(len, self.unread))
+
+    def send(self) -> None:
+        try:
+            while self.unread:
+                sent = self.connection.send(self.unread[0])
+                self._behind -= sent
+                self.unread[:1] = [self.unread[0][sent:]] if sent < len(self.unread[0]) else []
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+            return
+        self._bell.serve(self.connection.fileno(), self._stir, writing=bool(self.unread))
+
+    def close(self) -> None:
+        if self.connection.fileno() >= 0:
+            self._bell.forget(self.connection.fileno())
+            self.connection.close()
+            self._terminal.forget(self)
+
+    def _stir(self) -> None:
+        if self.unread:
+            self.send()
+        if self.connection.fileno() >= 0:
+            self._hear()
+
+    def _hear(self) -> None:
+        try:
+            data = self.connection.recv(GULP)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        self._got += data
+        while self._take_frame():
+            pass
+
+    def _take_frame(self) -> bool:
+        if len(self._got) < HEAD.size:
+            return False
+        kind, length = HEAD.unpack_from(self._got)
+        if length > LONGEST_SENT or kind not in (KEYS, SIZE) or (kind == SIZE and length != WINDOW.size):
+            self.close()
+            return False
+        if len(self._got) < HEAD.size + length:
+            return False
+        content = bytes(self._got[HEAD.size : HEAD.size + length])
+        del self._got[: HEAD.size + length]
+        if kind == KEYS:
+            self._terminal.type(content)
+        else:
+            self._terminal.resize(*WINDOW.unpack(content))
+        return True
+
+
+def _let_read(viewers: list[_Viewer]) -> None:
+    give_up = time.monotonic() + LAST_WORDS
+    while (late := [viewer for viewer in viewers if viewer.unread]) and time.monotonic() < give_up:
+        poll = select.poll()
+        for viewer in late:
+            poll.register(viewer.connection, select.POLLOUT)
+        poll.poll(max(0.0, give_up - time.monotonic()) * 1000)
+        for viewer in late:
+            viewer.send()
+
+
+def _listen(folder: str) -> socket.socket:
+    """Through an open folder: a socket's own path may have 107 bytes, and a repository may lie deep. It gets its name
+    when it listens: whoever finds it is let in."""
+    draft = f"{SOCKET}.draft"
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, draft))
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    mask = os.umask(0o177)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        place = f"/proc/self/fd/{handle}" if os.path.exists("/proc/self/fd") else folder
+        listener.bind(f"{place}/{draft}")
+        listener.listen(MOST_VIEWERS)
+        listener.setblocking(False)
+        os.replace(os.path.join(folder, draft), os.path.join(folder, SOCKET))
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.umask(mask)
+        os.close(handle)
+    return listener

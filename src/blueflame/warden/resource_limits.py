@@ -1,0 +1,120 @@
+"""How hard an attempt presses on the machine: memory, processes, and the disk it leaves free.
+
+Where the kernel holds memory and processes (a control group, or the limit of a user of its own), that wall stands first
+and what is seen here only says who ran against it. Where it does not, this is the wall: a look at the whole tree every
+quarter of a second. Memory is taken as the resident sets first; only when they exceed the limit are shared pages
+divided among their sharers, which is slower to find out.
+"""
+
+# ruff: noqa: PTH123 (pathlib's imports would cost every attempt some 10 ms)
+from __future__ import annotations
+
+import os
+import time
+
+from blueflame.warden.process_tree import descendants, look
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from blueflame.warden.cgroup import Group
+    from blueflame.warden.launch_file import Launch
+
+EVERY = 0.25
+SHARE = 20  # a look that took long is paid for by looking less often: 5 % of one processor at most
+MB = 1024 * 1024
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Pressure:
+    __slots__ = ("_launch", "_next_look", "group")
+
+    def __init__(self, launch: Launch, group: Group | None) -> None:
+        self._launch = launch
+        self._next_look = 0.0
+        self.group = group
+
+    def why_stop(self) -> tuple[str, str] | None:
+        """The reason and the numbers, when it is too much; looks at most every quarter of a second."""
+        began = time.monotonic()
+        if began < self._next_look:
+            return None
+        why = self.too_little_disk() or self.killed_for_memory() or self._too_many() or self._too_big()
+        now = time.monotonic()
+        self._next_look = now + max(EVERY, SHARE * (now - began))
+        return why
+
+    def too_little_disk(self) -> tuple[str, str] | None:
+        wanted = self._launch.min_free_disk_mb
+        free = free_mb(self._launch.cwd) if wanted else None
+        if free is None or free >= wanted:
+            return None
+        return "disk", f"only {free} MB are free on the disk of {self._launch.cwd}, and {wanted} MB must stay free"
+
+    def killed_for_memory(self) -> tuple[str, str] | None:
+        killed = self.group.out_of_memory() if self.group is not None else 0
+        if not killed:
+            return None
+        return (
+            "memory",
+            f"it used its {self._launch.memory_mb} MB of memory, and the system killed {killed} of its processes",
+        )
+
+    def _too_many(self) -> tuple[str, str] | None:
+        allowed = self._launch.processes
+        if not allowed:
+            return None
+        counted = self.group.processes() if self.group is not None and self.group.pids else None
+        found = counted if counted is not None else sum(member.threads for member in descendants({os.getpid()}))
+        if found <= allowed:
+            return None
+        return "processes", f"it had {found} processes and threads at once, more than the {allowed} allowed"
+
+    def _too_big(self) -> tuple[str, str] | None:
+        allowed = self._launch.memory_mb * MB
+        if not allowed or (self.group is not None and self.group.memory):
+            return None
+        tree = descendants({os.getpid()})
+        used = sum(member.pages for member in tree) * PAGE
+        if used > allowed:
+            used = min(used, sum(_proportional(member.pid) for member in tree))
+        used += _kept_in_files({member.pid for member in tree}, enough=allowed - used)
+        if used <= allowed:
+            return None
+        return "memory", f"it used {used // MB} MB of memory, more than the {allowed // MB} MB allowed"
+
+
+def free_mb(path: str) -> int | None:
+    """What an ordinary user may still write there; None when nobody can tell."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize // MB
+
+
+def _kept_in_files(pids: set[int], *, enough: int) -> int:
+    """Memory in files that only exist as open handles (memfd): nobody maps it, so no process shows it as its own."""
+    seen: dict[tuple[int, int], int] = {}
+    for pid in pids if enough > 0 else ():
+        try:
+            handles = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 (as above)
+        except OSError:
+            continue
+        for handle in handles:
+            try:
+                if os.readlink(f"/proc/{pid}/fd/{handle}").startswith("/memfd:"):  # noqa: PTH115 (as above)
+                    about = os.stat(f"/proc/{pid}/fd/{handle}")  # noqa: PTH116 (as above)
+                    seen[about.st_dev, about.st_ino] = about.st_blocks * 512
+            except OSError:  # closed meanwhile
+                continue
+    return sum(seen.values())
+
+
+def _proportional(pid: int) -> int:
+    """Bytes, with shared pages divided among those who share them; a process that hides it counts in full."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as lines:
+            return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:")), 0)
+    except OSError:
+        seen = look(pid)
+        return seen.pages * PAGE if seen is not None else 0

@@ -1,0 +1,79 @@
+"""What launch.json says of the walls around an agent: the box, the watcher, the way out. Read strictly.
+
+A key that is not known here may be a wall that somebody counts on, so that it is refused and nothing is started.
+"""
+
+from __future__ import annotations
+
+from blueflame.text.strict_json import absolute, number, only, table, text, words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+NETS = ("none", "doors", "host")
+DIALECTS = ("claude", "codex", "gemini")  # as in policy/dialects, which a warden that watches nobody does not load
+WATCH_TEXTS = ("policy", "audit", "agent", "hook", "shfmt")
+
+
+class Sandbox:
+    """`argv` is the box's own command, ending where the program's follows."""
+
+    __slots__ = ("argv", "net", "seccomp")
+
+    def __init__(self, read: Mapping[str, Any]) -> None:
+        only(read, ("argv", "seccomp", "net"), "sandbox")
+        self.argv = words(read.get("argv"), "sandbox: argv")
+        self.seccomp = "" if read.get("seccomp") is None else absolute(read["seccomp"], "sandbox: seccomp")
+        self.net = str(read.get("net"))
+        if self.net not in NETS:
+            raise ValueError(f"sandbox: net is {read.get('net')!r:.80}, not one of {', '.join(NETS)}")
+
+
+def sandbox(value: object) -> Sandbox | None:
+    return None if value is None else Sandbox(table(value, "sandbox"))
+
+
+def watch(value: object) -> dict[str, Any] | None:
+    """As it stands, for the asker, once everything is there and of the right kind."""
+    if value is None:
+        return None
+    read = table(value, "watch")
+    only(read, ("port", "mounts", "dialect", *WATCH_TEXTS), "watch")
+    number(read.get("port"), "watch: port", most=65535, least=1)
+    for name in WATCH_TEXTS:
+        text(read.get(name), f"watch: {name}")
+    absolute(read["hook"], "watch: hook")
+    if read.get("dialect", DIALECTS[0]) not in DIALECTS:
+        raise ValueError(f"watch: dialect is {read['dialect']!r:.80}, not one of {', '.join(DIALECTS)}")
+    mounts = table(read.get("mounts", {}), "watch: mounts")
+    for inside, outside in mounts.items():
+        absolute(inside, "watch: mounts")
+        absolute(outside, f"watch: mounts: {inside}")
+    return read
+
+
+def gateway(value: object) -> dict[str, Any] | None:
+    """As it stands, for the gateway, which looks closer at the hosts and at what else it is told."""
+    if value is None:
+        return None
+    read = table(value, "gateway")
+    only(read, ("port", "hosts", "allow_private", "model"), "gateway")
+    number(read.get("port"), "gateway: port", most=65535, least=1)
+    hosts = read.get("hosts")
+    if not isinstance(hosts, list) or not all(isinstance(host, str) and host for host in hosts):
+        raise ValueError(f"gateway: hosts must be a list of names, not {hosts!r:.80}")
+    if read.get("model") is not None:
+        table(read["model"], "gateway: model")
+    return read
+
+
+def terminal(value: object) -> tuple[int, int] | None:
+    """Rows and columns that an agent's own terminal has until somebody connects with another size."""
+    if value is None:
+        return None
+    read = table(value, "terminal")
+    only(read, ("rows", "columns"), "terminal")
+    rows, columns = (number(read.get(name), f"terminal: {name}", most=1000, least=1) for name in ("rows", "columns"))
+    return rows, columns

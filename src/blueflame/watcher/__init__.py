@@ -1,0 +1,1 @@
+"""The first wall at work: hook server, policy file, audit log. Runs inside the warden."""

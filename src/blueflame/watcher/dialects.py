@@ -1,0 +1,27 @@
+"""The hook's question in the words of each agent's program, read into the calls that the policy judges."""
+
+from __future__ import annotations
+
+from blueflame.model.policy import Call
+from blueflame.policy.dialects import CLAUDE, EVENTS, Untranslatable, meant
+from blueflame.watcher.decision import Malformed, read_call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from blueflame.policy.dialects import Meant
+
+
+def read_calls(body: bytes, dialect: str) -> tuple[Call, ...]:
+    """What is asked for: one call, or several that are allowed together or not at all. Raises Malformed."""
+    call = read_call(body, events=EVENTS[dialect])
+    if dialect == CLAUDE:
+        return (call,)
+    try:
+        return tuple(_call(each, call) for each in meant(dialect, call.tool, call.input, call.cwd))
+    except Untranslatable as e:
+        raise Malformed(str(e)) from e
+
+
+def _call(each: Meant, asked: Call) -> Call:
+    cwd = each.folder if each.folder.startswith("/") else f"{asked.cwd}/{each.folder}" if each.folder else asked.cwd
+    return Call(tool=each.tool, input=each.input, cwd=cwd, id=asked.id)

@@ -1,0 +1,205 @@
+"""Answers the hooks of one attempt: may this tool be used? Over HTTP, on a listener inside the agent's own namespace.
+
+One request per connection, one thread, nothing that blocks. Each decision is in the audit log before it is told;
+what cannot be written down is refused. Whatever is not a proper question gets an answer that no hook takes for "allow".
+"""
+
+# ruff: noqa: PTH123 (pathlib's imports would cost every attempt some 10 ms)
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from contextlib import suppress
+
+from blueflame.model.policy import CANARY, Decision
+from blueflame.policy.dialects import CLAUDE
+from blueflame.watcher.audit_log import DETAILS, TARGET, AuditLog, Unwritable
+from blueflame.watcher.decision import Judge, Malformed, described
+from blueflame.watcher.dialects import read_calls
+from blueflame.watcher.http import ALLOWED, Connection, refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from blueflame.model.policy import Call
+    from blueflame.watcher.http import Bell
+
+
+MAX_OPEN = 64
+PATIENCE = 5.0  # seconds that a connection may take; nobody waits that long for an answer
+
+
+class Asker:
+    """Serves until closed. `problem` says why this attempt cannot count as watched; empty when it can."""
+
+    __slots__ = ("_attempt", "_bell", "_judge", "_listener", "_log", "_open", "_seals", "_watch", "problem")
+
+    def __init__(
+        self,
+        watch: Mapping[str, Any],
+        listener: socket.socket,
+        attempt: str,
+        bell: Bell,
+        *,
+        decide: Callable[[Call], Decision] | None = None,
+    ) -> None:
+        self.problem = ""
+        self._watch = watch
+        self._attempt = attempt
+        self._bell = bell
+        self._listener = listener
+        self._open: list[Connection] = []
+        self._seals = {what: _seal(watch, what) for what in ("policy", "hook")}
+        self._judge = Judge(decide or _ByPolicy(watch, self._seals["policy"], self._worry))
+        self._log: AuditLog | None = None
+        try:
+            self._log = AuditLog(str(watch["audit"]))
+        except Unwritable as e:
+            self._worry(str(e))
+        listener.setblocking(False)
+        bell.serve(listener.fileno(), self._accept)
+
+    @property
+    def proven(self) -> bool:
+        """Whether the canary has been refused."""
+        return self._judge.proven
+
+    def close(self) -> Mapping[str, object]:
+        """Stop serving, look whether anybody tampered, and say what there is to record."""
+        self._bell.forget(self._listener.fileno())
+        self._listener.close()
+        for connection in list(self._open):
+            connection.close()
+        for what, seal in self._seals.items():
+            if _seal(self._watch, what) != seal:
+                self._worry(f"the {what} {self._watch.get(what)} was changed while the agent ran")
+        lines, last = 0, ""
+        if self._log is not None:
+            self._worry(self._log.tampering())
+            lines, last = self._log.lines, self._log.last
+            self._log.close()
+        if not self.proven:
+            self._worry("the canary never came: nobody knows whether the agent's hook works")
+        return {"lines": lines, "last": last, "proven": self.proven, "problem": self.problem}
+
+    def answer(self, body: bytes, *, plain: bool) -> bytes:
+        """The whole answer to one question; the decision is on record by then."""
+        decision = self._decided(body)
+        return ALLOWED if decision.allowed else refusal(decision, plain=plain)
+
+    def _decided(self, body: bytes) -> Decision:
+        """Of several calls in one question all are allowed, or none is: a line for each, and the refusal is told."""
+        try:
+            calls = read_calls(body, str(self._watch.get("dialect", CLAUDE)))
+            names = [described(call) for call in calls]
+            decision = self._judged(calls)
+        except Malformed as e:
+            names, decision = [described(None)], Decision(False, "malformed_call", str(e))
+        except RecursionError:
+            names, decision = [described(None)], Decision(False, "malformed_call", "the call is nested too deeply")
+        recorded = [self._recorded(each, decision) for each in names]
+        return next((each for each in recorded if not each.allowed), decision)
+
+    def _judged(self, calls: tuple[Call, ...]) -> Decision:
+        """Not one more after a refusal: each may take its time, and everybody waits."""
+        decision = Decision(False, "malformed_call", "there is nothing to decide about")
+        for call in calls:
+            decision = self._judge.judge(call)
+            if not decision.allowed:
+                break
+        return decision
+
+    def _recorded(self, names: Mapping[str, str], decision: Decision) -> Decision:
+        line = {
+            "agent_id": str(self._watch.get("agent", "")),
+            "attempt": self._attempt,
+            "tool": names["tool"][:TARGET],
+            "target": names["target"][:TARGET],
+            "decision": "allow" if decision.allowed else "block",
+            "rule": decision.rule,
+            "details": decision.details[:DETAILS],
+            "call": names["call"][:TARGET],
+            "digest": names["digest"],
+        }
+        try:
+            if self._log is None:
+                raise Unwritable(self.problem)
+            self._log.add(line)
+        except Unwritable as e:
+            self._worry(str(e))
+            return Decision(False, decision.rule, "refused, because the decision could not be written down")
+        return decision
+
+    def _worry(self, problem: str) -> None:
+        """The first problem is the one that is told; all of them are in the warden's log."""
+        if problem:
+            self.problem = self.problem or problem
+            with suppress(OSError):  # a full disk: the problem is recorded with the outcome, too
+                print(f"watcher of {self._attempt}: {problem}", file=sys.stderr, flush=True)
+
+    def _accept(self) -> None:
+        now = time.monotonic()
+        for connection in [late for late in self._open if now - late.since > PATIENCE]:
+            connection.close()
+        try:
+            asking, _ = self._listener.accept()
+        except OSError:
+            return  # whoever it was hung up again, or we have no file left: the hook takes either for a refusal
+        if len(self._open) >= MAX_OPEN:
+            asking.close()
+            return
+        Connection(asking, self._bell, self.answer, self._open, now)
+
+
+def _seal(watch: Mapping[str, Any], what: str) -> str:
+    """Of a file that must stay as it is while the agent runs; what cannot be read has a seal as well, its own."""
+    try:
+        with open(str(watch.get(what, "")), "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError as e:
+        return f"unreadable: {e.strerror}"
+
+
+class _ByPolicy:
+    """Decides by the policy, read with the canary. Without one nothing is allowed, and that is a problem."""
+
+    __slots__ = ("_decide", "_seal", "_watch", "_worry")
+
+    def __init__(self, watch: Mapping[str, Any], seal: str, worry: Callable[[str], None]) -> None:
+        self._watch = watch
+        self._seal = seal
+        self._worry = worry
+        self._decide: Callable[[Call], Decision] | None = None
+
+    def __call__(self, call: Call) -> Decision:
+        if self._decide is None:
+            self._decide = self._load()
+        if call.tool == CANARY:
+            return Decision(False, "canary", "the watcher is awake")
+        return self._decide(call)
+
+    def _load(self) -> Callable[[Call], Decision]:
+        try:
+            return _load(self._watch, self._seal)
+        except Exception as e:
+            self._worry(f"the policy {self._watch.get('policy')} cannot be used: {e!s:.300}")
+            raise
+
+
+def _load(watch: Mapping[str, Any], seal: str) -> Callable[[Call], Decision]:
+    """Imported here: the rules take a while to load, and a warden that watches nobody needs none of them."""
+    from blueflame.policy.decide import decide
+    from blueflame.watcher.policy_file import read_policy
+    from blueflame.watcher.world import LocalWorld
+
+    with open(watch["policy"], "rb") as file:
+        data = file.read()
+    if hashlib.sha256(data).hexdigest() != seal:
+        raise ValueError("it was changed before it was read")
+    policy = read_policy(data.decode(), watch["policy"])
+    world = LocalWorld(policy.worktree, shfmt=watch["shfmt"], mounts=watch.get("mounts", {}))
+    return lambda call: decide(policy, call, world)

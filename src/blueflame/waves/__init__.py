@@ -1,1 +1,0 @@
-"""The story: what each wave does, and the conductor that tells it."""

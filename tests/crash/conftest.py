@@ -1,0 +1,60 @@
+"""One forge and one undisturbed performance of each piece for all of the torture; a table of what came of it.
+
+BLUEFLAME_TORTURE=500 makes it a long run with at least so many random kills; BLUEFLAME_TORTURE_RESULTS=FILE keeps the
+table as JSON, from which scripts/reliability.py writes docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from crash.expectations import Tally
+from crash.fork_server import forge
+from crash.harness import SHORT, House
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))
+from reliability import table
+
+TALLIES: list[Tally] = []
+BEGAN = time.monotonic()
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with forge() as running:
+        kills = int(os.environ.get("BLUEFLAME_TORTURE", SHORT))
+        yield House(tmp_path_factory.mktemp("театр torture"), running, kills)
+
+
+@pytest.fixture
+def tally() -> Iterator[Callable[[str, str], Tally]]:
+    """Counts for the table; at the end of the test there must be no violation."""
+    mine: list[Tally] = []
+
+    def make(case: str, about: str) -> Tally:
+        mine.append(Tally(case, about))
+        return mine[-1]
+
+    yield make
+    TALLIES.extend(mine)
+    assert [violation for each in mine for violation in each.violations] == []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not TALLIES:
+        return
+    rows = [each.as_json() for each in TALLIES]
+    terminalreporter.section("torture")
+    terminalreporter.write("\n".join([*table(rows), ""]))
+    if path := os.environ.get("BLUEFLAME_TORTURE_RESULTS"):
+        date, seconds = f"{datetime.now(UTC):%Y-%m-%d}", round(time.monotonic() - BEGAN)
+        results = {"date": date, "seconds": seconds, "rows": rows}
+        Path(path).write_text(json.dumps(results, ensure_ascii=False, indent=1), encoding="utf-8")

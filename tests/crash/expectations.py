@@ -1,0 +1,235 @@
+"""After the torture: what was lost, what was done twice, what was left behind. Found by evidence outside of the journal
+wherever there is some: the agents' own books, git, the processes of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from blueflame.git.checkouts import card_path
+from blueflame.git.results import refs
+from blueflame.model.attempt import Ending
+from blueflame.model.event import AttemptEnded, Landed, OrchestratorStarted, Recorded
+from blueflame.orchestrator import project as app
+from blueflame.orchestrator.cleanup import Kind, leftovers
+from blueflame.session.state import Session
+from blueflame.system import flock
+from crash.scenario import Theatre
+
+PATIENCE = 30.0
+PROBE = b"blat"  # with which Python itself tries the folder for temporary files, once in a process
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What an undisturbed performance of the same piece gives."""
+
+    tree: str
+    starts: frozenset[str]
+    refs: frozenset[str]
+
+
+@dataclass(slots=True)
+class Tally:
+    """One row of the table."""
+
+    case: str
+    about: str = ""
+    rounds: int = 0
+    kills: int = 0  # of orchestrators
+    wardens: int = 0  # killed as well
+    resumed: int = 0
+    attempts: int = 0  # started, by the agents' own books
+    redone: int = 0  # under a new id, after their warden was killed
+    lost: int = 0  # commits, tasks
+    duplicated: int = 0  # attempt ids started twice, tasks landed twice
+    violations: list[str] = field(default_factory=list)
+
+    def add(self, theatre: Theatre, expected: Expected, *, wardens: int = 0, world: bool = False) -> None:
+        """Reckon up one round that has come to its end. With `world`, attempts may also have failed for its sake."""
+        found = look(theatre)
+        self.rounds += 1
+        self.wardens += wardens
+        self.resumed += sum(isinstance(each.event, OrchestratorStarted) for each in found.events) - 1
+        self.attempts += sum(found.starts.values())
+        self.redone += len(found.lost_attempts)
+        lost, twice = list(_lost(theatre, found)), list(_twice(theatre, found, wardens))
+        self.lost += len(lost)
+        self.duplicated += len(twice)
+        odd = [] if world else list(_other_attempts(theatre, found, expected, wardens))
+        wrong = [*lost, *twice, *odd, *_different(theatre, found, expected), *_left_behind(theatre, found)]
+        self.violations += [f"{theatre.home.name}: {each}" for each in wrong]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    session: Session
+    events: list[Recorded]
+    damage: tuple[str, ...]
+    starts: dict[str, int]
+
+    @property
+    def lost_attempts(self) -> list[str]:
+        ends = [each.event for each in self.events if isinstance(each.event, AttemptEnded)]
+        return [event.attempt.partition(".")[2] for event in ends if event.ended.ending is Ending.LOST]
+
+    @property
+    def landed(self) -> list[str]:
+        return [each.event.changeset for each in self.events if isinstance(each.event, Landed)]
+
+
+def look(theatre: Theatre) -> Found:
+    with app.reading(theatre.ground()) as journal:
+        name = app.find_session(journal, None)
+        assert len(journal.sessions()) == 1, "there is more than one session"
+        return Found(app.look(journal, name), journal.events(name), journal.damage(), dict(theatre.starts()))
+
+
+def expected_of(theatre: Theatre) -> Expected:
+    return Expected(theatre.tree(), frozenset(theatre.starts()), _our_refs(theatre, look(theatre).session))
+
+
+def _our_refs(theatre: Theatre, session: Session) -> frozenset[str]:
+    """Without the name of the session."""
+    return frozenset(name.replace(session.id, "") for name in refs(theatre.ground().repo, "refs/blueflame/"))
+
+
+def _lost(theatre: Theatre, found: Found) -> Iterator[str]:
+    """Work that is nowhere: tasks that did not land, commits that agents made and nothing of ours reaches."""
+    for name, record in sorted(found.session.tasks.items()):
+        if record.state.value != "merged":
+            yield f"{name} is {record.state.value}"
+    reachable = set(theatre.git("rev-list", "main", "--glob=refs/blueflame/attempts").split())
+    for sha in theatre.made():
+        if sha not in reachable:
+            yield f"the commit {sha[:12]} of an agent is lost"
+    for name in sorted(set(found.landed) - set(theatre.hooks())):
+        yield f"the hook was not told of {name}"
+    kept = refs(theatre.ground().repo, "refs/blueflame/attempts/")
+    for each in found.events:
+        if isinstance(each.event, AttemptEnded) and each.event.ended.tip not in (None, *kept.values()):
+            yield f"the result of {each.event.attempt} is not under refs/blueflame/attempts"
+
+
+def _twice(theatre: Theatre, found: Found, wardens: int) -> Iterator[str]:
+    for attempt, times in sorted(found.starts.items()):
+        if times > 1:
+            yield f"{attempt} was started {times} times"
+    tasks = [task for name in found.landed for task in found.session.changesets[name].changeset.tasks]
+    for name in sorted(set(tasks)):
+        if tasks.count(name) > 1:
+            yield f"{name} landed {tasks.count(name)} times"
+    for name, times in sorted(theatre.hooks().items()):
+        if times > 1 and not wardens:  # a hook whose warden was killed is run again: it cannot be asked how far it came
+            yield f"the hook was told {times} times of {name}"
+
+
+def _other_attempts(theatre: Theatre, found: Found, expected: Expected, wardens: int) -> Iterator[str]:
+    lost = found.lost_attempts
+    if len(lost) > wardens:
+        yield f"{len(lost)} attempts were lost, but only {wardens} wardens killed: {lost}"
+    if lost:
+        return
+    if odd := sorted(set(found.starts) ^ expected.starts):
+        yield f"other attempts than without kills: {odd}"
+    if odd := sorted(_our_refs(theatre, found.session) ^ expected.refs):
+        yield f"other refs than without kills: {odd}"
+
+
+def _different(theatre: Theatre, found: Found, expected: Expected) -> Iterator[str]:
+    if found.session.outcome != "completed":
+        yield f"the session is not completed but {found.session.outcome or 'unfinished'}"
+    if theatre.tree() != expected.tree:
+        yield f"another tree than without kills: {theatre.git('ls-tree', '-r', '--name-only', 'main').split()}"
+    if found.damage:
+        yield f"the journal is damaged: {found.damage}"
+    merges = theatre.git("log", "--first-parent", "--format=%(trailers:key=Blue-Flame-Changeset,valueonly)", "main")
+    if sorted(merges.split()) != sorted(found.landed):
+        yield f"main has {sorted(merges.split())}, the journal says {sorted(found.landed)}"
+
+
+def _left_behind(theatre: Theatre, found: Found) -> Iterator[str]:
+    running = until_quiet(theatre)
+    if running:
+        yield f"still running: {running}"
+    yield from _held_locks(theatre)
+    yield from _unreported(theatre)
+    if spare := [path.name for path in sorted((theatre.home / "tmp").iterdir()) if not _is_probe(path)]:
+        yield f"temporary files are left: {spare}"
+    if dirty := theatre.git("status", "--porcelain"):
+        yield f"the checkout of main is not clean: {dirty.split()}"
+    if broken := [line for line in _fsck(theatre) if not line.startswith(("dangling", "notice"))]:
+        yield f"git fsck: {broken}"
+    if found.session.live:
+        yield f"the journal has live attempts: {list(found.session.live)}"
+
+
+def _is_probe(path: Path) -> bool:
+    return path.is_file() and path.read_bytes() in (b"", PROBE)
+
+
+def _fsck(theatre: Theatre) -> list[str]:
+    return theatre.git("fsck", "--connectivity-only", "--no-progress").splitlines()
+
+
+def _held_locks(theatre: Theatre) -> Iterator[str]:
+    state = theatre.root / ".blueflame"
+    for path in (state / "orchestrator.lock", *sorted((state / "attempts").glob("*/lock"))):
+        if (holder := flock.holder(path)) is not None:
+            yield f"{path.relative_to(state)} is held by {holder}"
+
+
+def _unreported(theatre: Theatre) -> Iterator[str]:
+    """Whatever lies among the checkouts must be among what `blueflame cleanup` would take away."""
+    ground = theatre.ground()
+    if not ground.places.worktrees.is_dir():
+        return
+    with app.reading(ground) as journal:
+        told = leftovers(ground.repo, ground.places, journal, now=time.time(), max_age=0, at_work=False)
+    known = {each.path for each in told if each.kind is Kind.CHECKOUT and each.path}
+    known |= {card_path(path) for path in known}
+    for path in sorted(ground.places.worktrees.iterdir()):
+        if path not in known:
+            yield f"nobody reports {path.name} among the checkouts"
+
+
+def until_quiet(theatre: Theatre) -> list[str]:
+    """Processes that have to do with this theatre; those who are about to end are given the time to do so."""
+    give_up = time.monotonic() + PATIENCE
+    while (found := processes(theatre)) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    return found
+
+
+def processes(theatre: Theatre) -> list[str]:
+    """Known by their environment, their command line or their folder: all of these name the theatre's home."""
+    mark = os.fsencode(theatre.home) + b"/"
+    me = os.getpid()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != me and mark in _evidence(entry):
+            found.append(f"{entry.name} {_read(entry / 'cmdline')[-120:]!r}")
+    return found
+
+
+def _evidence(entry: Path) -> bytes:
+    try:
+        folder = os.fsencode((entry / "cwd").readlink()) + b"/"
+    except OSError:  # a zombie, or gone
+        return b""
+    return b"\0".join((_read(entry / "environ"), _read(entry / "cmdline"), folder))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,157 @@
+"""What goes wrong inside an orchestrator, ordered from outside: killed at an exact point, or failed by the world."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import os
+import random
+import resource
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from blueflame.journal.journal import Journal
+from blueflame.model.event import Recorded
+from blueflame.system import flock, process
+from blueflame.system.clock import SystemClock
+
+POINTS: Mapping[str, tuple[str, str]] = {
+    "the base is held": ("blueflame.orchestrator.attempts.run", "set_ref"),
+    "a checkout is borrowed": ("blueflame.git.checkouts", "_borrow"),
+    "a checkout is made": ("blueflame.orchestrator.attempts.run", "make_checkout"),
+    "an order is written": ("blueflame.orchestrator.engine.local", "_write_order"),
+    "a warden is sent": ("blueflame.orchestrator.engine.local", "start_detached"),
+    "a result is fetched": ("blueflame.orchestrator.attempts.worker", "collect"),
+    "a checkout is removed": ("blueflame.orchestrator.attempts.run", "remove_checkout"),
+    "all of an attempt is cleared away": ("blueflame.orchestrator.attempts.run", "_clear_away"),
+    "a changeset has its ref": ("blueflame.orchestrator.merging.assemble", "set_ref"),
+    "the checkout is brought along": ("blueflame.git.landing", "_bring"),
+    "the base is swapped": ("blueflame.git.landing", "_swap"),
+    "the base is advanced": ("blueflame.orchestrator.merging.build_and_land", "advance"),
+}
+"""Acts between which and the journal there is a gap. A kill comes right before or right after one of them."""
+
+CHANGES = frozenset({"init", "checkout", "update-ref", "fetch", "read-tree", "commit-tree", "merge-tree"})
+
+
+def inject(fault: Mapping[str, Any]) -> None:
+    for name, value in sorted(fault.items()):
+        FAULTS[name](value)
+
+
+def die(*_anything: object) -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("unreachable: nobody survives that")
+
+
+def _after_append(order: Mapping[str, int]) -> None:
+    """Die right after the journal has been written to that often, or as soon as it holds that many events."""
+    times, seq = order.get("times", 0), order.get("seq", 0)
+    real: Callable[..., Sequence[Recorded]] = Journal.append
+    count = 0
+
+    def append(*args: object, **more: object) -> Sequence[Recorded]:
+        nonlocal count
+        recorded = real(*args, **more)
+        count += 1
+        if count == times or (seq and recorded and recorded[-1].seq >= seq):
+            die()
+        return recorded
+
+    put_in(Journal, "append", append)
+
+
+def _at(order: Mapping[str, Any]) -> None:
+    """Die `before` or `after` the nth time that something of POINTS is done."""
+    place, name = POINTS[order["point"]]
+    module = importlib.import_module(place)
+    real: Callable[..., object] = getattr(module, name)
+    count = 0
+
+    def wrapped(*args: object, **more: object) -> object:
+        nonlocal count
+        count += 1
+        mine = count == order["nth"]
+        if mine and order["when"] == "before":
+            die()
+        outcome = real(*args, **more)
+        if mine:
+            die()
+        return outcome
+
+    put_in(module, name, wrapped)
+
+
+def _after_command(nth: int) -> None:
+    """Die after the nth git command that changes something, whichever it is."""
+    real: Callable[..., object] = process.run_bytes
+    count = 0
+
+    def run_bytes(*argv: str, **more: object) -> object:
+        nonlocal count
+        done = real(*argv, **more)
+        if argv[0] == "git" and CHANGES.intersection(argv):
+            count += 1
+            if count == nth:
+                die()
+        return done
+
+    put_in(process, "run_bytes", run_bytes)
+
+
+def put_in(owner: object, name: str, value: object) -> None:
+    assert hasattr(owner, name), f"{name} is not there any more: the fault would never be met"
+    setattr(owner, name, value)
+
+
+def _largest_file(size: int) -> None:
+    """As if the disk were full: no file of ours, git's included, may grow beyond this."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+class JumpyClock(SystemClock):
+    """Somebody sets the machine's clock, again and again: hours, days and years to and fro."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = random.Random(seed)
+
+    def now(self) -> float:
+        return super().now() + self._dice.choice((0.0, 0.0, -3600.0, 7200.0, -86400.0 * 400, 86400.0 * 4000))
+
+
+def _clock(seed: int) -> None:
+    from blueflame.orchestrator import project as app
+
+    jumpy = JumpyClock(seed)
+    put_in(app, "SystemClock", lambda: jumpy)
+
+
+def _no_lock(_order: bool) -> None:
+    """A file system whose locks do nothing: only the journal's fence is left."""
+
+    @contextmanager
+    def hold(_path: Path, _content: str) -> Iterator[None]:
+        yield
+
+    put_in(flock, "hold", hold)
+
+
+def _together(path: str) -> None:
+    """Wait at the starting line, which somebody holds until all are there."""
+    handle = os.open(path, os.O_RDWR)
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    os.close(handle)
+
+
+FAULTS: Mapping[str, Callable[[Any], None]] = {
+    "after_append": _after_append,
+    "at": _at,
+    "after_command": _after_command,
+    "largest_file": _largest_file,
+    "clock": _clock,
+    "no_lock": _no_lock,
+    "together": _together,
+}

@@ -1,0 +1,227 @@
+"""Orchestrators by the hundred: one process has everything imported and forks a new orchestrator whenever it is asked.
+
+Starting Python and importing Blue Flame takes longer than the session that is to be killed. A forked orchestrator runs
+the same command line (`blueflame run`, `blueflame resume`), with a fault in it if one is ordered (see faults.py).
+
+Run as a program it is the forge; `Forge` is its other end.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from crash.scenario import Theatre
+
+PATIENCE = 120.0
+
+
+@dataclass
+class Orchestrator:
+    """A process of the forge. It is a zombie until the forge has reaped it, and the forge tells when it does."""
+
+    forge: Forge
+    pid: int
+    code: int | None = None
+
+    def wait(self, seconds: float = PATIENCE) -> int | None:
+        """Its exit code (negative: a signal), or None when it is still there after so long."""
+        self.forge.listen(until=lambda: self.code is not None, seconds=seconds)
+        return self.code
+
+    def end(self) -> int:
+        code = self.wait()
+        if code is None:
+            self.forge.signal(self.pid, signal.SIGUSR1)  # it writes down where it stands
+            self.wait(2)
+            self.kill()
+            raise AssertionError(f"orchestrator {self.pid} does not come to an end: see its log")
+        return code
+
+    def kill(self) -> bool:
+        """Whether the kill met it alive. Its pid cannot be another's: we kill only what has not been reaped."""
+        if self.wait(0) is None:
+            self.forge.signal(self.pid, signal.SIGKILL)
+        return self.end() == -signal.SIGKILL
+
+
+@dataclass
+class Forge:
+    process: subprocess.Popen[bytes]
+    _rest: bytes = b""
+    _known: dict[int, Orchestrator] = field(default_factory=dict)
+    _born: list[int] = field(default_factory=list)
+
+    def start(self, theatre: Theatre, verb: str, fault: Mapping[str, Any] | None = None) -> Orchestrator:
+        order = {
+            "argv": theatre.argv(verb),
+            "env": theatre.environment,
+            "cwd": str(theatre.home),
+            "log": str(theatre.log),
+            "fault": dict(fault or {}),
+        }
+        self._send(order)
+        self.listen(until=lambda: bool(self._born), seconds=PATIENCE)
+        pid = self._born.pop()
+        self._known[pid] = Orchestrator(self, pid)
+        return self._known[pid]
+
+    def run(self, theatre: Theatre, verb: str, fault: Mapping[str, Any] | None = None) -> int:
+        return self.start(theatre, verb, fault).end()
+
+    def signal(self, pid: int, number: signal.Signals) -> None:
+        """By the forge, which is its parent: until it has reaped it, the pid is nobody else's."""
+        self._send({"pid": pid, "signal": int(number)})
+
+    def _send(self, order: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(order).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def listen(self, *, until: Callable[[], bool], seconds: float) -> None:
+        assert self.process.stdout is not None
+        give_up = time.monotonic() + seconds
+        handle = self.process.stdout.fileno()
+        while not until():
+            left = give_up - time.monotonic()
+            ready, _, _ = select.select([handle], [], [], max(0.0, left))
+            if not ready:
+                return
+            self._rest += (data := os.read(handle, 65536))
+            assert data, "the forge is gone"
+            *lines, self._rest = self._rest.split(b"\n")
+            for line in lines:
+                self._hear(json.loads(line))
+
+    def _hear(self, said: Mapping[str, int]) -> None:
+        if "born" in said:
+            self._born.append(said["born"])
+        else:
+            self._known.pop(said["ended"]).code = said["code"]
+
+
+@contextmanager
+def forge() -> Iterator[Forge]:
+    paths = [str(Path(__file__).parents[1]), *(path for path in sys.path if path)]
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )
+    with process:
+        yield Forge(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def serve() -> None:
+    """Until our stdin is closed: orders in, news of births and deaths out."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.signal(signal.SIGCHLD, _heard)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    rest, alive = b"", set[int]()
+    while True:
+        ready, _, _ = select.select([0, reader], [], [])
+        if reader in ready:
+            os.read(reader, 4096)
+        _reap(alive)
+        if 0 not in ready:
+            continue
+        data = os.read(0, 1 << 20)
+        if not data:
+            break
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            _obey(json.loads(line), alive)
+    for pid in alive:  # whoever gave the orders is gone
+        os.kill(pid, signal.SIGKILL)
+
+
+def _heard(number: int, frame: FrameType | None) -> None:
+    """The wakeup pipe is told; a handler must exist for that."""
+
+
+def _obey(order: Mapping[str, Any], alive: set[int]) -> None:
+    if "signal" in order:
+        if order["pid"] in alive:
+            os.kill(order["pid"], order["signal"])
+        return
+    pid = os.fork()
+    if pid == 0:
+        _become(order)
+    alive.add(pid)
+    _say({"born": pid})
+
+
+def _reap(alive: set[int]) -> None:
+    for pid in sorted(alive):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            alive.discard(pid)
+            _say({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
+
+
+def _say(news: Mapping[str, int]) -> None:
+    os.write(1, json.dumps(news).encode() + b"\n")
+
+
+def _become(order: Mapping[str, Any]) -> NoReturn:
+    code = 70
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        for handle, source in ((0, os.open("/dev/null", os.O_RDONLY)), (1, log), (2, log)):
+            os.dup2(source, handle)
+        faulthandler.register(signal.SIGUSR1, file=2)
+        os.environ.clear()
+        os.environ.update(order["env"])
+        os.chdir(order["cwd"])
+        code = _command_line(order["argv"], order["fault"])
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except KeyboardInterrupt:  # before the command line had begun
+        code = 130
+    finally:
+        os._exit(code)
+
+
+def _command_line(argv: list[str], fault: Mapping[str, Any]) -> int:
+    from blueflame.cli.main import run
+    from crash.faults import inject
+
+    inject(fault)
+    return int(run(argv))
+
+
+def _import_everything() -> None:
+    """Once, here, and not in every orchestrator."""
+    for name in (
+        "cli.foreground",
+        "cli.commands.resume",
+        "cli.commands.run",
+        "documents.decisions",
+        "orchestrator.loop",
+    ):
+        importlib.import_module(f"blueflame.{name}")
+    importlib.import_module("crash.faults")
+
+
+if __name__ == "__main__":
+    _import_everything()
+    serve()

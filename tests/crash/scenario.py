@@ -1,0 +1,245 @@
+"""The piece that is played under torture: a plan with retries, a rejection and two cycles, and agents who keep books.
+
+Every worker adds one line that is its task's own, whichever attempt it is: a task that landed twice would show twice
+in the tree, one that was lost not at all. Beside that, agents write down each start (BLUEFLAME_LEDGER) and each commit
+that they made, and a hook writes down each landing that it was told of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blueflame.orchestrator import project as app
+
+REQUEST = "Разделить & conquer"
+FILES = {"README.md": "# sample\n", "src/app.py": "def answer():\n    return 42\n"}
+
+
+def git(where: Path, *args: str) -> str:
+    return subprocess.run(["git", *args], cwd=where, check=True, capture_output=True, text=True).stdout
+
+
+@dataclass(frozen=True, slots=True)
+class Theatre:
+    """One repository with its configuration, script and decisions, in a folder of its own."""
+
+    home: Path
+
+    @property
+    def root(self) -> Path:
+        return self.home / "мой repo"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "blueflame.yaml"
+
+    @property
+    def script(self) -> Path:
+        return self.home / "script.json"
+
+    @property
+    def decisions(self) -> Path:
+        return self.home / "decisions.json"
+
+    @property
+    def ledger(self) -> Path:
+        return self.home / "ledger"
+
+    @property
+    def commits(self) -> Path:
+        return self.home / "commits"
+
+    @property
+    def hooked(self) -> Path:
+        return self.home / "hooked"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "orchestrators.log"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Temporary files go into a place of their own, where leftovers would be seen."""
+        spare = self.home / "tmp"
+        spare.mkdir(exist_ok=True)
+        return {**os.environ, "BLUEFLAME_LEDGER": str(self.ledger), "TMPDIR": str(spare)}
+
+    def argv(self, verb: str) -> list[str]:
+        played = ["--config", str(self.config), "--script", str(self.script), "--decisions-file", str(self.decisions)]
+        return [verb, *(["--task", REQUEST] if verb == "run" else []), *played, "--quiet"]
+
+    def ground(self) -> app.Grounds:
+        return app.grounds(self.config)
+
+    def git(self, *args: str) -> str:
+        return git(self.root, *args)
+
+    def tree(self) -> str:
+        return self.git("rev-parse", "main^{tree}").strip()
+
+    def starts(self) -> Counter[str]:
+        """How often the agents say that they were started, by attempt without the session: `task-001.worker.2`."""
+        lines = (line.split() for line in _lines(self.ledger))
+        return Counter(attempt.partition(".")[2] for what, attempt, _pid in lines if what == "start")
+
+    def ends(self) -> frozenset[str]:
+        lines = (line.split() for line in _lines(self.ledger))
+        return frozenset(attempt.partition(".")[2] for what, attempt, _pid in lines if what == "end")
+
+    def made(self) -> tuple[str, ...]:
+        """The commits that agents say they made."""
+        return tuple(line for line in _lines(self.commits) if len(line) == 40)
+
+    def hooks(self) -> Counter[str]:
+        """How often the person's own hook was told of the landing of a changeset."""
+        return Counter(json.loads(line)["changeset"]["id"] for line in _lines(self.hooked))
+
+    def hold(self, task: str, until: Path) -> None:
+        """The worker of this task does nothing before somebody makes that file."""
+        script = json.loads(self.script.read_text())
+        wait = {"run": f"while [ ! -e {shlex.quote(str(until))} ]; do sleep 0.02; done"}
+        part = script["tasks"][task]["worker"]
+        script["tasks"][task]["worker"] = (
+            [wait, *part] if isinstance(part, list) else {n: [wait, *steps] for n, steps in part.items()}
+        )
+        self.script.write_text(json.dumps(script, ensure_ascii=False))
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def build(home: Path, *, workflow: str = "waves", size: int = 4, **sections: Mapping[str, Any]) -> Theatre:
+    """`workflow`: waves (with barriers), flow, or short (no reviews). Beyond four tasks: plain work."""
+    theatre = Theatre(home)
+    for name, text in FILES.items():
+        file = theatre.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    settings = _settings(theatre, workflow)
+    for name, section in sections.items():
+        settings[name] = {**settings.get(name, {}), **section}
+    theatre.config.write_text(json.dumps(settings, ensure_ascii=False))
+    theatre.script.write_text(json.dumps(_script(theatre, size), ensure_ascii=False))
+    theatre.decisions.write_text(json.dumps(DECISIONS, ensure_ascii=False))
+    git(theatre.root, "init", "-q", "-b", "main")
+    git(theatre.root, "add", "-A")
+    git(theatre.root, "commit", "-q", "-m", "feat(task-000): begin")
+    return theatre
+
+
+def again(theatre: Theatre, home: Path) -> Theatre:
+    """The same piece, before anything was played, in another house."""
+    fresh = Theatre(home)
+    fresh.home.mkdir(parents=True)
+    shutil.copytree(theatre.root, fresh.root, ignore=shutil.ignore_patterns(".blueflame", ".trees"), symlinks=True)
+    for name in ("config", "script", "decisions"):
+        text = getattr(theatre, name).read_text().replace(str(theatre.home), str(fresh.home))
+        getattr(fresh, name).write_text(text)
+    return fresh
+
+
+def _settings(theatre: Theatre, workflow: str) -> dict[str, Any]:
+    return {
+        "schema_version": 2,
+        "project": {"name": "sample", "base_branch": "main"},
+        "roles": {
+            name: {"runtime": "scripted"} for name in ("planner", "worker", "validator", "merger", "triager", "lead")
+        },
+        "concurrency": {"adaptive": False, "development": 3, "validation": 2},
+        # lost attempts beyond the third are blamed: that a task fails in the end must not depend on the dice
+        "limits": {"kill_grace": "1s", "max_retries": 50},
+        "permissions": {
+            "allowed_paths": ["src/**", "docs/**"],
+            "bash_rules": {"allowed_commands": ["*"], "blocked_patterns": []},
+        },
+        "sandbox": {"level": "off", "min_free_disk_mb": 0},  # the players keep their books outside of any box
+        "planning": {"workflow": workflow},
+        "workflows": {"short": {"stages": ["plan", "work", "check", "merge"], "barrier": False}},
+        "hooks": {"post_merge": 'cat >> "$BLUEFLAME_ROOT/../hooked"'},
+        "validation": {
+            "validator_diagnostics": {"commands": ["git rev-parse --verify -q HEAD"]},
+            "secrets": {"scanner": "builtin"},
+        },
+    }
+
+
+DECISIONS: Mapping[str, Any] = {
+    "plan": [{"choose": "approve", "repeat": True}],
+    "changeset": [
+        {"choose": "reject", "subject": "docs", "reason": "Show an example."},
+        {"choose": "approve", "repeat": True},
+    ],
+    "session": [{"choose": "continue", "repeat": True}],
+    "validation": [{"choose": "requeue", "repeat": True}],
+    "validator": [{"choose": "retry", "repeat": True}],
+}
+
+
+def _task(n: int, group: str, locks: Sequence[str], after: Sequence[int] = ()) -> dict[str, Any]:
+    return {
+        "id": f"task-{n:03d}",
+        "title": f"Number {n}",
+        "description": f"Do number {n}.",
+        "priority": 1,
+        "cohesion_group": group,
+        "file_locks": list(locks),
+        "dependencies": [f"task-{need:03d}" for need in after],
+    }
+
+
+def _script(theatre: Theatre, size: int) -> dict[str, Any]:
+    """1 fails once and commits before it does; 2 has 1's locks and builds on it; 3 is rejected; 4 fails a review."""
+    plan, paths = _plan(size)
+    parts: dict[str, dict[str, Any]] = {
+        f"task-{n:03d}": {"worker": _work(theatre, n, path)} for n, path in sorted(paths.items())
+    }
+    well = parts["task-001"]["worker"]
+    parts["task-001"]["worker"] = {"1": [*well, {"say": "I lost the thread"}, {"exit": 1}], "*": well}
+    verdict = {"status": "fail", "notes": "no", "issues": ["too short"]}
+    parts.setdefault("task-004", {})["validator"] = {"1": [{"verdict": verdict}], "*": [{"verdict": "pass"}]}
+    return {
+        "schema_version": 1,
+        "planner": [{"plan": {"tasks": plan}}, _used(0.05)],
+        "defaults": {"validator": [{"verdict": "pass"}, _used(0.01)]},
+        "tasks": parts,
+    }
+
+
+def _plan(size: int) -> tuple[list[dict[str, Any]], dict[int, str]]:
+    """The tasks, and the file that each of them writes to."""
+    story = [
+        _task(1, "core", ["src/core/"]),
+        _task(2, "core", ["src/core/"]),
+        _task(3, "docs", ["docs/"]),
+        _task(4, "late", ["src/4.txt"], [1]),
+    ]
+    paths = {1: "src/core/1.txt", 2: "src/core/2.txt", 3: "docs/3.md", 4: "src/4.txt"}
+    for n in range(5, size + 1):
+        story.append(_task(n, f"more{(n - 5) // 3}", [f"src/more/{n}.txt"], [n - 1] if (n - 5) % 3 else []))
+        paths[n] = f"src/more/{n}.txt"
+    return story[:size], {n: path for n, path in paths.items() if n <= size}
+
+
+def _work(theatre: Theatre, n: int, path: str) -> list[dict[str, Any]]:
+    note = f"git rev-parse HEAD >> {shlex.quote(str(theatre.commits))}"
+    return [
+        {"append": {"path": path, "text": f"the line of task {n}\n"}},
+        {"sleep": 0.05},
+        {"commit": "feat({task}): add a line"},
+        {"run": note},
+        _used(0.02),
+    ]
+
+
+def _used(money: float) -> dict[str, Any]:
+    return {"usage": {"input_tokens": 1000, "output_tokens": 100, "cost_usd": money}}

@@ -1,0 +1,226 @@
+"""Our player as the editor of a small agent of our own, with the real hook and a real watcher behind it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from blueflame.agents.acp import acp
+from blueflame.agents.runtime import Brief, Gathered, read_spool
+from blueflame.checks.audit_gaps import defied, unwatched
+from blueflame.telemetry.audit import Audit, read_audit
+from support import acp_agent
+from support.hook_servers import watching
+
+
+class Played(NamedTuple):
+    code: int
+    gathered: Gathered
+    notes: list[Any]  # what the agent was told
+    audit: Audit
+
+    @property
+    def answers(self) -> list[str]:
+        outcomes = [note for note in self.notes if isinstance(note, dict) and "outcome" in note]
+        return [str(note.get("optionId") or note["outcome"]) for note in outcomes]
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        return unwatched(self.gathered.acts, self.audit.lines)
+
+
+Play = Callable[..., Played]
+
+
+@pytest.fixture
+def play(repo: Path, tmp_path: Path) -> Play:
+    def playing(*steps: dict[str, Any], prompt: str = "Do it.") -> Played:
+        folder = tmp_path / "attempt-files"
+        folder.mkdir()
+        (folder / "steps.json").write_text(json.dumps(steps))
+        command = f"{sys.executable} {acp_agent.__file__} '{folder}'"
+        brief = Brief(
+            attempt="a",
+            agent_id="worker-0a1b2c3d",
+            role="worker",
+            subject="task-001",
+            n=1,
+            session="ses-1",
+            worktree=str(repo),
+            prompt=prompt,
+            model="some-model",
+        )
+        launch = acp({"command": command}, tmp_path).launch(brief, directory=folder)
+        with watching(repo) as watch:
+            watch.prove()
+            (folder / "home" / ".claude").mkdir(parents=True)  # settings that somebody has left there
+            env = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home"), **launch.env, **watch.env}
+            done = watch.during(
+                lambda: subprocess.run(
+                    launch.argv, input=launch.stdin, text=True, capture_output=True, check=False, env=env, cwd=repo
+                )
+            )
+            audit = watch.audit
+        assert not (folder / "home" / ".claude").exists()
+        spool = folder / "stdout.log"
+        spool.write_text(done.stdout)
+        notes = [json.loads(line) for line in (folder / "notes.jsonl").read_text().splitlines()]
+        return Played(done.returncode, read_spool(acp({}, tmp_path), spool), notes, read_audit(audit))
+
+    return playing
+
+
+def call(name: str, kind: str, **more: object) -> dict[str, Any]:
+    return {"toolCallId": name, "kind": kind, **more}
+
+
+def started(name: str, kind: str, title: str, **more: object) -> dict[str, Any]:
+    return {"update": {"sessionUpdate": "tool_call", "status": "pending", "title": title, **call(name, kind, **more)}}
+
+
+def updated(name: str, status: str, **more: object) -> dict[str, Any]:
+    return {"update": {"sessionUpdate": "tool_call_update", "toolCallId": name, "status": status, **more}}
+
+
+def said(text: str, message: str = "m1") -> dict[str, Any]:
+    content = {"type": "text", "text": text}
+    return {"update": {"sessionUpdate": "agent_message_chunk", "messageId": message, "content": content}}
+
+
+def test_an_agent_that_asks_is_answered_by_the_hook(play: Play, repo: Path) -> None:
+    good, bad = f"{repo}/src/a.py", f"{repo}/.env"
+    played = play(
+        said("I wri"),
+        said("te it."),
+        {"ask": call("c1", "edit", title="Write", rawInput={"file_path": good})},
+        updated("c1", "completed"),
+        {"ask": call("c2", "edit", title="Write", rawInput={"file_path": bad})},
+        updated("c2", "failed"),
+        {"ask": call("c3", "execute", title="run", rawInput={"command": "git status"})},
+        updated("c3", "completed"),
+        said('{"done": true}', "m2"),
+    )
+
+    assert played.answers == ["allow_once", "reject_once", "allow_once"]
+    assert [(act.tool, act.target, act.denied) for act in played.gathered.acts] == [
+        ("Edit", good, False),
+        ("Edit", bad, True),
+        ("Bash", "git status", False),
+    ]
+    assert (played.gaps, defied(played.gathered.acts, played.audit.lines)) == ((), ())
+    assert played.gathered.output == {"done": True}
+    assert played.gathered.finished is not None and played.gathered.finished.failure == ""
+    assert played.code == 0
+
+
+def test_the_agent_is_offered_nothing_and_put_into_a_mode_in_which_it_asks(play: Play, repo: Path) -> None:
+    outside = {"path": f"{repo}/x", "content": "x"}
+    played = play(
+        {"request": "fs/write_text_file", "params": outside},
+        {"request": "terminal/create", "params": {"command": "ls"}},
+    )
+
+    offered, mode, prompt, writing, terminal = played.notes
+    assert not offered.get("terminal")
+    assert not any((offered.get("fs") or {}).values())
+    assert (mode, prompt) == ("default", "Do it.")
+    assert "error" in writing and terminal.get("result") is None
+    assert not (repo / "x").exists()
+
+
+def test_a_question_of_which_not_enough_is_known_waits_for_the_rest_and_is_refused_without(
+    play: Play, repo: Path
+) -> None:
+    played = play(
+        started("c1", "read", "read"),
+        updated("c1", "in_progress", rawInput={"filePath": f"{repo}/README.md"}),
+        {"ask": call("c1", "read", title="read", rawInput={})},
+        updated("c1", "completed"),
+        started("c2", "execute", "bash", rawInput={"cwd": str(repo)}),
+        {"ask": call("c2", "execute", title="make", rawInput={"command": "make"})},  # and where it runs never comes
+        updated("c2", "failed"),
+        {"ask": call("c3", "fetch", title="the news")},
+    )
+
+    assert played.answers == ["allow_once", "reject_once", "reject_once"]
+    assert ("Read", f"{repo}/README.md") in [(act.tool, act.target) for act in played.gathered.acts]
+
+
+def test_a_message_is_whole_whatever_comes_to_its_end_meanwhile(play: Play, repo: Path) -> None:
+    played = play(
+        said("First."),
+        started("c1", "read", "Read", rawInput={"file_path": f"{repo}/README.md"}),
+        said('{"do', "m2"),
+        updated("c1", "completed"),
+        said('ne": ', "m2"),
+        said("true}", "m2"),
+    )
+
+    assert played.gathered.output == {"done": True}
+    assert [act.tool for act in played.gathered.acts] == ["Read"]
+
+
+def test_what_was_done_without_a_question_gets_its_line_afterwards(play: Play, repo: Path) -> None:
+    played = play(
+        started("c1", "read", "Read", rawInput={"file_path": f"{repo}/README.md"}),
+        updated("c1", "completed"),
+    )
+
+    assert [(line.tool, line.allowed) for line in played.audit.lines[1:]] == [("Read", True)]
+    assert (played.gaps, played.code) == ((), 0)
+
+
+def test_an_agent_that_does_what_is_refused_without_a_question_is_stopped(play: Play, repo: Path) -> None:
+    played = play(
+        started("c1", "edit", "Write", rawInput={"file_path": f"{repo}/.env"}),
+        updated("c1", "completed"),
+        {"ask": call("c2", "read", title="Read", rawInput={"file_path": f"{repo}/README.md"})},
+        {"request": "terminal/create"},
+        {"request": "terminal/create"},
+    )
+
+    assert played.gathered.finished is not None
+    assert "without asking" in played.gathered.finished.detail
+    assert [line.target for line in defied(played.gathered.acts, played.audit.lines)] == [f"{repo}/.env"]
+    assert played.code == 1
+
+
+def test_an_agent_that_does_something_else_than_it_asked_for_is_stopped(play: Play, repo: Path) -> None:
+    played = play(
+        started("c1", "edit", "Write"),
+        {"ask": call("c1", "edit", title="Write", rawInput={"file_path": f"{repo}/src/a.py"})},
+        updated("c1", "completed", locations=[{"path": f"{repo}/.env"}]),
+    )
+
+    assert played.answers == ["allow_once"]
+    assert played.gathered.finished is not None and played.gathered.finished.failure == "error"
+    assert [line.target for line in defied(played.gathered.acts, played.audit.lines)] == [f"{repo}/.env"]
+
+
+def test_a_refusal_that_cannot_be_chosen_is_a_cancellation(play: Play, repo: Path) -> None:
+    ask = call("c1", "edit", title="Write", rawInput={"file_path": f"{repo}/.env"})
+    allowed = call("c2", "edit", title="Write", rawInput={"file_path": f"{repo}/src/a.py"})
+
+    played = play({"ask": ask, "options": ["allow_once"]}, {"ask": allowed, "options": ["allow_always"]})
+
+    assert played.answers == ["cancelled", "cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("step", "failure"),
+    [
+        ({"stop": "max_tokens"}, "error"),
+        ({"fail": "Internal error: 529 overloaded"}, "outage"),
+    ],
+)
+def test_an_agent_that_did_not_come_to_its_end_has_failed(play: Play, step: dict[str, Any], failure: str) -> None:
+    played = play(step)
+
+    assert played.gathered.finished is not None
+    assert (played.gathered.finished.failure, played.code) == (failure, 1)

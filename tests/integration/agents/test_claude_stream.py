@@ -1,0 +1,227 @@
+"""Lines that the real claude printed, and what is read in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blueflame.agents.claude import claude
+from blueflame.agents.claude.stream import read_line
+from blueflame.agents.runtime import Answered, Complained, Finished, Gathered, NotRun, Produced, Said, read_spool
+from blueflame.model.audit import Act
+from blueflame.model.spend import Spend
+
+STREAMS = Path(__file__).parent / "claude_streams"
+
+
+def spool(path: Path) -> Gathered:
+    return read_spool(claude({}, Path()), path)
+
+
+def gathered(name: str) -> Gathered:
+    return spool(STREAMS / f"{name}.jsonl")
+
+
+def result(**fields: object) -> Finished:
+    said = {"type": "result", "is_error": False, "terminal_reason": "completed", **fields}
+    (finished,) = (signal for signal in read_line(json.dumps(said)) if isinstance(signal, Finished))
+    return finished
+
+
+def test_words_and_calls_are_told_in_order_and_once() -> None:
+    found = gathered("calls")
+
+    assert found.said == "Done."
+    assert [(act.tool, act.target, act.denied) for act in found.acts] == [
+        ("Read", "a.txt", False),
+        ("Write", "b.txt", False),
+        ("Write", "DENYME", True),
+        ("Bash", 'echo "<tool_use_error>Error: No such tool available: Bash</tool_use_error>"; false', False),
+    ]
+    assert len({act.call for act in found.acts}) == 4
+    assert all(act.call and not act.digest and not act.open for act in found.acts)
+    assert found.complaints == ()
+    assert not found.metered  # the gateway meters
+
+
+def test_calls_that_were_turned_away_without_asking_do_not_count() -> None:
+    lines = [json.loads(line) for line in (STREAMS / "calls.jsonl").read_text().splitlines()]
+    blocks = [block for line in lines if line["type"] == "assistant" for block in line["message"]["content"]]
+    names = {block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"}
+    signals = [signal for line in lines for signal in read_line(json.dumps(line, separators=(",", ":")))]
+
+    gone = [names[signal.call] for signal in signals if isinstance(signal, NotRun)]
+
+    assert sorted(gone) == ["Edit", "Read", "WebFetch"]  # nothing to replace, no such input, no such tool
+
+
+def test_what_a_tool_prints_does_not_make_its_call_disappear() -> None:
+    """Whoever was let through carries the decision; a call without it that only looks turned away is a call."""
+    words = "<tool_use_error>Error: No such tool available: Bash</tool_use_error>"
+    block = {"type": "tool_result", "tool_use_id": "t", "content": words, "is_error": True}
+    bare = {"type": "user", "message": {"content": [block]}, "tool_use_result": "Error: No such tool available"}
+    meta = [{"id": "t", "permission_decision": {"decision": "accept"}}]
+
+    assert read_line(json.dumps(bare)) == (NotRun("t"),)
+    assert read_line(json.dumps({**bare, "tool_result_meta": meta})) == (Answered("t"),)
+    assert read_line(json.dumps({**bare, "tool_result_meta": []})) == (Answered("t"),)
+    assert read_line(json.dumps({**bare, "tool_use_result": {"stdout": words}})) == (Answered("t"),)
+    ran = {**bare, "message": {"content": [{**block, "is_error": False}]}}
+    assert read_line(json.dumps(ran)) == (Answered("t"),)
+    printed = {**bare, "message": {"content": [{**block, "content": f"Exit code 1\n{words}"}]}}
+    assert read_line(json.dumps(printed)) == (Answered("t"),)
+
+
+def test_a_structured_output_is_taken_from_its_own_key() -> None:
+    found = gathered("structured_output")
+
+    assert found.output == {"answer": "42"}
+    assert [act.tool for act in found.acts] == ["StructuredOutput"]
+    assert found.finished == Finished(
+        reported=Spend(micro_usd=851, input_tokens=100, output_tokens=20, cache_read_tokens=5, cache_write_tokens=10)
+    )
+
+
+def test_prose_in_its_place_is_none() -> None:
+    found = gathered("no_structured_output")
+
+    assert (found.output, found.said) == (None, "no")
+    assert found.finished is not None
+    assert found.finished.failure == ""
+
+
+@pytest.mark.parametrize(
+    ("stream", "failure", "words"),
+    [
+        ("bad_structured_output", "output", "must be string"),
+        ("budget", "budget", "Reached maximum budget ($0.001)"),
+        ("overloaded", "outage", "529"),
+        ("no_connection", "outage", "ECONNREFUSED"),
+        ("unauthorised", "error", "401"),
+    ],
+)
+def test_a_failed_run_says_how_it_failed(stream: str, failure: str, words: str) -> None:
+    finished = gathered(stream).finished
+
+    assert finished is not None
+    assert finished.failure == failure
+    assert words in finished.detail
+
+
+def test_a_call_that_was_cut_off_by_the_budget_does_not_count() -> None:
+    found = gathered("budget")
+
+    assert len(found.acts) == found.actions == 1
+    assert found.finished is not None
+    assert found.finished.reported == Spend(
+        micro_usd=1702, input_tokens=200, output_tokens=40, cache_read_tokens=10, cache_write_tokens=20
+    )
+
+
+def test_a_call_without_a_result_counts_in_a_run_that_ended_well(tmp_path: Path) -> None:
+    lines = (STREAMS / "budget.jsonl").read_text().splitlines()[:-1]
+    ended = json.dumps({"type": "result", "is_error": False, "terminal_reason": "completed", "result": "done"})
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    whole.write_text("\n".join([*lines, ended, ""]))
+    broken.write_text("\n".join([*lines, ""]))
+
+    assert len(spool(whole).acts) == 2
+    assert len(spool(broken).acts) == 1
+
+
+def test_the_subtype_decides_nothing() -> None:
+    assert result(subtype="error_during_execution").failure == ""
+    assert result(subtype="success", is_error=True).failure == "error"
+    assert result(subtype="success", is_error=True, result="all is well").failure == "error"
+
+
+def test_only_a_run_that_was_completed_went_well() -> None:
+    assert result(terminal_reason=None).failure == ""
+    assert result(is_error=None).failure == "error"
+    assert result(is_error="false").failure == "error"
+    for reason in ("hook_stopped", "tool_deferred", "max_turns", "something_new", "", 5, ["completed"]):
+        assert result(terminal_reason=reason).failure == "error", reason
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
+def test_an_overloaded_or_failing_model_is_an_outage(status: int) -> None:
+    assert result(is_error=True, terminal_reason="api_error", api_error_status=status).failure == "outage"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, None, True, "529"])
+def test_a_refused_question_is_an_error(status: object) -> None:
+    assert result(is_error=True, terminal_reason="api_error", api_error_status=status).failure == "error"
+
+
+def test_of_several_results_the_last_counts(tmp_path: Path) -> None:
+    first = {"type": "result", "is_error": False, "terminal_reason": "completed", "structured_output": {"n": 1}}
+    output = tmp_path / "stdout.log"
+    last = {**first, "is_error": True, "terminal_reason": "api_error", "structured_output": {"n": 2}}
+    output.write_text(f"{json.dumps(first)}\n{json.dumps(last)}\n")
+
+    found = spool(output)
+
+    assert found.finished is not None
+    assert (found.finished.failure, found.output) == ("error", {"n": 2})
+
+
+def test_a_structured_output_that_is_no_object_is_a_complaint() -> None:
+    assert Complained("its structured output is no object") in read_line('{"type":"result","structured_output":[1]}')
+
+
+def test_new_kinds_of_lines_are_passed_over_and_broken_ones_are_complaints() -> None:
+    assert read_line('{"type":"rate_limit_event","x":1}') == ()
+    assert read_line('{"type":"stream_event","event":{}}') == ()
+    assert read_line("{}") == ()
+    assert isinstance(read_line('{"type":')[0], Complained)
+    assert isinstance(read_line("Error: no")[0], Complained)
+    assert isinstance(read_line("[1]")[0], Complained)
+
+
+def test_blocks_that_nobody_knows_are_passed_over() -> None:
+    said = {"type": "assistant", "message": {"content": [{"type": "thinking", "thinking": "hm"}, 5, {"type": "text"}]}}
+
+    assert read_line(json.dumps(said)) == ()
+    assert read_line('{"type":"assistant","message":{"content":"x"}}') == ()
+    assert read_line('{"type":"assistant"}') == ()
+
+
+def test_a_call_that_the_provider_made_by_itself_is_a_call() -> None:
+    block = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}}
+
+    (act,) = read_line(json.dumps({"type": "assistant", "message": {"content": [block]}}))
+
+    assert act == Act("web_search", "x", "srv_1")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+NAMES = ("is_error", "terminal_reason", "api_error_status", "errors", "result", "structured_output", "modelUsage")
+KINDS = {"type": st.sampled_from(["text", "tool_use", "tool_result"])}
+BLOCKS = st.lists(JSON | st.fixed_dictionaries(KINDS, optional=dict.fromkeys(("id", "input", "text", "content"), JSON)))
+SAID = st.fixed_dictionaries(
+    {"type": st.sampled_from(["assistant", "user", "result", "system"])},
+    optional={
+        **dict.fromkeys((*NAMES, "total_cost_usd", "tool_result_meta", "tool_use_result"), JSON),
+        "message": JSON | st.fixed_dictionaries({"content": BLOCKS}),
+    },
+)
+
+
+@given(SAID)
+def test_no_line_can_make_the_reader_fail(said: dict[str, Any]) -> None:
+    for signal in read_line(json.dumps(said)):
+        assert isinstance(signal, Said | Act | Answered | NotRun | Produced | Finished | Complained)
+
+
+@given(st.text())
+def test_no_text_can_either(text: str) -> None:
+    read_line(text)

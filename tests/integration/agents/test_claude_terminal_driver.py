@@ -1,0 +1,204 @@
+"""The program between a terminal and claude, on real terminals, with a small program in claude's place.
+
+With the real one it is tried in tests/acceptance.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.agents.claude import terminal_driver as talker
+from blueflame.agents.claude.stream import read_line
+from blueflame.agents.runtime import Answered, Finished, Said
+from support.terminals import viewing
+from support.wardens import order, outcome, started
+
+CLAUDE = r"""
+import json, os, signal, sys, termios, time, tty
+notes = os.path.join(os.environ["HOME"], ".blueflame-talk")
+told = json.loads(os.environ["TOLD"])
+transcript = os.path.join(os.environ["HOME"], "t.jsonl")
+def note(event, **more):
+    draft = os.path.join(notes, event + ".draft")
+    with open(draft, "w") as file:
+        json.dump({"transcript_path": transcript, **more}, file)
+    os.rename(draft, os.path.join(notes, event))
+def show(text):
+    os.write(1, text.encode())
+def write(*lines):
+    with open(transcript, "a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+if told.get("dies"):
+    sys.exit(3)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+note("SessionStart")
+tty.setraw(0)
+show("\x1b[?2004hready\r\n")
+heard, deaf = b"", told.get("deaf", 0)
+while True:
+    heard += os.read(0, 65536)
+    if b"\x1b[201~" in heard and not heard.endswith(b"\r"):
+        show("[Pasted text]")
+    if heard.endswith(b"\r"):
+        if deaf:
+            deaf -= 1
+            heard = heard[:-1]
+            continue
+        break
+with open(os.path.join(os.environ["HOME"], "heard"), "wb") as file:
+    file.write(heard)
+note("UserPromptSubmit")
+write(*told.get("lines", ()))
+show("working\r\n")
+if told.get("fails"):
+    note("StopFailure", last_assistant_message=told["fails"])
+elif not told.get("talks"):
+    note("Stop")
+while b"quit" not in heard:
+    heard += os.read(0, 65536)
+    show("got it\r\n")
+"""
+ASK = "import sys; print('{\"type\": \"asked\", \"with\": ' + __import__('json').dumps(sys.stdin.read()) + '}')"
+TEXT = {"type": "assistant", "message": {"content": [{"type": "text", "text": "All done."}]}}
+
+
+def prepared(
+    folder: Path, told: Mapping[str, Any], *, prompt: str = "Привет\nмир", alone: bool = True, ask: bool = False
+) -> Path:
+    folder.mkdir()
+    (folder / "prompt.md").write_text(prompt)
+    (folder / "final.md").write_text("And now?")
+    program = {
+        "talk": [sys.executable, "-c", CLAUDE],
+        "ask": [sys.executable, "-c", ASK] if ask else [],
+        "prompt": str(folder / "prompt.md"),
+        "final": str(folder / "final.md"),
+        "alone": alone,
+    }
+    (folder / "talk.json").write_text(json.dumps(program))
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TOLD": json.dumps(told)}
+    argv = (sys.executable, talker.__file__, str(folder / "talk.json"))
+    return order(folder, *argv, env=env, terminal={"rows": 30, "columns": 90})
+
+
+def ended(folder: Path) -> dict[str, Any]:
+    with started(folder) as warden:
+        assert warden.wait(30) == 0
+    return outcome(folder)
+
+
+def said(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "stdout.log").read_text().splitlines()]
+
+
+def test_the_prompt_is_pasted_whole_and_the_result_read_from_the_transcript(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "дело", {"lines": [TEXT]})
+    assert ended(folder)["exit_code"] == 0
+    assert (folder / "heard").read_bytes() == b"\x1b[200~" + "Привет\nмир".encode() + b"\x1b[201~\r"
+    assert said(folder)[-1] == {
+        "type": "result",
+        "is_error": False,
+        "terminal_reason": "completed",
+        "result": "All done.",
+    }
+
+
+def test_a_long_prompt_arrives_whole(tmp_path: Path) -> None:
+    prompt = "".join(f"строка {n}\n" for n in range(30_000)).rstrip("\n")
+    folder = prepared(tmp_path / "дело", {}, prompt=prompt)
+    assert ended(folder)["exit_code"] == 0
+    assert (folder / "heard").read_bytes() == b"\x1b[200~" + prompt.encode() + b"\x1b[201~\r"
+
+
+def test_a_prompt_cannot_end_its_own_paste(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "дело", {}, prompt="a\x1b[201~\rrm -rf /\r\x03b")
+    assert ended(folder)["exit_code"] == 0
+    assert (folder / "heard").read_bytes() == b"\x1b[200~a[201~rm -rf /b\x1b[201~\r"
+
+
+def test_enter_is_pressed_again_when_it_was_not_heard(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "дело", {"deaf": 1})
+    assert ended(folder)["exit_code"] == 0
+
+
+def test_what_claude_writes_down_is_told_as_print_mode_tells_it(tmp_path: Path) -> None:
+    denied = {
+        "type": "user",
+        "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "no", "is_error": True}]},
+        "toolUseResult": "Error: no",
+        "toolDenialKind": "permission-rule",
+    }
+    call = {
+        "type": "assistant",
+        "message": {"content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}]},
+    }
+    other = {"type": "api-request-blob", "message": {"content": []}}
+    aside = {**TEXT, "isSidechain": True}
+    folder = prepared(tmp_path / "дело", {"lines": [call, denied, other, aside, TEXT]})
+    ended(folder)
+    signals = [signal for line in (folder / "stdout.log").read_text().splitlines() for signal in read_line(line)]
+    assert Answered("t1", denied=True) in signals
+    assert signals.count(Said("All done.")) == 2  # as it was said, and as the result
+    assert Finished() in signals
+
+
+def test_a_turn_that_failed_is_a_failure(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "дело", {"fails": "API Error: 400 nothing left"}, ask=True)
+    assert ended(folder)["exit_code"] == 1
+    last = said(folder)[-1]
+    assert (last["is_error"], last["result"]) == (True, "API Error: 400 nothing left")
+
+
+def test_a_claude_that_dies_before_it_has_its_prompt_is_a_failure(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "дело", {"dies": True}, ask=True)
+    assert ended(folder)["exit_code"] == 1
+    assert "before it had its prompt" in said(folder)[-1]["result"]
+
+
+def test_the_conversation_is_asked_for_its_result_once_more(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "дело", {"lines": [TEXT]}, ask=True)
+    assert ended(folder)["exit_code"] == 0
+    assert said(folder)[-1] == {"type": "asked", "with": "And now?"}
+
+
+def test_with_a_person_it_is_over_when_the_person_leaves(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "дело", {"talks": True, "lines": [TEXT]}, alone=False, ask=True)
+    with started(folder) as warden:
+        with viewing(folder) as person:
+            person.type(b"too early")  # would be mixed up with the prompt
+            person.expect(b"working")
+            person.type(b"a word")
+            person.expect(b"got it")
+            person.type(b"quit")
+            person.expect(b"its result is being written down")
+            assert person.until_gone()
+        assert warden.wait(30) == 0
+    assert (folder / "heard").read_bytes().endswith(b"\x1b[201~\r")
+    assert said(folder)[-1]["type"] == "asked"
+
+
+def test_the_size_of_the_window_reaches_claude(tmp_path: Path) -> None:
+    folder = prepared(tmp_path / "дело", {"talks": True}, alone=False)
+    program = json.loads((folder / "talk.json").read_text())
+    program["talk"] = ["sh", "-c", "trap 'echo now $(stty size)' WINCH; echo begun; while :; do sleep 0.1; done"]
+    (folder / "talk.json").write_text(json.dumps(program))
+    with started(folder), viewing(folder) as person:
+        person.expect(b"begun")
+        person.resize(50, 132)
+        person.expect(b"now 50 132")
+
+
+@pytest.mark.parametrize(
+    "lines", [["not json"], [["a list"]], [{"type": "assistant"}], [{"type": "user", "message": 1}]]
+)
+def test_a_transcript_that_makes_no_sense_breaks_nothing(tmp_path: Path, lines: list[object]) -> None:
+    folder = prepared(tmp_path / "дело", {"lines": [*lines, TEXT]})
+    assert ended(folder)["exit_code"] == 0
+    assert said(folder)[-1]["result"] == "All done."

@@ -1,0 +1,240 @@
+"""How Codex, the Gemini CLI, opencode and ACP agents are started: their arguments, variables and homes."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.agents.acp import acp
+from blueflame.agents.codex import codex
+from blueflame.agents.gemini import gemini
+from blueflame.agents.hook import hook_path
+from blueflame.agents.opencode import opencode
+from blueflame.agents.programs import find_program
+from blueflame.agents.registry import RUNTIMES
+from blueflame.agents.runtime import Brief, Launch
+from blueflame.agents.structured_output import object_in, strict
+from blueflame.model.errors import Refused
+from blueflame.model.schemas import SCHEMAS
+
+GATEWAY = "http://127.0.0.1:61128"
+TOOLS = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A native one, as far as anybody can see."""
+    path = tmp_path / "bin" / "agent"
+    path.parent.mkdir()
+    path.write_bytes(b"\x7fELF" + b"\0" * 60)
+    path.chmod(0o755)
+    return path
+
+
+def brief(**changes: Any) -> Brief:  # noqa: ANN401 (fields of any kind)
+    given: dict[str, Any] = {
+        "attempt": "ses-1.task-001.worker.1",
+        "agent_id": "worker-0a1b2c3d",
+        "role": "worker",
+        "subject": "task-001",
+        "n": 1,
+        "session": "ses-1",
+        "worktree": '/somewhere/my "repo".x',
+        "prompt": "Do it.",
+        "model": "some-model",
+        "tools": TOOLS,
+        "system": "Be brief.",
+        "gateway": GATEWAY,
+        "token": "bf-token",
+    }
+    return Brief(**{**given, **changes})
+
+
+def launched(kind: str, program: Path, tmp_path: Path, **changes: Any) -> Launch:  # noqa: ANN401
+    runtime = RUNTIMES[kind]({"command": str(program)}, tmp_path)
+    return runtime.launch(brief(**changes), directory=tmp_path)
+
+
+def settings_of(launch: Launch) -> dict[str, Any]:
+    """Of Codex, as it reads them: one line of TOML for each -c."""
+    words = launch.argv
+    lines = [words[n + 1] for n, word in enumerate(words) if word == "-c"]
+    return tomllib.loads("\n".join(lines))
+
+
+def test_codex_has_everything_that_governs_it_in_its_arguments(program: Path, tmp_path: Path) -> None:
+    launch = launched("codex", program, tmp_path)
+    settings = settings_of(launch)
+
+    hook = settings["hooks"]["PreToolUse"][0]
+    assert (hook["matcher"], hook["hooks"][0]["command"]) == ("*", f"{hook_path()} quiet")
+    assert settings["projects"] == {'/somewhere/my "repo".x': {"trust_level": "untrusted"}}
+    provider = settings["model_providers"][settings["model_provider"]]
+    assert (provider["base_url"], launch.env[provider["env_key"]]) == (f"{GATEWAY}/openai", "bf-token")
+    assert settings["web_search"] == "disabled"
+    assert [launch.argv[n + 1] for n, word in enumerate(launch.argv) if word == "--enable"] == ["hooks"]
+    assert {"unified_exec_tty", "plugins", "multi_agent"} <= set(launch.argv)
+    assert (launch.apis, launch.dialect, launch.home) == (("openai",), "codex", {})
+    assert launch.stdin == "Be brief.\n\nDo it."
+    assert "bf-token" not in " ".join(launch.argv)
+
+
+def test_codex_is_held_to_a_schema(program: Path, tmp_path: Path) -> None:
+    launch = launched("codex", program, tmp_path, role="validator", schema=SCHEMAS["validator"])
+
+    schema = Path(launch.argv[launch.argv.index("--output-schema") + 1])
+    found = json.loads(schema.read_text())
+    assert found["required"] == ["status", "notes", "issues", "confidence"]  # its provider takes nothing optional
+    assert found["properties"]["status"] == SCHEMAS["validator"]["properties"]["status"]
+    assert found["properties"]["confidence"]["type"] == ["number", "null"]
+    assert schema in launch.needs
+
+
+def test_nothing_is_optional_in_a_strict_schema_down_to_its_last_part() -> None:
+    task = strict(SCHEMAS["planner"])["properties"]["tasks"]["items"]
+
+    assert task["required"] == list(SCHEMAS["planner"]["properties"]["tasks"]["items"]["properties"])
+    assert task["properties"]["model"]["type"] == ["string", "null"]
+    assert task["properties"]["id"]["type"] == "string"
+    assert strict({"type": "object", "properties": {"x": {"type": "string", "enum": ["a"]}}})["properties"]["x"] == {
+        "type": ["string", "null"],
+        "enum": ["a", None],
+    }
+
+
+def test_gemini_gets_its_hook_and_its_tools_in_settings_of_its_own(program: Path, tmp_path: Path) -> None:
+    launch = launched("gemini", program, tmp_path, tools=("Read", "Bash", "StructuredOutput"))
+
+    settings = json.loads((tmp_path / "gemini-settings.json").read_text())
+    assert tmp_path / "gemini-settings.json" in launch.needs
+    assert settings["hooks"]["BeforeTool"][0]["hooks"][0]["timeout"] == 5000  # milliseconds
+    assert settings["hooks"]["BeforeTool"][0]["hooks"][0]["command"] == str(hook_path())
+    assert settings["tools"]["core"] == ["list_directory", "read_file", "run_shell_command"]
+    assert launch.env["GOOGLE_GEMINI_BASE_URL"] == f"{GATEWAY}/gemini"
+    assert launch.env["GEMINI_API_KEY"] == "bf-token"
+    assert launch.argv[launch.argv.index("--model") + 1] == "some-model"
+    assert (launch.apis, launch.dialect) == (("gemini",), "gemini")
+
+
+def test_opencode_asks_for_everything_and_reads_nothing_of_the_repositorys(program: Path, tmp_path: Path) -> None:
+    launch = launched("opencode", program, tmp_path, tools=("Read", "Write", "Edit", "Agent"))
+
+    settings = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])
+    assert settings["permission"] == {"*": "deny", "external_directory": "ask", "read": "ask", "edit": "ask"}
+    assert settings["provider"]["blueflame"]["options"]["baseURL"] == f"{GATEWAY}/openai"
+    assert launch.env["OPENCODE_DISABLE_PROJECT_CONFIG"] == launch.env["OPENCODE_PURE"] == "1"
+    orders = json.loads((tmp_path / "acp.json").read_text())
+    assert (orders["argv"], orders["model"]) == ([str(program), "acp"], "blueflame/some-model")
+    assert launch.apis == ("openai",)
+
+
+def test_an_acp_agent_is_told_where_its_model_is(program: Path, tmp_path: Path) -> None:
+    options = {
+        "command": str(program),
+        "args": ["--model", "{model}"],
+        "env": {"MY_URL": "{gateway}/gemini", "MY_KEY": "{token}", "OTHER": "{this} stays"},
+    }
+    launch = acp(options, tmp_path).launch(brief(), directory=tmp_path)
+
+    assert {name: launch.env[name] for name in ("MY_URL", "MY_KEY", "OTHER")} == {
+        "MY_URL": f"{GATEWAY}/gemini",
+        "MY_KEY": "bf-token",
+        "OTHER": "{this} stays",
+    }
+    assert json.loads((tmp_path / "acp.json").read_text())["argv"] == [str(program), "--model", "some-model"]
+    assert launch.apis == ("gemini",)
+    assert all(path.exists() for path in launch.needs)
+
+
+def test_an_acp_agent_of_a_known_name_needs_no_words(program: Path, tmp_path: Path) -> None:
+    bridge = program.with_name("claude-agent-acp")
+    program.rename(bridge)
+
+    launch = acp({"command": str(bridge)}, tmp_path).launch(brief(model="sonnet"), directory=tmp_path)
+
+    assert launch.apis == ("anthropic",)
+    assert launch.env["ANTHROPIC_BASE_URL"] == f"{GATEWAY}/anthropic"
+    assert launch.env["ANTHROPIC_MODEL"] == "sonnet"
+
+
+@pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "acp"])
+def test_a_model_that_only_claude_knows_is_refused_and_not_guessed(kind: str, program: Path, tmp_path: Path) -> None:
+    for model in ("sonnet", "haiku", ""):
+        with pytest.raises(Refused, match=r"roles\.worker\.model"):
+            launched(kind, program, tmp_path, model=model)
+
+
+@pytest.mark.parametrize("kind", ["gemini", "opencode", "acp"])
+def test_a_schema_is_asked_for_in_words(kind: str, program: Path, tmp_path: Path) -> None:
+    launch = launched(kind, program, tmp_path, schema={"type": "object", "title": "a verdict"})
+
+    assert launch.stdin.startswith("Be brief.\n\nDo it.\n\nYour last message must be one JSON object")
+    assert '"title": "a verdict"' in launch.stdin
+
+
+@pytest.mark.parametrize("make", [codex, gemini, opencode, acp])
+def test_a_program_that_is_missing_is_told_and_nothing_is_started(make: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    runtime = make({"command": "no-such-agent"}, tmp_path)
+
+    assert "no-such-agent" in runtime.problems()[0]
+    with pytest.raises(Refused, match="no-such-agent"):
+        runtime.launch(brief(), directory=tmp_path)
+
+
+@pytest.mark.parametrize("make", [codex, gemini, opencode, acp])
+def test_variables_that_lead_around_the_walls_are_told(make: Any, program: Path, tmp_path: Path) -> None:  # noqa: ANN401
+    runtime = make({"command": str(program), "env": {"NODE_OPTIONS": "-r x", "HOME": "/x", "FINE": "1"}}, tmp_path)
+
+    told = [problem for problem in runtime.problems() if "take it out" in problem]
+
+    assert [problem.split()[1] for problem in told] == ["HOME", "NODE_OPTIONS"]
+
+
+def test_an_old_program_is_told(tmp_path: Path) -> None:
+    script = tmp_path / "node_modules" / "old" / "agent.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/bin/sh\necho codex-cli 0.1.0\n")
+    script.chmod(0o755)
+
+    (problem,) = codex({"command": str(script)}, tmp_path).problems()
+
+    assert "codex 0.1.0" in problem and "is too old: 0.166.0 or newer is needed" in problem
+
+
+def test_a_script_comes_with_its_packages_and_its_interpreter(tmp_path: Path) -> None:
+    package = tmp_path / "place" / "node_modules" / "@some" / "agent"
+    package.mkdir(parents=True)
+    (package / "cli.js").write_text("#!/usr/bin/env sh\n")
+    (package / "cli.js").chmod(0o755)
+    links = tmp_path / "place" / "node_modules" / ".bin"
+    links.mkdir()
+    (links / "agent").symlink_to(package / "cli.js")
+
+    found = find_program("place/node_modules/.bin/agent --flag 'a b'", root=tmp_path)
+
+    assert found is not None
+    assert found.argv[1:] == (str(package / "cli.js"), "--flag", "a b")
+    assert found.needs[:2] == (package / "cli.js", tmp_path / "place" / "node_modules")
+    assert found.needs[2].name.endswith("sh")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ('{"a": null, "b": [{"c": null, "d": [null]}]}', {"b": [{"d": [None]}]}),
+        ('\n ```json\n{"a": 1}\n```\n', {"a": 1}),
+        ('Here it is:\n```\n{"a": 1}\n```', {"a": 1}),
+        ('```json\n{"a": 1}\n```\n```json\n{"a": 2}\n```', None),
+        ("[1]", None),
+        ("done", None),
+        ("", None),
+        ("[" * 100_000, None),
+    ],
+)
+def test_an_answer_is_found_in_the_last_message_or_there_is_none(text: str, expected: object) -> None:
+    assert object_in(text) == expected

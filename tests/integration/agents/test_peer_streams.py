@@ -1,0 +1,182 @@
+"""What Codex and the Gemini CLI print, recorded from the real programs, and what our ACP player prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from blueflame.agents.acp import Acp
+from blueflame.agents.codex import Codex
+from blueflame.agents.gemini import Gemini
+from blueflame.agents.runtime import Gathered, Runtime, read_spool
+from blueflame.checks.audit_gaps import defied, unwatched
+from blueflame.model.audit import Act, AuditLine, digest_of
+
+STREAMS = Path(__file__).parent / "peer_streams"
+HERE = Path(__file__).parent
+
+
+def gathered(runtime: Runtime, name: str) -> Gathered:
+    return read_spool(runtime, STREAMS / f"{name}.jsonl")
+
+
+def logged(*asked: tuple[str, Mapping[str, object], bool]) -> tuple[AuditLine, ...]:
+    """The watcher's lines for these tools, inputs and decisions."""
+    return tuple(
+        AuditLine(
+            timestamp="",
+            agent_id="",
+            attempt="",
+            tool=tool,
+            target="",
+            decision="allow" if allowed else "block",
+            rule="",
+            details="",
+            call=f"call_{n}",
+            digest=digest_of(given),
+            prev="",
+        )
+        for n, (tool, given, allowed) in enumerate(asked)
+    )
+
+
+CODEX = Codex(root=HERE)
+GEMINI = Gemini(root=HERE)
+RAN = ("Bash", {"command": "echo hello; sleep 0.3"}, True)
+EDITED = ("Edit", {"file_path": "/repo/a.txt"}, True)
+ADDED = ("Write", {"file_path": "/repo/b.txt"}, True)
+QUOTED = ("Bash", {"command": "echo 'it'\"'\"'s'; sleep 0.3"}, True)
+
+
+def test_codex_shows_what_it_ran_and_changed_and_its_last_words_are_its_answer() -> None:
+    found = gathered(CODEX, "codex")
+
+    assert [(act.tool, act.target) for act in found.acts] == [
+        ("Bash", RAN[1]["command"]),
+        ("Edit", "/repo/a.txt"),
+        ("Write", "/repo/b.txt"),
+        ("Bash", QUOTED[1]["command"]),
+    ]
+    assert found.output == {"status": "pass"}
+    assert found.finished is not None and found.finished.failure == ""
+    assert found.complaints == ()
+
+
+def test_codex_is_compared_with_the_log_by_what_it_did() -> None:
+    acts = gathered(CODEX, "codex").acts
+
+    assert unwatched(acts, logged(RAN, ADDED, EDITED, QUOTED)) == ()
+    assert unwatched(acts, logged(RAN, ADDED, EDITED)) == (f"Bash {QUOTED[1]['command']!r} was never asked for",)
+    assert unwatched((*acts, acts[0]), logged(RAN, ADDED, EDITED, QUOTED))
+    refused = ("Write", {"file_path": "/repo/b.txt"}, False)
+    assert [line.tool for line in defied(acts, logged(RAN, refused, EDITED, QUOTED))] == ["Write"]
+
+
+def test_codex_does_not_show_what_was_refused() -> None:
+    found = gathered(CODEX, "codex_refused")
+
+    assert (found.acts, found.said) == ((), '{"status": "pass"}')
+
+
+def test_commands_of_codex_are_read_as_they_were_asked_for_however_they_are_quoted() -> None:
+    asked = [
+        "X='a b'; echo \"$X\" `id -u` 'it' \"it's\" \\\\ \\$X ! a!b $(echo ^x^) # {a,b} ~ *\nsleep 0.2",
+        "echo ^x 'q' ж \"quo'te\" ; sleep 0.2",
+        "sleep 0.3",
+        "  sleep 0.3  ",
+        "echo \"it's\" '$HOME' ^a\t`x`; sleep 0.3",
+    ]
+
+    assert [act.target for act in gathered(CODEX, "codex_quoting").acts] == asked
+
+
+def test_a_shell_of_the_agents_own_is_not_taken_for_one() -> None:
+    line = {"type": "item.started", "item": {"id": "i", "type": "command_execution", "command": "/repo/bash -c true"}}
+
+    (act,) = CODEX.read(json.dumps(line))
+
+    assert isinstance(act, Act)
+    assert unwatched((act,), logged(("Bash", {"command": "true"}, True)))
+
+
+def test_what_codex_does_in_ways_that_nobody_knows_is_a_gap() -> None:
+    line = {"type": "item.completed", "item": {"id": "i", "type": "mcp_tool_call", "server": "x", "tool": "y"}}
+
+    (act,) = CODEX.read(json.dumps(line))
+
+    assert isinstance(act, Act)
+    assert unwatched((act,), logged(RAN)) == ("mcp_tool_call was never asked for",)
+
+
+def test_a_run_of_codex_that_failed_says_so() -> None:
+    found = gathered(CODEX, "codex_failed")
+
+    assert found.finished is not None
+    assert (found.finished.failure, "no more" in found.finished.detail) == ("error", True)
+
+
+def test_gemini_shows_every_call_and_says_which_came_to_nothing() -> None:
+    found = gathered(GEMINI, "gemini")
+
+    assert [(act.tool, act.target, act.denied) for act in found.acts] == [
+        ("Bash", "echo one", False),
+        ("Write", "g.txt", False),
+    ]
+    ran = ("Bash", {"command": "echo one", "description": "say one"}, True)
+    wrote = ("Write", {"file_path": "g.txt", "content": "hello\n"}, True)
+    assert unwatched(found.acts, logged(ran, wrote)) == ()
+    assert len(unwatched(found.acts, logged(ran))) == 1
+    assert found.output == {"status": "pass"}
+    assert found.finished is not None and found.finished.failure == ""
+
+
+def test_gemini_says_what_was_refused() -> None:
+    found = gathered(GEMINI, "gemini_refused")
+
+    assert [(act.tool, act.denied) for act in found.acts] == [("Bash", True), ("Write", True)]
+
+
+def test_pieces_of_one_message_are_one_message(tmp_path: Path) -> None:
+    pieces = ['{"sta', 'tus": ', '"pass"}']
+    lines = [{"type": "message", "role": "assistant", "content": "Before.", "delta": True}]
+    lines += [{"type": "tool_use", "tool_name": "glob", "tool_id": "1", "parameters": {"pattern": "*"}}]
+    lines += [{"type": "message", "role": "assistant", "content": piece, "delta": True} for piece in pieces]
+    lines += [{"type": "result", "status": "success"}]
+    spool = tmp_path / "stdout.log"
+    spool.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    assert read_spool(GEMINI, spool).output == {"status": "pass"}
+
+
+def test_a_run_of_gemini_that_failed_says_so() -> None:
+    found = gathered(GEMINI, "gemini_failed")
+
+    assert found.finished is not None
+    assert (found.finished.failure, "no more" in found.finished.detail) == ("error", True)
+
+
+def test_the_player_of_acp_agents_is_read_line_by_line(tmp_path: Path) -> None:
+    said = [
+        {"type": "say", "text": "Here it comes."},
+        {"type": "action", "tool": "Bash", "target": "ls", "call": "c1", "digest": "d", "denied": True},
+        {"type": "say", "text": '{"a": 1}'},
+        {"type": "error", "text": "refused: no"},
+        {"type": "finished", "failure": "error", "detail": "it stopped"},
+    ]
+    spool = tmp_path / "stdout.log"
+    spool.write_text("".join(json.dumps(line) + "\n" for line in said))
+
+    found = read_spool(Acp(root=HERE, command="x"), spool)
+
+    assert found.acts == (Act("Bash", "ls", "c1", "d", denied=True),)
+    assert found.output == {"a": 1}
+    assert found.complaints == ("refused: no",)
+    assert found.finished is not None and found.finished.failure == "error"
+
+
+def test_lines_that_make_no_sense_are_complaints_and_new_kinds_are_not() -> None:
+    for runtime in (CODEX, GEMINI, Acp(root=HERE, command="x")):
+        for line in ("nonsense", "[1]", '"text"', "[" * 100_000):
+            assert len(runtime.read(line)) == 1
+    assert CODEX.read('{"type":"from.the.future"}') == GEMINI.read('{"type":"from.the.future"}') == ()

@@ -1,0 +1,131 @@
+"""How verbs are called: help, wrong words, completion. What they do is tested elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from blueflame.cli.command_table import VERBS
+from support.command_line import MAIN, configure, here
+
+GROUPS = {
+    "config": ("check", "show", "schema", "migrate"),
+    "policy": ("check", "explain"),
+    "sandbox": ("run", "show"),
+    "memory": ("list", "show", "forget", "export", "import"),
+}
+COMMANDS = [(verb.name,) for verb in VERBS if verb.name not in GROUPS] + [
+    (group, name) for group, names in GROUPS.items() for name in names
+]
+SPEAK_FOR_THEMSELVES = (("config", "schema"), ("policy", "check"), ("sandbox", "run"))  # JSON always, or never
+HEAVY = (
+    "pydantic",
+    "ruamel",
+    "rich",
+    "jinja2",
+    "watchfiles",
+    "sqlite3",
+    "psutil",
+    "asyncio",
+    "blueflame.orchestrator.project",
+)
+
+
+@pytest.fixture(autouse=True)
+def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    configure(repo)
+    monkeypatch.chdir(repo)
+    return repo
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    said = here(capsys, *words, "--help")
+    assert said.code == 0
+    assert said.out.startswith(f"Usage: blueflame {' '.join(words)}")
+    assert "--json" in said.out or words in SPEAK_FOR_THEMSELVES
+    assert said.err == ""
+    assert max(len(line) for line in said.out.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_refuses_what_it_does_not_know(
+    words: tuple[str, ...], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = here(capsys, *words, "--no-such-flag")
+    assert said.code == 2
+    assert "--no-such-flag" in said.err
+    assert f"'blueflame {' '.join(words)} --help' lists what is possible" in said.err
+    assert not (project / ".blueflame").exists()
+
+
+WRONG = {
+    "statsu": "did you mean 'status'?",
+    "awnser plan approve": "did you mean 'answer'?",
+    "config chek": "'check'",
+    "run --taks x": "--task",
+    "cleanup --dry-rum": "--dry-run",
+    "run --task x --workflow flwo": "did you mean flow?",
+    "answer plan": "choice",
+    "kill": "agent",
+    "log --last minus": "--last",
+    "log --last -1": "--last",
+    "status one two": "two",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_near_miss_is_told_what_was_probably_meant(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = here(capsys, *line.split())
+    assert said.code == 2
+    assert WRONG[line] in said.err
+    assert said.out == ""
+
+
+def modules_of(*argv: str) -> Iterator[str]:
+    """What a command imports, from python's own account of it."""
+    words = [sys.executable, "-X", "importtime", "-c", MAIN, *argv]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return (line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line)
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["--version"]], ids=" ".join)
+def test_help_imports_nothing_heavy(argv: list[str]) -> None:
+    loaded = set(modules_of(*argv))
+    assert "blueflame.cli.command_table" in loaded
+    assert loaded & set(HEAVY) == set()
+
+
+@pytest.mark.parametrize(("shell", "words"), [("bash", "COMPREPLY"), ("zsh", "#compdef blueflame")])
+def test_a_completion_script_can_be_had(shell: str, words: str) -> None:
+    env = {**os.environ, "_BLUEFLAME_COMPLETE": f"source_{shell}"}
+    done = subprocess.run([sys.executable, "-c", MAIN], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout
+    assert "_BLUEFLAME_COMPLETE" in done.stdout
+
+
+def test_flags_of_a_verb_are_completed() -> None:
+    env = {
+        **os.environ,
+        "_BLUEFLAME_COMPLETE": "complete_bash",
+        "COMP_WORDS": "blueflame cleanup --dr",
+        "COMP_CWORD": "2",
+    }
+    done = subprocess.run([sys.executable, "-c", MAIN], env=env, capture_output=True, text=True, check=False)
+    assert set(done.stdout.split()) == {"--dry-run", "--drop-unmerged"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+def test_an_output_that_is_full_is_no_bug_of_ours() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        words = [sys.executable, "-c", MAIN, "config", "show"]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 4
+    assert "cannot write the output: No space left on device" in done.stderr
+    assert "bug" not in done.stderr

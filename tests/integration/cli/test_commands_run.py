@@ -1,0 +1,261 @@
+"""The verbs on sessions that were really run: what they print, for people and for machines, and how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command_line import YES, Said, configure, found_in, here, task, write
+from support.repositories import git
+
+SESSION_KEYS = {
+    "session",
+    "request",
+    "phase",
+    "outcome",
+    "reason",
+    "cycle",
+    "wave",
+    "seconds",
+    "cost_usd",
+    "tokens",
+    "budget",
+    "tasks",
+    "locks",
+    "attempts",
+    "changesets",
+    "gates",
+    "parked",
+    "overlaps",
+}
+TASK_KEYS = {"id", "title", "group", "state", "attempts", "reason", "waits_for", "commit"}
+ATTEMPT_KEYS = {"id", "agent", "role", "subject", "n", "ending", "seconds", "cost_usd", "tokens"}
+GATE_KEYS = {"id", "kind", "subject", "group", "title", "default", "options", "evidence"}
+
+
+class Bench:
+    """A configured repository and the command line in it."""
+
+    def __init__(self, root: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root, self.files, self._capsys = root, files, capsys
+
+    def __call__(self, *argv: object) -> Said:
+        return here(self._capsys, *argv)
+
+    def file(self, name: str, content: Mapping[str, Any] | str) -> Path:
+        return write(self.files / name, content)
+
+    def run(
+        self, *more: object, decisions: Mapping[str, Any] = YES, verb: str = "run", workflow: str = "direct"
+    ) -> Said:
+        answers = self.file("решения.yaml", decisions)
+        return self(verb, "--task", "Добавь", "-w", workflow, "--decisions-file", answers, *more)
+
+
+@pytest.fixture
+def bench(repo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Bench:
+    configure(repo)
+    monkeypatch.chdir(repo)
+    return Bench(repo, tmp_path, capsys)
+
+
+def test_run_lands_what_is_approved_and_sums_up(bench: Bench) -> None:
+    said = bench.run()
+    assert said.code == 0
+    assert "✓ completed" in said.out
+    assert "Landed on main" in said.out
+    assert "1 of 1 landed" in said.out
+    assert "Добавь" in git(bench.root, "log", "-1", "--format=%s", "main")
+    assert git(bench.root, "status", "--porcelain") == "?? blueflame.yaml\n"
+
+
+def test_run_quietly_prints_only_the_summary(bench: Bench) -> None:
+    assert bench.run("--quiet").out.startswith("Session summary")
+
+
+def test_run_for_machines_prints_one_object(bench: Bench) -> None:
+    said = bench.run("--json", workflow="waves")
+    assert said.code == 0
+    told = said.json
+    assert set(told) == SESSION_KEYS | {"error"}
+    assert (told["outcome"], told["error"]) == ("completed", None)
+    assert {key for each in told["tasks"] for key in each} == TASK_KEYS
+    assert {key for each in told["attempts"] for key in each} >= ATTEMPT_KEYS
+    assert [each["role"] for each in told["attempts"]] == ["planner", "worker", "validator"]
+    assert told["budget"] == {"unit": "usd", "limit": 10.0}
+
+
+@pytest.mark.parametrize("workflow", ["waves", "flow", "single", "direct"])
+def test_every_workflow_takes_a_request_to_the_base(workflow: str, bench: Bench) -> None:
+    said = bench.run("--json", workflow=workflow)
+    assert said.code == 0, said.err
+    assert [each["state"] for each in said.json["tasks"]] == ["merged"]
+
+
+def test_a_request_can_be_read_from_standard_input(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO("Первая строка\nВторая\n"))
+    said = bench("run", "--task", "-", "--dry-run", "--json")
+    assert said.json["request"] == "Первая строка\nВторая\n"
+
+
+def test_a_plan_of_ones_own_needs_no_planner(bench: Bench) -> None:
+    plan = bench.file("план.yaml", {"tasks": [task(1), task(2, dependencies=["task-001"])]})
+    answers = bench.file("решения.yaml", YES)
+    said = bench("run", "--plan", plan, "-w", "flow", "--decisions-file", answers, "--json")
+    assert said.code == 0, said.err
+    assert said.json["request"] == "the plan in план.yaml"
+    assert {each["role"] for each in said.json["attempts"]} == {"worker", "validator"}
+    assert [each["state"] for each in said.json["tasks"]] == ["merged", "merged"]
+
+
+def test_a_dry_run_shows_everything_and_starts_nothing(bench: Bench) -> None:
+    plan = bench.file("план.yaml", {"tasks": [task(1), task(2), task(3, dependencies=["task-001"])]})
+    said = bench("run", "--plan", plan, "--dry-run")
+    assert said.code == 0
+    for words in ("Задача 3", "Schedule, by batch", "Estimated cost", "worker", "3 agents", "Nothing was started."):
+        assert words in said.out
+    told = bench("run", "--plan", plan, "--dry-run", "--json").json
+    assert told["batches"] == [["task-001", "task-002"], ["task-003"]]
+    assert {each["role"]: each["agents"] for each in told["would_spawn"]} == {"planner": 1, "worker": 3, "validator": 3}
+    assert not (bench.root / ".blueflame").exists()
+
+
+def test_a_plan_waits_for_resume(bench: Bench) -> None:
+    planned = bench.run(verb="plan", workflow="flow")
+    assert planned.code == 0
+    assert "The plan is approved. Go on with: blueflame resume" in planned.out
+    assert [each["role"] for each in found_in(bench.root)["attempts"]] == ["planner"]
+    again = bench.run(verb="plan", workflow="flow")
+    assert again.code == 3
+    assert "is unfinished" in again.err
+    resumed = bench("resume", "--decisions-file", bench.file("решения.yaml", YES))
+    assert resumed.code == 0, resumed.err
+    assert resumed.out.startswith("resuming ses-")
+    assert "everything has landed" in resumed.out
+
+
+def test_a_rejected_plan_has_its_own_exit_code(bench: Bench) -> None:
+    said = bench.run(decisions={"plan": ["quit"]}, workflow="waves")
+    assert said.code == 5
+    assert "nothing has been touched" in said.out
+    assert bench("resume").code == 2
+    assert bench("resume", found_in(bench.root)["session"]).err.endswith("start a new session with 'blueflame run'\n")
+
+
+def test_work_that_does_not_land_has_its_own_exit_code(bench: Bench) -> None:
+    refusals = {"changeset": [{"choose": "reject", "reason": "нет"}], "session": ["stop"]}
+    said = bench.run(decisions=refusals)
+    assert said.code == 1
+    assert "Nothing has landed." in said.out
+    assert "rejected: нет" in said.out
+
+
+def test_decisions_that_run_out_name_the_gate_and_lose_nothing(bench: Bench) -> None:
+    said = bench.run("--json", decisions={"session": ["stop"]})
+    assert said.code == 7
+    for words in ("решения.yaml", "gate changeset-cs-001", "blueflame answer changeset-cs-001", "blueflame resume"):
+        assert words in said.err
+    assert said.json["error"] in said.err
+    assert said.json["outcome"] is None
+    gates = bench("gates", "--json").json["gates"]
+    assert [gate["id"] for gate in gates] == ["changeset-cs-001"]
+    assert set(gates[0]) == GATE_KEYS
+    kept = bench("answer", "changeset", "approve", "--json")  # how the id begins is enough
+    assert (kept.code, kept.json["state"]) == (0, "waiting")
+    assert bench("resume", "--quiet").code == 0
+    assert bench("gates").out == "No gate is open.\n"
+
+
+@pytest.fixture
+def at_gate(bench: Bench) -> Bench:
+    """A session of two tasks that was left when the first was to be approved."""
+    tasks = [task(1, cohesion_group="a"), task(2, cohesion_group="b", dependencies=["task-001"])]
+    script = bench.file("игра.yaml", {"planner": [{"plan": tasks}]})
+    assert bench.run("--script", script, decisions={"plan": ["approve"]}, workflow="waves").code == 7
+    return bench
+
+
+def test_status_shows_gates_and_tasks(at_gate: Bench) -> None:
+    said = at_gate("status")
+    assert said.code == 0
+    for words in ("Waiting for an answer", "changeset-cs-001", "Задача 2", "validated", "Nobody is at work on it"):
+        assert words in said.out
+    told = at_gate("status", "--json").json
+    assert set(told) >= SESSION_KEYS | {"orchestrator_pid"}
+    assert told["orchestrator_pid"] is None
+    assert at_gate("status", told["session"][:8], "--json").json["session"] == told["session"]
+
+
+def test_status_of_a_session_that_is_not_there(at_gate: Bench) -> None:
+    said = at_gate("status", "ses-1999")
+    assert said.code == 2
+    assert "no session is called 'ses-1999'" in said.err
+    assert "the newest: ses-2" in said.err
+
+
+WRONG_ANSWERS: Mapping[tuple[str, ...], str] = {
+    ("plan", "approve"): "already answered: approve",
+    ("changeset-cs-009", "approve"): "open gates: changeset-cs-001",
+    ("changeset-cs-001", "aprove"): "choose one of: approve, reject, skip",
+    ("changeset-cs-001", "reject"): "--note",
+    ("changeset-cs-001", "reject", "--note", "  "): "--note",
+}
+
+
+def test_an_answer_that_will_not_do_is_refused_at_once(at_gate: Bench) -> None:
+    for words, wrong in WRONG_ANSWERS.items():
+        said = at_gate("answer", *words)
+        assert said.code == 2
+        assert wrong in said.err
+    assert at_gate("status", "--json").json["gates"]
+
+
+def test_log_tells_every_event(at_gate: Bench) -> None:
+    lines = at_gate("log").out.splitlines()
+    assert "[SESSION_OPENED]" in lines[0]
+    assert at_gate("log", "-n", "2").out.splitlines() == lines[-2:]
+    events = [json.loads(line) for line in at_gate("log", "--json").out.splitlines()]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert set(events[0]) == {"seq", "at", "kind", "event"}
+    assert [json.loads(line)["seq"] for line in at_gate("log", "--json", "-n", "1").out.splitlines()] == [len(events)]
+
+
+def test_there_is_nothing_to_stop_when_nobody_is_at_work(at_gate: Bench) -> None:
+    for verb in (["stop"], ["proceed"], ["kill", "task-001"]):
+        said = at_gate(*verb)
+        assert said.code == 3
+        assert "nobody is at work" in said.err
+        assert "blueflame resume" in said.err
+
+
+def test_init_check_and_run_fit_together(
+    repo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repo)
+    bench = Bench(repo, tmp_path, capsys)
+    told = bench("init", "--json").json
+    assert told["written"]
+    assert bench("config", "check", "--json").json["ok"]
+    assert bench("doctor").code == 0
+    assert bench.run("--dry-run").code == 0
+    script = bench.file("play.yaml", {})
+    assert bench.run("--quiet", "--script", script).code == 0  # the file that init wrote need not be committed first
+
+
+def test_an_interrupt_of_a_reading_verb_ends_with_130(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    assert bench.run("--quiet", decisions={"session": ["stop"]}).code == 7
+    monkeypatch.setattr("time.sleep", interrupted)
+    assert bench("log", "--follow").code == 130
+
+
+def test_following_the_log_ends_with_the_session(bench: Bench) -> None:
+    bench.run("--quiet")
+    assert "[SESSION_ENDED]" in bench("log", "--follow").out.splitlines()[-1]

@@ -1,0 +1,186 @@
+"""What sessions leave behind: listed by doctor, taken away by cleanup, and never a commit that is nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command_line import YES, Said, call, configure, found_in, here, task, write
+from support.repositories import git
+
+REJECT: Mapping[str, Any] = {"changeset": [{"choose": "reject", "reason": "нет"}], "session": ["stop"]}
+
+
+@pytest.fixture
+def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    configure(repo)
+    monkeypatch.chdir(repo)
+    return repo
+
+
+def play(
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    decisions: Mapping[str, Any] = YES,
+    *more: object,
+) -> Said:
+    answers = write(project.parent / "решения.yaml", decisions)
+    return here(capsys, "run", "--task", "Добавь", "-w", "direct", "--decisions-file", answers, "--json", *more)
+
+
+def kept_refs(project: Path) -> list[str]:
+    return git(project, "for-each-ref", "--format=%(refname)", "refs/blueflame").splitlines()
+
+
+def test_refs_of_landed_work_are_removed_and_its_commits_stay(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = play(project, capsys).json["session"]
+    assert kept_refs(project)
+    rehearsed = here(capsys, "cleanup", "--dry-run", "--json").json
+    assert rehearsed["dry_run"]
+    assert {each["kind"] for each in rehearsed["removed"]} == {"ref"}
+    assert {each["session"] for each in rehearsed["removed"]} == {name}
+    assert kept_refs(project) == sorted(each["name"] for each in rehearsed["removed"])
+    said = here(capsys, "cleanup")
+    assert said.code == 0
+    assert said.out.splitlines()[0].startswith(f"removed  {name}  ")
+    assert kept_refs(project) == []
+    assert "Добавь" in git(project, "log", "-1", "--format=%s", "main")
+    assert here(capsys, "cleanup").out == "there is nothing to clean up\n"
+    assert found_in(project)["outcome"] == "completed"  # the journal stays
+
+
+def test_commits_that_are_on_no_branch_are_kept_until_a_person_says_otherwise(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit = play(project, capsys, REJECT).json["tasks"][0]["commit"]
+    assert commit is None  # the task has none any more, but the work is not lost
+    (ref,) = [each for each in kept_refs(project) if "/attempts/" in each]
+    sha = git(project, "rev-parse", ref).strip()
+    said = here(capsys, "cleanup", "--json")
+    assert [each["name"] for each in said.json["kept"]] == [ref]
+    assert kept_refs(project) == [ref]
+    shown = here(capsys, "cleanup", "--verbose").out
+    assert ref in shown
+    assert "--drop-unmerged" in shown
+    assert here(capsys, "cleanup", "--drop-unmerged", "--dry-run").out.startswith("would remove")
+    assert kept_refs(project) == [ref]
+    assert here(capsys, "cleanup", "--drop-unmerged").code == 0
+    assert kept_refs(project) == []
+    assert git(project, "cat-file", "-t", sha) == "commit\n"  # git keeps it until it collects garbage
+
+
+def test_commits_that_the_person_put_on_a_branch_are_not_unmerged(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play(project, capsys, REJECT)
+    (ref,) = [each for each in kept_refs(project) if "/attempts/" in each]
+    git(project, "branch", "спасено", ref)
+    said = here(capsys, "cleanup", "--json").json
+    assert said["kept"] == []
+    assert kept_refs(project) == []
+    assert git(project, "log", "-1", "--format=%s", "спасено")
+
+
+def test_an_unfinished_session_keeps_everything(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert play(project, capsys, {"session": ["stop"]}).code == 7
+    before = kept_refs(project)
+    assert before
+    assert here(capsys, "cleanup", "--drop-unmerged").out == "there is nothing to clean up\n"
+    assert kept_refs(project) == before
+    assert here(capsys, "resume", "--decisions-file", write(project.parent / "да.yaml", YES)).code == 0
+
+
+def test_what_failed_is_left_to_look_at_and_then_taken_away(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    configure(project, {"limits": {"max_retries": 0}})
+    script = write(project.parent / "игра.yaml", {"defaults": {"worker": "crasher"}})
+    assert play(project, capsys, {"session": ["stop"]}, "--script", script).code == 1
+    (checkout,) = [path for path in (project / ".trees").iterdir() if path.is_dir()]
+    findings = {each["name"]: each for each in here(capsys, "doctor", "--json").json["findings"]}
+    assert findings["left behind"]["state"] == "warning"
+    assert "blueflame cleanup" in findings["left behind"]["details"]
+    (removed,) = [each for each in here(capsys, "cleanup", "--json").json["removed"] if each["kind"] == "checkout"]
+    assert removed["name"] == checkout.name
+    assert removed["bytes"] > 0
+    assert not checkout.exists()
+    assert "left behind" not in here(capsys, "doctor").out
+
+
+def test_a_folder_that_blue_flame_did_not_make_is_not_touched(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play(project, capsys)
+    mine = project / ".trees" / "worker-00000000"
+    mine.mkdir()
+    (mine / "важное.txt").write_text("mine")
+    here(capsys, "cleanup", "--drop-unmerged")
+    assert (mine / "важное.txt").read_text() == "mine"
+
+
+def test_old_logs_go_when_they_are_too_old(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    play(project, capsys)
+    folders = sorted((project / ".blueflame" / "attempts").iterdir())
+    assert folders
+    assert {each["kind"] for each in here(capsys, "cleanup", "--json").json["removed"]} == {"ref"}
+    configure(project, {"cleanup": {"log_max_age": "1ms"}})
+    kinds = [each["kind"] for each in here(capsys, "cleanup", "--json").json["removed"]]
+    assert kinds.count("attempt folder") == len(folders)
+    assert list((project / ".blueflame" / "attempts").iterdir()) == []
+
+
+def test_the_doctor_does_not_nag_about_landed_work(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    played = {role: {"runtime": "scripted"} for role in ("planner", "worker", "validator", "lead")}
+    configure(project, {"roles": played})
+    play(project, capsys)
+    said = here(capsys, "doctor", "--json")
+    assert said.code == 0
+    assert {each["state"] for each in said.json["findings"]} == {"ok"}
+    names = [each["name"] for each in said.json["findings"]]
+    assert {"python", "git", "configuration", "repository", "slots", "runtime scripted", "journal"} <= set(names)
+
+
+def test_the_doctor_finds_what_is_wrong(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lost = {"claude": {"command": "no-such-claude"}}
+    configure(project, {"roles": {"worker": {"runtime": "claude"}}, "runtimes": lost})
+    (project / "README.md").write_text("half done")
+    said = here(capsys, "doctor")
+    assert said.code == 3
+    assert "✗  runtime claude" in said.out
+    assert "no-such-claude" in said.out
+    assert "README.md" in said.out
+
+
+def test_the_doctor_works_where_nothing_is_installed(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = call("doctor", "--json", cwd=project)
+    assert said.code == 3
+    states = {each["name"]: each["state"] for each in said.json["findings"]}
+    assert (states["python"], states["git"], states["editor"]) == ("ok", "bad", "warning")
+
+
+def test_the_doctor_sees_only_the_machine_outside_of_a_repository(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = here(capsys, "doctor", "--json")
+    assert said.code == 3
+    states = {each["name"]: each["state"] for each in said.json["findings"]}
+    assert states["git"] == "ok"
+    assert states["project"] == "bad"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unfinished_session_is_pointed_out(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = write(project.parent / "план.yaml", {"tasks": [task(1)]})
+    answers = write(project.parent / "решения.yaml", {"plan": ["approve"]})
+    assert here(capsys, "plan", "--plan", plan, "--decisions-file", answers).code == 0
+    said = here(capsys, "doctor")
+    assert said.code == 0
+    assert "unfinished" in said.out
+    assert "blueflame resume" in said.out

@@ -1,0 +1,167 @@
+"""`blueflame config` and `blueflame init`, as a person and as a program calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from blueflame.cli.commands.config import config_app
+from blueflame.cli.commands.init import init
+from blueflame.config import load
+from blueflame.model.errors import ConfigError, Refused, UsageError
+
+init_app = typer.Typer()
+init_app.command()(init)
+
+GOOD = "schema_version: 2\nproject: {name: x}\n"
+OLD = "# mine\nproject:\n  name: x\nmodels:\n  worker: opus  # strong\n"
+
+
+@pytest.fixture(autouse=True)
+def here(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(repo)
+    return repo
+
+
+def call(app: typer.Typer, *args: str) -> str:
+    """Standard output; errors are raised, as the one boundary will see them."""
+    result = CliRunner().invoke(app, args, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_check_says_that_nothing_is_wrong(here: Path) -> None:
+    (here / "blueflame.yaml").write_text(GOOD)
+    assert call(config_app, "check") == "blueflame.yaml: nothing wrong (schema 2)\n"
+
+
+def test_check_raises_every_problem(here: Path) -> None:
+    (here / "blueflame.yaml").write_text(GOOD + "limits: {max_retries: x, agent_timeout: y}\n")
+    with pytest.raises(ConfigError) as caught:
+        call(config_app, "check")
+    assert len(caught.value.problems) == 2
+    assert caught.value.problems[0].startswith("blueflame.yaml:3: limits.agent_timeout: ")
+
+
+def test_check_for_machines_has_the_problems_and_the_exit_code(here: Path) -> None:
+    (here / "bad.yaml").write_text("schema_version: 2\n")
+    result = CliRunner().invoke(config_app, ["check", "--json", "-c", "bad.yaml"])
+    assert result.exit_code == 2
+    found = json.loads(result.stdout)
+    assert (found["ok"], len(found["problems"])) == (False, 1)
+
+
+def test_check_for_machines_has_the_warnings(here: Path) -> None:
+    (here / "blueflame.yaml").write_text(OLD)
+    found = json.loads(call(config_app, "check", "--json"))
+    assert found["ok"]
+    assert found["schema_version"] == 1
+    assert any("schema_version: is missing" in warning for warning in found["warnings"])
+
+
+def test_without_a_file_init_is_named() -> None:
+    with pytest.raises(ConfigError, match="blueflame init"):
+        call(config_app, "check")
+
+
+def test_the_environment_can_name_the_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "other.yaml").write_text(GOOD.replace("x", "другой"))
+    monkeypatch.setenv("BLUEFLAME_CONFIG", "other.yaml")
+    assert json.loads(call(config_app, "show", "--json"))["project"]["name"] == "другой"
+
+
+def test_show_can_be_read_again(here: Path) -> None:
+    (here / "blueflame.yaml").write_text(OLD)
+    (here / "full.yaml").write_text(call(config_app, "show"))
+    assert load(here / "full.yaml").settings == load(here / "blueflame.yaml").settings
+
+
+def test_schema_is_json_with_or_without_being_asked() -> None:
+    assert json.loads(call(config_app, "schema")) == json.loads(call(config_app, "schema", "--json"))
+
+
+def test_migrate_shows_a_difference_and_writes_nothing(here: Path) -> None:
+    (here / "blueflame.yaml").write_text(OLD)
+    shown = call(config_app, "migrate")
+    assert "-models:" in shown
+    assert "+    model: opus  # strong" in shown
+    assert (here / "blueflame.yaml").read_text() == OLD
+
+
+@pytest.mark.verification(3)
+def test_migrate_writes_when_told_and_refuses_a_second_time(here: Path) -> None:
+    (here / "blueflame.yaml").write_text(OLD)
+    before = load(here / "blueflame.yaml").settings
+    assert "models.worker -> roles.worker.model" in call(config_app, "migrate", "--write")
+    assert load(here / "blueflame.yaml").settings == before
+    assert (here / "blueflame.yaml").read_text().startswith("schema_version: 2\n\n# mine\nproject:")
+    assert "is up to date" in call(config_app, "migrate")
+    with pytest.raises(UsageError, match="nothing to migrate"):
+        call(config_app, "migrate", "--write")
+
+
+def test_migrate_for_machines(here: Path) -> None:
+    (here / "blueflame.yaml").write_text(OLD)
+    found = json.loads(call(config_app, "migrate", "--json"))
+    assert (found["written"], len(found["changes"])) == (False, 2)
+
+
+# --- init --------------------------------------------------------------------------------------------------------
+
+
+def test_init_writes_a_configuration_that_passes_its_check(here: Path) -> None:
+    said = call(init_app)
+    assert said.startswith("wrote blueflame.yaml\n")
+    assert "python" in said
+    loaded = load(here / "blueflame.yaml")
+    assert loaded.settings.project.base_branch == "main"
+    assert loaded.repo == here.resolve()
+    assert "src/**" in loaded.settings.permissions.allowed_paths
+
+
+@pytest.mark.verification(48)
+def test_a_second_init_leaves_the_file_alone(here: Path) -> None:
+    (here / "blueflame.yaml").write_text("anything: at all\n")
+    assert "left alone" in call(init_app)
+    assert (here / "blueflame.yaml").read_text() == "anything: at all\n"
+    assert call(init_app, "--force").startswith("wrote")
+    assert load(here / "blueflame.yaml")
+
+
+def test_init_from_a_subfolder_writes_at_the_top(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here / "src")
+    call(init_app)
+    assert (here / "blueflame.yaml").is_file()
+    assert not (here / "src" / "blueflame.yaml").exists()
+
+
+def test_init_elsewhere_points_back_at_the_repository(here: Path) -> None:
+    call(init_app, "--config", "../conf/flame.yaml")
+    assert load(here.parent / "conf" / "flame.yaml").repo == here.resolve()
+
+
+@pytest.mark.parametrize("flag", ["--print", "--dry-run"])
+def test_init_can_print_and_write_nothing(here: Path, flag: str) -> None:
+    assert "schema_version: 2" in call(init_app, flag)
+    assert not (here / "blueflame.yaml").exists()
+
+
+def test_init_for_machines(here: Path) -> None:
+    found = json.loads(call(init_app, "--json"))
+    assert (found["written"], found["languages"], found["base_branch"]) == (True, ["python"], "main")
+    assert json.loads(call(init_app, "--json"))["written"] is False
+
+
+def test_init_refuses_a_folder_and_a_place_without_a_repository(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="is a folder"):
+        call(init_app, "--config", "src")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Refused, match="git init"):
+        call(init_app)
+    assert not (tmp_path / "blueflame.yaml").exists()

@@ -1,0 +1,88 @@
+"""Whether the planner of a new session can talk with the person, and what they are told when it cannot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.cli.foreground import Manner, planner_talks
+from blueflame.documents.decisions import load_decisions
+from blueflame.orchestrator import project as app
+from blueflame.orchestrator.context import Cassette
+from blueflame.session.from_settings import limits_of
+from support.command_line import configure, write
+
+CLAUDE = {"roles": {"planner": {"runtime": "claude"}}}
+
+
+@pytest.fixture
+def attended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blueflame.cli.foreground.is_attended", lambda: True)
+
+
+def asked(repo: Path, manner: Manner, *, planned: bool = False, workflow: str = "waves", **config: Any) -> bool:  # noqa: ANN401 - of any kind
+    return planner_talks(app.grounds(configure(repo, {**CLAUDE, **config})), manner, workflow=workflow, planned=planned)
+
+
+@pytest.mark.usefixtures("attended")
+def test_at_a_terminal_it_talks(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked(repo, Manner())
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.verification(55)
+@pytest.mark.usefixtures("attended")
+@pytest.mark.parametrize(
+    "more",
+    [{"planned": True}, {"workflow": "direct"}, {"planning": {"interactive": False}}, {"roles": {}}],
+    ids=json.dumps,
+)
+def test_where_no_planner_could_talk_it_does_not_and_nothing_is_said(
+    repo: Path, more: Mapping[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = write(repo / "play.yaml", {}) if "roles" in more else None
+    assert not asked(repo, Manner(script=script), **more)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("attended")
+@pytest.mark.parametrize(
+    ("manner", "words"),
+    [
+        (Manner(as_json=True), "--json is given"),
+        (Manner(quiet=True), "--quiet is given"),
+        (Manner(cassette=Cassette(record=Path("x"))), "a cassette"),
+    ],
+)
+def test_who_asked_for_a_talk_is_told_why_there_is_none(
+    repo: Path, manner: Manner, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not asked(repo, manner, planning={"interactive": True})
+    assert words in capsys.readouterr().err
+    assert not asked(repo, manner)  # by default nobody has asked for it
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.verification(54)
+@pytest.mark.usefixtures("attended")
+def test_a_decisions_file_means_one_shot_with_a_warning(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    decisions = load_decisions(write(repo / "решения.yaml", {"plan": ["approve"]}))
+    assert not asked(repo, Manner(decisions=decisions))
+    assert capsys.readouterr().err == (
+        "blueflame: the planner does not talk with you first (planning.interactive): a decisions file speaks for you\n"
+    )
+
+
+def test_without_a_terminal_it_does_not_talk(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not asked(repo, Manner(), planning={"interactive": True})
+    assert "there is no terminal" in capsys.readouterr().err
+
+
+def test_the_limits_of_a_session_say_whether_its_planner_talks(repo: Path) -> None:
+    settings = app.grounds(configure(repo, CLAUDE)).settings
+    assert limits_of(settings, interactive=True).interactive_planning
+    assert not limits_of(settings).interactive_planning

@@ -1,0 +1,99 @@
+"""Money and patience as people read them: in the log on the screen, in status, at the gate."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import RenderableType
+
+from blueflame.cli.console import make_console
+from blueflame.cli.gates.view import context_of
+from blueflame.cli.live.feed import tell
+from blueflame.cli.render.session import session_json, show_status
+from blueflame.model.event import (
+    AttemptNearsBudget,
+    BudgetWarned,
+    Event,
+    GateOpened,
+    Recorded,
+    RuntimeParked,
+    RuntimeResumed,
+)
+from blueflame.model.limits import Capacity
+from blueflame.model.spend import Spend, Unit
+from blueflame.session.gates.questions import day_gate, rate_limit_gate
+from blueflame.text.format import duration
+from support.recorded_session import BEGAN, ID, Story
+
+PARKED = RuntimeParked(
+    runtime="claude", kind="rate_limit", reason="429: Slow\x1b[2J down.", until=BEGAN + 720, agents=3
+)
+
+
+def told(event: Event) -> str:
+    line = tell(Recorded(1, BEGAN, event))
+    assert line is not None
+    return line.plain
+
+
+def drawn(view: RenderableType) -> str:
+    out = StringIO()
+    make_console(file=out, width=120).print(view)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (
+            AttemptNearsBudget(attempt=f"{ID}.task-001.worker.2", used=1_200_000, limit=1_500_000),
+            "task-001 #2 has used 80% of its $1.50",
+        ),
+        (
+            AttemptNearsBudget(
+                attempt=f"{ID}.task-001.worker.2", used=900, limit=1000, unit=Unit.TOKENS, budget="session"
+            ),
+            "task-001 #2 has used 90% of the 1,000 tokens that the session's budget leaves it",
+        ),
+        (BudgetWarned(used=8, limit=10, budget="day", day="2026-11-16"), "80% of the day's budget is used"),
+        (RuntimeResumed(runtime="claude", reason="the rest is over"), "claude can be used again: the rest is over"),
+    ],
+)
+def test_what_happens_to_money_and_models_is_told(event: Event, words: str) -> None:
+    assert words in told(event)
+
+
+def test_a_runtime_that_is_parked_is_told_once_for_all_in_one_harmless_line() -> None:
+    line = told(PARKED)
+    assert "claude: the provider says too much for now; 3 agents wait until 20" in line
+    assert "429: Slow" in line
+    assert "\x1b" not in line
+
+
+def test_times_that_no_calendar_knows_are_left_out() -> None:
+    assert "until" not in told(RuntimeParked(runtime="claude", kind="outage", reason="", until=1e300))
+
+
+def test_status_says_what_the_session_waits_for() -> None:
+    story = Story().planned().tell(PARKED)
+    view = drawn(show_status(story.session, now=BEGAN))
+    assert "Waits for:" in view
+    assert "3 agents wait until" in view
+    assert f"(in {duration(720)})" in view
+    (parked,) = session_json(story.session, now=BEGAN)["parked"]
+    assert (parked["runtime"], parked["kind"], parked["until"]) == ("claude", "rate_limit", BEGAN + 720)
+
+
+def shown(gate: GateOpened, story: Story) -> str:
+    return drawn(context_of(story.session, gate.gate).view)
+
+
+def test_the_gates_show_what_is_asked_about() -> None:
+    story = Story().planned()
+    view = shown(rate_limit_gate(story.session, PARKED), story)
+    assert "No model for now" in view
+    assert "429: Slow" in view
+    assert "\x1b[2J" not in view
+    day = day_gate(story.session, Capacity(agents=1, day="2026-11-16", day_spend=Spend(micro_usd=3_000_000)))
+    assert "Budget of the day:" in shown(day, story)

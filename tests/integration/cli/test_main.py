@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from blueflame import __version__
+from blueflame.cli.command_table import KEEP, START, VERBS, WATCH, LazyVerbs, Verb
+from blueflame.cli.main import run
+
+VERB_MODULE = '''
+import typer
+from blueflame.model.errors import ConfigError, IllegalMove, Refused
+
+def fine(name: str = typer.Option("x", "--name", help="A name.")) -> int:
+    """Do it well."""
+    typer.echo(f"hello {name}")
+    return 6
+
+def refused() -> None:
+    raise Refused("another orchestrator is at work (pid 4711) \\x1b[2Jон тут")
+
+def misconfigured() -> None:
+    raise ConfigError("blueflame.yaml:", ["line 1: a", "line 2: b"])
+
+def broken() -> None:
+    raise ZeroDivisionError("our fault")
+
+def illegal() -> None:
+    raise IllegalMove("a merged task cannot fail")
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
+'''
+NAMES = ("fine", "refused", "misconfigured", "broken", "illegal", "interrupted")
+
+
+@pytest.fixture
+def verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Verbs that end in every way there is, from a module that is imported only when one of them is called."""
+    (tmp_path / "some_verbs.py").write_text(VERB_MODULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "some_verbs", raising=False)
+    monkeypatch.setattr(LazyVerbs, "verbs", tuple(Verb(n, START, f"some_verbs:{n}", f"Be {n}.") for n in NAMES))
+    work = tmp_path / "рабочая папка"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return work
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"blueflame {__version__}\n"
+
+
+@pytest.mark.parametrize("argv", [[], ["-h"], ["--help"]])
+def test_help_lists_the_verbs_by_panel_and_imports_none(
+    argv: list[str], verbs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(argv) == 0
+    out = capsys.readouterr().out
+    assert f"{START}:" in out
+    assert "fine           Be fine." in out
+    assert "some_verbs" not in sys.modules
+
+
+def test_a_verb_is_run_and_its_number_is_the_exit_code(verbs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fine", "--name", "Ада"]) == 6
+    assert capsys.readouterr().out == "hello Ада\n"
+
+
+def test_a_verb_explains_itself(verbs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fine", "-h"]) == 0
+    assert "Do it well." in capsys.readouterr().out
+
+
+def test_an_error_is_one_message_on_stderr_with_its_exit_code(verbs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["refused"]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "blueflame: another orchestrator is at work (pid 4711) ␛[2Jон тут\n"
+
+
+def test_all_problems_are_shown(verbs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["misconfigured"]) == 2
+    assert capsys.readouterr().err == "blueflame: blueflame.yaml:\n  - line 1: a\n  - line 2: b\n"
+
+
+def test_an_interrupt_ends_with_130(verbs: Path) -> None:
+    assert run(["interrupted"]) == 130
+
+
+@pytest.mark.parametrize("verb", ["broken", "illegal"])
+def test_a_bug_leaves_a_crash_log_beside_the_session(
+    verb: str, verbs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = verbs / ".blueflame" / "logs"
+    logs.mkdir(parents=True)
+    (verbs / "deep").mkdir()
+    os.chdir(verbs / "deep")
+    assert run([verb]) == 70
+    (log,) = logs.iterdir()
+    assert str(log) in capsys.readouterr().err
+    text = log.read_text(encoding="utf-8")
+    assert f"- command: blueflame {verb}" in text
+    assert "Traceback (most recent call last)" in text
+
+
+def test_without_a_session_the_crash_log_is_a_temporary_file(
+    verbs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert run(["broken"]) == 70
+    (log,) = tmp_path.glob("crash-*.log")
+    assert str(log) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["fien"], "there is no verb 'fien'; did you mean 'fine'?"),
+        (["xyz"], "there is no verb 'xyz'\n"),
+        (["fine", "--nam", "x"], "No such option: --nam"),
+        (["fine", "extra"], "unexpected extra argument"),
+        (["--wat"], "No such option: --wat"),
+    ],
+)
+def test_a_wrong_command_line_is_told_what_is_possible(
+    argv: list[str], said: str, verbs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(argv) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("blueflame: ")
+    assert said in err
+    assert "--help' lists what is possible" in err
+
+
+def test_the_verbs_of_a_panel_stand_together() -> None:
+    panels = [verb.panel for verb in VERBS]
+    assert panels == sorted(panels, key=[START, WATCH, KEEP].index)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_every_verb_in_the_table_can_be_loaded(verb: Verb, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([verb.name, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: blueflame {verb.name}")
+
+
+@pytest.fixture
+def python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    def start(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *args], capture_output=True, text=True, check=False, env={**os.environ, **env}
+        )
+
+    return start
+
+
+HEAVY = {"pydantic", "ruamel", "rich", "jinja2", "asyncio", "watchfiles", "sqlite3", "psutil", "pathspec"}
+
+
+def test_help_imports_nothing_heavy(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    script = "import sys; from blueflame.cli.main import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
+    loaded = {name.split(".")[0] for name in python("-c", script).stderr.split()}
+    assert loaded & HEAVY == set()
+
+
+def test_completion_knows_the_verbs(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    asked = {"_BLUEFLAME_COMPLETE": "complete_bash", "COMP_WORDS": "blueflame con", "COMP_CWORD": "1"}
+    done = python("-c", "from blueflame.cli.main import main; main()", **asked)
+    assert done.stdout.split() == ["config"]
+
+
+def test_a_reader_that_leaves_early_is_no_bug(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    script = (
+        "import os, sys; r, w = os.pipe(); os.close(r); os.dup2(w, 1); "
+        "from blueflame.cli.main import main; sys.argv = ['blueflame', '--help']; main()"
+    )
+    done = python("-c", script)
+    assert "bug" not in done.stderr

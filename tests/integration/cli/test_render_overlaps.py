@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from blueflame.cli.console import as_text
+from blueflame.cli.live.feed import tell
+from blueflame.cli.live.frame import Picture
+from blueflame.cli.render.session import session_json, show_status
+from blueflame.model.event import OverlapSeen
+from support.recorded_session import Story
+
+
+def overlapping() -> Story:
+    story = Story().working()
+    first, second = list(story.session.live)[:2]
+    tasks = (story.session.live[first].subject, story.session.live[second].subject)
+    return story.tell(OverlapSeen(tasks=tasks, attempts=(first, second), paths=("src/a b.py",), kind="lines"))
+
+
+def test_an_overlap_is_told_and_stays_on_the_screen_while_both_are_at_work() -> None:
+    story = overlapping()
+    one, other = (attempt.subject for attempt in list(story.session.live.values())[:2])
+    words = f"{one} and {other} both change the same lines of src/a b.py"
+    told = tell(story.recorded[-1])
+    assert told is not None
+    assert words in told.plain
+    assert f"! {words}" in as_text(Picture(story.session, story.now), width=100)
+    assert words in as_text(show_status(story.session, now=story.now), width=100)
+    assert session_json(story.session, now=story.now)["overlaps"] == [
+        {"tasks": [one, other], "paths": ["src/a b.py"], "kind": "lines"}
+    ]

@@ -1,0 +1,231 @@
+"""Any repository gets a configuration that passes its own check and reaches its own sources."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from blueflame.config import parse
+from blueflame.config.detect.repository import survey
+from blueflame.config.scaffold import config_text, escaped
+from blueflame.model.errors import Refused
+from blueflame.paths.globs import Globs
+
+HERE = Path("blueflame.yaml")
+
+
+def run(repo: Path, *args: str) -> None:
+    subprocess.run(["git", *args], cwd=repo, check=True, capture_output=True)
+
+
+def repository(path: Path, files: Mapping[str, str], *, branch: str = "main") -> Path:
+    path.mkdir(parents=True)
+    run(path, "init", "-q", "-b", branch)
+    for name, content in files.items():
+        file = path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+    run(path, "add", "-A")
+    run(path, "commit", "-q", "--allow-empty", "-m", "chore: begin")
+    return path
+
+
+PYPROJECT = "[project]\nname='x'\n[tool.pytest.ini_options]\n[tool.ruff]\n[tool.mypy]\n"
+PACKAGE = json.dumps({"scripts": {"test": "jest", "lint": "eslint ."}})
+NO_TESTS = json.dumps({"scripts": {"test": 'echo "Error: no test specified" && exit 1'}})
+
+REPOSITORIES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
+    "python": (
+        {"pyproject.toml": PYPROJECT, "src/x/a.py": "", "tests/test_a.py": ""},
+        ("python -m pytest", "ruff check .", "mypy ."),
+    ),
+    "python with unittest": ({"app.py": "", "test_app.py": "import unittest\n"}, ("python -m unittest discover",)),
+    "python with uv": ({"uv.lock": "", "pyproject.toml": PYPROJECT, "a.py": ""}, ("uv run python -m pytest",)),
+    "one file": ({"script.py": "print()\n"}, ()),
+    "django": ({"manage.py": "", "site/views.py": ""}, ("python manage.py test",)),
+    "node": ({"package.json": PACKAGE, "lib/index.js": "", "yarn.lock": ""}, ("yarn test", "yarn run lint")),
+    "node without tests": ({"package.json": NO_TESTS, "index.ts": ""}, ()),
+    "monorepo": (
+        {"packages/api/package.json": PACKAGE, "packages/api/src/a.ts": "", "apps/web app/page.tsx": ""},
+        ("npm --prefix packages/api test",),
+    ),
+    "go": ({"go.mod": "", "go.sum": "", "main.go": "", "pkg/a/a.go": ""}, ("go test ./...", "go vet ./...")),
+    "go below": ({"server/go.mod": "", "server/main.go": ""}, ("go -C server test ./...",)),
+    "rust": ({"Cargo.toml": "", "src/main.rs": ""}, ("cargo test",)),
+    "maven": ({"pom.xml": "", "mvnw": "", "src/main/java/A.java": ""}, ("./mvnw -q test",)),
+    "gradle": ({"build.gradle.kts": "", "app/src/A.kt": ""}, ("gradle test",)),
+    "ruby": (
+        {"Gemfile": "", ".rspec": "", ".rubocop.yml": "", "lib/a.rb": ""},
+        ("bundle exec rspec", "bundle exec rubocop"),
+    ),
+    "php": ({"composer.json": "{}", "phpunit.xml": "", "src/A.php": ""}, ("vendor/bin/phpunit",)),
+    "dotnet": ({"App.sln": "", "App/Program.cs": ""}, ("dotnet test",)),
+    "cmake": ({"CMakeLists.txt": "enable_testing()\n", "src/a.cpp": "", "include/a.hpp": ""}, ("cmake -B build",)),
+    "elixir": ({"mix.exs": "", "lib/a.ex": ""}, ("mix test",)),
+    "make": (
+        {"Makefile": ".PHONY: test\ntest: build\n\t@true\nlint:\nX := test\n", "a.c": ""},
+        ("make test", "make lint"),
+    ),
+    "just": ({"justfile": "test *args:\n  true\n", "a.py": ""}, ("just test",)),
+    "broken manifests": ({"pyproject.toml": "[[[", "package.json": "{", "composer.json": "[]", "a.py": ""}, ()),
+    "no language": ({"README.md": "# x\n", "data/table.csv": "", "LICENSE": ""}, ()),
+    "only a file without a suffix": ({"run": "#!/bin/sh\n"}, ()),
+    "nothing at all": ({}, ()),
+    "odd names": (
+        {
+            "мой код/а.py": "",
+            "[slug]/page.tsx": "",
+            "{x}/a.js": "",
+            "a*b/c.go": "",
+            "#1/x.py": "",
+            "!/y.py": "",
+            "~/z.py": "",
+        },
+        (),
+    ),
+    "blanks at the ends": ({" lead/a.py": "", "trail /b.py": "", "a  b/c d.py": ""}, ()),
+    "a line break in a name": ({"bad\nname/a.py": "", "good/b.py": ""}, ()),
+    "folders named like secrets": ({"my.key/a.py": "", ".env.d/b.py": "", "x.pem/c.go": ""}, ()),
+    "hidden and vendored": ({".github/s.py": "", "node_modules/a/b.js": "", "vendor/c.go": "", "lib/d.py": ""}, ()),
+    "only vendored": ({"vendor/c.go": ""}, ()),
+    "secrets": ({".env": "", "deploy/id_rsa": "", "src/a.py": "", ".env.example": ""}, ()),
+    "capital suffix": ({"A.PY": "", "SRC/B.CPP": ""}, ()),
+}
+
+
+@pytest.mark.parametrize("name", REPOSITORIES)
+def test_the_configuration_passes_its_own_check_and_reaches_the_sources(tmp_path: Path, name: str) -> None:
+    files, commands = REPOSITORIES[name]
+    found = survey(repository(tmp_path / "мой repo", files))
+    loaded = parse(config_text(found), path=HERE)
+    allowed = Globs(loaded.settings.permissions.allowed_paths)
+    blocked = Globs(loaded.settings.permissions.blocked_paths)
+    for source in found.sources:
+        if "\n" not in source:
+            assert allowed.matches(source), source
+            assert not blocked.matches(source), source
+    assert loaded.version == 2
+    written = loaded.settings.validation.validator_diagnostics.commands
+    for command in commands:
+        assert any(each.startswith(command) for each in written), written
+    assert bool(written) == bool(commands)
+
+
+def test_a_surveyed_repository_is_left_untouched(repo: Path) -> None:
+    before = subprocess.run(
+        ["git", "status", "--porcelain", "--ignored"], cwd=repo, capture_output=True, check=True
+    ).stdout
+    config_text(survey(repo))
+    after = subprocess.run(
+        ["git", "status", "--porcelain", "--ignored"], cwd=repo, capture_output=True, check=True
+    ).stdout
+    assert before == after == b""
+
+
+def test_secrets_and_lock_files_are_blocked(tmp_path: Path) -> None:
+    files = {
+        ".env": "",
+        "deploy/id_rsa": "",
+        "uv.lock": "",
+        "web/package-lock.json": "",
+        "src/a.py": "",
+        ".github/x.yml": "",
+    }
+    permissions = parse(config_text(survey(repository(tmp_path / "r", files))), path=HERE).settings.permissions
+    blocked = Globs(permissions.blocked_paths)
+    for file in (".env", "deploy/id_rsa", "uv.lock", "web/package-lock.json", "blueflame.yaml", ".github/x.yml"):
+        assert blocked.matches(file), file
+
+
+def test_what_is_not_tracked_is_not_seen(repo: Path) -> None:
+    (repo / "scratch").mkdir()
+    (repo / "scratch" / "a.rs").write_text("")
+    found = survey(repo)
+    assert (found.languages, found.folders) == (("python",), ("src",))
+
+
+def test_a_subfolder_is_enough_to_find_the_repository(repo: Path) -> None:
+    assert survey(repo / "src").repo == repo.resolve()
+
+
+def test_languages_are_told_by_how_many_files_they_have(tmp_path: Path) -> None:
+    files = {"a.go": "", "b.go": "", "c.py": "", "d.py": "", "e.rs": ""}
+    assert survey(repository(tmp_path / "r", files)).languages == ("go", "python", "rust")
+
+
+# --- the base branch ---------------------------------------------------------------------------------------------
+
+
+def test_the_base_branch_is_what_the_remote_says(tmp_path: Path) -> None:
+    origin = repository(tmp_path / "origin", {"a.py": ""}, branch="trunk")
+    run(tmp_path, "clone", "-q", str(origin), "clone")
+    run(tmp_path / "clone", "switch", "-q", "-c", "main")
+    assert survey(tmp_path / "clone").base_branch == "trunk"
+
+
+def test_the_base_branch_must_be_here(tmp_path: Path) -> None:
+    origin = repository(tmp_path / "origin", {"a.py": ""}, branch="trunk")
+    run(tmp_path, "clone", "-q", str(origin), "clone")
+    run(tmp_path / "clone", "switch", "-q", "-c", "master")
+    run(tmp_path / "clone", "branch", "-q", "-D", "trunk")
+    assert survey(tmp_path / "clone").base_branch == "master"
+
+
+@pytest.mark.parametrize("branch", ["main", "master", "develop", "ветка/один"])
+def test_the_base_branch_without_a_remote(tmp_path: Path, branch: str) -> None:
+    found = survey(repository(tmp_path / "r", {"a.py": ""}, branch=branch))
+    assert found.base_branch == branch
+    assert parse(config_text(found), path=HERE).settings.project.base_branch == branch
+
+
+def test_the_configured_default_branch_goes_before_main(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "r", {"a.py": ""})
+    run(repo, "branch", "dev")
+    run(repo, "config", "init.defaultBranch", "dev")
+    assert survey(repo).base_branch == "dev"
+
+
+def test_a_detached_head_still_has_a_base_branch(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "r", {"a.py": ""})
+    run(repo, "checkout", "-q", "--detach")
+    assert survey(repo).base_branch == "main"
+
+
+def test_an_unborn_branch_is_told(tmp_path: Path) -> None:
+    run(tmp_path, "init", "-q", "-b", "start")
+    found = survey(tmp_path)
+    assert found.base_branch == "start"
+    assert any("no commit yet" in note for note in found.notes)
+    assert parse(config_text(found), path=HERE).settings.permissions.allowed_paths == ("src/**", "tests/**", "docs/**")
+
+
+def test_no_repository_and_a_bare_one_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="not in a git repository"):
+        survey(tmp_path)
+    run(tmp_path, "init", "-q", "--bare", "bare.git")
+    with pytest.raises(Refused, match="bare repository"):
+        survey(tmp_path / "bare.git")
+    with pytest.raises(Refused, match="not a folder"):
+        survey(tmp_path / "none")
+
+
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=("Cc", "Cs", "Zl", "Zp", "Cn")),
+    min_size=1,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(NAMES.filter(lambda name: name not in (".", "..")), NAMES)
+def test_an_escaped_name_matches_itself_and_nothing_near(name: str, other: str) -> None:
+    if not name.isprintable():
+        return
+    globs = Globs((f"/{escaped(name)}/**",))
+    assert globs.matches(f"{name}/a.py")
+    assert name == other or not globs.matches(f"{other}/a.py")

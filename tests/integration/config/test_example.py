@@ -1,0 +1,55 @@
+"""The example is complete, correct, and says the defaults that hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.config import load
+from blueflame.config.keys import all_keys
+from blueflame.documents.config_yaml import read
+from blueflame.session.from_settings import limits_of, workflow_of
+
+EXAMPLE = Path(__file__).parents[3] / "blueflame.yaml.example"
+
+
+@pytest.mark.verification(1)
+def test_the_example_passes_its_own_check() -> None:
+    loaded = load(EXAMPLE)
+    assert (loaded.version, loaded.warnings) == (2, ())
+    assert limits_of(loaded.settings).workers == 4
+    assert workflow_of(loaded.settings).name == "waves"
+
+
+@pytest.mark.verification(1)
+def test_the_example_has_every_key() -> None:
+    written = read(EXAMPLE.read_text()).data
+    assert [key.dotted for key in all_keys() if not key.section and not is_in(written, key.path)] == []
+
+
+def is_in(data: Any, path: tuple[str, ...]) -> bool:  # noqa: ANN401 (YAML has any type)
+    if not path or path[0] == "<VARIABLE>":
+        return True
+    if not isinstance(data, dict):
+        return False
+    if path[0].startswith("<"):
+        return any(is_in(inner, path[1:]) for inner in data.values())
+    return path[0] in data and is_in(data[path[0]], path[1:])
+
+
+def test_the_example_says_the_defaults_that_hold() -> None:
+    lines = EXAMPLE.read_text().splitlines()
+    document = read(EXAMPLE.read_text())
+    for key in all_keys():
+        if key.section or key.required or key.path not in document.lines:
+            continue
+        if "example" in lines[document.lines[key.path] - 1] or "_patterns" in key.path[-1]:
+            continue
+        written: Any = document.data
+        for part in key.path:
+            written = written[part]
+        default = list(key.default) if isinstance(key.default, tuple) else key.default
+        same_duration = {"10m": "600s", "30m": "1800s", "6h": "21600s", "30d": "2592000s"}.get(str(written), written)
+        assert same_duration == default or key.path[-1] in ("enforce_for", "validator_models"), key.dotted

@@ -1,0 +1,376 @@
+"""A configuration is read whole, or refused with every problem it has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blueflame.config import find, load, parse, resolved_json, schema_json, show
+from blueflame.config.keys import all_keys
+from blueflame.model.errors import BlueFlameError, ConfigError
+from blueflame.paths.globs import Globs
+
+HERE = Path("blueflame.yaml")
+MINIMAL = "schema_version: 2\nproject:\n  name: x\n"
+
+
+def problems(text: str) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, path=HERE)
+    return caught.value.problems
+
+
+def one_problem(text: str) -> str:
+    (problem,) = problems(text)
+    return problem
+
+
+def test_a_minimal_file_is_enough() -> None:
+    loaded = parse(MINIMAL, path=HERE)
+    assert (loaded.settings.project.name, loaded.version) == ("x", 2)
+
+
+def test_a_problem_names_file_line_key_value_and_what_would_be_right() -> None:
+    assert one_problem(MINIMAL + "limits:\n  max_retries: two\n") == (
+        'blueflame.yaml:5: limits.max_retries: must be a whole number (got "two"); write digits only, without quotes'
+    )
+
+
+def test_all_problems_come_at_once_in_the_order_of_the_file() -> None:
+    found = problems(
+        """schema_version: 2
+project: {name: "", repo: 7}
+project: {name: y}
+concurrency: {development: 9, adaptive: yes}
+limits: {agent_timeout: soon, max_wave_cycles: 0, max_session_cost_usd: .nan}
+1: 2
+roles:
+  worker: {budget_usd: 1, budget_tokens: 2, runtime: cladue}
+workflows:
+  mine: {pipeline: [backend], stages: [plan, wrok]}
+planning: {workflow: flwo}
+permissions: {blocked_paths: ["../x", "[z", 3, null]}
+gates: !foo bar
+"""
+    )
+    text = "\n".join(found)
+    for part in (
+        ":2: project.name: is empty",
+        ":2: project.repo: must be text (got 7)",
+        ":3: project: the key is there twice (first in line 2)",
+        ":4: concurrency.development: is too large (got 9); write at most 8",
+        ':4: concurrency.adaptive: must be true or false (got "yes")',
+        ":5: limits.agent_timeout: is not a duration",
+        ":5: limits.max_wave_cycles: is too small (got 0); write at least 1",
+        ":5: limits.max_session_cost_usd: must be a finite number (got NaN)",
+        ":6: a key must be text (got '1')",
+        ":8: roles.worker.budget_tokens: a limit in dollars and a limit in tokens are both set",
+        ":8: roles.worker.runtime: is no runtime",
+        ":10: workflows.mine.pipeline: unknown key; did you mean stages?",
+        ":10: workflows.mine.stages[1]: is neither a stage nor a role, but nearly work",
+        ":11: planning.workflow: is no workflow of this file",
+        ":12: permissions.blocked_paths[0]: climbs out",
+        ":12: permissions.blocked_paths[1]: has a [",
+        ":12: permissions.blocked_paths[2]: must be text (got 3)",
+        ":12: permissions.blocked_paths[3]: must be text (got nothing)",
+        ":13: gates: the tag !foo is not allowed",
+    ):
+        assert part in text
+    assert len(found) == 19
+    lines = [int(problem.split(":")[1]) for problem in found]
+    assert lines == sorted(lines)
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("limit:", "did you mean limits?"),
+        ("Limits:", "did you mean limits?"),
+        ("max_retries: 3", "did you mean limits.max_retries?"),
+        ("pipeline: []", "did you mean stages?"),
+        ("лимиты: 3", "the keys at the top level are schema_version, project"),
+        ("workers: 3", "did you mean"),
+    ],
+)
+def test_an_unknown_key_gets_a_hint(key: str, hint: str) -> None:
+    assert hint in one_problem(f"{MINIMAL}{key}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "part"),
+    [
+        ("", 1, "the file is empty"),
+        ("# only a comment\n", 1, "the file is empty"),
+        ("---\n", 1, "the file is empty"),
+        ("null\n", 1, "the file is empty"),
+        ("- a\n", 1, "must be a mapping of keys (got a list)"),
+        ("hello\n", 1, 'must be a mapping of keys (got "hello")'),
+        ("a: b: c\n", 1, "this is not YAML"),
+        ("project:\n\tname: x\n", 2, "indent with spaces, not with tabs"),
+        ("project:\n  name: 'x\n", 3, "this is not YAML"),
+        ("a: b\n---\nc: d\n", 2, "keep one document"),
+        ("a: *nowhere\n", 1, "define the anchor"),
+        ("a: \x01\n", 1, "a character that YAML does not allow"),
+        ("[" * 500_000, 1, "nested too deeply"),
+        ("[" * 200 + "]" * 200, 1, "nested too deeply"),
+        ("".join(f"{' ' * n}a:\n" for n in range(900)), 1, "nested too deeply"),
+        ("project:\n  name: x\n name: y\n", 3, "this is not YAML"),
+        ("@a: b\n", 1, "this is not YAML"),
+    ],
+)
+def test_a_text_that_is_no_configuration_is_refused_with_its_line(text: str, line: int, part: str) -> None:
+    found = problems(text)
+    assert any(problem.startswith(f"blueflame.yaml:{line}: ") and part in problem for problem in found), found
+
+
+def test_aliases_that_grow_without_end_are_refused() -> None:
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    bomb += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10))
+    assert "aliases" in one_problem(bomb)
+
+
+def test_a_value_that_holds_itself_is_refused() -> None:
+    assert any("holds itself" in problem for problem in problems("project: &a {name: *a}\n"))
+
+
+def test_anchors_aliases_and_merge_keys_are_understood() -> None:
+    loaded = parse(
+        MINIMAL
+        + """roles:
+  backend: &base {model: opus, budget_usd: 3}
+  frontend: {<<: *base, model: haiku}
+  qa:
+    <<: [{timeout: 5m}, *base]
+""",
+        path=HERE,
+    )
+    roles = loaded.settings.roles
+    assert (roles["frontend"].model, roles["frontend"].budget_usd) == ("haiku", 3)
+    assert (roles["qa"].model, roles["qa"].timeout) == ("opus", 300)
+
+
+def test_a_problem_in_what_was_merged_points_at_its_own_line() -> None:
+    text = MINIMAL + "roles:\n  qa: &base\n    model: 5\n  backend:\n    <<: *base\n"
+    assert [problem.split(" ")[0] for problem in problems(text)] == ["blueflame.yaml:6:", "blueflame.yaml:6:"]
+
+
+def test_a_merge_of_something_else_is_refused() -> None:
+    assert any("<< merges mappings only" in problem for problem in problems(MINIMAL + "limits: {<<: 4}\n"))
+
+
+def test_windows_line_endings_a_byte_order_mark_and_unicode_are_fine(tmp_path: Path) -> None:
+    path = tmp_path / "мой config.yaml"
+    path.write_bytes(
+        '\ufeffschema_version: 2\r\nproject:\r\n  name: "проект"\r\nlimits:\r\n  max_retries: 3\r\n'.encode()
+    )
+    loaded = load(path)
+    assert (loaded.settings.project.name, loaded.settings.limits.max_retries) == ("проект", 3)
+    assert loaded.repo == tmp_path.resolve()
+
+
+def test_a_date_as_a_name_is_text() -> None:
+    assert parse("schema_version: 2\nproject: {name: 2024-01-01}\n", path=HERE).settings.project.name == "2024-01-01"
+
+
+def test_the_repository_is_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    path = tmp_path / "conf" / "flame.yaml"
+    path.write_text("schema_version: 2\nproject: {name: x, repo: ../code}\n")
+    assert load(path).repo == (tmp_path / "code").resolve()
+
+
+def test_a_file_is_judged_the_same_every_time() -> None:
+    text = MINIMAL + "permissions: {bash_rules: {blocked_patterns: ['[[:alpha:]]']}}\n"
+    assert problems(text) == problems(text)
+
+
+# --- versions ----------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_version_is_version_1_with_a_warning() -> None:
+    loaded = parse("project: {name: x}\n", path=HERE)
+    assert loaded.version == 1
+    assert any("schema_version: is missing: read as version 1" in warning for warning in loaded.warnings)
+
+
+@pytest.mark.parametrize("version", [3, 99, 10**20])
+def test_a_newer_version_is_refused_before_anything_else(version: int) -> None:
+    text = one_problem(f"schema_version: {version}\nunheard_of: 1\n")
+    assert f"unsupported schema_version {version} (max supported: 2)" in text
+
+
+@pytest.mark.parametrize("version", ['"2"', "2.0", "true", "null", "-1", "[2]", "two"])
+def test_a_version_that_is_no_number_is_refused(version: str) -> None:
+    assert "schema_version: must be a whole number" in problems(f"schema_version: {version}\nproject: {{name: x}}\n")[0]
+
+
+@pytest.mark.verification(3)
+@pytest.mark.parametrize("version", [0, 1])
+def test_versions_0_and_1_are_lifted(version: int) -> None:
+    loaded = parse(
+        f"""schema_version: {version}
+project: {{name: x}}
+models: {{worker: opus}}
+limits:
+  token_budget: {{worker_tokens: 5000, planner_usd: 0.9, warn_threshold: 0.5}}
+""",
+        path=HERE,
+    )
+    worker = loaded.settings.roles["worker"]
+    assert (worker.model, worker.budget_tokens, worker.budget_usd) == ("opus", 5000, 0)
+    assert loaded.settings.roles["planner"].budget_usd == 0.9
+    assert loaded.settings.limits.warn_threshold == 0.5
+
+
+def test_the_oldest_budgets_are_tokens() -> None:
+    loaded = parse("project: {name: x}\nlimits: {token_budget: {worker: 100000, planner: 50000}}\n", path=HERE)
+    assert loaded.settings.roles["worker"].budget_tokens == 100_000
+    assert loaded.settings.roles["worker"].budget_usd == 0
+
+
+def test_problems_of_a_version_1_file_point_at_its_own_keys_and_lines() -> None:
+    found = problems(
+        """schema_version: 1
+project: {name: x}
+models:
+  worker: 5
+limits:
+  token_budget:
+    worker_usd: 1
+    worker_tokens: 2
+    plannr_usd: 3
+    merger: many
+"""
+    )
+    assert [problem.split(": ")[:2] for problem in found] == [
+        ["blueflame.yaml:4", "models.worker"],
+        ["blueflame.yaml:8", "limits.token_budget.worker_tokens"],
+        ["blueflame.yaml:9", "limits.token_budget.plannr_usd"],
+        ["blueflame.yaml:10", "limits.token_budget.merger"],
+    ]
+
+
+def test_keys_of_schema_2_are_refused_in_schema_1() -> None:
+    assert "belongs to schema 2" in one_problem("schema_version: 1\nproject: {name: x}\nworkflows: {}\n")
+
+
+def test_old_places_are_read_in_schema_2_with_a_warning() -> None:
+    loaded = parse(MINIMAL + "models: {worker: opus}\n", path=HERE)
+    assert loaded.settings.roles["worker"].model == "opus"
+    assert any("models: is the place of schema 1" in warning for warning in loaded.warnings)
+
+
+def test_the_same_in_two_places_is_refused() -> None:
+    text = MINIMAL + "models: {worker: opus}\nroles: {worker: {model: haiku}}\n"
+    assert "also set by roles.worker.model (line 5)" in one_problem(text)
+
+
+@pytest.mark.parametrize("content", ["5", "[a]", '"x"'])
+def test_an_old_section_that_is_no_mapping_is_refused(content: str) -> None:
+    assert "models: must be a mapping" in one_problem(f"project: {{name: x}}\nmodels: {content}\n")
+
+
+def test_missing_fields_are_named() -> None:
+    assert "project: is missing" in one_problem("schema_version: 2\n")
+    assert "project.name: is missing" in one_problem("schema_version: 2\nproject:\n")
+    assert "project: must be a mapping" in one_problem("schema_version: 2\nproject: x\n")
+
+
+# --- files -------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    for path, part in ((tmp_path / "none.yaml", "no such file"), (tmp_path, "cannot be read")):
+        with pytest.raises(ConfigError, match=part):
+            load(path)
+
+
+def test_bytes_that_are_not_utf8_are_refused_with_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_bytes(b"a: b\nc: \xff\n")
+    with pytest.raises(ConfigError, match=r"c\.yaml:2: the text is not UTF-8"):
+        load(path)
+
+
+def test_a_huge_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("# " + "x" * 1_000_001)
+    with pytest.raises(ConfigError, match="too large"):
+        load(path)
+
+
+def test_the_nearest_file_is_found_but_none_beyond_the_repository(repo: Path) -> None:
+    deep = repo / "src" / "глубоко"
+    deep.mkdir()
+    (repo.parent / "blueflame.yaml").write_text(MINIMAL)
+    with pytest.raises(ConfigError, match="blueflame init"):
+        find(deep)
+    (repo / "blueflame.yaml").write_text(MINIMAL)
+    assert find(deep) == repo / "blueflame.yaml"
+    assert find(deep, Path("other.yaml")) == Path("other.yaml")
+
+
+# --- showing -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_shown_means_the_same(tmp_path: Path) -> None:
+    loaded = parse(
+        MINIMAL + "roles: {qa: {timeout: 90s, budget_tokens: 5}}\nvalidation: {validator_models: {a: b}}\n", path=HERE
+    )
+    again = parse(show(loaded.settings), path=HERE)
+    assert again.settings == loaded.settings
+    assert again.digest == loaded.digest
+    assert json.loads(resolved_json(loaded.settings))["roles"]["qa"]["timeout"] == "90s"
+
+
+def test_a_comment_does_not_change_the_digest_and_a_value_does() -> None:
+    digests = [parse(MINIMAL + more, path=HERE).digest for more in ("", "# new\n", "limits: {max_retries: 1}\n")]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_the_schema_describes_every_key() -> None:
+    schema = json.loads(schema_json())
+    assert set(schema["properties"]) >= {"project", "roles", "workflows", "runtimes", "gates"}
+    assert all(key.description.endswith(".") for key in all_keys()), "each key says what it means"
+
+
+@settings(deadline=None)
+@given(st.text(max_size=200))
+def test_no_text_at_all_causes_anything_but_a_clear_refusal(text: str) -> None:
+    try:
+        parse(text, path=HERE)
+    except BlueFlameError as error:
+        assert isinstance(error, ConfigError)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([k.path[-1] for k in all_keys()]), inner, max_size=4)
+    ),
+    max_leaves=15,
+)
+
+
+@settings(deadline=None)
+@given(JSON)
+def test_no_data_at_all_causes_anything_but_a_clear_refusal(data: object) -> None:
+    try:
+        parse(json.dumps(data), path=HERE)
+    except ConfigError as error:
+        assert error.problems
+
+
+@settings(deadline=None)
+@given(st.text(alphabet=r"ab/*?[]!^\-.# {}~", min_size=1, max_size=12))
+def test_every_glob_that_is_taken_can_be_matched_with(glob: str) -> None:
+    try:
+        parse(f"{MINIMAL}permissions: {{allowed_paths: [{json.dumps(glob)}]}}\n", path=HERE)
+    except ConfigError:
+        return
+    Globs((glob,)).matches("a/b")

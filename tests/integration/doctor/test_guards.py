@@ -1,0 +1,232 @@
+"""The doctor's table: every guard is really tried, a wall with a hole in it is seen, and nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from blueflame.doctor import limit_verdicts as limits
+from blueflame.doctor import wall_verdicts as walls
+from blueflame.doctor.environment import State, examine_level
+from blueflame.doctor.evidence import Evidence, Held, Verdict, gather
+from blueflame.doctor.fixtures import Machine, laid_out
+from blueflame.doctor.guards import REST, WALLS, Guards, examine_guards
+from blueflame.model.sandbox import Bounds, Box, Kind, Level, Mount, Network
+from blueflame.model.settings.permissions import FileScope, SandboxSettings, Secrets, Validation
+from blueflame.orchestrator.engine.interface import Reason
+from blueflame.orchestrator.foreground_sandbox import level_held
+from blueflame.sandbox import Problem, Site, Wanted, make_box, toolchains
+from blueflame.telemetry.audit import Audit
+from escape.boxing import as_user, interpreter, ordinary_user, python_path
+from support.command_line import MAIN
+from support.sandboxes import needs_box
+
+pytestmark = needs_box
+WATCHED = {"memory", "processes", "free disk"}  # held by the kernel where it can be had
+
+
+def examine(make: Callable[[Site, Wanted], Box] = make_box, **settings: object) -> Guards:
+    return examine_guards(SandboxSettings.model_validate(settings), Validation(), make=make)
+
+
+def states(guards: Guards) -> dict[str, Held]:
+    return {guard.name: guard.state for guard in guards.table}
+
+
+def fallen(guards: Guards) -> set[str]:
+    return {guard.name for guard in guards.table if guard.state is Held.IMPOSSIBLE}
+
+
+def with_mounts(box: Box, *mounts: Mount) -> Box:
+    """In the place of those that are there."""
+    taken = {mount.target for mount in mounts}
+    kept = [mount for mount in box.mounts if mount.target not in taken]
+    return replace(box, mounts=tuple(sorted((*kept, *mounts), key=lambda mount: mount.target.split("/"))))
+
+
+def shown(path: Path, kind: Kind = Kind.RW) -> Mount:
+    return Mount(kind=kind, source=str(path), target=str(path))
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Iterator[Evidence]:
+    """Of a machine on which everything holds; its ground is there for as long as it is looked at."""
+    home = Path(tempfile.mkdtemp())
+    (home / ".ssh").mkdir()
+    machine = Machine(
+        sandbox=SandboxSettings(),
+        tools=toolchains(os.environ, repo_root=None, home=home, ours=True),
+        home=home,
+        repo_root=None,
+        boxed=True,
+    )
+    with laid_out(machine) as ground:
+        yield gather(ground, Validation())
+    (home / ".ssh").rmdir()
+    home.rmdir()
+
+
+def test_every_guard_holds_here(evidence: Evidence) -> None:
+    told = {row.name: row.judge(evidence) for row in (*WALLS, *REST)}
+    unlike = {name: verdict for name, verdict in told.items() if verdict[0] is not Held.ENFORCED}
+    assert set(unlike) <= WATCHED, unlike
+    assert {state for state, _ in unlike.values()} <= {Held.DETECTED}
+    assert told["free disk"][0] is Held.DETECTED
+
+
+def test_every_probe_has_run(evidence: Evidence) -> None:
+    assert {row.probe for row in (*WALLS, *REST) if row.probe} <= evidence.main.found("tried")
+
+
+@pytest.mark.parametrize(
+    ("judge", "change"),
+    [
+        (walls.nothing_stays, {"gone_at_end": False}),
+        (walls.nothing_stays, {"gone_with_warden": False}),
+        (walls.capabilities, {"sights": {}}),
+        (walls.namespaces, {"sights": {}}),
+        (walls.system_calls, {"sights": {}}),
+        (walls.kernel, {"sights": {}}),
+        (limits.disk, {"disk": None}),
+        (limits.watcher, {"audit": Audit()}),
+        (limits.watcher, {"outcome": None}),
+        (limits.shell, {"audit": Audit()}),
+        (limits.audit, {"audit": Audit(findings=("doctor.audit.jsonl:2: not a line of the watcher",))}),
+        (limits.audit, {"outcome": None}),
+        (limits.dead, {"dead_watcher": 0}),
+        (limits.dead, {"dead_watcher": 1}),
+    ],
+)
+def test_a_guard_of_which_less_was_seen_does_not_count_as_held(
+    evidence: Evidence, judge: Callable[[Evidence], Verdict], change: dict[str, object]
+) -> None:
+    assert judge(evidence)[0] is not Held.IMPOSSIBLE
+    assert judge(replace(evidence, **change))[0] is Held.IMPOSSIBLE  # type: ignore[arg-type]  # fields by name
+
+
+def test_what_the_kernel_says_of_those_inside_counts(evidence: Evidence) -> None:
+    seen = evidence.sights["everything"]
+    for judge, change in (
+        (walls.capabilities, {"capabilities": 1 << 21}),
+        (walls.capabilities, {"no_new_privileges": False}),
+        (walls.system_calls, {"filtered": False}),
+        (walls.kernel, {"kernel_settings_read_only": False}),
+        (walls.namespaces, {"user_namespace": "user:[1]"}),
+        (limits.cpu, {"cpu_seconds": "unlimited"}),
+    ):
+        other = replace(evidence, sights={**evidence.sights, "everything": replace(seen, **change)})
+        assert judge(other)[0] is Held.IMPOSSIBLE, change
+
+
+def test_limits_that_only_end_somebody_are_told_as_detected(evidence: Evidence) -> None:
+    trial, outcome = evidence.memory
+    assert outcome is not None
+    watched = replace(outcome, detail="it used 100 MB of memory, more than the 64 MB allowed")
+    assert limits.memory(replace(evidence, memory=(trial, watched)))[0] is Held.DETECTED
+    unheld = replace(outcome, reason=Reason.EXITED)
+    assert limits.memory(replace(evidence, memory=(trial, unheld)))[0] is Held.IMPOSSIBLE
+    assert limits.many(replace(evidence, many=(evidence.many[0], unheld)))[0] is Held.IMPOSSIBLE
+
+
+def test_what_is_switched_off_is_told_as_off(evidence: Evidence) -> None:
+    off = Validation(secrets=Secrets(enabled=False), file_scope=FileScope(enforce=False))
+    for judge in (limits.secrets, limits.scope):
+        assert judge(evidence)[0] is Held.ENFORCED
+        assert judge(replace(evidence, validation=off))[0] is Held.OFF
+
+
+def test_one_hole_is_seen_and_only_that(tmp_path: Path) -> None:
+    def pierced(site: Site, wanted: Wanted) -> Box:
+        return with_mounts(make_box(site, wanted), shown(wanted.folder.parents[1] / "outside", Kind.RO))
+
+    guards = examine(pierced)
+    assert {"files outside"} <= fallen(guards) <= {"files outside", "sockets"}  # a socket is no less open read-only
+    assert not guards.is_enough
+    finding = examine_level(guards)
+    assert finding.state is State.BAD
+    assert "files outside" in finding.words
+
+
+def test_a_box_full_of_holes_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "дом"
+    (home / ".ssh").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+
+    def pierced(site: Site, wanted: Wanted) -> Box:
+        root = wanted.folder.parents[1]
+        shared = (root / "outside", root / "main" / ".git", root / "logs", home, Path("/dev/shm"), Path("/proc"))
+        (root / "logs").mkdir(exist_ok=True)
+        box = with_mounts(make_box(site, wanted), *map(shown, shared))
+        leaked = (*box.environment, ("HELLO", site.environ["MY_API_KEY"]))
+        return replace(box, network=Network.HOST, seccomp=False, environment=leaked)
+
+    guards = examine(pierced)
+    expected = {"files outside", "writes outside", "history", "home", "environment", "other processes", "network"}
+    expected |= {"sockets", "system folders", "system calls", "kernel settings", "audit log", "gateway"}
+    assert expected <= fallen(guards), [guard for guard in guards.table if guard.name in expected - fallen(guards)]
+    assert not list(Path("/dev/shm").glob("blueflame-*")), "what came out of the holes is cleared up"
+
+
+def test_a_box_without_limits_is_seen() -> None:
+    guards = examine(lambda site, wanted: replace(make_box(site, wanted), bounds=Bounds()))
+    assert fallen(guards) == {"memory", "processes", "file size", "open files", "CPU time", "free disk"}
+
+
+def test_nothing_stays_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    examine()
+    assert list(tmp_path.iterdir()) == []
+    left = [process for process in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(process.info["cmdline"])]
+    assert left == []
+
+
+def test_without_walls_nothing_is_tried_that_needs_them() -> None:
+    guards = examine(level="off")
+    assert {states(guards)[row.name] for row in WALLS} == {Held.OFF}
+    assert not fallen(guards)
+    assert states(guards)["watcher"] is Held.ENFORCED
+    assert examine_level(guards).state is State.WARNING
+
+
+def test_a_network_that_was_opened_is_told_as_off() -> None:
+    guards = examine(allow_network=True)
+    assert {name for name, state in states(guards).items() if state is Held.OFF} == {"network", "sockets", "gateway"}
+    assert guards.is_enough
+
+
+def test_a_level_that_cannot_be_held_is_bad() -> None:
+    problem = Problem("namespaces", "bubblewrap cannot build a box here; allow user namespaces")
+    guards = Guards(asked=Level.STANDARD, held=Level.OFF, problems=(problem,), table=())
+    finding = examine_level(guards)
+    assert finding.state is State.BAD
+    assert "allow user namespaces" in finding.words
+    held = Guards(asked=Level.STANDARD, held=level_held(), problems=(), table=())
+    assert examine_level(held).state is State.OK
+
+
+def test_an_ordinary_user_gets_the_same_table() -> None:
+    uid = ordinary_user()
+    python = interpreter(uid) if uid is not None else None
+    if uid is None or python is None:
+        pytest.skip("there is no ordinary user who could run a Python here")
+    with tempfile.TemporaryDirectory() as home:
+        os.chown(home, uid, uid)
+        Path(home, ".ssh").mkdir()
+        env = {"PATH": "/usr/bin:/bin", "HOME": home, "PYTHONPATH": python_path()}
+        argv = [python, "-c", MAIN, "doctor", "--json"]
+        done = subprocess.run(
+            argv, cwd=home, env=env, capture_output=True, text=True, timeout=120, check=False, **as_user(uid)
+        )
+    found = {guard["name"]: guard for guard in json.loads(done.stdout)["guards"]}
+    unlike = {name: guard["seen"] for name, guard in found.items() if guard["state"] != "enforced"}
+    assert set(unlike) - WATCHED <= {"shell commands"}, unlike  # a Python without our environment has no shfmt
+    assert found["processes"]["state"] == "enforced"

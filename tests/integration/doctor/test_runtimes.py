@@ -1,0 +1,80 @@
+"""What the doctor says of the programs that drive agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from blueflame.agents.claude import Claude, claude
+from blueflame.agents.claude.program import FLAGS
+from blueflame.agents.scripted import Scripted
+from blueflame.doctor.environment import State, examine_runtimes
+from blueflame.orchestrator import project as app
+from support.command_line import configure
+
+PLUGIN = ".claude-plugin/plugin.json"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "claude"
+    path.write_text(f'#!/bin/sh\n[ "$1" = --help ] && echo "{" ".join(FLAGS)}" || echo "2.1.300 (Claude Code)"\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_a_program_is_told_by_version_and_place(program: Path, tmp_path: Path) -> None:
+    (finding,) = examine_runtimes({"claude": claude({"command": str(program)}, tmp_path)})
+
+    assert finding.state is State.OK
+    assert finding.words == f"claude 2.1.300 at {program}"
+
+
+def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    wrong = claude({"command": "no-such-claude", "env": {"CLAUDE_CODE_SIMPLE": "1"}, "args": ["--bare"]}, tmp_path)
+
+    findings = tuple(examine_runtimes({"mine": wrong}))
+
+    assert {finding.state for finding in findings} == {State.BAD}
+    assert {finding.name for finding in findings} == {"runtime mine"}
+    assert len(findings) == 3
+
+
+def test_a_runtime_without_a_program_is_ready_and_an_unknown_one_is_bad() -> None:
+    ready, lacking = examine_runtimes({"scripted": Scripted(), "telepathy": None})
+
+    assert (ready.state, ready.words) == (State.OK, "ready")
+    assert lacking.state is State.BAD
+    assert "claude" in lacking.words
+
+
+def test_only_runtimes_that_the_workflow_uses_are_looked_at(repo: Path) -> None:
+    roles = {"worker": {"runtime": "scripted"}, "planner": {"runtime": "claude"}, "validator": {"runtime": "mine"}}
+    changes = {"roles": roles, "runtimes": {"mine": {"kind": "tmux"}}, "planning": {"workflow": "single"}}
+    assert list(app.casting(app.grounds(configure(repo, changes))).at_work()) == ["scripted"]
+
+    ground = app.grounds(configure(repo, {**changes, "planning": {"workflow": "waves"}}))
+    assert list(app.casting(ground).at_work()) == ["claude", "mine", "scripted"]
+
+
+def test_the_plugin_of_the_skills_reaches_the_runtime_and_must_be_outside(repo: Path, program: Path) -> None:
+    for folder in (program.parent / "plugin", repo / "plugin"):
+        (folder / PLUGIN).parent.mkdir(parents=True)
+        (folder / PLUGIN).write_text("{}")
+
+    def planner(plugin: str, *, enabled: bool = True) -> Claude:
+        changes = {
+            "runtimes": {"claude": {"command": str(program)}},
+            "roles": {role: {"runtime": "claude"} for role in ("planner", "worker", "validator")},
+            "superpowers": {"plugin": plugin, "enabled": enabled},
+        }
+        made = app.casting(app.grounds(configure(repo, changes))).at_work()["claude"]
+        assert isinstance(made, Claude)
+        return made
+
+    outside = planner(str(program.parent / "plugin"))
+    assert outside.superpowers == (program.parent / "plugin").resolve()
+    assert outside.problems() == ()
+    assert "inside the repository" in planner("plugin").problems()[0]
+    assert planner("plugin", enabled=False).superpowers is None

@@ -1,0 +1,139 @@
+"""A tunnel speaks to the host it was asked for, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.gateways import Stage, client_hello, connect, damaged, hang_up, play
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "попытка один"
+
+
+@pytest.mark.parametrize(
+    ("opening", "rule"),
+    [
+        (client_hello("evil.example"), "sni_mismatch"),
+        (client_hello("example.org.evil.example"), "sni_mismatch"),
+        (client_hello(None), "sni_missing"),
+        (client_hello("example.org")[:-1], "not_tls"),
+        (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "not_tls"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "not_tls"),
+        (b"\x80\x2e\x01\x03\x01" + bytes(41), "not_tls"),
+        (b"\x16", "not_tls"),
+        (b"", "not_tls"),
+    ],
+)
+def test_without_a_hello_to_the_named_host_not_a_byte_goes_on(folder: Path, opening: bytes, rule: str) -> None:
+    async def scene(there: Stage) -> None:
+        answer = await there.ask(connect("example.org:443") + opening)
+        assert answer.partition(b"\r\n\r\n")[2] == (b"" if rule == "not_tls" else b"\x15\x03\x03\x00\x02\x02\x31")
+
+    there = play(folder, scene)
+
+    assert there.upstream.heard == b""
+    (line,) = there.lines()
+    assert (line["decision"], line["rule"], line["bytes_up"]) == ("block", rule, 0)
+
+
+def test_a_client_that_says_nothing_is_sent_away(folder: Path) -> None:
+    async def scene(there: Stage) -> None:
+        assert await there.ask(connect("example.org:443"), end=False) == b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+    there = play(folder, scene)
+
+    assert "no TLS ClientHello came" in there.lines()[0]["details"]
+
+
+def test_a_hello_in_small_pieces_is_put_together(folder: Path) -> None:
+    hello = client_hello("example.org")
+
+    async def scene(there: Stage) -> None:
+        side = await there.tunnel()
+        for at in range(0, len(hello), 50):
+            side.writer.write(hello[at : at + 50])
+            await side.writer.drain()
+            await asyncio.sleep(0)
+        assert await side.reader.readexactly(len(hello)) == hello
+        await hang_up(side)
+
+    play(folder, scene)
+
+
+def test_at_another_port_the_server_may_speak_first_but_a_hello_must_be_to_it(folder: Path) -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-greeting\r\n")
+        await reader.read(100)
+
+    async def scene(there: Stage) -> None:
+        side = await there.tunnel("git.example.org:22")
+        assert await side.reader.readuntil(b"\n") == b"SSH-2.0-greeting\r\n"
+        side.writer.write(b"SSH-2.0-client\r\n")
+        await side.reader.read()
+        await hang_up(side)
+        await there.ask(connect("git.example.org:22") + client_hello("evil.example"))
+
+    there = play(folder, scene, "git.example.org:22", behave=greet)
+
+    assert bytes(there.upstream.heard) == b"SSH-2.0-client\r\n"
+    assert [line["rule"] for line in there.lines()] == ["git.example.org:22", "sni_mismatch"]
+
+
+def test_a_real_tls_client_talks_to_a_real_tls_server(folder: Path, tmp_path: Path) -> None:
+    certificate, key = _certificate(tmp_path)
+
+    async def scene(there: Stage) -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key)
+        server = await asyncio.start_server(shout, "127.0.0.1", 0, ssl=context)
+        there.upstream.port = server.sockets[0].getsockname()[1]
+        side = await there.tunnel()
+        await side.writer.start_tls(ssl.create_default_context(cafile=str(certificate)), server_hostname="example.org")
+        side.writer.write(b"hush\n")
+        assert await side.reader.readuntil(b"\n") == b"HUSH\n"
+        await hang_up(side)
+        server.close()
+
+    async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write((await reader.readuntil(b"\n")).upper())
+        await reader.read()
+        writer.close()
+
+    (line,) = play(folder, scene).lines()
+
+    assert line["decision"] == "allow"
+    assert line["bytes_down"] > 500
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=example.org"
+    names = ["-addext", "subjectAltName=DNS:example.org", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(["openssl", *made.split(), *names], check=True, capture_output=True)
+    return certificate, key
+
+
+@settings(max_examples=150, deadline=None)
+@given(opening=st.binary(max_size=600) | damaged().filter(lambda data: data[:1] == b"\x16"))
+def test_a_damaged_hello_never_gets_on_unless_it_still_names_the_host(
+    tmp_path_factory: pytest.TempPathFactory, opening: bytes
+) -> None:
+    async def scene(there: Stage) -> None:
+        await there.ask(connect("example.org:443") + opening)
+
+    there = play(tmp_path_factory.mktemp("rubbish"), scene)
+
+    assert there.upstream.heard in (b"", opening)
+    assert there.upstream.heard == b"" or b"example.org" in opening.lower()

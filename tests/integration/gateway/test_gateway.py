@@ -1,0 +1,200 @@
+"""What the gateway lets through and what it does not, with real sockets on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from support.gateways import Stage, client_hello, connect, hang_up, play
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "попытка один"
+
+
+def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> None:
+    hello = client_hello("example.org")
+
+    async def scene(there: Stage) -> None:
+        side = await there.tunnel()
+        side.writer.write(hello)
+        assert await side.reader.readexactly(len(hello)) == hello
+        side.writer.write(b"more")
+        assert await side.reader.readexactly(4) == b"more"
+        await hang_up(side)
+
+    there = play(folder, scene)
+
+    assert there.reached == [("151.101.0.223", 443)]
+    assert bytes(there.upstream.heard) == hello + b"more"
+    (line,) = there.lines()
+    assert (line["host"], line["port"], line["decision"], line["rule"]) == ("example.org", 443, "allow", "example.org")
+    assert line["bytes_up"] == line["bytes_down"] == len(hello) + 4
+    assert line["attempt"] == "попытка один"
+    assert "geheim" not in (folder / "gateway.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("target", "rule"),
+    [
+        ("evil.example:443", "host_not_allowed"),
+        ("example.org.evil.example:443", "host_not_allowed"),
+        ("evilexample.org:443", "host_not_allowed"),
+        ("example.net:443", "host_not_allowed"),
+        ("example.org:80", "port_not_allowed"),
+        ("example.org:22", "port_not_allowed"),
+        ("127.0.0.1:443", "host_not_allowed"),
+        ("[::1]:443", "host_not_allowed"),
+        ("169.254.169.254:443", "host_not_allowed"),
+        ("8.8.8.8:443", "host_not_allowed"),
+        ("example.org", "malformed_request"),
+        ("example.org:0", "malformed_request"),
+        ("example.org:99999", "malformed_request"),
+        ("example.org:443:443", "malformed_request"),
+        ("user@example.org:443", "malformed_request"),
+        ("example.org%00.evil.example:443", "malformed_request"),
+        ("pypi_org:443", "malformed_request"),
+        ("pypi..org:443", "malformed_request"),
+        ("127.1:443", "malformed_request"),
+        ("0x7f000001:443", "malformed_request"),
+        ("2130706433:443", "malformed_request"),
+        ("0177.0.0.1:443", "malformed_request"),
+        ("http://example.org:443", "malformed_request"),
+        ("/", "malformed_request"),
+        ("*.example.net:443", "malformed_request"),
+        ("packages.example.net\\@evil.example:443", "malformed_request"),
+    ],
+)
+def test_what_is_not_listed_is_neither_looked_up_nor_reached(folder: Path, target: str, rule: str) -> None:
+    async def scene(there: Stage) -> None:
+        answer = await there.ask(connect(target))
+        status = 400 if rule == "malformed_request" else 403
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+
+    there = play(folder, scene, "example.org", "*.example.net")
+
+    assert (there.asked, there.reached, there.upstream.connections) == ([], [], 0)
+    (line,) = there.lines()
+    assert (line["decision"], line["rule"]) == ("block", rule)
+
+
+@pytest.mark.parametrize(
+    "target", ["Example.org:443", "example.org.:443", "packages.EXAMPLE.net:443", "a.b.example.net:443"]
+)
+def test_names_are_compared_by_one_spelling(folder: Path, target: str) -> None:
+    async def scene(there: Stage) -> None:
+        await hang_up(await there.tunnel(target))
+
+    there = play(folder, scene, "example.org", "*.example.net")
+
+    assert len(there.reached) == 1
+
+
+def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> None:
+    async def scene(there: Stage) -> None:
+        answer = await there.ask(connect("example.com:8443"))
+        first, _, rest = answer.partition(b"\r\n")
+        words = json.loads(rest.partition(b"\r\n\r\n")[2])["error"]
+        assert first == f"HTTP/1.1 403 {words}".encode()
+        assert "example.com" in words
+        assert "sandbox.allowed_hosts: [example.com:8443]" in words
+
+    play(folder, scene)
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        ["127.0.0.1"],
+        ["10.0.0.7"],
+        ["169.254.169.254"],
+        ["100.64.1.1"],
+        ["::1"],
+        ["::ffff:127.0.0.1"],
+        ["fd00::1"],
+        ["fe80::1"],
+        ["0.0.0.0"],
+        ["151.101.0.223", "192.168.1.1"],
+        ["2a04:4e42::223", "::ffff:10.0.0.1"],
+        ["not an address"],
+    ],
+)
+def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(folder: Path, addresses: list[str]) -> None:
+    async def scene(there: Stage) -> None:
+        answer = await there.ask(connect("example.org:443"))
+        assert b"no public address" in answer
+
+    there = play(folder, scene, answers=[addresses])
+
+    assert there.reached == []
+    assert there.lines()[0]["rule"] == "address_not_public"
+
+
+def test_a_name_is_looked_up_once_and_the_checked_address_is_the_one_reached(folder: Path) -> None:
+    async def scene(there: Stage) -> None:
+        await hang_up(await there.tunnel())
+        assert b"address_not_public" in await there.ask(connect("example.org:443"))
+
+    there = play(folder, scene, answers=[["151.101.0.223"], ["127.0.0.1"]])
+
+    assert there.asked == ["example.org", "example.org"]  # once for each request
+    assert there.reached == [("151.101.0.223", 443)]
+
+
+def test_a_private_address_is_reached_when_that_very_address_is_listed(folder: Path) -> None:
+    async def scene(there: Stage) -> None:
+        await hang_up(await there.tunnel("nexus.corp:8443"))
+        await hang_up(await there.tunnel("10.1.2.3:8443"))
+        assert b"403" in await there.ask(connect("10.1.2.3:443"))
+        assert b"403" in await there.ask(connect("10.1.2.4:8443"))
+
+    there = play(folder, scene, "nexus.corp:8443", "10.1.2.3:8443", answers=[["10.1.2.3"]])
+
+    assert there.reached == [("10.1.2.3", 8443)] * 2
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "0.0.0.0"])
+def test_the_machine_itself_is_never_reached_even_when_listed(folder: Path, address: str) -> None:
+    async def scene(there: Stage) -> None:
+        assert b"address_not_public" in await there.ask(connect(f"{address}:443"))
+
+    assert play(folder, scene, address).reached == []
+
+
+def test_a_public_address_of_the_machine_itself_is_no_way_in(folder: Path) -> None:
+    async def scene(there: Stage) -> None:
+        there.source = "127.0.0.1"  # where the upstream is
+        assert b"which is this machine itself" in await there.ask(
+            connect("example.org:443") + client_hello("example.org")
+        )
+
+    there = play(folder, scene)
+
+    assert there.upstream.heard == b""
+
+
+def test_the_next_address_is_tried_when_one_does_not_answer(folder: Path) -> None:
+    async def scene(there: Stage) -> None:
+        port, there.upstream.port = there.upstream.port, 1
+        asking = asyncio.ensure_future(there.ask(connect("example.org:443")))
+        assert (await asking).startswith(b"HTTP/1.1 502 example.org cannot be reached: Connection refused")
+        there.upstream.port = port
+        await hang_up(await there.tunnel())
+
+    there = play(folder, scene, answers=[["151.101.0.223", "2a04:4e42::223"]])
+
+    assert [address for address, _ in there.reached] == ["151.101.0.223", "2a04:4e42::223", "151.101.0.223"]
+    assert [line["decision"] for line in there.lines()] == ["error", "block"]
+
+
+def test_a_name_without_an_address_is_told_as_such(folder: Path) -> None:
+    async def scene(there: Stage) -> None:
+        assert (await there.ask(connect("example.org:443"))).startswith(
+            b"HTTP/1.1 502 the address of example.org cannot"
+        )
+
+    assert play(folder, scene, answers=[]).lines()[0]["rule"] == "name_not_found"

@@ -1,0 +1,128 @@
+"""Agents that wait for long: whoever wants a stream hears that somebody is there, and errors come as events then."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from blueflame.gateway.access_log import Book
+from blueflame.gateway.model_api.backoff import Pace
+from blueflame.gateway.model_api.handler import Door as ModelDoor
+from blueflame.gateway.model_api.status_events import Teller
+from blueflame.gateway.model_api.usage_log import Ledger
+from blueflame.gateway.options import read_orders
+from blueflame.gateway.relay import Patience
+from blueflame.gateway.request_context import Counter
+from blueflame.gateway.server import listen
+from support.model_gateways import SECRET, TOKEN, Talk, model_orders
+from support.model_providers import error, message, message_events, provider, says, streams
+
+SOON = Pace(first=1.0, longest=1.0, look=0.1, soothe=0.1, ping=0.1)
+LIMITED = says(429, error(), retry_after_ms="700")
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+
+
+@contextmanager
+def hurried_door(folder: Path, url: str, **more: object) -> Iterator[int]:
+    """A door in this very process that soothes after a tenth of a second. Gives its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    loop = asyncio.new_event_loop()
+    ends = asyncio.Event()
+
+    async def serve() -> None:
+        orders = read_orders(str(folder), {"hosts": [], "model": model_orders(url, **more)}, {"key": SECRET})
+        assert orders.model is not None
+        book, ledger = Book(str(folder / "gateway.jsonl"), "a"), Ledger(str(folder), "a")
+        door = ModelDoor(orders.model, ledger, "a", Teller(None), patience=Patience(), pace=SOON)
+        server = await listen(Counter(orders=orders, book=book, model=door), listener)
+        await ends.wait()
+        server.close()
+        await door.close()
+        await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
+        await asyncio.sleep(0)  # connections that were cut are closed in the loop's next turn
+        ledger.close()
+        book.close()
+
+    serving = Thread(target=loop.run_until_complete, args=(serve(),))
+    serving.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        loop.call_soon_threadsafe(ends.set)
+        serving.join()
+        loop.close()
+
+
+def ask(port: int, target: str, body: object) -> tuple[int, bytes]:
+    data = json.dumps(body).encode()
+    plug = socket.create_connection(("127.0.0.1", port), timeout=20)
+    plug.sendall(f"POST {target} HTTP/1.1\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data)
+    with Talk(plug) as talk:
+        heard = talk.all()
+    assert heard.whole
+    return heard.status, heard.body
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (folder / "usage.jsonl").read_text().splitlines()]
+
+
+STREAM = {"model": "claude-test", "stream": True}
+
+
+def test_whoever_waits_for_a_stream_hears_pings_and_then_the_answer(tmp_path: Path) -> None:
+    with provider(LIMITED, streams(message_events())) as far, hurried_door(tmp_path, far.url) as port:
+        status, body = ask(port, "/anthropic/v1/messages", STREAM)
+
+    pings = body.count(PING)
+    assert (status, body) == (200, PING * pings + b"".join(message_events()))
+    assert pings > 0
+    (line,) = lines(tmp_path)
+    assert (line["status"], line["output"], line["tries"], line["complete"]) == (200, 20, 2, True)
+
+
+def test_whoever_waits_for_one_answer_is_told_nothing_before_it(tmp_path: Path) -> None:
+    with provider(LIMITED, says(200, message())) as far, hurried_door(tmp_path, far.url) as port:
+        status, body = ask(port, "/anthropic/v1/messages", {"model": "claude-test"})
+
+    assert (status, json.loads(body)) == (200, message())
+
+
+@pytest.mark.parametrize(
+    ("target", "ping"),
+    [
+        ("/anthropic/v1/messages", PING),
+        ("/openai/responses", b": the model is waited for\n\n"),
+        ("/openai/chat/completions", b": the model is waited for\n\n"),
+        ("/gemini/v1beta/models/gemini-test:streamGenerateContent?alt=sse", b": the model is waited for\n\n"),
+    ],
+)
+def test_an_error_after_pings_comes_as_an_event(tmp_path: Path, target: str, ping: bytes) -> None:
+    refused = says(400, {"error": {"message": "No such model.", "code": "odd"}})
+    with provider(LIMITED, refused) as far, hurried_door(tmp_path, far.url) as port:
+        status, body = ask(port, target, STREAM)
+
+    last = body.replace(ping, b"").decode()
+    assert status == 200
+    assert last.startswith("event: error\ndata: " if target.endswith(("messages", "responses")) else "data: ")
+    assert "No such model." in last
+    (line,) = lines(tmp_path)
+    assert (line["status"], line["micro_usd"], line["complete"]) == (400, 0, True)
+
+
+def test_giving_up_after_pings_is_an_event_too(tmp_path: Path) -> None:
+    down = says(503, error("api_error", "Down."))
+    with provider(down) as far, hurried_door(tmp_path, far.url, outage_wait=0.5) as port:
+        _, body = ask(port, "/anthropic/v1/messages", STREAM)
+
+    assert json.loads(body.replace(PING, b"").decode().removeprefix("event: error\ndata: ")) == error(
+        "api_error", "Down."
+    )
+    assert [line["refused"] for line in lines(tmp_path)] == ["gave_up"]

@@ -1,0 +1,160 @@
+"""Rate limits, outages and dead networks: the agent's call is held and comes again, and everybody is told."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.model_gateways import model_door, model_orders
+from support.model_providers import breaks_off, error, message, provider, says
+from support.wardens import until
+
+FINE = says(200, message())
+LIMITED = says(429, error(), retry_after="3600")
+
+
+def test_a_call_that_meets_a_limit_comes_again_when_the_provider_said(tmp_path: Path) -> None:
+    limited = says(429, error(words="Slow down."), retry_after_ms="1500")
+    with provider(limited, FINE) as far, model_door(tmp_path / "a", model_orders(far.url)) as door, _pool() as pool:
+        calling = pool.submit(door.ask)
+        parked = door.until_parked()
+        assert calling.result().status == 200
+        heard, (line,) = door.heard(), door.lines()
+
+    assert (parked["kind"], parked["reason"]) == ("rate_limit", "429: Slow down.")
+    assert parked["until"] >= parked["since"]
+    assert (heard["parked"], heard["gave_up"]) == (None, None)
+    assert (line["status"], line["tries"], line["refused"], line["input"]) == (200, 2, "", 100)
+
+
+@pytest.mark.parametrize("trouble", [says(529, error("overloaded_error")), breaks_off])
+def test_an_outage_is_waited_out(tmp_path: Path, trouble: Any) -> None:  # noqa: ANN401 (a play)
+    with provider(trouble, FINE) as far, model_door(tmp_path / "a", model_orders(far.url)) as door, _pool() as pool:
+        calling = pool.submit(door.ask)
+        parked = door.until_parked()
+        assert calling.result().status == 200
+        assert door.heard()["parked"] is None
+
+    assert parked["kind"] == ("network" if trouble is breaks_off else "outage")
+    assert parked["until"] is None
+    assert len(far.asked) == 2
+
+
+def test_a_network_that_is_down_is_told_apart_and_waited_for(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with model_door(tmp_path / "a", model_orders(f"http://127.0.0.1:{port}")) as door, _pool() as pool:
+        calling = pool.submit(door.ask)
+        parked = door.until_parked()
+        assert parked["kind"] == "network"
+        assert "Connection refused" in parked["reason"]
+        with provider(FINE, port=port):
+            assert calling.result().status == 200
+
+
+def test_a_provider_that_cannot_be_trusted_is_no_provider(tmp_path: Path) -> None:
+    with (
+        provider(FINE) as far,
+        model_door(tmp_path / "a", model_orders(f"https://127.0.0.1:{far.port}", outage_wait=0)) as door,
+    ):
+        heard = door.ask()
+
+    assert heard.status == 503
+    assert "TLS failed" in heard.content["error"]["message"]
+    assert far.asked == []
+
+
+def test_whoever_may_not_wait_as_long_gives_up_and_passes_the_error_on(tmp_path: Path) -> None:
+    with provider(LIMITED) as far, model_door(tmp_path / "a", model_orders(far.url, rate_limit_wait=60)) as door:
+        answers = [door.ask(), door.ask()]
+        heard, lines = door.heard(), door.lines()
+
+    assert [answer.status for answer in answers] == [429, 429]
+    assert answers[0].content == error()
+    assert (answers[0].headers["x-should-retry"], answers[0].headers["retry-after"]) == ("false", "3600")
+    assert heard["gave_up"] == {"kind": "rate_limit", "reason": "429: Slow down."}
+    assert heard["parked"] is None
+    assert [(line["refused"], line["status"], line["complete"]) for line in lines] == [("gave_up", 429, True)] * 2
+
+
+def test_an_outage_that_lasts_too_long_ends_the_patience(tmp_path: Path) -> None:
+    down = says(503, error("api_error", "Down."))
+    with provider(down) as far, model_door(tmp_path / "a", model_orders(far.url, outage_wait=0.5)) as door:
+        heard = door.ask()
+        assert door.heard()["gave_up"] == {"kind": "outage", "reason": "503: Down."}
+
+    assert (heard.status, heard.content["error"]["message"]) == (503, "Down.")
+    assert len(far.asked) == 2  # at the start, and once more at the very end
+
+
+def test_a_limit_is_told_to_the_other_gateways_of_the_runtime(tmp_path: Path) -> None:
+    """The first meets it and writes; the second does not even ask, until somebody wants it to try."""
+    shared = tmp_path / "parked" / "claude.json"
+    with (
+        provider(LIMITED, FINE) as far,
+        model_door(tmp_path / "a", model_orders(far.url, shared=str(shared), rate_limit_wait=9000)) as first,
+        model_door(tmp_path / "b", model_orders(far.url, shared=str(shared), rate_limit_wait=9000)) as second,
+        _pool() as pool,
+    ):
+        calling = [pool.submit(first.ask)]
+        until(shared.exists, "the limit is shared")
+        told = json.loads(shared.read_text())
+        calling.append(pool.submit(second.ask))
+        also = second.until_parked()
+        assert len(far.asked) == 1
+        shared.unlink()  # "try now"
+        assert [call.result().status for call in calling] == [200, 200]
+        assert (first.heard()["parked"], second.heard()["parked"]) == (None, None)
+
+    assert (told["kind"], told["reason"], told["attempt"]) == ("rate_limit", "429: Slow down.", "a")
+    assert told["until"] > time.time() + 3000
+    assert (also["kind"], also["reason"], also["until"]) == ("rate_limit", "429: Slow down.", told["until"])
+
+
+def test_whoever_gets_through_lifts_the_limit_for_all(tmp_path: Path) -> None:
+    shared = tmp_path / "claude.json"
+    limited = says(429, error(), retry_after_ms="200")
+    with provider(limited, FINE) as far, model_door(tmp_path / "a", model_orders(far.url, shared=str(shared))) as door:
+        assert door.ask().status == 200
+        assert not shared.exists()
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"until": "soon"}', '{"until": 17}'])
+def test_a_shared_file_that_says_nothing_holds_nobody_up(tmp_path: Path, text: str) -> None:
+    shared = tmp_path / "claude.json"
+    shared.write_text(text)
+    with provider(FINE) as far, model_door(tmp_path / "a", model_orders(far.url, shared=str(shared))) as door:
+        assert door.ask().status == 200
+
+
+def test_nobody_waits_for_an_agent_that_has_gone(tmp_path: Path) -> None:
+    orders = {"rate_limit_wait": 9000.0}
+    with provider(LIMITED) as far, model_door(tmp_path / "a", model_orders(far.url, **orders)) as door:
+        talk = door.call()
+        door.until_parked()
+        talk.hang_up()
+        (line,) = door.until_recorded()
+        until(lambda: door.heard()["parked"] is None, "nobody waits any more")
+
+    assert (line["refused"], line["status"], line["complete"]) == ("parked", 429, True)
+    assert len(far.asked) == 1
+
+
+def test_the_end_of_the_attempt_ends_the_waiting(tmp_path: Path) -> None:
+    orders = {"rate_limit_wait": 9000.0}
+    with provider(LIMITED) as far, model_door(tmp_path / "a", model_orders(far.url, **orders)) as door, door.call():
+        door.until_parked()
+        assert door.heard("close")["lives"] is False
+        (line,) = door.lines()
+
+    assert line["refused"] == "parked"
+
+
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(4)

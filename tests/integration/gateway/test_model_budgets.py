@@ -1,0 +1,137 @@
+"""Budgets at the wire: the call after the last one that fits is refused, and nobody overshoots by more than one."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.model_gateways import Door, Heard, model_door, model_orders
+from support.model_providers import message, message_events, provider, says, streams, waits_for
+from support.wardens import until
+
+TWO_CALLS = [{"name": "attempt", "unit": "tokens", "limit": 240}]  # each call takes 120
+
+
+def test_when_a_budget_is_used_up_the_next_call_is_refused_in_words_to_act_on(tmp_path: Path) -> None:
+    budgets = [{"name": "session", "unit": "tokens", "limit": 10_000}, {"name": "attempt", "unit": "usd", "limit": 400}]
+    with (
+        provider(says(200, message())) as far,
+        model_door(tmp_path / "a", model_orders(far.url, budgets=budgets)) as door,
+    ):
+        answers = [door.ask() for _ in range(4)]
+        heard, lines = door.heard(), door.lines()
+
+    words = (
+        "The budget of this attempt is used up: $0.000400 of $0.000400."
+        " No further call is answered; commit what you have and stop."
+    )
+    assert [answer.status for answer in answers] == [200, 200, 402, 402]
+    assert answers[2].content == {"type": "error", "error": {"type": "billing_error", "message": words}}
+    assert answers[2].headers["x-should-retry"] == "false"
+    assert len(far.asked) == 2
+    assert heard["refused"] == {"budget": "attempt", "unit": "usd", "used": 400, "limit": 400, "words": words}
+    assert [line["refused"] for line in lines] == ["", "", "budget", "budget"]
+    assert [line["micro_usd"] for line in lines] == [200, 200, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [
+        ("/anthropic/v1/messages", ("error", "message")),
+        ("/openai/responses", ("error", "message")),
+        ("/openai/chat/completions", ("error", "message")),
+        ("/gemini/v1beta/models/gemini-test:generateContent", ("error", "message")),
+    ],
+)
+def test_a_refusal_has_the_shape_of_its_api(used_up: Door, target: str, place: tuple[str, str]) -> None:
+    heard = used_up.ask(target)
+
+    assert heard.status == 402
+    assert "240 tokens of 200 tokens" in heard.content[place[0]][place[1]]
+
+
+@pytest.fixture(scope="module")
+def used_up(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 (a generator of doors)
+    budgets = [{"name": "attempt", "unit": "tokens", "limit": 200}]
+    folder = tmp_path_factory.mktemp("model") / "a"
+    with provider(says(200, message())) as far, model_door(folder, model_orders(far.url, budgets=budgets)) as door:
+        door.ask()
+        door.ask()
+        yield door
+
+
+def test_nothing_left_is_nothing_at_all(tmp_path: Path) -> None:
+    budgets = [{"name": "day", "unit": "usd", "limit": 0}]
+    with (
+        provider(says(200, message())) as far,
+        model_door(tmp_path / "a", model_orders(far.url, budgets=budgets)) as door,
+    ):
+        assert door.ask().status == 402
+        assert door.heard()["refused"]["budget"] == "day"
+    assert far.asked == []
+
+
+def test_calls_at_once_wait_for_each_other_when_they_could_overshoot_together(tmp_path: Path) -> None:
+    """Ten at once, with room for two: the third is the one that must not go."""
+    with (
+        provider(says(200, message())) as far,
+        model_door(tmp_path / "a", model_orders(far.url, budgets=TWO_CALLS)) as door,
+        ThreadPoolExecutor(10) as pool,
+    ):
+        answers = list(pool.map(lambda _: door.ask(), range(10)))
+        lines = door.lines()
+
+    assert sorted(answer.status for answer in answers) == [200] * 2 + [402] * 8
+    assert len(far.asked) == 2
+    assert sum(line["input"] + line["output"] for line in lines) == 240
+
+
+def test_calls_at_once_go_together_where_there_is_room_for_all(tmp_path: Path) -> None:
+    gate = threading.Event()
+    budgets = [{"name": "attempt", "unit": "tokens", "limit": 100_000}]
+    with (
+        provider(says(200, message()), waits_for(gate, says(200, message()))) as far,
+        model_door(tmp_path / "a", model_orders(far.url, budgets=budgets)) as door,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        assert door.ask().status == 200  # now it is known how large a call is
+        waiting = [pool.submit(door.ask) for _ in range(3)]
+        until(lambda: len(far.asked) == 4, "all three are with the provider at once")
+        gate.set()
+        assert [call.result().status for call in waiting] == [200] * 3
+
+
+def test_an_agent_that_asks_again_before_its_stream_has_ended_is_counted_all_the_same(tmp_path: Path) -> None:
+    """message_stop has been said, the end of the body has not."""
+    gate = threading.Event()
+    budgets = [{"name": "attempt", "unit": "tokens", "limit": 120}]
+    with (
+        provider(streams([*message_events(), gate])) as far,
+        model_door(tmp_path / "a", model_orders(far.url, budgets=budgets)) as door,
+        door.call() as first,
+    ):
+        first.head()
+        seen = b""
+        while b"message_stop" not in seen:
+            seen += first.chunk()
+        second: Heard = door.ask()
+        gate.set()
+        first.chunk()
+
+    assert second.status == 402
+    assert len(far.asked) == 1
+
+
+def test_what_cannot_be_recorded_is_not_let_through(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "usage.jsonl").symlink_to("/dev/full")
+    with provider(says(200, message())) as far, model_door(tmp_path / "a", model_orders(far.url)) as door:
+        answers = [door.ask() for _ in range(2)]
+
+    assert [answer.status for answer in answers] == [200, 403]
+    assert "the record of what the model costs cannot be written" in answers[1].content["error"]["message"]
+    assert len(far.asked) == 1

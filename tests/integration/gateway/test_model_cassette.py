@@ -1,0 +1,56 @@
+"""A recorded session played again: the same answers, metered alike, and nobody asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.model_gateways import SECRET, TOKEN, model_door, model_orders
+from support.model_providers import message, message_events, provider, says, streams
+
+ASKED = {"model": "claude-test", "stream": True, "messages": [{"role": "user", "content": "Go."}]}
+THEN = {
+    "model": "claude-test",
+    "messages": [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "On."},
+    ],
+}
+NOBODY = "http://127.0.0.1:9"
+
+
+def test_a_recorded_session_can_be_played_without_a_provider(tmp_path: Path) -> None:
+    cassette = tmp_path / "cassette.jsonl"
+    with (
+        provider(streams(message_events()), says(200, message(wrote=33))) as far,
+        model_door(tmp_path / "a", model_orders(far.url, record=str(cassette))) as door,
+    ):
+        door.ask(body=ASKED)
+        door.ask(body=THEN)
+        recorded = door.lines()
+    with model_door(tmp_path / "b", model_orders(NOBODY, replay=str(cassette)), secrets={}) as door:
+        first, second = door.ask(body=ASKED), door.ask(body=THEN)
+        played = door.lines()
+
+    assert first.headers["content-type"] == "text/event-stream"
+    assert b"message_stop" in first.body
+    assert second.content["usage"] == {"input_tokens": 100, "output_tokens": 33}
+    figures = ("model", "input", "output", "micro_usd", "complete", "status")
+    assert [[line[name] for name in figures] for line in played] == [
+        [line[name] for name in figures] for line in recorded
+    ]
+    text = cassette.read_text()
+    assert SECRET not in text
+    assert TOKEN not in text
+
+
+def test_what_was_not_recorded_is_not_made_up(tmp_path: Path) -> None:
+    cassette = tmp_path / "cassette.jsonl"
+    cassette.write_text("")
+    with model_door(tmp_path / "b", model_orders(NOBODY, replay=str(cassette)), secrets={}) as door:
+        heard = door.ask(body=ASKED)
+        (line,) = door.lines()
+
+    assert heard.status == 404
+    assert f"the cassette {cassette} holds no answer to this call" in heard.content["error"]["message"]
+    assert (line["refused"], line["micro_usd"]) == ("not_recorded", 0)

@@ -1,0 +1,75 @@
+"""Agents that go away in the middle, and attempts that end there: what their calls used is still learned."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from support.model_gateways import model_door, model_orders
+from support.model_providers import message_events, never_answers, provider, streams
+from support.wardens import alive, until
+
+START, TEXT, DELTA, STOP = message_events()
+
+
+def test_an_answer_is_read_to_its_end_when_the_agent_has_gone(tmp_path: Path) -> None:
+    go_on = threading.Event()
+    with (
+        provider(streams([START, TEXT, go_on, DELTA, STOP])) as far,
+        model_door(tmp_path / "a", model_orders(far.url)) as door,
+    ):
+        with door.call() as talk:
+            talk.head()
+        go_on.set()
+        (line,) = door.until_recorded()
+
+    assert (line["status"], line["output"], line["complete"]) == (200, 20, True)
+
+
+def test_when_the_attempt_ends_the_last_answer_has_a_moment(tmp_path: Path) -> None:
+    """`close` waits for it, so that the record is whole when the warden goes on."""
+    go_on = threading.Event()
+    with (
+        provider(streams([START, TEXT, go_on, DELTA, STOP])) as far,
+        model_door(tmp_path / "a", model_orders(far.url)) as door,
+        door.call() as talk,
+    ):
+        talk.head()
+        threading.Timer(0.1, go_on.set).start()
+        assert door.heard("close")["lives"] is False
+        (line,) = door.lines()
+
+    assert (line["output"], line["complete"]) == (20, True)
+
+
+def test_an_answer_that_takes_too_long_is_cut_and_said_to_be_incomplete(tmp_path: Path) -> None:
+    with (
+        provider(streams([START, TEXT, threading.Event()])) as far,
+        model_door(tmp_path / "a", model_orders(far.url)) as door,
+        door.call() as talk,
+    ):
+        talk.head()
+        talk.chunk()
+        assert door.heard("close")["lives"] is False
+        (line,) = door.lines()
+
+    assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 1, False)
+
+
+def test_a_gateway_whose_warden_was_killed_reads_on_and_ends(tmp_path: Path) -> None:
+    go_on = threading.Event()
+    with (
+        provider(streams([START, TEXT, go_on, DELTA, STOP]), never_answers) as far,
+        model_door(tmp_path / "a", model_orders(far.url)) as door,
+        door.call() as one,
+    ):
+        one.head()  # first: whoever asks first is answered
+        with door.call() as _other:
+            until(lambda: len(far.asked) == 2, "both calls are with the provider")
+            door.warden.kill()
+            door.warden.wait()
+            threading.Timer(0.1, go_on.set).start()
+            until(lambda: not alive(door.pid), "the gateway has ended")
+        lines = sorted(door.lines(), key=lambda line: bool(line["complete"]))
+
+    assert [(line["status"], line["output"], line["complete"]) for line in lines] == [(0, 0, False), (200, 20, True)]

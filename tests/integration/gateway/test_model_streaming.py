@@ -1,0 +1,366 @@
+"""Calls to a model through the gateway: passed on as they are, with another credential, and metered."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blueflame.gateway.model_api.response import Chunks
+from support.model_gateways import SECRET, TOKEN, Door, model_door, model_orders
+from support.model_providers import Provider, error, event, message, message_events, provider, says, streams
+
+RESPONSE = {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 40}, "output_tokens": 20}
+CHAT = {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 40}, "completion_tokens": 20}
+GEMINI = {"promptTokenCount": 100, "cachedContentTokenCount": 40, "candidatesTokenCount": 15, "thoughtsTokenCount": 5}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Provider, Door]]:
+    folder = tmp_path_factory.mktemp("model") / "попытка 1"
+    with provider(says(200, message())) as far, model_door(folder, model_orders(far.url)) as door:
+        yield far, door
+
+
+@pytest.fixture
+def far(pair: tuple[Provider, Door]) -> Provider:
+    there, _ = pair
+    there.plays[:], there.connections = [says(200, message())], 0
+    there.asked.clear()
+    return there
+
+
+@pytest.fixture
+def door(pair: tuple[Provider, Door]) -> Door:
+    """One for all: as if nothing had been written yet."""
+    _, there = pair
+    (there.folder / "usage.jsonl").write_text("")
+    return there
+
+
+def test_an_answer_comes_back_as_it_was_and_its_usage_is_written_down(door: Door, far: Provider) -> None:
+    heard = door.ask(body={"model": "claude-test", "messages": []})
+
+    assert (heard.status, heard.content, heard.headers["connection"]) == (200, message(), "close")
+    (asked,) = far.asked
+    assert (asked.method, asked.path, asked.content) == (
+        "POST",
+        "/v1/messages",
+        {"model": "claude-test", "messages": []},
+    )
+    (line,) = door.lines()
+    assert line["attempt"] == "попытка 1"
+    assert (line["api"], line["model"], line["status"], line["complete"]) == ("anthropic", "claude-test", 200, True)
+    assert (line["input"], line["output"], line["micro_usd"], line["priced_as"]) == (100, 20, 200, "*-test")
+    assert (line["refused"], line["tries"]) == ("", 1)
+    assert door.heard() == {"parked": None, "refused": None, "gave_up": None, "problem": "", "lives": True}
+
+
+def test_the_credential_is_put_in_outside_and_the_agents_own_is_left_out(door: Door, far: Provider) -> None:
+    door.ask("/anthropic/v1/messages?beta=true&key=" + TOKEN, no_token="1", accept_encoding="gzip", user_agent="cli/1")
+
+    (asked,) = far.asked
+    assert asked.path == "/v1/messages?beta=true"
+    assert asked.headers["x-api-key"] == SECRET
+    assert asked.headers["host"] == f"127.0.0.1:{far.port}"
+    assert (asked.headers["accept-encoding"], asked.headers["user-agent"]) == ("identity", "cli/1")
+    assert TOKEN not in repr(asked)
+
+
+@pytest.mark.parametrize(
+    ("target", "shown", "path", "credential"),
+    [
+        ("/anthropic/v1/messages", {"authorization": f"Bearer {TOKEN}"}, "/v1/messages", ("x-api-key", SECRET)),
+        (
+            "/openai/responses",
+            {"authorization": f"Bearer {TOKEN}"},
+            "/v1/responses",
+            ("authorization", f"Bearer {SECRET}"),
+        ),
+        (
+            "/gemini/v1beta/models/gemini-test:generateContent",
+            {"x-goog-api-key": TOKEN},
+            "/v1beta/models/gemini-test:generateContent",
+            ("x-goog-api-key", SECRET),
+        ),
+    ],
+)
+def test_each_api_is_reached_in_its_own_way(
+    pair: tuple[Provider, Door], target: str, shown: dict[str, str], path: str, credential: tuple[str, str]
+) -> None:
+    far, door = pair
+    assert door.ask(target, **shown).status == 200
+
+    asked = far.asked[-1]
+    assert asked.path == path
+    assert asked.headers[credential[0]] == credential[1]
+    assert TOKEN not in repr(asked)
+
+
+@pytest.mark.parametrize(
+    ("target", "answer"),
+    [
+        (
+            "/openai/responses",
+            says(200, {"object": "response", "model": "gpt-test", "status": "completed", "usage": RESPONSE}),
+        ),
+        (
+            "/openai/responses",
+            streams(
+                [
+                    event("response.created", {"type": "response.created", "response": {"model": "gpt-test"}}),
+                    event(
+                        "response.completed",
+                        {"type": "response.completed", "response": {"model": "gpt-test", "usage": RESPONSE}},
+                    ),
+                ]
+            ),
+        ),
+        ("/openai/chat/completions", says(200, {"model": "gpt-test", "choices": [], "usage": CHAT})),
+        (
+            "/openai/chat/completions",
+            streams(
+                [
+                    b'data: {"model": "gpt-test", "choices": [{"delta": {"content": "Hi"}}]}\n\n',
+                    b'data: {"model": "gpt-test", "choices": [], "usage": %b}\n\ndata: [DONE]\n\n'
+                    % json.dumps(CHAT).encode(),
+                ]
+            ),
+        ),
+        (
+            "/gemini/v1beta/models/gpt-test:generateContent",
+            says(200, {"candidates": [{"finishReason": "STOP"}], "modelVersion": "gpt-test", "usageMetadata": GEMINI}),
+        ),
+        (
+            "/gemini/v1beta/models/gpt-test:streamGenerateContent?alt=sse",
+            streams(
+                [
+                    b'data: {"candidates": [{"finishReason": "STOP"}], "usageMetadata": %b}\n\n'
+                    % json.dumps(GEMINI).encode()
+                ]
+            ),
+        ),
+    ],
+)
+def test_every_wire_format_is_metered_alike(door: Door, far: Provider, target: str, answer: object) -> None:
+    far.plays[:] = [answer]  # type: ignore[list-item]  # a play
+
+    heard = door.ask(target, {"model": "gpt-test", "stream": True})
+
+    assert heard.whole
+    (line,) = door.lines()
+    assert (line["input"], line["cache_read"], line["output"], line["complete"]) == (60, 40, 20, True)
+    assert (line["model"], line["micro_usd"]) == ("gpt-test", 60 + 4 + 100)
+
+
+def test_a_stream_is_passed_on_while_it_comes(door: Door, far: Provider) -> None:
+    pieces, go_on = message_events(cache_read_input_tokens=7, cache_creation_input_tokens=9), threading.Event()
+    far.plays[:] = [streams([pieces[0], pieces[1], go_on, *pieces[2:]])]
+
+    with door.call(body={"model": "claude-test", "stream": True}) as talk:
+        status, headers = talk.head()
+        heard = talk.chunk()
+        while len(heard) < len(pieces[0] + pieces[1]):
+            heard += talk.chunk()  # the provider has not said the rest yet
+        go_on.set()
+        while part := talk.chunk():
+            heard += part
+
+    assert (status, headers["content-type"], heard) == (200, "text/event-stream", b"".join(pieces))
+    (line,) = door.lines()
+    assert [line[kind] for kind in ("input", "output", "cache_read", "cache_write", "complete")] == [
+        100,
+        20,
+        7,
+        9,
+        True,
+    ]
+
+
+def test_usage_is_asked_for_where_it_would_not_come_by_itself(door: Door, far: Provider) -> None:
+    asked = {"model": "gpt-test", "stream": True, "stream_options": {"include_usage": False, "other": 1}, "text": "ä"}
+
+    door.ask("/openai/chat/completions", asked)
+
+    assert far.asked[0].content == {**asked, "stream_options": {"include_usage": True, "other": 1}}
+
+
+@pytest.mark.parametrize("headers", [{"x_api_key": "bf-another"}, {"no_token": "1"}, {"authorization": "Basic eA=="}])
+def test_without_the_attempts_token_nothing_goes_out(door: Door, far: Provider, headers: dict[str, str]) -> None:
+    heard = door.ask(**headers)
+
+    assert (heard.status, heard.content["error"]["type"]) == (401, "authentication_error")
+    assert (far.asked, door.lines()) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/anthropic/v1/messages/batches",
+        "/anthropic/v1/complete",
+        "/anthropic/v1/../v1/messages",
+        "/anthropic//v1/messages",
+        "/openai/embeddings",
+        "/openai/v1/responses",
+        "/gemini/v1beta/models/x:embedContent",
+        "/gemini/v1beta/models/../x:generateContent",
+    ],
+)
+def test_what_could_not_be_metered_is_not_passed_on(door: Door, far: Provider, target: str) -> None:
+    heard = door.ask(target)
+
+    assert heard.status == 404
+    assert "could not be metered" in heard.body.decode()
+    assert far.asked == []
+
+
+def test_responses_in_the_background_are_refused(door: Door, far: Provider) -> None:
+    heard = door.ask("/openai/responses", {"model": "gpt-test", "background": True})
+
+    assert heard.status == 400
+    assert "background" in heard.content["error"]["message"]
+    assert far.asked == []
+
+
+def test_what_costs_nothing_is_passed_on_without_a_line(door: Door, far: Provider) -> None:
+    far.plays[:] = [says(200, {"input_tokens": 12})]
+
+    assert door.ask("/anthropic/v1/messages/count_tokens").content == {"input_tokens": 12}
+    assert door.lines() == []
+
+
+def test_a_body_in_chunks_arrives_whole(door: Door, far: Provider) -> None:
+    body = json.dumps({"model": "claude-test", "text": "x" * 100_000}).encode()
+    parts = [body[:10], body[10:70_000], body[70_000:]]
+    chunks = b"".join(b"%X;ext=1\r\n%b\r\n" % (len(part), part) for part in parts)
+
+    assert door.ask(body=chunks + b"0\r\nX-Trailer: 1\r\n\r\n", transfer_encoding="chunked").status == 200
+    assert far.asked[0].body == body
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        ({"content_length": str(64 * 1024 * 1024 + 1)}, b"x", 413),
+        ({"transfer_encoding": "chunked"}, b"FFFFFFF\r\n", 413),
+        ({"transfer_encoding": "chunked"}, b"nonsense\r\n", 400),
+        ({"transfer_encoding": "gzip, chunked"}, b"0\r\n\r\n", 400),
+        ({"content_length": "1, 2"}, b"xx", 400),
+    ],
+)
+def test_a_body_that_is_too_large_or_odd_is_refused(
+    door: Door, far: Provider, headers: dict[str, str], body: bytes, status: int
+) -> None:
+    assert door.ask(body=body, **headers).status == status
+    assert far.asked == []
+
+
+def test_errors_of_the_provider_come_through(door: Door, far: Provider) -> None:
+    far.plays[:] = [says(400, error("invalid_request_error", "No such model."), request_id="req_1")]
+
+    heard = door.ask()
+
+    assert (heard.status, heard.headers["request-id"]) == (400, "req_1")
+    assert heard.content["error"]["message"] == "No such model."
+    (line,) = door.lines()
+    assert (line["status"], line["micro_usd"], line["complete"], line["tries"]) == (400, 0, True, 1)
+
+
+def test_an_answer_that_breaks_off_is_passed_on_as_broken(door: Door, far: Provider) -> None:
+    far.plays[:] = [streams(message_events()[:2], whole=False)]
+
+    heard = door.ask(body={"model": "claude-test", "stream": True})
+
+    assert not heard.whole
+    (line,) = door.until_recorded()
+    assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 1, False)
+    assert len(far.asked) == 1  # never again, once a byte has been passed on
+
+
+def test_the_connection_to_the_provider_is_used_again(door: Door, far: Provider) -> None:
+    for _ in range(3):
+        assert door.ask().status == 200
+
+    assert len(far.asked) == 3
+    assert far.connections <= 1
+
+
+def test_clients_that_look_whether_anybody_is_there_are_answered_here(door: Door, far: Provider) -> None:
+    import http.client
+
+    for method, target in (("HEAD", "/anthropic/"), ("GET", "/anthropic/api/hello"), ("HEAD", "/anthropic")):
+        client = http.client.HTTPConnection("127.0.0.1", door.port, timeout=20)
+        client.request(method, target)
+        assert client.getresponse().status == 200
+        client.close()
+    client = http.client.HTTPConnection("127.0.0.1", door.port, timeout=20)
+    client.request("GET", "/")
+    assert json.loads(client.getresponse().read())["models"] == ["/anthropic/", "/gemini/", "/openai/"]
+    client.close()
+    assert far.asked == []
+
+
+def test_an_api_that_the_runtime_did_not_ask_for_is_not_there(far: Provider, tmp_path: Path) -> None:
+    orders = model_orders(far.url)
+    del orders["apis"]["openai"]
+    with model_door(tmp_path / "a", orders) as door:
+        heard = door.ask("/openai/responses")
+
+    assert heard.status == 404
+    assert "no way to the openai API" in heard.content["error"]["message"]
+
+
+def test_a_login_is_read_anew_for_each_call(far: Provider, tmp_path: Path) -> None:
+    login = tmp_path / "credentials.json"
+
+    def log_in(token: str, expires: float) -> None:
+        login.write_text(json.dumps({"claudeAiOauth": {"accessToken": token, "expiresAt": expires * 1000}}))
+
+    orders = model_orders(far.url)
+    orders["apis"] = {"anthropic": {"upstream": far.url, "auth": "oauth", "file": str(login)}}
+    with model_door(tmp_path / "a", orders, secrets={}) as door:
+        unread = door.ask()
+        for token in ("first", "second"):
+            log_in(token, time.time() + 3600)
+            assert door.ask(anthropic_beta="some-beta").status == 200
+        log_in("third", time.time() - 1)
+        expired = door.ask()
+        lines = door.lines()
+
+    assert [asked.headers["authorization"] for asked in far.asked] == ["Bearer first", "Bearer second"]
+    assert {asked.headers["anthropic-beta"] for asked in far.asked} == {"some-beta,oauth-2025-04-20"}
+    assert "x-api-key" not in far.asked[0].headers
+    assert (unread.status, expired.status) == (403, 403)
+    assert "has expired; a person must log in again" in expired.content["error"]["message"]
+    assert [line["refused"] for line in lines] == ["no_login", "", "", "no_login"]
+
+
+def test_the_secret_is_in_none_of_its_files_nor_in_what_others_see_of_its_process(door: Door, far: Provider) -> None:
+    door.ask()
+
+    for file in door.folder.iterdir():
+        assert SECRET.encode() not in file.read_bytes(), file
+    for name in ("cmdline", "environ"):
+        assert SECRET.encode() not in Path(f"/proc/{door.pid}/{name}").read_bytes()
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=40), max_size=8),
+    st.lists(st.integers(1, 50), min_size=1, max_size=60),
+)
+def test_frames_are_taken_off_however_the_bytes_come(bodies: list[bytes], sizes: list[int]) -> None:
+    framed = b"".join(b"%x;a=b\r\n%b\r\n" % (len(body), body) for body in bodies) + b"0\r\nx: y\r\n\r\nmore"
+    chunks, found, at = Chunks(), b"", 0
+    while at < len(framed):
+        size = sizes[at % len(sizes)]
+        if not chunks.done:
+            found += chunks.feed(framed[at : at + size])
+        at += size
+
+    assert (found, chunks.done) == (b"".join(bodies), True)

@@ -1,0 +1,65 @@
+"""Providers behind TLS: only those that are trusted, and with one handshake for many calls."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.model_gateways import SECRET, model_door, model_orders
+from support.model_providers import message, provider, says
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made with openssl")
+FINE = says(200, message())
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, str]:
+    """For localhost, signed by itself."""
+    folder = tmp_path_factory.mktemp("tls")
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost")
+    names = ("-addext", "subjectAltName=DNS:localhost")
+    subprocess.run([*made, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context, str(certificate)
+
+
+def test_a_trusted_provider_is_asked_over_one_connection(
+    tmp_path: Path, certificate: tuple[ssl.SSLContext, str]
+) -> None:
+    context, trusted = certificate
+    with (
+        provider(FINE, tls=context) as far,
+        model_door(tmp_path / "a", model_orders(f"https://localhost:{far.port}"), SSL_CERT_FILE=trusted) as door,
+    ):
+        answers = [door.ask().status for _ in range(2)]
+
+    assert (answers, len(far.asked), far.connections) == ([200, 200], 2, 1)
+    assert far.asked[0].headers["x-api-key"] == SECRET
+
+
+@pytest.mark.parametrize(("host", "trusts"), [("localhost", False), ("127.0.0.1", True)])
+def test_a_stranger_hears_nothing(
+    tmp_path: Path, certificate: tuple[ssl.SSLContext, str], host: str, *, trusts: bool
+) -> None:
+    """Nobody has signed for it, or it was signed for another name."""
+    context, trusted = certificate
+    orders = {"outage_wait": 0.0}
+    with (
+        provider(FINE, tls=context) as far,
+        model_door(
+            tmp_path / "a",
+            model_orders(f"https://{host}:{far.port}", **orders),
+            SSL_CERT_FILE=trusted if trusts else "/dev/null",
+        ) as door,
+    ):
+        heard = door.ask()
+
+    assert heard.status == 503
+    assert "its certificate cannot be trusted" in heard.content["error"]["message"]
+    assert far.asked == []

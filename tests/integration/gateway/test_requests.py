@@ -1,0 +1,155 @@
+"""Plain HTTP, the gateway's own pages, and rubbish."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.gateways import Stage, damaged, play
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "попытка один"
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "rule"),
+    [
+        ("http://example.org/simple/?token=geheim", 403, "plain_http"),
+        ("http://evil.example/", 403, "plain_http"),
+        ("http://example.org:443/", 403, "plain_http"),
+        ("http://127.0.0.1:61128/", 403, "plain_http"),
+        ("https://example.org/", 400, "malformed_request"),
+        ("ftp://example.org/", 400, "malformed_request"),
+        ("http://user:word@example.org/", 400, "malformed_request"),
+        ("http:///", 400, "malformed_request"),
+        ("example.org", 400, "malformed_request"),
+        ("*", 400, "malformed_request"),
+    ],
+)
+def test_unencrypted_requests_are_refused(folder: Path, target: str, status: int, rule: str) -> None:
+    async def scene(there: Stage) -> None:
+        answer = await there.ask(f"GET {target} HTTP/1.1\r\nHost: example.org\r\n\r\n".encode())
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+
+    there = play(folder, scene)
+
+    assert (there.reached, there.lines()[0]["rule"]) == ([], rule)
+    assert "geheim" not in (folder / "gateway.jsonl").read_text()
+
+
+def test_a_host_listed_with_port_80_gets_one_clean_request(folder: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got = b""
+        while not got.endswith(b"\r\n\r\nbody"):
+            got += await reader.read(1000)
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nwelcome")
+
+    request = (
+        b"POST http://Mirror.example/a?b=1 HTTP/1.1\r\nHost: evil.example\r\nProxy-Authorization: geheim\r\nX-A: 1\r\n"
+        b"X-Hop: 2\r\nConnection: x-hop, content-length, keep-alive\r\nContent-Length: 4\r\n\r\n"
+        b"bodyGET /smuggled HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+    )
+
+    async def scene(there: Stage) -> None:
+        assert (await there.ask(request)).endswith(b"welcome")
+
+    there = play(folder, scene, "mirror.example:80", behave=answer)
+
+    assert bytes(there.upstream.heard) == (
+        b"POST /a?b=1 HTTP/1.1\r\nhost: mirror.example\r\nx-a: 1\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbody"
+    )
+    assert there.lines()[0]["kind"] == "http"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    ["Transfer-Encoding: chunked", "Content-Length: 4\r\nContent-Length: 5", "Content-Length: +4", "Content-Length: "],
+)
+def test_a_body_of_doubtful_length_is_not_passed_on(folder: Path, headers: str) -> None:
+    async def scene(there: Stage) -> None:
+        request = f"POST http://mirror.example/ HTTP/1.1\r\n{headers}\r\n\r\nbody"
+        assert (await there.ask(request.encode())).startswith(b"HTTP/1.1 4")
+
+    assert play(folder, scene, "mirror.example:80").reached == []
+
+
+def test_the_gateway_says_what_it_is_and_where_nothing_is(folder: Path) -> None:
+    async def scene(there: Stage) -> None:
+        page = await there.ask(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert json.loads(page.partition(b"\r\n\r\n")[2]) == {
+            "gateway": "blueflame",
+            "attempt": "попытка один",
+            "hosts": ["example.org", "*.example.net:8443"],
+        }
+        nowhere = await there.ask(b"POST /v1/messages?key=geheim HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        assert nowhere.startswith(b"HTTP/1.1 404 ")
+        assert b'"error": "no model is configured on this gateway' in nowhere
+        assert (await there.ask(b"DELETE / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 405 ")
+        assert (await there.ask(b"HEAD / HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\n")
+
+    there = play(folder, scene, "example.org", "*.example.net:8443")
+
+    assert [line["decision"] for line in there.lines()] == ["allow", "block", "block", "allow"]
+    assert "geheim" not in (folder / "gateway.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET / HTTP/1.1\nHost: x\n\n",
+        b"GET / HTTP/2.0\r\n\r\n",
+        b"GET  / HTTP/1.1\r\n\r\n",
+        b"get / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n folded: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nName : x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nName: x\rHost: y\r\n\r\n",
+        b"GET / HTTP/1.1\r\nName: x\0\r\n\r\n",
+        b"\r\nGET / HTTP/1.1\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\n\r\n",
+        b"CONNECT example.org:443\r\n\r\n",
+        b"CONNECT example.org:443 HTTP/1.1\r\n" + b"A: b\r\n" * 300 + b"\r\n",
+        b"",
+    ],
+)
+def test_a_malformed_request_is_answered_with_400(folder: Path, request_: bytes) -> None:
+    async def scene(there: Stage) -> None:
+        assert (await there.ask(request_)).startswith(b"HTTP/1.1 400 ")
+
+    there = play(folder, scene)
+
+    assert (there.reached, there.lines()[0]["rule"]) == ([], "malformed_request")
+
+
+def test_an_endless_head_and_a_slow_one_are_cut_short(folder: Path) -> None:
+    async def scene(there: Stage) -> None:
+        assert (await there.ask(b"GET / HTTP/1.1\r\nA: " + b"b" * 200_000, end=False)).startswith(b"HTTP/1.1 431 ")
+        assert (await there.ask(b"CONNECT example.org:443 HT", end=False)).startswith(b"HTTP/1.1 408 ")
+
+    assert play(folder, scene).reached == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(sent=st.lists(st.binary(max_size=600) | damaged(), min_size=1, max_size=8))
+def test_rubbish_never_reaches_anybody_and_never_ends_the_gateway(
+    tmp_path_factory: pytest.TempPathFactory, sent: list[bytes]
+) -> None:
+    """Whatever is sent: nobody but the listed host is looked up, and nothing but a hello to it goes on."""
+
+    async def scene(there: Stage) -> None:
+        for data in sent:
+            await there.ask(data)
+        assert (await there.ask(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+
+    there = play(tmp_path_factory.mktemp("rubbish"), scene)
+
+    assert set(there.asked) <= {"example.org"}
+    assert there.upstream.heard == b""
+    assert len(there.lines()) == len(sent) + 1

@@ -1,0 +1,299 @@
+"""May we work here? Real repositories, fit and unfit."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from blueflame.git import command as commands
+from blueflame.git import repository
+from blueflame.git.command import ask, identity, identity_environment
+from blueflame.git.repository import (
+    Repository,
+    dirty_paths,
+    exclude,
+    has_commit,
+    head_of,
+    is_ancestor,
+    open_repository,
+    tracked_size,
+    tree_files,
+)
+from blueflame.model.errors import GitFailed, Refused
+
+Git = Callable[..., str]
+
+
+def opened(path: Path) -> Repository:
+    return open_repository(path, base_branch="main")
+
+
+# --- the door itself
+
+
+def test_inherited_git_variables_do_not_lead_us_astray(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_EXTERNAL_DIFF"):
+        monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
+    assert opened(repo).root == repo
+
+
+def test_a_failure_names_the_command_the_place_and_the_reason(repo: Path) -> None:
+    with pytest.raises(GitFailed) as caught:
+        commands.git(repo, "rev-parse", "--verify", "no-such-thing")
+    assert str(caught.value).startswith(f"git rev-parse --verify no-such-thing in {repo}: ")
+    assert "Needed a single revision" in str(caught.value)
+
+
+def test_hooks_of_the_repository_stay_silent(repo: Path, tmp_path: Path) -> None:
+    hook = repo / ".git" / "hooks" / "reference-transaction"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch '{tmp_path}/canary'\n")
+    hook.chmod(0o755)
+    commands.git(repo, "update-ref", "refs/heads/other", "HEAD")
+    assert not (tmp_path / "canary").exists()
+
+
+def test_a_person_without_a_name_gets_ours(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(identity_environment(repo)):
+        monkeypatch.delenv(name)
+    assert identity(repo) == ("Blue Flame", "blueflame@localhost")
+    commands.git(repo, "config", "user.name", 'Grace "G" Hopper')
+    assert identity(repo) == ('Grace "G" Hopper', "blueflame@localhost")
+
+
+def test_the_person_s_name_is_used(repo: Path) -> None:
+    assert identity(repo) == ("Ада Лавлейс", "ada@example.org")
+
+
+def test_versions_are_read_as_numbers() -> None:
+    assert commands.git_version() >= repository.OLDEST_GIT
+
+
+# --- fit
+
+
+def test_a_repository_opens_from_any_of_its_folders(repo: Path) -> None:
+    found = opened(repo / "src")
+    assert (found.root, found.git_dir, found.common_dir) == (repo, repo / ".git", repo / ".git")
+    assert found == opened(repo)
+    assert found.base_sha == head_of(found, "main")
+    assert not found.shallow
+    assert not found.detached
+
+
+def test_a_linked_worktree_of_the_person_is_fine(repo: Path, tmp_path: Path, git: Git) -> None:
+    git(repo, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "other tree"))
+    found = opened(tmp_path / "other tree")
+    assert found.root == tmp_path / "other tree"
+    assert found.common_dir == repo / ".git"
+    assert found.git_dir.parent == repo / ".git" / "worktrees"
+    exclude(found, ["/.trees/"])
+    assert "/.trees/" in (repo / ".git" / "info" / "exclude").read_text()
+
+
+def test_a_worktree_of_a_bare_repository_is_fine(repo: Path, tmp_path: Path, git: Git) -> None:
+    git(tmp_path, "clone", "-q", "--bare", str(repo), "bare.git")
+    git(tmp_path / "bare.git", "worktree", "add", "-q", str(tmp_path / "tree"), "main")
+    assert opened(tmp_path / "tree").common_dir == tmp_path / "bare.git"
+
+
+def test_a_detached_head_is_fine(repo: Path, git: Git) -> None:
+    git(repo, "checkout", "-q", "--detach")
+    assert opened(repo).detached
+
+
+def test_a_shallow_clone_is_fine(repo: Path, tmp_path: Path, git: Git) -> None:
+    git(repo, "commit", "-q", "--allow-empty", "-m", "second")
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repo}", "shallow")
+    assert opened(tmp_path / "shallow").shallow
+
+
+def test_submodules_are_reported(repo: Path, tmp_path: Path, git: Git) -> None:
+    git(tmp_path, "clone", "-q", str(repo), "part")
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "part"), "под модуль")
+    git(repo, "commit", "-q", "-m", "add a submodule")
+    found = opened(repo)
+    assert found.submodules == ("под модуль",)
+    assert "под модуль" not in tree_files(found, found.base_sha)
+    (repo / "под модуль" / "README.md").write_text("changed inside")
+    assert dirty_paths(found) == ()
+
+
+# --- unfit
+
+
+def refusal(path: Path, base_branch: str = "main") -> str:
+    with pytest.raises(Refused) as caught:
+        open_repository(path, base_branch=base_branch)
+    return str(caught.value)
+
+
+def test_a_missing_path_is_refused(tmp_path: Path) -> None:
+    assert "нет does not exist" in refusal(tmp_path / "нет")
+
+
+def test_a_file_is_refused(repo: Path) -> None:
+    assert "is a file" in refusal(repo / "README.md")
+
+
+def test_a_folder_without_git_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    assert "git init" in refusal(tmp_path)
+
+
+def test_a_bare_repository_is_refused(repo: Path, tmp_path: Path, git: Git) -> None:
+    git(tmp_path, "clone", "-q", "--bare", str(repo), "bare.git")
+    assert "bare repository" in refusal(tmp_path / "bare.git")
+
+
+def test_the_git_folder_is_refused_and_the_work_tree_named(repo: Path) -> None:
+    assert f"inside a .git folder; start in the work tree instead, e.g. in {repo}" in refusal(repo / ".git" / "refs")
+
+
+def test_a_repository_without_commits_is_refused(tmp_path: Path, git: Git) -> None:
+    git(tmp_path, "init", "-q", "-b", "main", "new")
+    assert "no commits yet" in refusal(tmp_path / "new")
+
+
+def test_a_misspelt_base_branch_gets_a_suggestion_and_the_list(repo: Path, git: Git) -> None:
+    git(repo, "branch", "develop")
+    git(repo, "branch", "blueflame/ses-1/task-001/1")
+    said = refusal(repo, "mian")
+    assert "did you mean main? There are: develop, main" in said
+    assert "blueflame/" not in said
+
+
+def test_an_expression_is_not_a_branch(repo: Path, git: Git) -> None:
+    git(repo, "commit", "-q", "--allow-empty", "-m", "second")
+    assert "does not exist" in refusal(repo, "main~1")
+    assert "does not exist" in refusal(repo, "")
+    assert "does not exist" in refusal(repo, "--all")
+
+
+def test_a_base_branch_that_only_the_remote_has_gets_the_command(repo: Path, tmp_path: Path, git: Git) -> None:
+    git(repo, "branch", "release")
+    git(tmp_path, "clone", "-q", str(repo), "copy")
+    assert "git branch release origin/release" in refusal(tmp_path / "copy", "release")
+
+
+def test_an_old_git_is_refused(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "git_version", lambda: (2, 30, 2))
+    assert "git 2.30.2 is too old: Blue Flame needs git 2.38" in refusal(repo)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository to another user")
+def test_a_repository_of_another_user_is_refused_with_the_command(repo: Path) -> None:
+    for path in (repo, repo / ".git"):
+        os.chown(path, 12345, 12345)
+    assert f"git config --global --add safe.directory {repo}" in refusal(repo)
+
+
+def test_a_line_break_in_the_path_is_refused(tmp_path: Path, git: Git) -> None:
+    odd = tmp_path / "a\nb"
+    odd.mkdir()
+    git(odd, "init", "-q", "-b", "main")
+    git(odd, "commit", "-q", "--allow-empty", "-m", "begin")
+    assert "line break" in refusal(odd)
+
+
+def test_a_broken_repository_is_refused_in_git_s_words(repo: Path) -> None:
+    (repo / ".git" / "config").write_text("[core\n")
+    assert "bad config" in refusal(repo)
+
+
+# --- questions
+
+
+def test_a_clean_tree_is_clean_and_ours_do_not_count(repo: Path) -> None:
+    (repo / ".blueflame").mkdir()
+    (repo / ".blueflame" / "state").write_text("")
+    (repo / ".trees" / "worker").mkdir(parents=True)
+    (repo / ".trees" / "worker" / "file").write_text("")
+    found = opened(repo)
+    assert dirty_paths(found) == ()
+    assert dirty_paths(found, ignore=()) == (".blueflame/", ".trees/")
+
+
+def test_every_kind_of_change_is_seen_whatever_the_names(repo: Path, git: Git) -> None:
+    odd = 'new\nline "é"\tx'
+    git(repo, "mv", "src/app.py", "src/moved.py")
+    (repo / "README.md").write_text("changed")
+    (repo / odd).write_text("")
+    (repo / ".blueflame-not-ours").write_text("")
+    git(repo, "config", "status.showUntrackedFiles", "no")
+    assert dirty_paths(opened(repo)) == tuple(
+        sorted([".blueflame-not-ours", "README.md", odd, "src/app.py", "src/moved.py"])
+    )
+
+
+def test_excluding_is_done_once_and_keeps_what_is_there(repo: Path) -> None:
+    found = opened(repo)
+    path = repo / ".git" / "info" / "exclude"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"mine \xe9")
+    exclude(found, ["/.trees/"])
+    exclude(found, ["/.trees/", "/.blueflame/"])
+    exclude(found, ["/.blueflame/"])
+    assert path.read_bytes() == b"mine \xe9\n# blueflame\n/.trees/\n/.blueflame/\n"
+    (repo / ".trees").mkdir()
+    (repo / ".trees" / "x").write_text("")
+    assert dirty_paths(found, ignore=()) == ()
+
+
+def test_excluding_works_without_an_info_folder(repo: Path) -> None:
+    found = opened(repo)
+    (repo / ".git" / "info" / "exclude").unlink(missing_ok=True)
+    if (repo / ".git" / "info").exists():
+        (repo / ".git" / "info").rmdir()
+    exclude(found, ["/.trees/"])
+    assert (repo / ".git" / "info" / "exclude").read_text() == "# blueflame\n/.trees/\n"
+
+
+def test_ancestry_and_existence_are_told_apart_from_errors(repo: Path, git: Git) -> None:
+    found = opened(repo)
+    git(repo, "commit", "-q", "--allow-empty", "-m", "second")
+    newer = head_of(found, "main")
+    assert is_ancestor(found, found.base_sha, newer)
+    assert not is_ancestor(found, newer, found.base_sha)
+    assert has_commit(found, newer)
+    assert not has_commit(found, "0" * 40)
+    with pytest.raises(GitFailed):
+        is_ancestor(found, "0" * 40, newer)
+    with pytest.raises(GitFailed, match="the branch gone is gone"):
+        head_of(found, "gone")
+
+
+def test_the_size_of_a_checkout_is_the_size_of_its_files(repo: Path, git: Git) -> None:
+    (repo / "большой file").write_bytes(b"x" * 5000)
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "more")
+    found = opened(repo)
+    assert tree_files(found, found.base_sha) == ("README.md", "src/app.py", "большой file")
+    assert tracked_size(found, found.base_sha) == sum(
+        (repo / name).stat().st_size for name in tree_files(found, "main")
+    )
+
+
+def test_asking_does_not_write_the_person_s_index(repo: Path) -> None:
+    os.utime(repo / "README.md", (1, 1))
+    before = (repo / ".git" / "index").stat().st_mtime_ns
+    assert ask(repo, "status", "--porcelain").out == ""
+    assert (repo / ".git" / "index").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    "args", [("update-ref", "refs/blueflame/x", "HEAD"), ("commit-tree", "HEAD^{tree}", "-m", "x")]
+)
+def test_refs_and_commits_are_forced_to_the_disk_before_the_journal_builds_on_them(
+    repo: Path, tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    trace = tmp_path / "trace"
+    commands.git(repo, *args, env={"GIT_TRACE2_EVENT": str(trace)})
+    told = [json.loads(line) for line in trace.read_text().splitlines()]
+    flushes = [int(each["value"]) for each in told if each.get("key") == "fsync/hardware-flush"]
+    assert sum(flushes) > 0

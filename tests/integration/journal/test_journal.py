@@ -1,0 +1,466 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from blueflame.journal.journal import Fenced, Journal, Letter, Settlement
+from blueflame.model.attempt import Ended, Ending
+from blueflame.model.errors import JournalError
+from blueflame.model.event import (
+    AttemptEnded,
+    CycleEnded,
+    CycleStarted,
+    Event,
+    GateOpened,
+    SessionEnded,
+    SessionOpened,
+    TaskEdited,
+)
+from blueflame.model.gate import OPTIONS, Gate, GateKind
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.task import Task
+
+SES = "ses-20260206-143022"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "мой repo?#%20" / ".blueflame" / "journal.db"
+
+
+@pytest.fixture
+def journal(path: Path) -> Iterator[Journal]:
+    with Journal.open(path) as opened:
+        yield opened
+
+
+def opened(session: str, request: str = "do it") -> Event:
+    return SessionOpened(
+        session=session,
+        request=request,
+        project="p",
+        base_branch="main",
+        base_sha="0" * 40,
+        workflow=Workflow(),
+        limits=Limits(),
+    )
+
+
+def ended(*cycles: int) -> list[Event]:
+    return [CycleEnded(cycle=cycle) for cycle in cycles]
+
+
+# appending and reading
+
+
+def test_what_is_appended_is_read_back_in_order(journal: Journal) -> None:
+    first = journal.append(SES, 0, ended(1, 2), 10.0)
+    second = journal.append(SES, 2, ended(3), 11.5)
+    assert journal.events(SES) == [*first, *second]
+    assert [(entry.seq, entry.at) for entry in journal.events(SES)] == [(1, 10.0), (2, 10.0), (3, 11.5)]
+    assert journal.events(SES, after=2) == list(second)
+
+
+def test_it_is_there_after_closing_and_opening(path: Path) -> None:
+    with Journal.open(path) as journal:
+        journal.append(SES, 0, ended(1), 1.0)
+    with Journal.open(path) as journal:
+        assert journal.last_seq(SES) == 1
+        assert journal.exists(SES)
+        assert not journal.exists("ses-20260206-143023")
+
+
+def test_appending_nothing_is_nothing(journal: Journal) -> None:
+    assert journal.append(SES, 0, [], 1.0) == ()
+    assert not journal.exists(SES)
+
+
+def test_append_returns_what_a_replay_will_see(journal: Journal) -> None:
+    gate = Gate(
+        id="g",
+        kind=GateKind.PLAN,
+        subject="plan",
+        title="t",
+        options=OPTIONS[GateKind.PLAN],
+        default="quit",
+        evidence={"tasks": ("task-1", "task-2")},  # a tuple: JSON makes a list of it
+    )
+    assert list(journal.append(SES, 0, [GateOpened(gate=gate)], 1.0)) == journal.events(SES)
+
+
+def test_sessions_do_not_mix(journal: Journal) -> None:
+    journal.append("ses-a", 0, ended(1), 1.0)
+    journal.append("ses-b", 0, ended(7, 8), 1.0)
+    assert [entry.event for entry in journal.events("ses-b")] == ended(7, 8)
+
+
+def test_sessions_are_listed_newest_first_with_how_they_ended(journal: Journal) -> None:
+    journal.append("ses-a", 0, [opened("ses-a", "первый запрос")], 1.0)
+    journal.append("ses-b", 0, [opened("ses-b"), *ended(1)], 2.0)
+    journal.append("ses-a", 1, [SessionEnded(outcome="completed"), CycleEnded(cycle=9)], 5.0)
+    newest, oldest = journal.sessions()
+    assert (newest.id, newest.opened_at, newest.last_at, newest.last_seq, newest.ended) == ("ses-b", 2.0, 2.0, 2, None)
+    assert (oldest.id, oldest.opened_at, oldest.last_at, oldest.last_seq) == ("ses-a", 1.0, 5.0, 3)
+    assert (oldest.request, oldest.ended) == ("первый запрос", "completed")
+
+
+def test_an_empty_journal_has_no_sessions(journal: Journal) -> None:
+    assert journal.sessions() == ()
+
+
+# the fence
+
+
+def test_a_second_orchestrator_is_fenced_and_writes_nothing(path: Path, journal: Journal) -> None:
+    journal.append(SES, 0, ended(1), 1.0)
+    with Journal.open(path) as second:
+        second.append(SES, 1, ended(2), 2.0)
+        with pytest.raises(Fenced, match="another orchestrator has written event 2"):
+            journal.append(SES, 1, ended(3, 4), 3.0)
+        assert [entry.event for entry in second.events(SES)] == ended(1, 2)
+
+
+def test_of_many_writers_at_once_exactly_one_wins_each_place(path: Path) -> None:
+    Journal.open(path).close()
+    start = threading.Barrier(8)
+
+    def write(n: int) -> int:
+        with Journal.open(path) as journal:
+            start.wait()
+            try:
+                journal.append(SES, 0, ended(n, n), 1.0)
+            except Fenced:
+                return 0
+            return n
+
+    with ThreadPoolExecutor(8) as pool:
+        winners = [n for n in pool.map(write, range(1, 9)) if n]
+    with Journal.read_only(path) as journal:
+        assert [[entry.event for entry in journal.events(SES)]] == [ended(n, n) for n in winners]
+
+
+def test_one_journal_serves_several_threads(journal: Journal) -> None:
+    def write(n: int) -> None:
+        session = f"ses-{n}"
+        for seq in range(20):
+            journal.append(session, seq, ended(seq), 1.0)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert [journal.last_seq(f"ses-{n}") for n in range(4)] == [20] * 4
+
+
+def test_a_journal_restored_from_an_older_copy_is_noticed(journal: Journal) -> None:
+    journal.append(SES, 0, ended(1), 1.0)
+    with pytest.raises(JournalError, match="older copy"):
+        journal.append(SES, 5, ended(6), 1.0)
+    assert journal.last_seq(SES) == 1
+
+
+def test_a_missing_event_is_noticed(path: Path, journal: Journal) -> None:
+    journal.append(SES, 0, ended(1, 2, 3), 1.0)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM events WHERE seq = 2")
+    with pytest.raises(JournalError, match="event 2 of session"):
+        journal.events(SES)
+
+
+def test_a_session_without_its_beginning_is_noticed(path: Path, journal: Journal) -> None:
+    journal.append(SES, 0, ended(1, 2), 1.0)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM events WHERE seq = 1")
+    with pytest.raises(JournalError, match="event 1 of session"):
+        journal.sessions()
+
+
+def test_an_event_that_cannot_be_written_takes_the_whole_batch_with_it(journal: Journal) -> None:
+    bad = TaskEdited(task=Task(id="task-1", title=object(), description=""))  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(JournalError, match="TaskEdited"):
+        journal.append(SES, 0, [*ended(1), bad], 1.0)
+    assert not journal.exists(SES)
+
+
+# the inbox
+
+
+def test_a_letter_waits_until_it_is_taken(journal: Journal) -> None:
+    letter = journal.post(SES, "answer", {"gate": "g-1", "choice": "да"}, 5.0)
+    assert journal.reply(letter) == ("waiting", "")
+    assert journal.waiting(SES) == (
+        Letter(id=letter, session=SES, at=5.0, kind="answer", body={"gate": "g-1", "choice": "да"}),
+    )
+    assert journal.settle(letter, True, "thank you")
+    assert journal.waiting(SES) == ()
+    assert journal.reply(letter) == ("taken", "thank you")
+
+
+def test_the_first_settlement_stands(journal: Journal) -> None:
+    letter = journal.post(SES, "answer", {}, 1.0)
+    assert journal.settle(letter, False, "too late")
+    assert not journal.settle(letter, True, "fine")
+    assert journal.reply(letter) == ("refused", "too late")
+
+
+def test_letters_reach_their_session_and_open_letters_reach_anyone(journal: Journal) -> None:
+    mine = journal.post(SES, "stop", {}, 1.0)
+    journal.post("ses-other", "stop", {}, 1.0)
+    anyone = journal.post(None, "request", {"text": "x"}, 1.0)
+    assert [letter.id for letter in journal.waiting(SES)] == [mine, anyone]
+    assert [letter.id for letter in journal.waiting(None)] == [anyone]
+
+
+def test_an_answer_and_its_settlement_are_one_write(path: Path, journal: Journal) -> None:
+    letter = journal.post(SES, "answer", {}, 1.0)
+    with Journal.open(path) as other:
+        other.append(SES, 0, ended(1), 1.0)
+    with pytest.raises(Fenced):
+        journal.append(SES, 0, ended(2), 1.0, settles=[Settlement(letter, True, "ok")])
+    assert journal.reply(letter).state == "waiting"
+    journal.append(SES, 1, ended(2), 1.0, settles=[Settlement(letter, True, "ok")])
+    assert journal.reply(letter) == ("taken", "ok")
+
+
+def test_a_letter_that_json_cannot_hold_is_refused(journal: Journal) -> None:
+    with pytest.raises(JournalError, match="the letter answer cannot be put into the journal"):
+        journal.post(SES, "answer", {"payload": {1, 2}}, 1.0)
+    assert journal.waiting(SES) == ()
+
+
+def test_a_letter_nobody_wrote_has_no_reply(journal: Journal) -> None:
+    with pytest.raises(JournalError, match="no letter 7"):
+        journal.reply(7)
+
+
+# views
+
+
+def test_a_view_sees_what_is_written_while_it_is_open(path: Path, journal: Journal) -> None:
+    with Journal.read_only(path) as view:
+        journal.append(SES, 0, ended(1), 1.0)
+        assert view.last_seq(SES) == 1
+
+
+def test_a_view_is_not_held_up_by_a_writer_and_holds_none_up(path: Path, journal: Journal) -> None:
+    journal.append(SES, 0, ended(1), 1.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as busy, Journal.read_only(path) as view:
+        busy.execute("BEGIN IMMEDIATE")
+        assert view.last_seq(SES) == 1
+        busy.execute("ROLLBACK")
+        journal.append(SES, 1, ended(2), 1.0)
+
+
+def test_a_view_cannot_write(path: Path, journal: Journal) -> None:
+    with Journal.read_only(path) as view, pytest.raises(JournalError, match="cannot be written"):
+        view.post(None, "request", {}, 1.0)
+
+
+def test_a_view_of_nothing_creates_nothing(path: Path) -> None:
+    with pytest.raises(JournalError, match="no session has been started here yet"):
+        Journal.read_only(path)
+    assert not path.parent.exists()
+
+
+def test_a_view_opens_a_journal_that_was_closed_in_good_order(path: Path) -> None:
+    with Journal.open(path) as journal:
+        journal.append(SES, 0, ended(1), 1.0)
+    with Journal.read_only(path) as view:
+        assert view.last_seq(SES) == 1
+
+
+# trouble
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"dear diary, " * 500)
+    for opener in (Journal.open, Journal.read_only):
+        with pytest.raises(JournalError, match="not a journal") as caught:
+            opener(path)
+        assert str(path) in str(caught.value)
+        assert "mv " in str(caught.value)
+    assert path.read_bytes() == b"dear diary, " * 500
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_empty_file_is_a_loss_and_not_a_fresh_start(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.touch()
+    with pytest.raises(JournalError, match="an empty file"):
+        Journal.open(path)
+    assert path.stat().st_size == 0
+
+
+def test_another_programs_database_is_refused(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE bookmarks (url TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match="another program's database"):
+        Journal.open(path)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_journal_is_refused_and_left_alone(path: Path) -> None:
+    Journal.open(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    before = path.read_bytes()
+    for opener in (Journal.open, Journal.read_only):
+        with pytest.raises(JournalError, match="is of version 99"):
+            opener(path)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_journal_is_told_with_the_way_out(path: Path) -> None:
+    with Journal.open(path) as journal:
+        for n in range(200):
+            journal.append(SES, n, [CycleStarted(cycle=n, base_sha="f" * 400)], 1.0)
+    with path.open("r+b") as file:
+        file.seek(4096 * 2)
+        file.write(b"\xff" * 4096 * 10)
+    with Journal.open(path) as journal:
+        with pytest.raises(JournalError, match="damaged"):
+            journal.events(SES)
+        with pytest.raises(JournalError, match=r"damaged|missing"):
+            journal.sessions()
+
+
+def test_damage_is_found_by_a_check(path: Path) -> None:
+    with Journal.open(path) as journal:
+        for n in range(50):
+            journal.append(SES, n, [CycleStarted(cycle=n, base_sha="f" * 400)], 1.0)
+        assert journal.damage() == ()
+    with path.open("r+b") as file:
+        file.seek(-2000, os.SEEK_END)
+        file.write(b"\xff" * 2000)
+    with Journal.open(path) as journal:
+        assert journal.damage()
+
+
+def test_an_event_of_a_newer_version_stops_the_replay(path: Path, journal: Journal) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("INSERT INTO events VALUES (?, 1, 0.0, 'CometSighted', '{}')", (SES,))
+    with pytest.raises(JournalError, match="CometSighted"):
+        journal.events(SES)
+
+
+def test_a_deleted_journal_is_noticed_and_its_content_saved(path: Path, journal: Journal) -> None:
+    journal.append(SES, 0, ended(1, 2), 1.0)
+    shutil.rmtree(path.parent)
+    with pytest.raises(JournalError, match="deleted or replaced") as caught:
+        journal.append(SES, 2, ended(3), 1.0)
+    rescued = path.with_name("journal.db.rescued")
+    assert str(rescued) in str(caught.value)
+    with pytest.raises(JournalError, match="deleted or replaced"):
+        journal.post(SES, "answer", {}, 1.0)
+    journal.close()
+    assert list(path.parent.iterdir()) == [rescued]
+    rescued.rename(path)
+    with Journal.open(path) as again:
+        assert [entry.event for entry in again.events(SES)] == ended(1, 2)
+        again.append(SES, 2, ended(3), 1.0)
+
+
+def test_a_replaced_journal_is_not_written(path: Path, tmp_path: Path, journal: Journal) -> None:
+    journal.append(SES, 0, ended(1), 1.0)
+    with Journal.open(tmp_path / "other.db") as other:
+        other.append(SES, 0, ended(9), 1.0)
+    (tmp_path / "other.db").replace(path)
+    with pytest.raises(JournalError, match="deleted or replaced"):
+        journal.append(SES, 1, ended(2), 1.0)
+    with closing(sqlite3.connect(path.with_name("journal.db.rescued"))) as db:
+        assert db.execute("SELECT body FROM events").fetchall() == [('{"cycle":1}',)]
+
+
+def test_a_journal_whose_newest_events_were_deleted_is_noticed(path: Path, journal: Journal) -> None:
+    journal.append(SES, 0, ended(1, 2), 1.0)
+    path.with_name("journal.db-wal").unlink()
+    with pytest.raises(JournalError, match="deleted or replaced"):
+        journal.append(SES, 2, ended(3), 1.0)
+    with closing(sqlite3.connect(path.with_name("journal.db.rescued"))) as db:
+        assert db.execute("SELECT count(*) FROM events").fetchone() == (2,)
+
+
+def test_an_earlier_rescue_is_never_overwritten(path: Path, journal: Journal) -> None:
+    path.with_name("journal.db.rescued").write_text("precious")
+    path.unlink()
+    with pytest.raises(JournalError, match=r"journal.db.rescued2"):
+        journal.append(SES, 0, ended(1), 1.0)
+    assert path.with_name("journal.db.rescued").read_text() == "precious"
+
+
+def test_the_newest_events_without_their_journal_are_not_thrown_away(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    wal = path.with_name("journal.db-wal")
+    wal.write_bytes(b"events")
+    with pytest.raises(JournalError, match=r"journal\.db-wal"):
+        Journal.open(path)
+    assert list(path.parent.iterdir()) == [wal]
+
+
+def test_a_full_disk_loses_nothing_that_was_written(path: Path, journal: Journal) -> None:
+    journal.append(SES, 0, ended(1), 1.0)
+    journal._db.execute("PRAGMA max_page_count = 10")  # SQLite's own way to have a full disk
+    with pytest.raises(JournalError, match="disk is full"):
+        journal.append(SES, 1, [CycleStarted(cycle=n, base_sha="f" * 4000) for n in range(50)], 1.0)
+    journal._db.execute("PRAGMA max_page_count = 1000000")
+    journal.append(SES, 1, ended(2), 1.0)
+    assert [entry.event for entry in journal.events(SES)] == ended(1, 2)
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(JournalError, match="cannot open the journal") as caught:
+        Journal.open(tmp_path / "file" / "journal.db")
+    assert str(tmp_path / "file") in str(caught.value)
+
+
+def test_a_folder_in_its_place_is_told(path: Path) -> None:
+    path.mkdir(parents=True)
+    with pytest.raises(JournalError, match="cannot be opened"):
+        Journal.open(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_can_be_viewed_but_not_written(path: Path) -> None:
+    with Journal.open(path) as journal:
+        journal.append(SES, 0, ended(1), 1.0)
+    path.parent.chmod(0o500)
+    try:
+        with Journal.read_only(path) as view:
+            assert view.last_seq(SES) == 1
+        with pytest.raises(JournalError, match="writable"), Journal.open(path) as journal:
+            journal.append(SES, 1, ended(2), 1.0)
+    finally:
+        path.parent.chmod(0o700)
+
+
+def test_a_held_journal_is_told_after_a_while(path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blueflame.journal.database.BUSY_TIMEOUT", 0.05)
+    with closing(sqlite3.connect(path, isolation_level=None)) as busy, Journal.open(path) as second:
+        busy.execute("BEGIN IMMEDIATE")
+        with pytest.raises(JournalError, match="another process holds it"):
+            second.append(SES, 0, ended(1), 1.0)
+        busy.execute("ROLLBACK")
+
+
+def test_what_others_have_spent_since_a_moment_is_added_up(journal: Journal) -> None:
+    def cost(dollars: int) -> Event:
+        return AttemptEnded(attempt="a", ended=Ended(ending=Ending.FAILED, spend=Spend(micro_usd=dollars)))
+
+    for n, name in enumerate(("old", "between", "own")):
+        journal.append(name, 0, [opened(name), cost(1)], at=100.0 * n)
+        journal.append(name, 2, [cost(10), *ended(1)], at=100.0 * n + 50)
+    assert journal.spent_since(100.0, without="own") == Spend(micro_usd=11)
+    assert journal.spent_since(150.0, without="own") == Spend(micro_usd=10)
+    assert journal.spent_since(0.0, without="own") == Spend(micro_usd=22)
+    assert journal.spent_since(151.0, without="own") == NOTHING

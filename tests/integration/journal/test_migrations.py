@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from blueflame.journal import migrations
+from blueflame.journal.migrations import APPLICATION_ID, MIGRATIONS, NEWEST, migrate, version
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(tmp_path / "a b.db", isolation_level=None)) as connection:
+        yield connection
+
+
+def tables(db: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def test_a_new_database_gets_all_tables(db: sqlite3.Connection) -> None:
+    migrate(db)
+    assert version(db) == NEWEST == len(MIGRATIONS)
+    assert {"events", "inbox"} <= tables(db)
+
+
+def test_migrating_twice_changes_nothing(db: sqlite3.Connection) -> None:
+    migrate(db)
+    before = db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
+    migrate(db)
+    assert db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() == before
+
+
+def test_only_the_missing_steps_are_taken(db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    migrate(db)
+    db.execute("INSERT INTO events VALUES ('s', 1, 0.0, 'CycleEnded', '{}')")
+
+    def add_notes(db: sqlite3.Connection) -> None:
+        db.execute("CREATE TABLE notes (text TEXT)")
+
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*MIGRATIONS, add_notes))
+    monkeypatch.setattr(migrations, "NEWEST", NEWEST + 1)
+    migrate(db)
+    assert version(db) == NEWEST + 1
+    assert "notes" in tables(db)
+    assert db.execute("SELECT count(*) FROM events").fetchone() == (1,)
+
+
+def test_a_step_that_fails_leaves_everything_as_it_was(db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(db: sqlite3.Connection) -> None:
+        db.execute("CREATE TABLE half (text TEXT)")
+        db.execute("CREATE TABLE half (text TEXT)")
+
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*MIGRATIONS, fails))
+    monkeypatch.setattr(migrations, "NEWEST", NEWEST + 1)
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(db)
+    assert version(db) == 0
+    assert tables(db) == set()
+    assert not db.in_transaction
+
+
+def test_the_mark_reads_blfm() -> None:
+    assert APPLICATION_ID.to_bytes(4, "big") == b"BLFM"

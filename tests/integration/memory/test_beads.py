@@ -1,0 +1,171 @@
+"""Beads as a mirror: what is asked of `bd`, what its answers mean, and what happens when there is none or it fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from blueflame.memory.beads import Beads, opened
+from blueflame.memory.builtin import BuiltIn
+from blueflame.memory.mirrored import Mirrored
+from blueflame.memory.provider import Asking
+from blueflame.model.memory import Decay, Lesson, TaskFailure
+from support.fake_bd import FakeBd, keys, make_bd
+from support.memory_records import failure, lesson, result, session_name, summary
+
+ASKING = Asking(session="ses-now", request="Mend the ledger")
+ALL = (summary(), result(), failure(), lesson())
+
+
+@pytest.fixture(params=[False, True], ids=["envelope", "legacy"])
+def bd(tmp_path: Path, request: pytest.FixtureRequest) -> FakeBd:
+    return make_bd(tmp_path / "bin", tmp_path / ".blueflame" / "beads" / ".beads", legacy=request.param)
+
+
+def environ(bd: FakeBd) -> Mapping[str, str]:
+    foreign = {"BEADS_DOLT_SERVER_PORT": "3306", "BD_ACTOR": "somebody", "BEADS_DIR": "/elsewhere"}
+    return {**os.environ, **foreign, "PATH": f"{bd.folder}:{os.environ['PATH']}"}
+
+
+def memory(bd: FakeBd, name: str = "memory.db", timeout: float = 60) -> Mirrored:
+    state = bd.beads.parent.parent
+    first = BuiltIn(state / name, state / "knowledge", Decay())
+    return Mirrored(first, Beads("bd", bd.beads, environ(bd), timeout=timeout))
+
+
+@pytest.mark.verification(38)
+def test_everything_is_mirrored_once_and_closed(bd: FakeBd) -> None:
+    mirrored = memory(bd)
+    assert mirrored.remember(ALL) == ""
+    assert mirrored.remember(ALL) == ""
+    assert memory(bd).remember(ALL) == ""
+    assert sorted(keys(bd.issues)) == sorted(record.key for record in ALL if not isinstance(record, Lesson))
+    assert {issue["status"] for issue in bd.issues} == {"closed"}
+    assert {issue["closed_by_session"] for issue in bd.issues} == {session_name(1)}
+    labels = {frozenset(issue["labels"]) for issue in bd.issues}
+    assert frozenset({"blueflame", "bf:result", "bf:failed"}) in labels
+    assert list(bd.memories.values()) == ["lesson: said of a plan: begin with the parser"]
+    assert len(bd.calls("create")) == 3
+    assert len(bd.calls("init")) == 1
+
+
+def test_it_is_told_nothing_of_the_persons_own_beads(bd: FakeBd) -> None:
+    memory(bd).remember(ALL)
+    for call in bd.calls():
+        assert call["env"] == {
+            "BEADS_DIR": str(bd.beads),
+            "BEADS_ACTOR": "blueflame",
+            "BD_NON_INTERACTIVE": "1",
+            "BD_JSON_ENVELOPE": "1",
+        }
+
+
+def test_what_changes_is_brought_up_to_date_and_not_made_again(bd: FakeBd) -> None:
+    mirrored = memory(bd)
+    mirrored.remember([failure()])
+    mirrored.remember([replace(failure(), overcome=True)])
+    (issue,) = bd.issues
+    assert '"overcome":true' in issue["metadata"]["bf_record"]
+
+
+def test_a_crash_between_making_and_noting_makes_nothing_twice(bd: FakeBd) -> None:
+    legacy = bd.program.with_name("behaviour.json").read_text()
+    bd.behave(die_after="create")
+    assert "left out" in memory(bd).remember([failure()])
+    assert [issue["status"] for issue in bd.issues] == ["open"]
+    bd.program.with_name("behaviour.json").write_text(legacy)
+    assert memory(bd).remember([failure()]) == ""
+    assert [issue["status"] for issue in bd.issues] == ["closed"]
+
+
+@pytest.mark.verification(38)
+def test_another_copy_of_the_repository_recalls_what_this_one_kept(bd: FakeBd) -> None:
+    memory(bd).remember(ALL)
+    found = memory(bd, "other.db").recall(8000, ASKING)
+    text = "\n".join(found.lines)
+    assert found.note == ""
+    assert "FAILED BEFORE: Parse the ledger" in text
+    assert "A SESSION: Do the ledger" in text
+    assert "A NOTE: said of a plan: begin with the parser" in text
+
+
+def test_our_own_records_are_not_told_twice(bd: FakeBd) -> None:
+    mirrored = memory(bd)
+    mirrored.remember(ALL)
+    found = mirrored.recall(8000, ASKING)
+    assert sum("FAILED BEFORE" in line for line in found.lines) == 1
+    assert sum("begin with the parser" in line for line in found.lines) == 1
+
+
+def test_a_title_is_never_taken_for_a_flag(bd: FakeBd) -> None:
+    nasty = failure(title="--force " + "x" * 900 + "\n; rm -rf /")
+    assert memory(bd).remember([nasty, lesson(text="--delete")]) == ""
+    (issue,) = bd.issues
+    assert issue["title"].startswith(f"[{session_name(1)}] --force x")
+    assert list(bd.memories.values()) == ["lesson: --delete"]
+
+
+@pytest.mark.parametrize(
+    ("command", "on_stdout"),
+    [("version", False), ("init", False), ("list", True), ("create", False), ("close", True), ("remember", False)],
+)
+def test_a_failure_costs_one_warning_and_nothing_is_lost(tmp_path: Path, command: str, on_stdout: bool) -> None:
+    bd = make_bd(tmp_path / "bin", tmp_path / ".blueflame" / "beads" / ".beads")
+    how = {"version": "0.9.0"} if command == "version" else {"fail": command, "on_stdout": on_stdout}
+    bd.behave(**how)
+    mirrored = memory(bd)
+    warning = mirrored.remember(ALL)
+    assert "Beads is left out until the next session" in warning
+    assert ("1.0.5 or newer" if command == "version" else "the database is locked (try later)") in warning
+    assert mirrored.remember([failure(2)]) == ""
+    assert len(mirrored.records()) == len(ALL) + 1
+    assert "FAILED BEFORE" in "\n".join(mirrored.recall(8000, ASKING).lines)
+    bd.behave()
+    assert memory(bd).remember([]) == ""
+    assert len(bd.issues) == 4
+    assert len(set(keys(bd.issues))) == 4
+
+
+def test_one_that_hangs_is_ended_and_not_asked_again(tmp_path: Path) -> None:
+    bd = make_bd(tmp_path / "bin", tmp_path / ".blueflame" / "beads" / ".beads", hang="create")
+    mirrored = memory(bd, timeout=3)
+    assert "not finished after 3 seconds" in mirrored.remember(ALL)
+    assert mirrored.remember([failure(2)]) == ""
+    assert len(bd.calls("create")) == 1
+    assert len(mirrored.records()) == len(ALL) + 1
+
+
+def test_one_that_answers_with_words_is_not_believed(tmp_path: Path) -> None:
+    bd = make_bd(tmp_path / "bin", tmp_path / ".blueflame" / "beads" / ".beads", babble="list")
+    assert "something else than JSON: 'Welcome to Beads!'" in memory(bd).remember(ALL)
+
+
+def test_without_the_program_all_is_kept_here(tmp_path: Path) -> None:
+    first = BuiltIn(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
+    mirrored = Mirrored(first, Beads("bd-that-is-not-there", tmp_path / ".beads", os.environ, timeout=5))
+    assert "there is no program bd-that-is-not-there" in mirrored.remember(ALL)
+    found = mirrored.recall(8000, ASKING)
+    assert "there is no program" in found.note
+    assert any(isinstance(record, TaskFailure) for record in mirrored.records())
+    assert found.lines
+
+
+def test_both_forms_of_an_answer_are_opened() -> None:
+    assert opened({"schema_version": 1, "data": [1]}) == [1]
+    assert opened([1]) == [1]
+    assert opened({"a": "b", "schema_version": 1}) == {"a": "b"}
+    assert opened({"data": "x", "a": 1, "schema_version": 1}) == {"data": "x", "a": 1}
+
+
+@pytest.mark.skipif(not any((Path(p) / "bd").exists() for p in os.environ["PATH"].split(":")), reason="there is no bd")
+def test_the_real_program_keeps_and_gives_back(tmp_path: Path) -> None:
+    beads = Beads("bd", tmp_path / "beads" / ".beads", os.environ, timeout=120)
+    assert beads.problem() == ""
+    first = BuiltIn(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
+    assert Mirrored(first, beads).remember(ALL) == ""
+    other = Mirrored(BuiltIn(tmp_path / "other.db", tmp_path / "knowledge", Decay()), beads)
+    assert "FAILED BEFORE: Parse the ledger" in "\n".join(other.recall(8000, ASKING).lines)

@@ -1,0 +1,182 @@
+"""The first copy: what goes in comes out, once, and what was forgotten stays away."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blueflame.memory.beads_file import read_jsonl, write_jsonl
+from blueflame.memory.builtin import BuiltIn
+from blueflame.memory.codec import decode, encode
+from blueflame.memory.provider import NO_MEMORY, Asking, Mark
+from blueflame.memory.store import Store
+from blueflame.model.errors import MemoryFailed, UsageError
+from blueflame.model.memory import Decay, Record, TaskFailure, TaskResult
+from support.memory_records import failure, lesson, records, result, session_name, summary
+
+few = settings(max_examples=15, deadline=None)  # each makes a file
+ASKING = Asking(session="ses-now", request="Mend the ledger")
+
+
+def builtin(where: Path, decay: Decay | None = None) -> BuiltIn:
+    return BuiltIn(where / "memory.db", where / "knowledge", decay or Decay())
+
+
+@given(records)
+def test_a_record_is_read_back_as_it_was_written(record: Record) -> None:
+    assert decode(encode(record), "here") == record
+
+
+@few
+@given(st.lists(records, max_size=6, unique_by=lambda record: record.key))
+def test_what_is_kept_is_there_once_however_often_it_is_saved(given_: Sequence[Record]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "memory.db")
+        assert store.keep(given_) == len(given_)
+        assert store.keep(given_) == 0
+        assert set(store.records()) == set(given_)
+
+
+@few
+@given(st.lists(records, max_size=6, unique_by=lambda record: record.key))
+def test_an_exported_memory_can_be_imported(given_: Sequence[Record]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "memory.jsonl"
+        write_jsonl(file, given_)
+        first = read_jsonl(file)
+        assert len(first) <= len(given_)  # keys that differ only in what cannot be seen are one
+        write_jsonl(file, first)
+        assert read_jsonl(file) == first
+
+
+def test_plain_records_come_back_from_a_file_unchanged(tmp_path: Path) -> None:
+    some = (summary(1, 5, 6), result(), failure(), lesson())
+    write_jsonl(tmp_path / "a.jsonl", some)
+    assert read_jsonl(tmp_path / "a.jsonl") == some
+    first, *rest = (tmp_path / "a.jsonl").read_text().splitlines()
+    assert first == '{"_schema": "beads-jsonl/1"}'
+    assert [line.split(",")[0] for line in rest] == ['{"_type": "issue"'] * 3 + ['{"_type": "memory"']
+
+
+def test_what_beads_itself_exported_becomes_notes(tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_text(
+        '{"_schema": "beads-jsonl/1"}\n'
+        '{"_type": "issue", "id": "x-1", "title": "Old \\u001b[31mbug", "status": "closed", "close_reason": "fixed"}\n'
+        '{"_type": "memory", "key": "style", "value": "tabs are\\nforbidden"}\n'
+        '{"_type": "config", "whatever": 1}\n\n'
+    )
+    notes = read_jsonl(tmp_path / "b.jsonl")
+    assert [(note.key, note.text) for note in notes if hasattr(note, "text")] == [
+        ("import:x-1", "Old \\x1b[31mbug (closed): fixed"),
+        ("import:style", "tabs are forbidden"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("nonsense", "c.jsonl:2 is no JSON"),
+        ("[]", "c.jsonl:2 is no object"),
+        ('{"_type": "issue"}', "without an id or a title"),
+        ('{"_type": "memory", "key": 1}', "without a key or a value"),
+        ('{"_schema": "beads-jsonl/9"}', "this version reads beads-jsonl/1"),
+        ('{"_type": "memory", "bf_record": "{}"}', "no record of memory that this version knows"),
+        ('{"_type": "memory", "bf_record": "{\\"type\\": \\"lesson\\", \\"schema_version\\": 1}"}', "cannot be read"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused_whole(tmp_path: Path, line: str, words: str) -> None:
+    (tmp_path / "c.jsonl").write_text(f'{{"_schema": "beads-jsonl/1"}}\n{line}\n')
+    with pytest.raises(UsageError) as told:
+        read_jsonl(tmp_path / "c.jsonl")
+    assert words in str(told.value)
+    assert "othing was imported" in str(told.value)
+
+
+def test_what_a_person_made_us_forget_does_not_come_back(tmp_path: Path) -> None:
+    memory = builtin(tmp_path)
+    memory.remember([failure(), lesson()])
+    assert memory.forget([failure().key, "unknown"]) == (failure().key,)
+    memory.remember([failure(), lesson()])
+    assert [record.key for record in memory.records()] == [lesson().key]
+    assert "Nothing yet." in (tmp_path / "knowledge" / "failures.md").read_text()
+
+
+def test_marks_only_grow(tmp_path: Path) -> None:
+    store = Store(tmp_path / "memory.db")
+    store.keep([], Mark("ses-1", 9))
+    store.keep([], Mark("ses-1", 4))
+    assert store.marks() == (Mark("ses-1", 9),)
+
+
+def test_looking_makes_no_file(tmp_path: Path) -> None:
+    memory = builtin(tmp_path)
+    assert memory.records() == ()
+    assert memory.marks() == ()
+    assert memory.recall(8000, ASKING).lines == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_old_results_and_failures_are_cut_to_one_line(tmp_path: Path) -> None:
+    memory = builtin(tmp_path, Decay(results_after=2, failures_after=4))
+    for n in range(1, 8):
+        memory.remember([summary(n), result(n), failure(n, task=2, history=("attempt 1: failed",))])
+    faded = {record.key for record in memory.records() if record.faded}
+    assert faded == {
+        *(f"result:{session_name(n)}:task-001" for n in range(1, 6)),
+        *(f"failure:{session_name(n)}:task-002" for n in range(1, 4)),
+    }
+    for record in memory.records():
+        if record.faded and isinstance(record, TaskFailure):
+            assert record.history == ()
+        if record.faded and isinstance(record, TaskResult):
+            assert record.notes == ""
+
+
+def test_nothing_fades_where_that_is_switched_off(tmp_path: Path) -> None:
+    memory = BuiltIn(tmp_path / "memory.db", tmp_path / "knowledge", Decay(enabled=False))
+    for n in range(1, 9):
+        memory.remember([result(n)])
+    assert not any(record.faded for record in memory.records())
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database at all, but long enough to be taken for one" * 40])
+def test_a_damaged_memory_says_what_to_do(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "memory.db").write_bytes(content)
+    memory = builtin(tmp_path)
+    if content:
+        with pytest.raises(MemoryFailed, match="move it aside"):
+            memory.remember([failure()])
+        assert "move it aside" in memory.recall(8000, ASKING).note
+    else:
+        memory.remember([failure()])
+        assert memory.records() == (failure(),)
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "memory.db") as db:
+        db.execute("CREATE TABLE theirs (x)")
+    with pytest.raises(MemoryFailed, match="not a memory that this Blue Flame knows"):
+        builtin(tmp_path).remember([failure()])
+    with sqlite3.connect(tmp_path / "memory.db") as db:
+        assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+
+
+def test_pages_that_cannot_be_written_are_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "knowledge").write_text("in the way")
+    memory = builtin(tmp_path)
+    assert "could not be written down for people" in memory.remember([failure()])
+    assert memory.records() == (failure(),)
+
+
+@pytest.mark.verification(39)
+def test_no_memory_remembers_nothing() -> None:
+    assert NO_MEMORY.remember([failure()]) == ""
+    assert NO_MEMORY.records() == ()
+    assert NO_MEMORY.marks() == ()
+    assert NO_MEMORY.recall(8000, ASKING).lines == ()

@@ -1,0 +1,377 @@
+"""The verbs over real wardens. A fresh engine object stands for an orchestrator that was killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.model.errors import IllegalMove, ProcessFailed, WorldError
+from blueflame.orchestrator.engine import local
+from blueflame.orchestrator.engine.interface import (
+    EndedAt,
+    Engine,
+    Lost,
+    Order,
+    Queued,
+    Reason,
+    Running,
+    SetupStep,
+    Unknown,
+)
+from blueflame.orchestrator.engine.local import LocalEngine, read_outcome
+from blueflame.system.process import identity
+
+SESSION = "ses-20260101-000000"
+ATTEMPT = f"{SESSION}.task-001.worker.1"
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "мой проект" / ".blueflame"
+
+
+def order(state: Path, script: str, *, attempt: str = ATTEMPT, grace: float = 5.0, timeout: float = 60.0) -> Order:
+    work = state.parent / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    env = {"PATH": os.environ["PATH"]}
+    return Order(attempt=attempt, argv=("sh", "-c", script), env=env, cwd=str(work), grace=grace, timeout=timeout)
+
+
+def play(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(story, PATIENCE * 2))
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up, f"waited in vain until {what}"
+        await asyncio.sleep(0.01)
+
+
+async def running(engine: Engine, attempt: str = ATTEMPT) -> Running:
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        standing = await engine.inspect(attempt)
+        if isinstance(standing, Running) and standing.state == "working":
+            return standing
+        assert time.monotonic() < give_up, f"{attempt} does not run: {standing}"
+        await asyncio.sleep(0.01)
+
+
+def test_what_is_submitted_runs_and_is_waited_for(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        assert await engine.inspect(ATTEMPT) == Queued()
+
+        ordered = order(state, "cat; pwd; exit 3")
+        await engine.submit(
+            Order(
+                attempt=ATTEMPT,
+                argv=ordered.argv,
+                env=ordered.env,
+                cwd=ordered.cwd,
+                prompt="--слова\n",
+                setup=(SetupStep(name="ready", command="echo готово"), SetupStep(name="argv", command=("true",))),
+            )
+        )
+        outcome = await engine.wait(ATTEMPT)
+
+        assert (outcome.reason, outcome.exit_code, outcome.setup_output) == (Reason.EXITED, 3, "готово\n")
+        assert outcome.attempt == ATTEMPT
+        assert await engine.inspect(ATTEMPT) == EndedAt(outcome)
+        assert await engine.wait(ATTEMPT) == outcome
+        assert (engine.directory(ATTEMPT) / "launch.json").stat().st_mode & 0o077 == 0
+        said = (engine.directory(ATTEMPT) / "stdout.log").read_text()
+        assert said == f"--слова\n{ordered.cwd}\n"
+
+    play(story())
+
+
+def test_submitting_again_never_runs_it_again(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        once = order(state, "echo run >> ledger; until [ -e go ]; do sleep 0.01; done")
+        await asyncio.gather(*(engine.submit(once) for _ in range(3)))
+        await engine.submit(once)
+        before = await running(engine)
+        await engine.submit(once)
+        await LocalEngine(state).submit(once)
+        now = await engine.inspect(ATTEMPT)
+        assert isinstance(now, Running)
+        assert now.pid == before.pid
+        (state.parent / "work" / "go").touch()
+        outcome = await engine.wait(ATTEMPT)
+        await engine.submit(once)
+        await LocalEngine(state).submit(once)
+
+        assert outcome.exit_code == 0
+        assert (state.parent / "work" / "ledger").read_text() == "run\n"
+
+    play(story())
+
+
+def test_a_fresh_engine_adopts_what_runs_and_collects_what_ended(state: Path) -> None:
+    async def story() -> None:
+        first = LocalEngine(state)
+        other = f"{SESSION}.task-002.worker.1"
+        await first.submit(order(state, "until [ -e go ]; do sleep 0.01; done; exit 4"))
+        await first.submit(order(state, "exit 5", attempt=other))
+        await running(first)
+        await first.wait(other)
+
+        engine = LocalEngine(state)
+        assert await engine.live(SESSION) == (ATTEMPT,)
+        waiting = asyncio.create_task(engine.wait(ATTEMPT))
+        await asyncio.sleep(0)
+        (state.parent / "work" / "go").touch()
+
+        assert (await waiting).exit_code == 4
+        assert (await engine.wait(other)).exit_code == 5
+        assert await engine.live(SESSION) == ()
+
+    play(story())
+
+
+def test_an_orchestrator_that_is_killed_costs_nothing(state: Path) -> None:
+    """A whole other process submits and is killed -9; ours adopts."""
+    code = """
+import asyncio, os, sys
+from pathlib import Path
+from blueflame.orchestrator.engine import local
+from blueflame.orchestrator.engine.local import LocalEngine
+from blueflame.orchestrator.engine.interface import Order
+
+async def story() -> None:
+    script = "echo run >> ledger; until [ -e go ]; do sleep 0.01; done; exit 6"
+    state, attempt, work = sys.argv[1:]
+    env = {"PATH": os.environ["PATH"]}
+    await LocalEngine(Path(state)).submit(Order(attempt=attempt, argv=("sh", "-c", script), env=env, cwd=work))
+    print("submitted", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(story())
+"""
+
+    async def story() -> None:
+        work = state.parent / "work"
+        work.mkdir(parents=True)
+        argv = [sys.executable, "-c", code, str(state), ATTEMPT, str(work)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as orchestrator:
+            assert orchestrator.stdout is not None
+            assert orchestrator.stdout.readline() == b"submitted\n"
+            orchestrator.kill()
+        engine = LocalEngine(state)
+        await engine.submit(order(state, "echo run >> ledger; until [ -e go ]; do sleep 0.01; done; exit 6"))
+        (work / "go").touch()
+
+        assert (await engine.wait(ATTEMPT)).exit_code == 6
+        assert (work / "ledger").read_text() == "run\n"
+
+    play(story())
+
+
+def test_a_killed_warden_is_noticed_cleared_up_and_recorded_as_lost(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        family = (
+            "setsid sh -c 'echo $$ > stray; exec sleep 600' & until [ -s stray ]; do sleep 0.01; done; touch up; wait"
+        )
+        await engine.submit(order(state, family, grace=0.2))
+        work = state.parent / "work"
+        await until((work / "up").exists, "the agent runs")
+        warden = await running(engine)
+        waiting = asyncio.create_task(engine.wait(ATTEMPT))
+        await asyncio.sleep(0)
+
+        os.kill(warden.pid, signal.SIGKILL)
+
+        outcome = await waiting
+        assert outcome.reason is Reason.LOST
+        assert identity(int((work / "stray").read_text())) is None
+        assert warden.agent_pid is not None
+        assert identity(warden.agent_pid) is None
+
+    play(story())
+
+
+def test_a_lost_attempt_is_told_and_submitting_it_again_only_clears_up(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        again = order(state, "echo run >> ledger; sleep 600", grace=0.2)
+        await engine.submit(again)
+        warden = await running(engine)
+        await until((state.parent / "work" / "ledger").exists, "the agent runs")
+        os.kill(warden.pid, signal.SIGKILL)
+        await until(lambda: identity(warden.pid) is None, "the warden is gone")
+
+        fresh = LocalEngine(state)
+        assert await fresh.inspect(ATTEMPT) == Lost()
+        assert await fresh.live(SESSION) == (ATTEMPT,)
+        await fresh.submit(again)
+
+        assert (await fresh.wait(ATTEMPT)).reason is Reason.LOST
+        assert await fresh.live(SESSION) == ()
+        assert (state.parent / "work" / "ledger").read_text() == "run\n"
+
+    play(story())
+
+
+def test_cancel_ends_the_whole_tree_and_keeps_the_reason(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        await engine.submit(order(state, "sleep 600 & echo $! > child; wait"))
+        await running(engine)
+        child = state.parent / "work" / "child"
+        await until(lambda: child.exists() and child.read_text().strip(), "the child runs")
+
+        await engine.cancel(ATTEMPT, "задача снята")
+        await engine.cancel(ATTEMPT, "задача снята")
+        outcome = await engine.wait(ATTEMPT)
+        await engine.cancel(ATTEMPT, "too late")
+
+        assert (outcome.reason, outcome.detail) == (Reason.CANCELLED, "задача снята")
+        assert identity(int(child.read_text())) is None
+        assert await engine.wait(ATTEMPT) == outcome
+
+    play(story())
+
+
+def test_a_second_cancel_without_grace_kills_at_once(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        await engine.submit(order(state, "trap '' TERM; touch up; while :; do sleep 0.05; done", grace=60))
+        await until((state.parent / "work" / "up").exists, "the agent runs")
+        await engine.cancel(ATTEMPT, "please")
+        await engine.cancel(ATTEMPT, "now", grace=0)
+
+        outcome = await engine.wait(ATTEMPT)
+        assert (outcome.reason, outcome.signal) == (Reason.CANCELLED, signal.SIGKILL)
+
+    play(story())
+
+
+def test_what_was_cancelled_before_it_was_submitted_never_runs(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        await engine.cancel(ATTEMPT, "stop")
+        await engine.submit(order(state, "touch ran"))
+
+        assert (await engine.wait(ATTEMPT)).reason is Reason.CANCELLED
+        assert not (state.parent / "work" / "ran").exists()
+
+    play(story())
+
+
+def test_a_timeout_is_an_outcome_and_no_error(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        await engine.submit(order(state, "sleep 600", timeout=0.2))
+
+        assert (await engine.wait(ATTEMPT)).reason is Reason.TIMEOUT
+
+    play(story())
+
+
+def test_waiting_for_what_was_never_submitted_is_our_bug(state: Path) -> None:
+    with pytest.raises(IllegalMove, match="never submitted"):
+        play(_wait_only(state))
+
+
+def test_a_machine_that_cannot_run_wardens_is_told_with_what_they_said(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        await engine.submit(order(state, "true"))
+        await engine.wait(ATTEMPT)
+
+    broken = state.parent / "python"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("#!/bin/sh\necho the machine is broken >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    with pytest.raises(ProcessFailed, match="the machine is broken"):
+        play(story())
+
+
+async def _wait_only(state: Path) -> None:
+    await LocalEngine(state).wait(ATTEMPT)
+
+
+@pytest.mark.parametrize("name", ["../escape", "a/b", "", ".hidden", "name\n", "x" * 300])
+def test_an_attempt_cannot_climb_out_of_its_folder(state: Path, name: str) -> None:
+    with pytest.raises(IllegalMove):
+        LocalEngine(state).directory(name)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"attempt": "x", "reason": "bored"}'])
+def test_a_damaged_outcome_is_unknown_and_never_taken_for_an_end(
+    state: Path, content: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "DOUBT", 0.1)
+
+    async def story() -> None:
+        folder = engine.directory(ATTEMPT)
+        folder.mkdir(parents=True)
+        (folder / "outcome.json").write_text(content)
+        assert isinstance(await engine.inspect(ATTEMPT), Unknown)
+        assert await engine.live(SESSION) == (ATTEMPT,)
+        with pytest.raises(WorldError, match="outcome"):
+            read_outcome(folder)
+        with pytest.raises(WorldError, match="cannot tell how"):
+            await engine.wait(ATTEMPT)
+
+    engine = LocalEngine(state)
+    play(story())
+
+
+def test_live_knows_its_session_only(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        assert await engine.live(SESSION) == ()
+        other = "ses-20260101-000000-2.task-001.worker.1"
+        wait_for_it = "until [ -e go ]; do sleep 0.01; done"
+        await engine.submit(order(state, wait_for_it))
+        await engine.submit(order(state, wait_for_it, attempt=other))
+        await running(engine)
+        await running(engine, other)
+
+        assert await engine.live(SESSION) == (ATTEMPT,)
+        (state.parent / "work" / "go").touch()
+        await asyncio.gather(engine.wait(ATTEMPT), engine.wait(other))
+
+    play(story())
+
+
+def test_hints_name_the_attempt_that_ended(state: Path) -> None:
+    async def story() -> None:
+        engine = LocalEngine(state)
+        hints = engine.events()
+        first = asyncio.ensure_future(anext(hints))
+        await asyncio.sleep(0.3)  # a watch says nothing about when it begins to see
+        await engine.submit(order(state, "true"))
+        hint = await first
+        await engine.wait(ATTEMPT)
+        await hints.aclose()
+
+        assert hint.attempt == ATTEMPT
+
+    play(story())
+
+
+def test_the_local_engine_is_an_engine(state: Path) -> None:
+    engine: Engine = LocalEngine(state)
+
+    assert not engine.capabilities().remote
+    assert json.dumps(dict(engine.capabilities().slots)) == "{}"

@@ -1,0 +1,167 @@
+"""Telling beside the loop: once, not too often, and never in anybody's way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from threading import Event as Door
+from typing import Any
+
+from blueflame.model.errors import NotifierFailed
+from blueflame.model.event import GateAnswered, Recorded, SessionEnded
+from blueflame.model.gate import Answer
+from blueflame.model.settings.notifications import NotifierSettings
+from blueflame.orchestrator.observers.notifications import Courier, Notifying, notifying
+from blueflame.session.replay import apply
+from blueflame.testing.simulation import World
+from blueflame.text.notifications import Notice
+from support.session_examples import Told as Story
+from support.session_examples import task
+from support.session_examples import told as played
+
+Told = list[tuple[str, int]]
+
+
+def settings(**given: Any) -> NotifierSettings:  # noqa: ANN401 (what YAML holds)
+    return NotifierSettings.model_validate({"kind": "desktop", "delay": "0s", **given})
+
+
+def notice(words: str, topic: str = "gate") -> Notice:
+    return Notice(topic=topic, words=words, gate=words)
+
+
+def waiting() -> World:
+    """A session that asks whether its plan is right."""
+    return played(Story(task(1), answers={"plan": None}))
+
+
+async def delivering(courier: Courier, during: Callable[[], Awaitable[None]]) -> None:
+    task = asyncio.create_task(courier.keep_up())
+    await during()
+    courier.leave()
+    await task
+
+
+def courier_of(told: Told, **given: Any) -> Courier:  # noqa: ANN401
+    return Courier("desk", settings(**given), lambda each, more: told.append((each.words, more)), lambda _text: None)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+def test_several_within_the_window_become_one_message() -> None:
+    told: Told = []
+
+    async def story() -> None:
+        courier = courier_of(told, throttle="0.2s")
+        now = asyncio.get_running_loop().time
+
+        async def during() -> None:
+            courier.take(notice("one"), now())
+            await until(lambda: bool(told))
+            for words in ("two", "three", "four"):
+                courier.take(notice(words), now())
+            courier.take(notice("over", "ended"), now())
+            await until(lambda: len(told) == 3)
+
+        await delivering(courier, during)
+
+    asyncio.run(story())
+    assert told == [("one", 0), ("over", 0), ("four", 2)]
+
+
+def test_what_waits_for_its_turn_is_told_before_we_leave() -> None:
+    told: Told = []
+
+    async def story() -> None:
+        courier = courier_of(told, throttle="1h")
+        now = asyncio.get_running_loop().time
+
+        async def during() -> None:
+            courier.take(notice("one"), now())
+            await until(lambda: bool(told))
+            courier.take(notice("two"), now())
+
+        await delivering(courier, during)
+
+    asyncio.run(story())
+    assert told == [("one", 0), ("two", 0)]
+
+
+def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
+    told: Told = []
+
+    async def story() -> None:
+        courier = courier_of(told, delay="1h")
+        onlooker, plan = Notifying([courier]), waiting()
+
+        async def during() -> None:
+            onlooker.see(plan.session, plan.journal)
+            for event in (GateAnswered(gate="plan", answer=Answer(choice="quit")), SessionEnded(outcome="stopped")):
+                recorded = Recorded(plan.session.seq + 1, plan.now, event)
+                apply(plan.session, recorded)
+                onlooker.see(plan.session, [recorded])
+
+        await delivering(courier, during)
+
+    asyncio.run(story())
+    assert [words for words, _ in told] == ["stopped: 0 of 0 tasks landed, $0.00"]
+
+
+def test_only_what_was_asked_for_is_told() -> None:
+    told: Told = []
+
+    async def story() -> None:
+        courier = courier_of(told, on=["failed"])
+        plan = waiting()
+
+        async def during() -> None:
+            Notifying([courier]).see(plan.session, plan.journal)
+
+        await delivering(courier, during)
+
+    asyncio.run(story())
+    assert told == []
+
+
+def test_a_notifier_that_fails_is_warned_of_once() -> None:
+    warnings: list[str] = []
+
+    def fail(_notice: Notice, _more: int) -> None:
+        raise NotifierFailed("no")
+
+    async def story() -> None:
+        courier = Courier("desk", settings(throttle="0s"), fail, warnings.append)
+        now = asyncio.get_running_loop().time
+
+        async def during() -> None:
+            courier.take(notice("one"), now())
+            await until(lambda: bool(warnings))
+            courier.take(notice("two"), now())
+
+        await delivering(courier, during)
+
+    asyncio.run(story())
+    assert warnings == ["notifications.desk could not tell (the session goes on): no"]
+
+
+def test_a_notifier_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
+    """The loop goes on while it hangs; its program is gone when we are."""
+    fifo = tmp_path / "started"
+    given = settings(kind="command", command=f"touch '{fifo}'; sleep 60", timeout="1s")
+    seen = Door()
+
+    async def story() -> None:
+        plan = waiting()
+        async with notifying(
+            {"phone": given}, tmp_path, {"PATH": "/usr/bin:/bin"}, lambda _text: seen.set()
+        ) as onlooker:
+            onlooker.see(plan.session, plan.journal)
+            await until(fifo.exists)
+
+    asyncio.run(story())
+    assert seen.is_set(), "it was warned of, when it was killed"

@@ -1,0 +1,231 @@
+"""The wiring: what is refused before anything starts, which session is meant, and what a fresh start ends."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from blueflame.config import digest_of
+from blueflame.documents.plans import tasks_from
+from blueflame.git.results import refs
+from blueflame.journal.journal import Journal
+from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError, WorldError
+from blueflame.model.event import Event, OrchestratorStarted, PlanProposed, Recorded, SessionOpened
+from blueflame.model.limits import Workflow
+from blueflame.orchestrator import project as app
+from blueflame.session.from_settings import workflow_of
+from support.sessions import Stage, make_stage, plan_of, start_orchestrator, task, writes
+
+
+@pytest.fixture
+def stage(repo: Path) -> Stage:
+    return make_stage(repo)
+
+
+def test_the_configuration_is_found_from_any_folder_of_the_repository(stage: Stage) -> None:
+    ground = app.grounds(start=stage.root / "src")
+    assert ground.repo.root == stage.root
+    assert ground.places.journal == stage.root / ".blueflame/journal.db"
+
+
+def test_without_a_configuration_the_way_to_one_is_told(repo: Path) -> None:
+    with pytest.raises(ConfigError, match="blueflame init"):
+        app.grounds(start=repo)
+
+
+@pytest.mark.verification(48)
+def test_preparing_twice_changes_nothing(stage: Stage) -> None:
+    ground = stage.ground()
+    app.prepare(ground)
+    before = {path: path.read_bytes() for path in stage.root.rglob("*") if path.is_file()}
+    app.prepare(ground)
+    assert {path: path.read_bytes() for path in stage.root.rglob("*") if path.is_file()} == before
+    assert stage.git("status", "--porcelain") == ""
+
+
+def test_a_state_folder_that_cannot_be_made_is_a_clear_error(stage: Stage) -> None:
+    (stage.root / ".blueflame").write_text("a file\n")
+    with pytest.raises(WorldError, match=r"\.blueflame"), app.orchestrating(stage.ground()):
+        pass
+
+
+def test_there_is_nothing_to_read_before_the_first_session(stage: Stage) -> None:
+    with pytest.raises(UsageError, match="nothing has been run"), app.reading(stage.ground()):
+        pass
+
+
+def test_only_one_orchestrator_at_a_time(stage: Stage) -> None:
+    ground = stage.ground()
+    with app.orchestrating(ground):
+        assert app.running_pid(ground) == os.getpid()
+        ground.places.resolved_config.write_text("the first one's")
+        with pytest.raises(Refused, match=f"pid {os.getpid()}"), app.orchestrating(ground):
+            pass
+        assert ground.places.resolved_config.read_text() == "the first one's"
+    assert app.running_pid(ground) is None
+
+
+def test_a_session_is_found_by_its_id_its_beginning_or_as_the_newest(stage: Stage) -> None:
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        with pytest.raises(UsageError, match="no session yet"):
+            app.find_session(journal, None)
+        first = app.begin(ground, journal, request="one").id
+        second = app.begin(ground, journal, request="two").id
+        assert second != first
+        assert app.find_session(journal, None) == second
+        assert app.find_session(journal, first) == first
+        with pytest.raises(UsageError, match="more than one"):
+            app.find_session(journal, "ses-")
+        with pytest.raises(UsageError, match="no session is called"):
+            app.find_session(journal, "ses-1999")
+        assert app.unfinished(journal) is not None
+
+
+def test_beginning_pins_the_base_and_the_configuration(stage: Stage) -> None:
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        session = app.begin(ground, journal, request="Сделай", workflow="flow")
+        opened = journal.events(session.id)[0].event
+    assert isinstance(opened, SessionOpened)
+    assert (opened.request, opened.base_sha, opened.workflow.name) == ("Сделай", stage.head(), "flow")
+    assert opened.config_digest == digest_of(ground.settings)
+
+
+def test_a_person_s_own_plan_is_written_together_with_the_session(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that a crash parts from its plan would ask a planner for another one."""
+    batches, real = list[tuple[Event, ...]](), Journal.append
+
+    def append(self: Journal, session: str, after: int, events: Sequence[Event], at: float) -> tuple[Recorded, ...]:
+        batches.append(tuple(events))
+        return real(self, session, after, events, at)
+
+    monkeypatch.setattr(Journal, "append", append)
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        session = app.begin(ground, journal, request="x", tasks=tasks_from({"tasks": [task(1)]}))
+    assert [[type(event) for event in batch] for batch in batches] == [[SessionOpened, PlanProposed]]
+    assert session.plan is not None
+
+
+@pytest.mark.parametrize("wrong", ["workflow", "dirty"])
+def test_a_refused_beginning_leaves_no_session(stage: Stage, wrong: str) -> None:
+    if wrong == "dirty":
+        (stage.root / "README.md").write_text("changed\n")
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        with pytest.raises(Refused if wrong == "dirty" else UsageError):
+            app.begin(ground, journal, request="x", workflow="wavs" if wrong == "workflow" else None)
+        assert journal.sessions() == ()
+
+
+def test_a_script_that_cannot_be_played_is_refused_before_there_is_a_session(stage: Stage) -> None:
+    stage.script.write_text("defaults: {worker: [dance]}\n")
+    with pytest.raises(ScriptError, match="dance"):
+        app.check_runtimes(stage.ground(), Workflow(), script=stage.script)
+
+
+def test_agents_without_a_credential_are_refused_before_there_is_a_session(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "empty"))
+    stage = make_stage(repo, roles={"worker": {"runtime": "claude"}})
+    with pytest.raises(Refused, match="ANTHROPIC_API_KEY"):
+        app.check_runtimes(stage.ground(), Workflow())
+    app.check_runtimes(stage.ground(), Workflow(stages=("plan", "check")))  # nobody works: nobody needs one
+    app.check_runtimes(stage.ground(), Workflow(), replay=tmp_path / "cassette")
+
+
+def test_every_prerequisite_that_is_not_met_is_in_one_list(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = make_stage(
+        repo, roles={"worker": {"runtime": "claude"}}, runtimes={"claude": {"command": "/nowhere/claude"}}
+    )
+    (repo / "README.md").write_text("changed\n")
+    monkeypatch.setattr("blueflame.orchestrator.preflight.HEADROOM", 10**15)
+    with pytest.raises(Refused) as refused:
+        app.check_prerequisites(stage.ground(), Workflow())
+    listed = str(refused.value).splitlines()
+    assert listed[0] == f"a session cannot start in {repo}:"
+    assert all(line.startswith("  - ") for line in listed[1:] if line.strip())
+    for word in ("README.md", "not enough disk", "/nowhere/claude"):
+        assert sum(word in line for line in listed) >= 1, word
+
+
+def test_misgivings_are_told_and_refuse_nothing(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = make_stage(
+        repo,
+        concurrency={"adaptive": True, "adaptive_min_ram_per_agent_mb": 10**7},
+        memory={"provider": "beads", "bd": "no-bd"},
+    )
+    monkeypatch.delenv("BD_DB", raising=False)
+    ram, memory = app.misgivings(stage.ground())
+    assert "MB of memory are free" in ram
+    assert "no-bd" in memory
+    app.check_prerequisites(stage.ground(), Workflow())
+
+
+def test_a_name_of_ones_own_needs_a_kind(repo: Path) -> None:
+    stage = make_stage(repo, roles={"worker": {"runtime": "goose"}}, runtimes={"goose": {"command": "goose acp"}})
+    with pytest.raises(Refused, match=r"goose is not in this version.*runtimes\.<name>\.kind"):
+        app.check_runtimes(stage.ground(), Workflow())
+
+
+def test_what_a_scripted_planner_would_say_is_known_beforehand(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(3), task(4, after=[3])))
+    ground = stage.ground()
+    flow = workflow_of(ground.settings, "waves")
+    plan = app.casting(ground, script=stage.script).foreseen_plan("x", flow)
+    assert plan is not None
+    assert [each.id for each in plan] == ["task-003", "task-004"]
+    direct = app.casting(ground, script=stage.script).foreseen_plan("Do it", workflow_of(ground.settings, "direct"))
+    assert direct is not None
+    assert [each.title for each in direct] == ["Do it"]
+
+
+@pytest.mark.parametrize("warden", ["lives", "was killed"])
+def test_a_fresh_start_ends_the_agents_of_the_session_it_closes_and_keeps_what_they_made(
+    stage: Stage, warden: str
+) -> None:
+    """Of an agent whose warden was killed, too, and of the processes that it left behind."""
+    background = {
+        "run": "setsid sh -c 'echo $$ > ../../pid; exec sleep 600' & until [ -s ../../pid ]; do sleep 0.01; done"
+    }
+    stage.play(planner=plan_of(task(1)), workers={1: [*writes("src/1.txt", "one"), background, {"play": "stuck"}]})
+    running = start_orchestrator(stage)
+    running.until("AttemptStarted", 2)
+    left = stage.root / "pid"
+    while not (left.exists() and left.read_text().endswith("\n")):
+        time.sleep(0.01)
+    running.kill()
+    session, _events = stage.look()
+    (record,) = (record for record in session.attempts.values() if record.live)
+    family = [psutil.Process(record.warden_pid), psutil.Process(int(left.read_text()))]
+    if warden == "was killed":
+        family[0].kill()
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        app.abandon(ground, journal, session.id)
+        assert app.unfinished(journal) is None
+        session = app.look(journal, session.id)
+    assert session.outcome == "abandoned"
+    assert not session.live
+    ended = session.attempts[record.attempt.id].ended
+    assert ended is not None
+    assert list(refs(ground.repo, "refs/blueflame/attempts/").values()) == [ended.tip]
+    assert stage.read("src/1.txt", at=str(ended.tip)) == "one\n"
+    assert not [each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_every_start_of_an_orchestrator_is_recorded(stage: Stage) -> None:
+    stage.play(task(1))
+    told = stage.run({"plan": ["quit"]})
+    assert [event.pid for event in told.of(OrchestratorStarted)] == [os.getpid()]

@@ -1,0 +1,144 @@
+"""Whole files or none."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blueflame.model.errors import WorldError
+from blueflame.system.files import read_text, sweep_drafts, write_whole
+from blueflame.system.process import run
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "глубоко в" / "tasks list.yaml"
+
+
+@settings(deadline=None)
+@given(st.text() | st.binary())
+def test_what_is_written_is_what_is_read(tmp_path_factory: pytest.TempPathFactory, content: str | bytes) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    if isinstance(content, str):
+        content = content.encode("utf-8", "ignore").decode()
+    write_whole(folder / "f", content)
+    assert (folder / "f").read_bytes() == (content.encode() if isinstance(content, str) else content)
+    assert [entry.name for entry in folder.iterdir()] == ["f"]
+
+
+def test_folders_are_made_and_the_old_content_replaced(path: Path) -> None:
+    write_whole(path, "one")
+    write_whole(path, "two")
+    assert path.read_text() == "two"
+
+
+def test_the_mode_of_the_old_file_is_kept(path: Path) -> None:
+    write_whole(path, "one")
+    path.chmod(0o600)
+    write_whole(path, "two")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_file_has_the_mode_the_umask_gives(path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_whole(path, "one")
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.verification(5)
+def test_file_and_folder_reach_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append("folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "file")  # noqa: PTH112 - a magic link
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_whole(path, "text")
+    assert synced == ["file", "folder"]
+
+
+@pytest.mark.verification(5)
+@pytest.mark.parametrize(("owner", "name"), [(os, "fsync"), (Path, "replace")])
+def test_a_full_disk_leaves_the_old_file_and_no_draft(
+    path: Path, owner: object, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_whole(path, "old")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(owner, name, full)
+    with pytest.raises(WorldError) as caught:
+        write_whole(path, "new")
+    assert str(path) in str(caught.value)
+    assert "free some disk space" in str(caught.value)
+    assert path.read_text() == "old"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_real_limit_on_file_size_leaves_the_old_file(path: Path) -> None:
+    write_whole(path, "old")
+    script = (
+        "import resource, signal, sys; from pathlib import Path; from blueflame.system.files import write_whole;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
+        "write_whole(Path(sys.argv[1]), 'x' * 100_000)"
+    )
+    done = run(sys.executable, "-c", script, str(path), cwd=path.parent)
+    assert "WorldError: cannot write" in done.err
+    assert path.read_text() == "old"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WorldError, match="file stands where a folder should be"):
+        write_whole(tmp_path / "file" / "below", "text")
+
+
+def test_a_folder_in_the_way_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(WorldError, match="folder"):
+        write_whole(tmp_path / "folder", "text")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+def test_only_the_drafts_of_a_file_are_swept_away(path: Path) -> None:
+    write_whole(path, "whole")
+    others = [path.with_name(name) for name in (f".{path.name}.draft", f".{path.name}.deadbeef.draft", ".mine.draft")]
+    for other in others:
+        other.write_text("somebody's")
+    path.with_name(f".{path.name}.0123456789abcdef.draft").write_text("half")
+    sweep_drafts(path)
+    assert sorted(path.parent.iterdir()) == sorted([path, *others])
+
+
+def test_a_missing_file_is_called_by_its_name(path: Path) -> None:
+    with pytest.raises(WorldError, match=r"the decisions file .*tasks list.yaml does not exist"):
+        read_text(path, "the decisions file")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(path: Path) -> None:
+    write_whole(path, b"\xef\xbb\xbfkey: 1\n")
+    assert read_text(path, "it") == "key: 1\n"
+
+
+def test_a_file_that_is_no_text_says_where(path: Path) -> None:
+    write_whole(path, b"abc\xff")
+    with pytest.raises(WorldError, match=r"not UTF-8 text \(byte 3\)"):
+        read_text(path, "it")
+
+
+def test_a_folder_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(WorldError, match="cannot read it"):
+        read_text(tmp_path, "it")

@@ -1,0 +1,291 @@
+"""What agents do now, as it is read on from files that grow: however they grow, the same comes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blueflame.agents.registry import RUNTIMES
+from blueflame.agents.scripted import Scripted
+from blueflame.model.activity import Activity, Doing
+from blueflame.model.attempt import Attempt, AttemptRecord, Ended, Ending
+from blueflame.model.spend import Spend
+from blueflame.system.tail import MAX_LINE, STEP, Tail
+from blueflame.telemetry.activity import Follower, stand_of, within
+from blueflame.telemetry.transcript import Bill, Call, Diary, Entry, Trouble, Words
+
+ATTEMPT = Attempt(
+    id="ses-1.task-001.worker.1", session="ses-1", subject="task-001", role="worker", n=1, agent_id="worker-0a1b2c3d"
+)
+RECORD = AttemptRecord(attempt=ATTEMPT, intended_at=1.0, started_at=2.0, worktree="/trees/worker-0a1b2c3d")
+STREAM, AUDIT, USAGE = "stdout.log", "audit.jsonl", "usage.jsonl"
+Files = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def follower(folder: Path) -> Follower:
+    return Follower({"scripted": Scripted()}, lambda _attempt: folder, lambda _agent: folder / AUDIT)
+
+
+def write(folder: Path, name: str, *lines: Mapping[str, Any]) -> None:
+    with (folder / name).open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def says(text: str) -> dict[str, Any]:
+    return {"type": "say", "text": text}
+
+
+def acts(tool: str, target: str, call: str = "", *, denied: bool = False) -> dict[str, Any]:
+    return {"type": "action", "tool": tool, "target": target, "call": call, "denied": denied}
+
+
+def asks(tool: str, target: str, call: str = "", *, decision: str = "allow", at: str = "") -> dict[str, Any]:
+    rule = "canary" if tool == "Canary" else "path_not_allowed" if decision == "block" else ""
+    said = {"tool": tool, "target": target, "call": call, "decision": decision}
+    return {**said, "rule": rule, "details": "", "timestamp": at}
+
+
+def uses(tokens: int, micro_usd: int = 0, *, at: str = "", refused: str = "") -> dict[str, Any]:
+    return {"at": at, "model": "m-1", "input": tokens, "output": 1, "micro_usd": micro_usd, "refused": refused}
+
+
+def test_the_latest_call_and_the_last_words(tmp_path: Path) -> None:
+    follow = follower(tmp_path)
+    assert follow.look(RECORD) == Activity(attempt=ATTEMPT, stand=stand_of(RECORD, {}, heard_at=None))
+    write(tmp_path, STREAM, says("I read"), acts("Read", "/trees/worker-0a1b2c3d/src/a.py", "1"))
+    seen = follow.look(RECORD)
+    assert (seen.call, seen.words, seen.spoke, seen.calls) == ("Read src/a.py", "I read", False, 1)
+    write(tmp_path, STREAM, says("I have read"))
+    assert follow.look(RECORD).spoke
+
+
+def test_a_call_is_known_from_the_audit_log_before_the_agent_shows_it(tmp_path: Path) -> None:
+    follow = follower(tmp_path)
+    write(tmp_path, STREAM, acts("Read", "a.py", "1"), says("Now I write"))
+    write(tmp_path, AUDIT, asks("Canary", "", decision="block"), asks("Read", "a.py", "1"))
+    assert follow.look(RECORD).spoke
+    write(tmp_path, AUDIT, asks("Write", "b.py", "2", decision="block"))
+    seen = follow.look(RECORD)
+    assert (seen.call, seen.spoke, seen.calls, seen.refused) == ("Write b.py", False, 2, 1)
+    write(tmp_path, STREAM, acts("Write", "b.py", "2", denied=True), says("Then not"))
+    seen = follow.look(RECORD)
+    assert (seen.call, seen.spoke, seen.calls, seen.refused) == ("Write b.py", True, 2, 1)
+
+
+def test_what_the_gateway_counts_is_what_counts(tmp_path: Path) -> None:
+    follow = follower(tmp_path)
+    write(tmp_path, STREAM, {"type": "usage", "input_tokens": 7, "cost_usd": 0.5})
+    assert follow.look(RECORD).spend == Spend(micro_usd=500_000, input_tokens=7)
+    write(tmp_path, USAGE, uses(100, 20), uses(5, 5, refused="budget"), uses(10, 2))
+    assert follow.look(RECORD).spend == Spend(micro_usd=22, input_tokens=110, output_tokens=2)
+
+
+@pytest.mark.parametrize(
+    ("record", "status", "doing", "why"),
+    [
+        (RECORD, {}, Doing.STARTING, ""),
+        (RECORD, {"state": "setup"}, Doing.SETUP, ""),
+        (RECORD, {"state": "working", "parked": {}}, Doing.WORKING, ""),
+        (RECORD, {"state": "working", "parked": {"kind": "network", "reason": "no route"}}, Doing.PARKED, "no route"),
+        (RECORD, {"state": "stopping"}, Doing.ENDING, ""),
+        (RECORD, {"state": "ended"}, Doing.ENDING, ""),
+        (RECORD, {"state": "something new"}, Doing.STARTING, ""),
+        (
+            replace(RECORD, cancel_reason="enough"),
+            {"state": "working", "parked": {"kind": "x"}},
+            Doing.ENDING,
+            "enough",
+        ),
+        (replace(RECORD, stalled_at=60.0), {"state": "working"}, Doing.SILENT, ""),
+        (replace(RECORD, stalled_at=40.0), {"state": "working"}, Doing.WORKING, ""),
+        (replace(RECORD, ended=Ended(ending=Ending.NO_COMMITS)), {"state": "working"}, Doing.ENDED, "no commits"),
+    ],
+)
+def test_how_an_agent_stands(record: AttemptRecord, status: dict[str, Any], doing: Doing, why: str) -> None:
+    stand = stand_of(record, status, heard_at=50.0)
+    assert (stand.doing, stand.why) == (doing, why)
+
+
+def test_until_when_it_waits() -> None:
+    parked = {"kind": "rate_limit", "reason": "429", "since": 10, "until": 99.5}
+    stand = stand_of(RECORD, {"state": "working", "parked": parked}, heard_at=None)
+    assert (stand.kind, stand.since, stand.until) == ("rate_limit", 10.0, 99.5)
+    assert stand_of(RECORD, {"state": "working", "parked": {**parked, "until": None}}, heard_at=None).until is None
+
+
+def test_files_that_make_no_sense_are_not_a_reason_to_fail(tmp_path: Path) -> None:
+    for name in (STREAM, AUDIT, USAGE, "status.json"):
+        (tmp_path / name).write_bytes(b'[1]\n\xff\xfe\n{"input": -4, "micro_usd": true}\n' + b"[" * 5000 + b"\n")
+    seen = follower(tmp_path).look(RECORD)
+    assert seen.spend == Spend()
+    assert seen.stand.doing is Doing.STARTING
+
+
+def test_paths_are_told_from_the_checkout() -> None:
+    assert within("/trees/w", "/trees/w/src/a.py") == "src/a.py"
+    assert within("/trees/w", "cp /trees/w/a /trees/w/b") == "cp a b"
+    assert within("/trees/w", "/trees/w") == "."
+    assert within(None, "/etc/passwd") == "/etc/passwd"
+
+
+def test_who_is_gone_is_forgotten(tmp_path: Path) -> None:
+    follow = follower(tmp_path)
+    write(tmp_path, AUDIT, asks("Read", "a.py"))
+    assert follow.look(RECORD).calls == 1
+    follow.forget({})
+    (tmp_path / AUDIT).unlink()
+    assert follow.look(RECORD).calls == 0
+
+
+def test_a_flood_is_caught_up_with_bit_by_bit(tmp_path: Path) -> None:
+    follow = follower(tmp_path)
+    write(tmp_path, AUDIT, *[asks("Read", "x" * 300)] * 2000)
+    first = follow.look(RECORD).calls
+    assert 0 < first < 2000
+    while follow.look(RECORD).calls < 2000:
+        pass
+
+
+def test_a_line_that_is_too_long_is_left_out_and_those_around_it_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"one\n" + b"x" * (MAX_LINE + 3 * STEP) + b"\ntwo\nthr")
+    tail, lines = Tail(path), list[bytes]()
+    for _ in range(5):
+        lines += tail.lines()
+    with path.open("ab") as file:
+        file.write(b"ee\n")
+    assert [*lines, *tail.lines()] == [b"one", b"two", b"three"]
+
+
+words = st.text(st.characters(blacklist_categories=["Cs"]), max_size=8)
+tools = st.sampled_from(["Read", "Edit", "Bash"])
+calls = st.sampled_from(["1", "2", "3", ""])
+stream_lines = st.lists(
+    st.one_of(
+        st.builds(says, words),
+        st.builds(acts, tools, words, calls, denied=st.booleans()),
+        st.fixed_dictionaries({"type": st.just("usage"), "input_tokens": st.integers(0, 99)}),
+        st.just({"type": "?"}),
+    ),
+    max_size=8,
+)
+audit_lines = st.lists(
+    st.builds(
+        asks, st.sampled_from(["Read", "Edit", "Canary"]), words, calls, decision=st.sampled_from(["allow", "block"])
+    ),
+    max_size=6,
+)
+usage_lines = st.lists(st.builds(uses, st.integers(0, 999), st.integers(0, 999)), max_size=4)
+folders = st.fixed_dictionaries({STREAM: stream_lines, AUDIT: audit_lines, USAGE: usage_lines})
+
+
+def content(files: Files) -> dict[str, bytes]:
+    return {name: "".join(json.dumps(line) + "\n" for line in lines).encode() for name, lines in files.items()}
+
+
+@given(files=folders, data=st.data())
+def test_any_chunking_of_the_files_gives_the_same_activity(files: Files, data: st.DataObject) -> None:
+    whole = content(files)
+    with TemporaryDirectory() as made:
+        folder = Path(made)
+        follow, seen = follower(folder), None
+        for name, length in ((name, len(text)) for name, text in whole.items()):
+            cuts = data.draw(st.lists(st.integers(0, length), max_size=4))
+            for start, end in pairwise([0, *sorted(cuts), length]):
+                with (folder / name).open("ab") as file:
+                    file.write(whole[name][start:end])
+                seen = follow.look(RECORD)
+        assert seen is not None
+        at_once = follower(folder).look(RECORD)
+        assert replace(seen, stand=at_once.stand) == at_once
+
+
+def diary(folder: Path) -> Diary:
+    return Diary(Scripted(), folder, folder / AUDIT, "/trees/w")
+
+
+def test_a_diary_tells_words_calls_and_bills_in_order(tmp_path: Path) -> None:
+    write(tmp_path, STREAM, says("I read"), acts("Read", "a.py", "1"), says("I write"), acts("Write", "b.py", "2"))
+    write(tmp_path, STREAM, {"type": "error", "text": "oh"}, says("Done"), says("Done"))
+    write(tmp_path, AUDIT, asks("Canary", "", decision="block"))
+    write(tmp_path, AUDIT, asks("Read", "/trees/w/a.py", "1", at="2026-01-01T00:00:02.000Z"))
+    write(tmp_path, AUDIT, asks("Write", "b.py", "2", decision="block", at="2026-01-01T00:00:04.000Z"))
+    write(tmp_path, USAGE, uses(10, 1, at="2026-01-01T00:00:01.000Z"), uses(20, 2, at="2026-01-01T00:00:03.000Z"))
+    write(tmp_path, USAGE, uses(0, at="2026-01-01T00:00:05.000Z", refused="budget"))
+    first = Spend(micro_usd=1, input_tokens=10, output_tokens=1)
+    second = Spend(micro_usd=2, input_tokens=20, output_tokens=1)
+    assert [*diary(tmp_path).news()] == [
+        Words("I read"),
+        Bill(spend=first, total=first, model="m-1", at="2026-01-01T00:00:01.000Z"),
+        Call(tool="Read", target="a.py", allowed=True, at="2026-01-01T00:00:02.000Z"),
+        Words("I write"),
+        Bill(spend=second, total=first + second, model="m-1", at="2026-01-01T00:00:03.000Z"),
+        Call(tool="Write", target="b.py", allowed=False, why="path_not_allowed", at="2026-01-01T00:00:04.000Z"),
+        Trouble("oh"),
+        Words("Done"),
+        Bill(spend=Spend(), total=first + second, model="m-1", refused="budget", at="2026-01-01T00:00:05.000Z"),
+    ]  # fmt: skip
+
+
+def test_a_call_is_told_once_whoever_knows_of_it_first(tmp_path: Path) -> None:
+    book = diary(tmp_path)
+    write(tmp_path, AUDIT, asks("Read", "a.py", "1"))
+    assert [*book.news()] == [Call(tool="Read", target="a.py", allowed=True)]
+    write(tmp_path, STREAM, acts("Read", "a.py", "1"), acts("Edit", "b.py", "2"), acts("Edit", "c.py", "3"))
+    assert [*book.news()] == [Call(tool="Edit", target="b.py"), Call(tool="Edit", target="c.py")]
+    write(tmp_path, AUDIT, asks("Edit", "b.py", "2"), asks("Edit", "c.py", "3", decision="block"))
+    assert [*book.news()] == [Call(tool="Edit", target="c.py", allowed=False, why="path_not_allowed")]
+    assert [*book.news()] == []
+
+
+def test_an_agent_without_a_gateway_says_itself_what_it_used(tmp_path: Path) -> None:
+    write(tmp_path, STREAM, {"type": "usage", "input_tokens": 7}, {"type": "usage", "input_tokens": 3})
+    assert [entry.total.tokens for entry in diary(tmp_path).news() if isinstance(entry, Bill)] == [7, 10]
+
+
+@given(files=folders, data=st.data())
+def test_a_diary_tells_all_words_whatever_the_chunks(files: Files, data: st.DataObject) -> None:
+    text = content(files)[STREAM]
+    with TemporaryDirectory() as made:
+        folder = Path(made)
+        book, told = diary(folder), list[Entry]()
+        cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=4))
+        for start, end in pairwise([0, *sorted(cuts), len(text)]):
+            with (folder / STREAM).open("ab") as file:
+                file.write(text[start:end])
+            told += book.news()
+        assert told == [*diary(folder).news()]
+
+
+def test_a_file_that_cannot_be_read_is_told_in_place_of_words(tmp_path: Path) -> None:
+    (tmp_path / AUDIT).mkdir()
+    seen = follower(tmp_path).look(RECORD)
+    assert AUDIT in seen.words
+    assert seen.stand.doing is Doing.STARTING
+
+
+def test_what_claude_does_is_read_past_its_partial_messages(tmp_path: Path) -> None:
+    partial = {"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"text": "N"}}}
+    edit = {"type": "tool_use", "id": "toolu_1", "name": "Edit", "input": {"file_path": f"{RECORD.worktree}/src/a.py"}}
+    lines: list[dict[str, Any]] = [
+        {"type": "system", "subtype": "init"},
+        *[partial] * 500,
+        {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "Now the parser."}]}},
+        {"type": "assistant", "message": {"id": "m", "content": [edit]}},
+        *[partial] * 500,
+    ]
+    with (tmp_path / STREAM).open("w") as file:
+        file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    claude = {"claude": RUNTIMES["claude"]({}, tmp_path)}
+    follow = Follower(claude, lambda _attempt: tmp_path, lambda _agent: tmp_path / AUDIT)
+    seen = follow.look(replace(RECORD, attempt=replace(ATTEMPT, runtime="claude")), most=1 << 20)
+    assert (seen.call, seen.words, seen.spoke, seen.calls) == ("Edit src/a.py", "Now the parser.", False, 1)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from blueflame.agents.scripted import Scripted
+from blueflame.model.attempt import Attempt
+from blueflame.telemetry.progress import STEP, Heard, Listener
+
+ATTEMPT = Attempt(
+    id="ses-1.task-001.worker.1", session="ses-1", subject="task-001", role="worker", n=1, agent_id="worker-0a1b2c3d"
+)
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener({"scripted": Scripted()})
+
+
+def speak(folder: Path, *lines: object) -> None:
+    with (folder / "stdout.log").open("a") as spool:
+        spool.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def test_words_and_cost_add_up_from_visit_to_visit(tmp_path: Path, listener: Listener) -> None:
+    assert listener.hear(ATTEMPT, tmp_path) == Heard()
+    speak(tmp_path, {"type": "say", "text": "раз"}, {"type": "usage", "cost_usd": 0.5})
+    first = listener.hear(ATTEMPT, tmp_path)
+    assert (first.said, first.spend.usd) == ("раз", 0.5)
+    assert listener.hear(ATTEMPT, tmp_path) == first
+    speak(tmp_path, {"type": "usage", "cost_usd": 0.25})
+    again = listener.hear(ATTEMPT, tmp_path)
+    assert (again.said, again.spend.usd) == ("раз", 0.75)
+
+
+def test_a_flood_is_caught_up_with_bit_by_bit(tmp_path: Path, listener: Listener) -> None:
+    speak(tmp_path, *[{"type": "usage", "input_tokens": 1, "pad": "x" * 1000}] * 2000)
+    size = (tmp_path / "stdout.log").stat().st_size
+    heard = listener.hear(ATTEMPT, tmp_path)
+    assert 0 < heard.offset <= STEP
+    heard = listener.hear(ATTEMPT, tmp_path, most=size // 2)
+    assert size // 2 < heard.offset <= size // 2 + 2 * STEP
+    while heard.offset < size:
+        heard = listener.hear(ATTEMPT, tmp_path)
+    assert heard.spend.tokens == 2000
+
+
+def test_a_runtime_that_is_not_at_hand_is_not_understood(tmp_path: Path) -> None:
+    speak(tmp_path, {"type": "say", "text": "hello"})
+    assert Listener({}).hear(ATTEMPT, tmp_path) == Heard()
+
+
+def test_who_is_gone_is_forgotten(tmp_path: Path, listener: Listener) -> None:
+    speak(tmp_path, {"type": "say", "text": "hello"})
+    listener.hear(ATTEMPT, tmp_path)
+    listener.forget({})
+    (tmp_path / "stdout.log").unlink()
+    assert listener.hear(ATTEMPT, tmp_path) == Heard()

@@ -1,0 +1,277 @@
+"""Memory, processes and disk: by control group where there is one, by watching where there is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from blueflame.warden import cgroup
+from blueflame.warden.launch_file import Launch
+from blueflame.warden.resource_limits import Pressure, free_mb
+from support.small_sandbox import Person, boxed, open_to_all, people, person, run, started
+from support.wardens import order, outcome, pid_in, until
+from support.wardens import run as run_open
+
+HUNGRY = "import time; kept = bytearray(b'x') * (400 << 20); print('full', flush=True); time.sleep(600)"
+CROWD = "import os, time\nfor _ in range(80):\n    if not os.fork(): time.sleep(600)\ntime.sleep(600)"
+BOMB = "import os, time\nwhile True:\n  try: os.fork()\n  except OSError: time.sleep(0.01)"
+PYTHON = ("/usr/bin/python3", "-I", "-S", "-c")
+
+
+@pytest.fixture(params=people())
+def who(request: pytest.FixtureRequest) -> Person:
+    if not os.access(PYTHON[0], os.X_OK):
+        pytest.skip(f"{PYTHON[0]} is not there")
+    return person(request.param)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with open_to_all() as place:
+        yield place
+
+
+def groups_of(folder: Path) -> list[str]:
+    return [path for path in cgroup.left_by(str(folder)) if Path(path).exists()]
+
+
+def test_an_agent_that_takes_too_much_memory_is_ended(who: Person, folder: Path) -> None:
+    ended = run(who, boxed(folder, *PYTHON, HUNGRY, memory_mb=200))
+
+    assert ended["reason"] == "memory"
+    assert "200 MB" in ended["detail"]
+    assert ended["left_running"] == []
+    assert groups_of(folder) == []
+
+
+def test_an_agent_within_its_memory_is_not_ended(who: Person, folder: Path) -> None:
+    ended = run(who, boxed(folder, *PYTHON, "kept = bytearray(b'x') * (50 << 20)", memory_mb=400, processes=50))
+
+    assert (ended["reason"], ended["exit_code"]) == ("exited", 0)
+
+
+def test_memory_that_a_setup_step_takes_counts_too(who: Person, folder: Path) -> None:
+    step = {"argv": [*PYTHON, HUNGRY], "name": "hungry"}
+    ended = run(who, boxed(folder, "touch", "ran", memory_mb=200, setup=[step]))
+
+    assert (ended["reason"], ended["stage"], ended["step"]) == ("memory", "setup", "hungry")
+    assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize("net", ["none", "doors"])
+def test_an_agent_with_too_many_processes_is_ended(who: Person, folder: Path, net: str) -> None:
+    ended = run(who, boxed(folder, *PYTHON, CROWD, net=net, processes=70))
+
+    assert ended["reason"] == "processes"
+    assert "more than the 70 allowed" in ended["detail"]
+    assert ended["left_running"] == []
+
+
+def test_threads_count_as_processes(who: Person, folder: Path) -> None:
+    threads = "import threading, time\nfor _ in range(40): threading.Thread(target=time.sleep, args=(600,)).start()"
+
+    ended = run(who, boxed(folder, "/usr/bin/python3", "-I", "-c", threads, processes=30))
+
+    assert ended["reason"] == "processes"
+
+
+@pytest.mark.parametrize("net", ["none", "doors"])
+def test_a_fork_bomb_in_a_box_meets_the_kernels_wall_and_is_ended(who: Person, folder: Path, net: str) -> None:
+    if who.is_root and not cgroup.available()[1]:
+        pytest.skip("root is above the limit on processes, and there are no control groups here")
+    ended = run(who, boxed(folder, *PYTHON, BOMB, net=net, processes=60, grace=0.2))
+
+    assert (ended["reason"], ended["left_running"]) == ("processes", [])
+    assert (folder / "full").exists() or ended["detail"].split()[2] <= "77"
+
+
+def test_processes_of_others_do_not_count(who: Person, folder: Path) -> None:
+    """The kernel counts by user; in a namespace of its own only the box's are counted."""
+    with open_to_all() as other, started(who, boxed(other, *PYTHON, CROWD.replace("80", "60"), processes=90)) as first:
+        until((other / "status.json").exists, "the other crowd is there")
+        ended = run(who, boxed(folder, "sh", "-c", "sleep 0.01; sleep 0.01; exit 5", processes=20))
+        assert first.poll() is None
+        first.terminate()
+        first.wait(20)
+
+    assert (ended["reason"], ended["exit_code"]) == ("exited", 5)
+
+
+def test_a_disk_with_too_little_room_is_no_place_to_start(folder: Path) -> None:
+    ended = run_open(order(folder, "touch", "ran", min_free_disk_mb=1 << 40))
+
+    assert (ended["reason"], ended["stage"]) == ("disk", "setup")
+    assert f"{1 << 40} MB must stay free" in ended["detail"]
+    assert not (folder / "ran").exists()
+
+
+def test_an_agent_that_fills_the_disk_is_ended(folder: Path) -> None:
+    room = free_mb(str(folder))
+    assert room is not None
+    if room < 1000:
+        pytest.skip("the disk is nearly full already")
+    pressure = Pressure(_launch(folder, min_free_disk_mb=room + 500), None)
+
+    reason, detail = pressure.why_stop() or ("", "")
+
+    assert reason == "disk"
+    assert str(folder) in detail
+
+
+def test_looks_are_not_taken_more_often_than_they_are_worth(folder: Path) -> None:
+    pressure = Pressure(_launch(folder, min_free_disk_mb=1 << 40), None)
+
+    assert pressure.why_stop() is not None
+    assert pressure.why_stop() is None
+
+
+def test_a_folder_that_is_gone_has_no_known_room(folder: Path) -> None:
+    assert Pressure(_launch(folder / "gone", min_free_disk_mb=1), None).why_stop() is None
+
+
+def test_shared_memory_counts_once_where_we_watch(folder: Path) -> None:
+    """Twelve processes that share 60 MB hold 60 MB, although each of them shows all of it."""
+    share = (
+        "import os, signal, time\nkept = bytearray(b'x') * (60 << 20)\n"
+        "for _ in range(12):\n    if not os.fork(): time.sleep(600)\n"
+        "open('pid', 'w').write(f'{os.getpid()}\\n'); time.sleep(1); os.killpg(0, signal.SIGKILL)"
+    )
+    ended = run_open(order(folder, *PYTHON, share, memory_mb=400))
+
+    assert (ended["reason"], ended["signal"]) == ("exited", 9)
+
+
+def _launch(cwd: Path, **more: object) -> Launch:
+    return Launch({"attempt": "a", "argv": ["true"], "cwd": str(cwd), **more})
+
+
+# --- control groups ---
+
+
+@pytest.fixture
+def groups() -> tuple[bool, bool]:
+    found = cgroup.available()
+    if not any(found):
+        pytest.skip("no control groups can be had here")
+    return found
+
+
+def test_a_trial_leaves_no_group_behind(groups: tuple[bool, bool]) -> None:
+    left = [path for place in cgroup.places() for path in Path(place.path).glob("blueflame-trial-*")]
+
+    assert left == []
+
+
+def test_the_kernel_kills_before_the_machine_suffers(groups: tuple[bool, bool], folder: Path) -> None:
+    if not groups[0]:
+        pytest.skip("memory cannot be walled in here")
+    ended = run(person("ourselves"), boxed(folder, *PYTHON, HUNGRY, memory_mb=200))
+
+    assert ended["reason"] == "memory"
+    assert "the system killed" in ended["detail"]
+
+
+def test_what_a_killed_warden_left_is_found_by_its_group_and_cleared(groups: tuple[bool, bool], folder: Path) -> None:
+    """Without a box, a process with no trace of ours on it is known by the group it is in."""
+    stranger = "env -i setsid sh -c 'echo $$ > stranger; exec sleep 600' >/dev/null 2>&1 </dev/null & exec sleep 600"
+    with started(person("ourselves"), order(folder, "sh", "-c", stranger, processes=50, grace=1)) as warden:
+        pid = pid_in(folder / "stranger")
+        assert groups_of(folder)
+        warden.kill()
+        warden.wait()
+    assert Path(f"/proc/{pid}").exists()
+
+    ended = run(person("ourselves"), folder)
+
+    assert ended["reason"] == "lost"
+    until(lambda: not Path(f"/proc/{pid}").exists(), "the stranger is gone")
+    assert groups_of(folder) == []
+
+
+def test_groups_of_the_dead_are_swept_and_others_left_alone(tmp_path: Path) -> None:
+    dead = int(Path("/proc/sys/kernel/pid_max").read_text()) + 1
+    names = [f"blueflame-ses-1-0-{dead}", f"blueflame-ses-1-0-{os.getpid()}", f"another-{dead}", "blueflame-word"]
+    for name in names:
+        (tmp_path / name).mkdir()
+
+    cgroup.sweep(str(tmp_path))
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+
+
+def test_a_note_that_names_other_groups_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / cgroup.NOTE).write_text(
+        '{"paths": ["/sys/fs/cgroup/memory/important", "/x/blueflame-other-00000000-1"]}'
+    )
+
+    assert cgroup.left_by(str(tmp_path)) == ()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"paths": 5}', "{"])
+def test_a_damaged_note_names_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / cgroup.NOTE).write_text(text)
+
+    assert cgroup.left_by(str(tmp_path)) == ()
+
+
+def test_nothing_is_made_when_nothing_is_wanted(tmp_path: Path) -> None:
+    assert cgroup.make("none-wanted", memory_mb=0, processes=0, folder=str(tmp_path)) is None
+    assert not (tmp_path / cgroup.NOTE).exists()
+
+
+V1 = "4:memory:/ours/мы\n8:pids:/\n0::/\n"
+V1_MOUNTS = (
+    "31 25 0:27 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
+    "35 25 0:31 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+    "36 25 0:32 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+    "37 25 0:33 / /odd\\040place rw - tmpfs tmpfs rw\n"
+)
+
+
+def test_the_groups_of_version_1_are_found_below_our_own() -> None:
+    ours, mounts = cgroup.our_groups(V1), cgroup.mounts(V1_MOUNTS)
+
+    assert cgroup.folder_of(mounts.get("memory"), ours.get("memory")) == "/sys/fs/cgroup/memory/ours/мы"
+    assert cgroup.folder_of(mounts.get("pids"), ours.get("pids")) == "/sys/fs/cgroup/pids"
+
+
+def test_a_group_that_is_not_below_what_is_mounted_is_not_guessed() -> None:
+    mounts = cgroup.mounts("31 25 0:27 /docker/1 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n")
+
+    assert cgroup.folder_of(mounts["memory"], "/docker/1/x") == "/sys/fs/cgroup/memory/x"
+    assert cgroup.folder_of(mounts["memory"], "/docker/12") == ""
+    assert cgroup.folder_of(None, "/") == ""
+
+
+def test_version_2_is_used_beside_our_own_group_where_it_is_delegated(tmp_path: Path) -> None:
+    """The files of a delegated tree, as a person's own systemd lays them out."""
+    slice_ = tmp_path / "user slice"
+    (slice_ / "ours.scope").mkdir(parents=True)
+    (slice_ / "cgroup.procs").write_text("")
+    (slice_ / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    ours, mounts = {"": "/user slice/ours.scope"}, {"": (str(tmp_path), "/")}
+
+    place = cgroup.unified_place(ours, mounts, ("memory", "pids"))
+
+    assert place is not None
+    assert (place.path, place.version, place.controllers) == (str(slice_), 2, ("memory", "pids"))
+
+
+def test_version_2_without_controllers_handed_down_is_no_place(tmp_path: Path) -> None:
+    (tmp_path / "ours.scope").mkdir()
+    (tmp_path / "cgroup.procs").write_text("")
+    (tmp_path / "cgroup.subtree_control").write_text("hugetlb\n")
+
+    assert cgroup.unified_place({"": "/ours.scope"}, {"": (str(tmp_path), "/")}, ("memory",)) is None
+
+
+def test_the_outcome_of_a_boxed_attempt_names_its_reason_even_when_it_died_at_once(who: Person, folder: Path) -> None:
+    """The kernel's kill may come between two looks: then the last look finds it."""
+    if not (who.is_root and cgroup.available()[0]):
+        pytest.skip("only a control group kills by itself")
+    run(who, boxed(folder, *PYTHON, "kept = bytearray(b'x') * (400 << 20)", memory_mb=100))
+
+    assert outcome(folder)["reason"] == "memory"

@@ -1,0 +1,66 @@
+"""start() by itself, as a command in the foreground uses it: open files instead of paths, nobody to note anything."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.small_sandbox import Person, open_to_all, people, person, sandbox
+from support.wardens import ROOT
+
+FOREGROUND = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+from blueflame.warden.launch_file import CannotStart, Launch
+from blueflame.warden.spawn import start
+launch = Launch(json.loads(sys.argv[2]))
+try:
+    child = start(launch.argv, launch, stdin=0, output=(1, 2))
+except CannotStart as e:
+    sys.exit(str(e))
+_, status = os.waitpid(child.pid, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.fixture(params=people())
+def who(request: pytest.FixtureRequest) -> Person:
+    return person(request.param)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with open_to_all() as place:
+        yield place
+
+
+def foreground(who: Person, folder: Path, *argv: str, **more: object) -> subprocess.CompletedProcess[str]:
+    launch = {"attempt": "", "argv": argv, "env": {"PATH": "/usr/bin:/bin"}, "cwd": str(folder), **more}
+    run = [*who.argv, who.python, "-I", "-S", "-c", FOREGROUND, str(ROOT), json.dumps(launch)]
+    return subprocess.run(run, input="что сказано\n", capture_output=True, text=True, check=False, timeout=30)
+
+
+@pytest.mark.parametrize("net", ["none", "doors", "host"])
+def test_a_foreground_command_has_our_input_and_output(who: Person, folder: Path, net: str) -> None:
+    done = foreground(who, folder, "sh", "-c", "cat; echo oops >&2; exit 7", sandbox=sandbox(folder, net=net))
+
+    assert (done.returncode, done.stdout, done.stderr) == (7, "что сказано\n", "oops\n")
+
+
+def test_a_foreground_command_without_a_box_works_as_well(who: Person, folder: Path) -> None:
+    done = foreground(who, folder, "sh", "-c", "cat; env")
+
+    assert done.stdout.splitlines()[0] == "что сказано"
+    assert "BLUEFLAME" not in done.stdout  # no attempt, no cookie
+
+
+def test_a_foreground_command_that_cannot_start_says_why(who: Person, folder: Path) -> None:
+    done = foreground(who, folder, "no-such-thing", sandbox=sandbox(folder))
+
+    assert done.returncode == 1
+    assert "cannot run no-such-thing" in done.stderr
+    assert "the sandbox ended before the program could run" in done.stderr

@@ -1,0 +1,271 @@
+"""Agents that misbehave on purpose, under a real warden: each ends as configured, and nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from support.wardens import agent_of, alive, order, outcome, pid_in, run, started, state_of, until
+
+MOST_MEMORY = 150_000_000
+CAP = 32_000_000
+NOBODY = 65_534
+BOMBS = 60  # processes of the fork bomb at once
+
+AS_NOBODY = f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where an agent without our rights can write, too: pytest's own folders are closed to others."""
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent.stat().st_uid == os.getuid() and parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o711)
+    place = tmp_path / "дела" / "ses-20260101-000000.task-001.worker.1"
+    place.mkdir(parents=True)
+    place.chmod(0o777)
+    return place
+
+
+def python(text: str) -> tuple[str, ...]:
+    return (sys.executable, "-I", "-S", "-c", f"import os, signal, sys, time\n{text}")
+
+
+def marked(folder: Path) -> list[psutil.Process]:
+    """All processes that work in the attempt's folder: whoever they say they are, their folder gives them away."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.cwd() == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:  # gone meanwhile, or not ours to look at
+            continue
+    return found
+
+
+def peak_memory(pid: int) -> int:
+    """The most that a process has ever had, as the kernel counts it; 0 when it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    lines = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(lines[0].split()[1]) * 1024 if lines else 0
+
+
+def seen_through(
+    folder: Path, *, up: Callable[[], object] | None = None, cancel: bool = False
+) -> tuple[dict[str, Any], int]:
+    """Run it to its end; gives the outcome and the most memory that the warden took."""
+    most = 0
+    with started(folder) as warden:  # which is measured while it lives: afterwards its children would count, too
+        if up is not None:
+            until(up, "it misbehaves")
+        if cancel:
+            (folder / "cancel").write_text("{}")
+        give_up = time.monotonic() + 60
+        while warden.poll() is None:
+            assert time.monotonic() < give_up, f"still {state_of(folder)}: {marked(folder)}"
+            most = max(most, peak_memory(warden.pid))
+            time.sleep(0.02)
+    assert warden.returncode == 0
+    assert marked(folder) == []
+    return outcome(folder), most
+
+
+def test_a_stuck_agent_ends_at_its_time_limit(folder: Path) -> None:
+    ended, _ = seen_through(order(folder, *python("time.sleep(600)"), timeout=0.5))
+
+    assert (ended["reason"], ended["left_running"]) == ("timeout", [])
+
+
+def test_a_stuck_agent_ends_when_it_has_been_silent_for_too_long(folder: Path) -> None:
+    ended, _ = seen_through(order(folder, *python("print('hm', flush=True); time.sleep(600)"), silence=0.5))
+
+    assert (ended["reason"], ended["left_running"]) == ("silent", [])
+
+
+BOMB = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while True:
+    try:
+        if not os.fork():
+            {apart}
+    except OSError:
+        open("full", "w").close()
+        time.sleep(0.001)
+"""
+
+
+def bomb(folder: Path, apart: str) -> Path:
+    """Root is above the limit on processes, so that the bomb of a root is nobody's."""
+    if os.getuid() == 0:
+        text, taken = AS_NOBODY, sum(p.uids().real == NOBODY for p in psutil.process_iter(["uids"]))
+    else:
+        text, taken = "", int(os.popen("ps -L -u $(id -u) --no-headers | wc -l").read())
+    return order(folder, *python(text + BOMB.format(apart=apart)), limits={"nproc": taken + BOMBS}, grace=0.3)
+
+
+@pytest.mark.parametrize("apart", ["pass", "os.setsid()"], ids=["in one group", "each in a session of its own"])
+def test_a_fork_bomb_is_bounded_and_ended_to_the_last(folder: Path, apart: str) -> None:
+    ended, most = seen_through(bomb(folder, apart), up=(folder / "full").exists, cancel=True)
+
+    assert (ended["reason"], ended["left_running"]) == ("cancelled", [])
+    assert most < MOST_MEMORY
+
+
+def test_a_fork_bomb_ends_at_the_time_limit_without_anybody_asking(folder: Path) -> None:
+    bomb(folder, "os.setsid()")
+    launch = (folder / "launch.json").read_text().replace('"timeout": 60', '"timeout": 1')
+    (folder / "launch.json").write_text(launch)
+    ended, _ = seen_through(folder)
+
+    assert (ended["reason"], ended["left_running"]) == ("timeout", [])
+
+
+def test_processes_that_hand_over_to_a_child_all_the_time_are_caught(folder: Path) -> None:
+    relay = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for _ in range(4):
+    if not os.fork():
+        break
+else:
+    open("full", "w").close()
+    time.sleep(600)
+while True:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+    ended, _ = seen_through(order(folder, *python(relay), grace=0.3), up=(folder / "full").exists, cancel=True)
+
+    assert (ended["reason"], ended["left_running"]) == ("cancelled", [])
+
+
+def test_an_agent_and_its_children_that_ignore_term_are_killed_after_the_grace(folder: Path) -> None:
+    family = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for _ in range(3):
+    if not os.fork():
+        break
+print("up", flush=True)
+while True: time.sleep(1)
+"""
+    spool = folder / "stdout.log"
+
+    def up() -> bool:
+        return spool.exists() and spool.read_text().count("up") == 4
+
+    ended, _ = seen_through(order(folder, *python(family), grace=0.3), up=up, cancel=True)
+
+    assert (ended["reason"], ended["signal"], ended["left_running"]) == ("cancelled", signal.SIGKILL, [])
+
+
+def test_two_gigabytes_of_output_are_cut_off_and_cost_no_memory(folder: Path) -> None:
+    flood = "block = b'x' * 999_999 + b'\\n'\nfor _ in range(2048): os.write(1, block)"
+    ended, most = seen_through(order(folder, *python(flood), max_output=CAP))
+
+    assert ended["reason"] == "output"
+    assert (folder / "stdout.log").stat().st_size == CAP
+    assert most < MOST_MEMORY
+
+
+def test_two_gigabytes_that_are_there_at_once_are_cut_off_as_well(folder: Path) -> None:
+    ended, most = seen_through(order(folder, *python("os.ftruncate(1, 2 << 30); time.sleep(600)"), max_output=CAP))
+
+    assert ended["reason"] == "output"
+    assert (folder / "stdout.log").stat().st_size == CAP
+    assert most < MOST_MEMORY
+
+
+def test_an_agent_that_closes_its_output_may_work_on(folder: Path) -> None:
+    works = (
+        "print('bye', flush=True); os.close(1); os.close(2); time.sleep(0.5); open('work', 'w').close(); os._exit(3)"
+    )
+    ended, _ = seen_through(order(folder, *python(works)))
+
+    assert (ended["reason"], ended["exit_code"]) == ("exited", 3)
+    assert (folder / "work").exists()
+    assert (folder / "stdout.log").read_text() == "bye\n"
+
+
+def test_an_agent_that_closes_its_output_counts_as_silent(folder: Path) -> None:
+    ended, _ = seen_through(order(folder, *python("os.close(1); os.close(2); time.sleep(600)"), silence=0.4))
+
+    assert ended["reason"] == "silent"
+
+
+DAEMON = """
+if not os.fork():
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    {habit}
+    for handle in range(3):
+        os.close(handle)
+    open("note", "w").write(f"{{os.getpid()}}\\n")
+    time.sleep(600)
+while not os.path.exists("note"): time.sleep(0.01)
+"""
+HABITS = {
+    "polite": "pass",
+    "deaf to TERM": "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+    "without our cookie": "os.execve(sys.executable, [sys.executable, '-I', '-S', '-c', sys.argv[1]], {{}})",
+}
+STRANGER = "import os, time\nopen('note', 'w').write(f'{os.getpid()}\\n')\ntime.sleep(600)"
+
+
+@pytest.mark.parametrize("habit", HABITS)
+@pytest.mark.parametrize("cancel", [False, True], ids=["agent ends itself", "agent is ended"])
+def test_a_daemon_does_not_outlive_its_agent(folder: Path, habit: str, cancel: bool) -> None:
+    text = DAEMON.format(habit=HABITS[habit].format()) + ("time.sleep(600)" if cancel else "os._exit(7)")
+    argv = (*python(text), STRANGER)
+    ended, _ = seen_through(order(folder, *argv, grace=0.3), up=(folder / "note").exists, cancel=cancel)
+
+    assert not alive(pid_in(folder / "note"))
+    assert ended["left_running"] == []
+    assert (ended["reason"], ended["exit_code"]) == (("cancelled", None) if cancel else ("exited", 7))
+
+
+def test_a_grandchild_that_keeps_files_open_is_ended_and_the_folder_can_go(folder: Path) -> None:
+    keeper = """
+if not os.fork():
+    if os.fork():
+        os._exit(0)
+    kept = [open(f"kept-{n}", "w") for n in range(50)]
+    open("note", "w").write(f"{os.getpid()}\\n")
+    time.sleep(600)
+while not os.path.exists("note"): time.sleep(0.01)
+print("done", flush=True)
+"""
+    ended, _ = seen_through(order(folder, *python(keeper)))
+
+    assert (ended["reason"], ended["exit_code"]) == ("exited", 0)
+    assert not alive(pid_in(folder / "note"))
+    assert (folder / "stdout.log").read_text() == "done\n"
+
+
+def test_a_warden_is_small(folder: Path) -> None:
+    with started(order(folder, "sleep", "600")) as warden:
+        agent_of(folder)
+        until(lambda: state_of(folder) == "working", "it works")
+        assert 0 < peak_memory(warden.pid) < 25_000_000
+        warden.send_signal(signal.SIGTERM)
+        assert warden.wait(20) == 0
+
+
+def test_limits_of_the_machine_hold_for_the_agent(folder: Path) -> None:
+    text = "from resource import *\nprint(getrlimit(RLIMIT_NPROC)[0], getrlimit(RLIMIT_NOFILE)[0])"
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 77
+    run(order(folder, *python(text), limits={"nproc": 333, "nofile": 77}))
+
+    assert (folder / "stdout.log").read_text() == "333 77\n"

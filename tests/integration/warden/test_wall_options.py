@@ -1,0 +1,66 @@
+"""What launch.json may say of the walls: anything doubtful starts nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.policy.dialects import DIALECTS
+from blueflame.warden import wall_options as walls
+from support.wardens import order, run
+
+GOOD = {"argv": ["/usr/bin/bwrap", "--"], "net": "none", "seccomp": None}
+WATCH = {"port": 1, "policy": "/p", "audit": "/a", "agent": "x", "hook": "/h", "shfmt": "/s"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"sandbox": {**GOOD, "lax": True}}, "sandbox: lax is not one of argv, seccomp, net"),
+        ({"sandbox": {**GOOD, "argv": []}}, "sandbox: argv must be a list"),
+        ({"sandbox": {**GOOD, "net": "maybe"}}, "sandbox: net is 'maybe'"),
+        ({"sandbox": {"argv": ["bwrap"], "seccomp": None}}, "sandbox: net is None"),
+        ({"sandbox": {**GOOD, "seccomp": "relative"}}, "sandbox: seccomp must be an absolute path"),
+        ({"sandbox": "yes"}, "sandbox must be an object"),
+        ({"memory_mb": -1}, "memory_mb must be a whole number of at least 0"),
+        ({"processes": True}, "processes must be a whole number"),
+        ({"min_free_disk_mb": "5"}, "min_free_disk_mb must be a whole number"),
+        ({"watch": {**WATCH, "port": 0}}, "watch: port must be a whole number of at least 1 and at most 65535"),
+        ({"watch": {**WATCH, "hook": "hook.sh"}}, "watch: hook must be an absolute path"),
+        ({"watch": {**WATCH, "extra": 1}}, "watch: extra is not one of"),
+        ({"watch": {**WATCH, "mounts": {"tmp": "/x"}}}, "watch: mounts must be an absolute path"),
+        ({"watch": {**WATCH, "policy": None}}, "watch: policy must be a string"),
+        ({"gateway": {"port": 70000, "hosts": []}}, "gateway: port must be"),
+        ({"gateway": {"port": 1, "hosts": "example.org"}}, "gateway: hosts must be a list"),
+        ({"sandbox": GOOD, "watch": WATCH}, "neither watch nor gateway could be reached"),
+    ],
+)
+def test_an_order_with_doubtful_walls_starts_nothing(tmp_path: Path, keys: dict[str, Any], told: str) -> None:
+    folder = tmp_path / "попытка"
+    ended = run(order(folder, "touch", "ran", **keys))
+
+    assert ended["reason"] == "spawn_failed"
+    assert told in ended["detail"]
+    assert not (folder / "ran").exists()
+
+
+def test_walls_that_nobody_asked_for_are_not_there() -> None:
+    assert (walls.sandbox(None), walls.watch(None), walls.gateway(None)) == (None, None, None)
+
+
+def test_good_walls_are_read_as_they_stand() -> None:
+    box = walls.sandbox({**GOOD, "seccomp": "/f", "net": "doors"})
+
+    assert box is not None
+    assert (box.argv, box.seccomp, box.net) == (["/usr/bin/bwrap", "--"], "/f", "doors")
+    assert walls.watch({**WATCH, "mounts": {"/tmp": "/там"}}) == {**WATCH, "mounts": {"/tmp": "/там"}}
+    assert walls.gateway({"port": 5, "hosts": ["a.org"]}) == {"port": 5, "hosts": ["a.org"]}
+
+
+def test_a_dialect_that_nobody_speaks_is_refused() -> None:
+    with pytest.raises(ValueError, match="dialect is 'klingon', not one of claude, codex, gemini"):
+        walls.watch({**WATCH, "dialect": "klingon"})
+    assert walls.watch({**WATCH, "dialect": "gemini"}) is not None
+    assert walls.DIALECTS == DIALECTS

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blueflame.model.errors import Refused, WorldError
+from blueflame.model.policy import Patterns, Policy
+from blueflame.model.settings.permissions import Permissions, Validation
+from blueflame.policy.compile import compile_policy
+from blueflame.watcher.policy_file import load_policy, policy_json, read_policy, save_policy, shfmt_path
+
+
+def compiled(**changes: object) -> Policy:
+    given: dict[str, Any] = {
+        "permissions": Permissions(),
+        "validation": Validation(),
+        "role": "worker",
+        "role_settings": None,
+        "worktree": "/рабочее дерево",
+        "scope": ("src/café", "docs"),
+        "scratch": ("/tmp",),
+    }
+    return compile_policy(**given | changes)
+
+
+def test_a_policy_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
+    for n, policy in enumerate([compiled(), compiled(scope=None), compiled(scope=()), compiled(schema=True)]):
+        path = tmp_path / "папка с пробелом" / f"{n}.json"
+        save_policy(policy, path)
+        assert load_policy(path) == policy
+
+
+TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1), max_size=3).map(tuple)
+
+
+@given(texts=TEXTS, flags=st.booleans(), scope=st.none() | st.just(("a/b",)))
+def test_any_policy_survives_the_journey(texts: tuple[str, ...], flags: bool, scope: tuple[str, ...] | None) -> None:
+    policy = Policy(
+        role="".join(texts),
+        worktree="/" + "".join(texts),
+        allowed_tools=texts,
+        read_only=flags,
+        scope=scope,
+        blocked_paths=Patterns(written=texts, regexes=tuple("^x" for _ in texts)),
+    )
+    assert read_policy(policy_json(policy), "here") == policy
+
+
+def spoilt(**changes: object) -> str:
+    said = json.loads(policy_json(compiled()))
+    return json.dumps({**said, **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "not JSON"),
+        ("{", "not JSON"),
+        ("[]", "not an object"),
+        ("[" * 100_000, "not JSON"),
+        ("{}", "version None"),
+        (spoilt(version=2), "version 2"),
+        (spoilt(version="1"), "version '1'"),
+        (spoilt(new_rule=["x"]), "new_rule is not known here"),
+        (policy_json(compiled()).replace('"role"', '"rolle"'), "rol"),
+        (spoilt(read_only="no"), "read_only"),
+        (spoilt(read_only=0), "read_only"),
+        (spoilt(role=None), "role"),
+        (spoilt(scope="src"), "scope"),
+        (spoilt(scope=[1]), "scope"),
+        (spoilt(scope=["../x"]), "rules cannot be used"),
+        (spoilt(worktree="src"), "absolute"),
+        (spoilt(allowed_paths=["src"]), "allowed_paths"),
+        (spoilt(allowed_paths={"written": ["a"], "regexes": []}), "allowed_paths"),
+        (spoilt(blocked_paths={"written": ["a"], "regexes": ["("]}), "rules cannot be used"),
+        (spoilt(blocked_patterns=["("]), "rules cannot be used"),
+        (spoilt(commit_pattern="["), "rules cannot be used"),
+    ],
+    ids=lambda value: str(value)[-40:],
+)
+def test_a_damaged_policy_allows_nothing(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text(text)
+    with pytest.raises(WorldError) as caught:
+        load_policy(path)
+    assert why in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_key_less_is_a_rule_less_and_refused(tmp_path: Path) -> None:
+    said = json.loads(policy_json(compiled()))
+    for name in said:
+        without = {key: value for key, value in said.items() if key != name}
+        with pytest.raises(WorldError):
+            read_policy(json.dumps(without), "here")
+
+
+def test_a_policy_that_is_not_there_or_not_text_is_told(tmp_path: Path) -> None:
+    with pytest.raises(WorldError, match="cannot be read"):
+        load_policy(tmp_path / "none.json")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(WorldError, match="cannot be read"):
+        load_policy(tmp_path / "bytes.json")
+    with pytest.raises(WorldError, match="cannot be read"):
+        load_policy(tmp_path)
+
+
+def program(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    path = folder / "shfmt"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_the_parser_of_our_own_installation_is_taken() -> None:
+    found = Path(shfmt_path())
+    assert found.is_absolute() and os.access(found, os.X_OK)
+    assert found.parent == Path(sys.executable).parent
+
+
+def test_else_one_on_the_path_and_else_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path / "nothing here"))
+    (tmp_path / "not a program").mkdir()
+    (tmp_path / "not a program" / "shfmt").mkdir()
+    theirs = program(tmp_path / "их программы")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'not a program'}{os.pathsep}{theirs.parent}")
+    assert shfmt_path() == str(theirs)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(Refused, match="shfmt-py"):
+        shfmt_path()

@@ -1,0 +1,448 @@
+"""The watcher's server as hooks and others meet it: what it allows, what it writes down, what it does not fall for."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from blueflame.agents.hook import hook_path
+from blueflame.model.audit import digest_of
+from blueflame.model.policy import Call, Decision
+from blueflame.telemetry.audit import read_audit
+from blueflame.watcher import audit_log
+from blueflame.watcher import decision as judging
+from blueflame.watcher import server as asking
+from blueflame.watcher.http import ALLOWED, MAX_BODY
+from support.hook_servers import ATTEMPT, Watch, hear, question, talk, watch_of, watching
+from support.wardens import ROOT
+
+
+def yes(call: Call) -> Decision:
+    return Decision(True, "allowed")
+
+
+@pytest.mark.verification(11, 12, 13)
+def test_a_call_is_allowed_or_refused_by_the_policy_and_written_down(repo: Path) -> None:
+    with watching(repo) as watch:
+        watch.prove()
+        allowed = watch.ask("Write", file_path=str(repo / "src" / "новый.py"), content="x\n")
+        denied = watch.ask("Write", file_path=str(repo / ".env"), content="x\n")
+        ran = watch.ask("Bash", command="git status")
+        refused = watch.ask("Bash", command="git status; curl example.org")
+        closed = watch.asker.close()
+
+    assert [said["permissionDecision"] for said in (allowed, denied, ran, refused)] == [
+        "allow",
+        "deny",
+        "allow",
+        "deny",
+    ]
+    canary, *lines = watch.lines()
+    assert (canary["tool"], canary["decision"], canary["rule"], canary["prev"]) == (
+        "BlueflameCanary",
+        "block",
+        "canary",
+        "",
+    )
+    assert [line["decision"] for line in lines] == ["allow", "block", "allow", "block"]
+    assert lines[0] == {
+        "timestamp": lines[0]["timestamp"],
+        "agent_id": "worker-0a1b2c3d",
+        "attempt": ATTEMPT,
+        "tool": "Write",
+        "target": str(repo / "src" / "новый.py"),
+        "decision": "allow",
+        "rule": "allowed",
+        "details": lines[0]["details"],
+        "call": "toolu_1",
+        "digest": digest_of({"file_path": str(repo / "src" / "новый.py"), "content": "x\n"}),
+        "prev": lines[0]["prev"],
+    }
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", lines[0]["timestamp"])
+    assert lines[1]["rule"] == "blocked_path"
+    assert denied["permissionDecisionReason"].startswith("blocked_path: ")
+    assert closed == {"lines": 5, "last": read_audit(watch.audit).last, "proven": True, "problem": ""}
+
+
+def test_the_hook_program_gets_its_answer_from_here(repo: Path) -> None:
+    def hook(watch: Watch, tool: str, **given: object) -> subprocess.CompletedProcess[bytes]:
+        call = question(tool, given, cwd=str(repo))
+        return watch.during(
+            lambda: subprocess.run([hook_path()], input=call, env=watch.env, capture_output=True, check=False)
+        )
+
+    with watching(repo) as watch:
+        assert hook(watch, "Read", file_path=str(repo / "README.md")).returncode == 2  # the canary first
+        assert hook(watch, "BlueflameCanary").returncode == 2
+        allowed = hook(watch, "Read", file_path=str(repo / "README.md"))
+        large = hook(watch, "Write", file_path=str(repo / "src" / "a.py"), content="ж" * 1_000_000)
+        denied = hook(watch, "Write", file_path="/etc/passwd", content="")
+
+    assert (allowed.returncode, large.returncode, denied.returncode) == (0, 0, 2)
+    assert json.loads(allowed.stdout)["hookSpecificOutput"]["permissionDecision"] == "allow"
+    assert b"outside_worktree" in denied.stderr
+    assert (denied.stdout, watch.asker.problem) == (b"", "")
+
+
+def test_before_the_canary_nothing_is_allowed(repo: Path) -> None:
+    with watching(repo, decide=yes) as watch:
+        before = watch.ask("Read", file_path=str(repo / "README.md"))
+        assert not watch.asker.proven
+        watch.prove()
+        after = watch.ask("Read", file_path=str(repo / "README.md"))
+
+    assert (before["permissionDecision"], after["permissionDecision"]) == ("deny", "allow")
+    assert [line["rule"] for line in watch.lines()] == ["canary", "canary", "allowed"]
+
+
+def test_the_canary_is_never_allowed_whoever_decides(repo: Path) -> None:
+    with watching(repo, decide=yes) as watch:
+        watch.prove()
+        watch.prove()
+
+
+def test_an_attempt_without_a_canary_has_a_problem(repo: Path) -> None:
+    with watching(repo, decide=yes) as watch:
+        assert "canary" in str(watch.asker.close()["problem"])
+
+
+MALFORMED = {
+    "nothing": b"",
+    "not JSON": b"{",
+    "not UTF-8": b'{"hook_event_name": "\xff"}',
+    "a list": b"[]",
+    "null": b"null",
+    "another event": b'{"hook_event_name":"PostToolUse","tool_name":"Read","tool_input":{},"cwd":"/"}',
+    "no tool": b'{"hook_event_name":"PreToolUse","tool_input":{},"cwd":"/"}',
+    "a tool that is no text": b'{"hook_event_name":"PreToolUse","tool_name":["Read"],"tool_input":{},"cwd":"/"}',
+    "an input that is no object": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":"x","cwd":"/"}',
+    "no folder": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{}}',
+    "a relative folder": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{},"cwd":"src"}',
+    "two tools": b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_name":"Read","tool_input":{},"cwd":"/"}',
+    "two inputs": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"a":1,"a":2},"cwd":"/"}',
+    "not a number": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"a":NaN},"cwd":"/"}',
+    "too deep": b'{"hook_event_name":"PreToolUse","tool_input":' + b"[" * 100_000,
+    "too deep and whole": b'{"hook_event_name":"PreToolUse","cwd":"/","tool_name":"Read","tool_input":{"a":%s}}'
+    % (b"[" * 990 + b"]" * 990),
+    "a number without end": b'{"hook_event_name":"PreToolUse","tool_name":"Read","cwd":"/","tool_input":{"a":%s}}'
+    % (b"9" * 5000),
+    "a name without end": question("Read", {}, cwd="/", call="9" * 5000),
+}
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
+def test_what_is_not_a_call_is_refused_and_written_down(repo: Path, body: bytes) -> None:
+    with watching(repo, decide=lambda call: Decision(False, "malformed_call", "not even then")) as watch:
+        watch.prove()
+        answer = watch.post(body)
+
+    assert b"X-Blueflame-Decision: deny\r\n" in answer
+    assert (watch.lines()[-1]["decision"], watch.lines()[-1]["rule"]) == ("block", "malformed_call")
+    assert watch.asker.problem == ""
+
+
+NOT_ASKED = {
+    "another path": "POST /hook2 HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
+    "the root": "POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
+    "a query": "POST /hook?x HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
+    "a GET": "GET /hook HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
+    "no length": "POST /hook HTTP/1.1\r\nHost: x{0:.0s}\r\n\r\n",
+    "two lengths": "POST /hook HTTP/1.1\r\nContent-Length: {0}\r\nContent-Length: {0}\r\n\r\n",
+    "a negative length": "POST /hook HTTP/1.1\r\nContent-Length: -{}\r\n\r\n",
+    "a length in letters": "POST /hook HTTP/1.1\r\nContent-Length: x{}\r\n\r\n",
+    "chunks": "POST /hook HTTP/1.1\r\nContent-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "too long": "POST /hook HTTP/1.1\r\nContent-Length: 9{}\r\n\r\n".replace("9{}", str(MAX_BODY + 1) + "{0:.0s}"),
+    "no HTTP": "hello {}\r\n\r\n",
+    "another HTTP": "POST /hook HTTP/2\r\nContent-Length: {}\r\n\r\n",
+    "a head without end": "POST /hook HTTP/1.1\r\nX: " + "x" * 20_000 + "{}\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("head", NOT_ASKED.values(), ids=NOT_ASKED.keys())
+def test_what_is_not_a_question_is_never_an_allowance(repo: Path, head: str) -> None:
+    with watching(repo, decide=yes) as watch:
+        watch.prove()
+        body = question("Read", {}, cwd="/")
+        sent = head.replace("{0:.0s}", "").format(len(body)).encode() + body
+        answer = watch.during(lambda: talk(watch.port, sent))
+
+    assert b"allow" not in answer.lower().replace(b"method not allowed", b"")
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
+    assert len(watch.lines()) == 1
+
+
+def test_a_question_may_come_in_pieces_and_several_at_once(repo: Path) -> None:
+    body = question("Read", {"file_path": "x"}, cwd="/")
+    whole = b"POST /hook HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+    def ask_in_turns(port: int) -> list[bytes]:
+        crowd = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]
+        for n in range(0, len(whole), 7):
+            for one in crowd:
+                one.sendall(whole[n : n + 7])
+        answers = [hear(one) for one in crowd]
+        for one in crowd:
+            one.close()
+        return answers
+
+    with watching(repo, decide=yes) as watch:
+        watch.prove()
+        answers = watch.during(lambda: ask_in_turns(watch.port))
+
+    assert answers == [ALLOWED] * 5
+
+
+def test_half_a_question_and_a_hung_up_one_are_nobodys_business(repo: Path) -> None:
+    with watching(repo, decide=yes) as watch:
+        watch.prove()
+        for part in (b"", b"POST /ho", b"POST /hook HTTP/1.1\r\nContent-Length: 10\r\n\r\n{"):
+            with socket.create_connection(("127.0.0.1", watch.port)) as asking:
+                asking.sendall(part)
+            assert watch.ask("Read", file_path="x")["permissionDecision"] == "allow"
+
+    assert len(watch.lines()) == 4
+
+
+def test_a_crowd_of_silent_ones_is_shown_out_and_others_are_refused_meanwhile(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with watching(repo, decide=yes) as watch:
+        watch.prove()
+        crowd = [socket.create_connection(("127.0.0.1", watch.port)) for _ in range(asking.MAX_OPEN)]
+        assert watch.post(question("Read", {}, cwd="/")) == b""
+        monkeypatch.setattr(asking, "PATIENCE", 0.0)
+        assert watch.ask("Read")["permissionDecision"] == "allow"
+        for one in crowd:
+            one.close()
+
+
+def test_one_who_does_not_listen_holds_nobody_up(repo: Path) -> None:
+    with watching(repo, decide=lambda call: Decision(False, "blocked_path", "no " * 2000)) as watch:
+        watch.prove()
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            deaf.connect(("127.0.0.1", watch.port))
+            body = question("Read", {}, cwd="/")
+            deaf.sendall(b"POST /hook HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            assert watch.ask("Read")["permissionDecision"] == "deny"
+
+
+def test_a_bug_in_a_rule_refuses_the_call_and_the_watcher_goes_on(
+    repo: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def buggy(call: Call) -> Decision:
+        if call.tool == "Bash":
+            raise ZeroDivisionError("a bug")
+        return Decision(True, "allowed")
+
+    with watching(repo, decide=buggy) as watch:
+        watch.prove()
+        broken = watch.ask("Bash", command="true")
+        well = watch.ask("Read", file_path="x")
+
+    assert (broken["permissionDecision"], well["permissionDecision"]) == ("deny", "allow")
+    assert watch.lines()[1]["rule"] == "malformed_call"
+    assert "ZeroDivisionError: a bug" in capfd.readouterr().err
+
+
+def test_a_decision_that_takes_too_long_is_a_refusal(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "PATIENCE", 0.1)
+
+    def slow(call: Call) -> Decision:
+        if call.tool == "Bash":
+            re.match(r"(a+)+$", "a" * 60 + "b")
+        elif call.tool == "Grep":
+            try:
+                time.sleep(20)
+            except Exception:  # noqa: BLE001 (a rule that takes whatever comes for a failure of its own)
+                return Decision(True, "allowed")
+        return Decision(True, "allowed")
+
+    with watching(repo, decide=slow) as watch:
+        watch.prove()
+        before = signal.getsignal(signal.SIGALRM)
+        late = [watch.ask("Bash", command="true"), watch.ask("Grep", pattern="x")]
+        in_time = watch.ask("Read", file_path="x")
+
+    assert [said["permissionDecision"] for said in late] == ["deny", "deny"]
+    assert in_time["permissionDecision"] == "allow"
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_policy_that_cannot_be_used_allows_nothing_and_is_a_problem(
+    repo: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for text in ("", "{}", '{"version": 1}'):
+        given = watch_of(repo)
+        Path(given["policy"]).write_text(text)
+        with closing_in_the_end(Watch(repo, given, None)) as watch:
+            watch.prove()
+            assert "policy" in watch.asker.problem
+            assert watch.ask("Read", file_path=str(repo / "README.md"))["permissionDecision"] == "deny"
+
+
+@contextmanager
+def closing_in_the_end(watch: Watch) -> Iterator[Watch]:
+    yield watch
+    watch.asker.close()
+
+
+def test_a_policy_changed_before_it_is_read_allows_nothing(repo: Path) -> None:
+    with watching(repo) as watch:
+        watch.policy.write_text(watch.policy.read_text().replace(".env*", ".nothing"))
+        watch.prove()
+        assert watch.ask("Read", file_path=str(repo / "README.md"))["permissionDecision"] == "deny"
+        assert "changed" in watch.asker.problem
+
+
+def test_whatever_is_changed_while_the_agent_runs_is_told_at_the_end(repo: Path, tmp_path: Path) -> None:
+    own = tmp_path / "hook.sh"
+    own.write_bytes(hook_path().read_bytes())
+
+    def tampered(how: str) -> str:
+        with watching(repo, hook=str(own), decide=yes) as watch:
+            watch.prove()
+            watch.ask("Read", file_path="x")
+            if how == "policy":
+                watch.policy.write_text("{}")
+            elif how == "hook":
+                own.write_text("#!/bin/sh\nexit 0\n")
+            elif how == "audit grew":
+                with watch.audit.open("a") as file:
+                    file.write("{}\n")
+            elif how == "audit cut":
+                watch.audit.write_text(watch.audit.read_text().partition("\n")[0] + "\n")
+            elif how == "audit gone":
+                watch.audit.unlink()
+            elif how == "audit replaced":
+                text = watch.audit.read_text()
+                watch.audit.unlink()
+                watch.audit.write_text(text)
+            problem = str(watch.asker.close()["problem"])
+        watch.audit.unlink(missing_ok=True)
+        return problem
+
+    assert tampered("nothing") == ""
+    assert "the policy" in tampered("policy")
+    assert "the hook" in tampered("hook")
+    for how in ("audit grew", "audit cut", "audit gone", "audit replaced"):
+        assert "the audit log" in tampered(how), how
+
+
+def test_a_log_that_cannot_be_opened_means_nothing_is_allowed(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "a file").touch()
+    (tmp_path / "a link").symlink_to(tmp_path / "elsewhere")
+    for place in (tmp_path / "a file" / "log", tmp_path / "a link", tmp_path):
+        with watching(repo, audit=str(place), decide=yes) as watch:
+            assert "audit log" in watch.asker.problem
+            watch.prove()
+            assert watch.ask("Read", file_path="x")["permissionDecision"] == "deny"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_log_that_cannot_be_written_means_nothing_is_allowed(repo: Path) -> None:
+    with watching(repo, audit="/dev/full", decide=yes) as watch:
+        watch.prove()
+        said = watch.ask("Read", file_path="x")
+
+        assert said["permissionDecision"] == "deny"
+        assert "written down" in said["permissionDecisionReason"]
+        assert "/dev/full" in watch.asker.problem
+
+
+def test_an_agent_that_asks_without_end_is_refused_before_the_disk_is_full(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_log, "MAX_BYTES", 2000)
+    with watching(repo, decide=yes) as watch:
+        watch.prove()
+        answers = [watch.ask("Read", file_path="x")["permissionDecision"] for _ in range(10)]
+
+    assert answers[0] == "allow"
+    assert answers[-1] == "deny"
+    assert "full" in watch.asker.problem
+    assert watch.audit.stat().st_size <= 2000
+
+
+def test_the_log_is_the_persons_alone_and_plain_ascii_and_bounded(repo: Path) -> None:
+    with watching(repo, decide=lambda call: Decision(False, "blocked_path", "нет\x1b[31m" * 1000)) as watch:
+        watch.prove()
+        watch.ask("Write", file_path="\x1b]0;title\x07\x7f\x9b\ud800ж" * 1000, content="\0")
+
+    data = watch.audit.read_bytes()
+    assert stat.S_IMODE(watch.audit.stat().st_mode) == 0o600
+    assert all(0x20 <= byte < 0x7F or byte == 0x0A for byte in data)
+    assert len(data) < 20_000
+    assert read_audit(watch.audit).findings == ()
+
+
+def test_a_log_that_is_there_already_is_gone_on_with(repo: Path) -> None:
+    for _ in range(3):
+        with watching(repo, decide=yes) as watch:
+            watch.prove()
+            watch.ask("Read", file_path="x")
+
+    audit = read_audit(watch.audit)
+    assert (len(audit.lines), audit.findings) == (6, ())
+
+
+def test_nothing_of_the_hooks_files_leaks_to_children(repo: Path) -> None:
+    with watching(repo, decide=yes) as watch:
+        watch.prove()
+        left = subprocess.run(
+            ["ls", "-l", "/proc/self/fd"], capture_output=True, text=True, check=True, close_fds=False
+        )
+
+    assert "audit" not in left.stdout
+
+
+IN_A_WARDEN = """
+import json, socket, sys
+sys.path.insert(0, sys.argv[1])
+from blueflame.watcher.server import Asker
+from blueflame.warden.wakeup import Bell
+bell, listener = Bell(), socket.create_server(("127.0.0.1", 0))
+asker = Asker(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", bell)
+print(listener.getsockname()[1], flush=True)
+while not bell.stops:
+    bell.wait(1)
+heavy = {"pydantic", "pathspec", "psutil", "ruamel", "asyncio", "subprocess", "typer"} & set(sys.modules)
+print(json.dumps({**asker.close(), "heavy": sorted(heavy)}), flush=True)
+"""
+
+
+def test_it_works_in_a_warden_with_nothing_but_the_standard_library(repo: Path) -> None:
+    given = json.dumps(watch_of(repo))
+    argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", IN_A_WARDEN, str(ROOT), given]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as warden:
+        assert warden.stdout is not None
+        env = {"BLUEFLAME_HOOK_PORT": warden.stdout.readline().strip()}
+        calls: tuple[tuple[str, dict[str, str]], ...] = (
+            ("BlueflameCanary", {}),
+            ("Write", {"file_path": str(repo / "src" / "a.py"), "content": "x"}),
+            ("Bash", {"command": "git add -A && git commit -m 'feat(task-001): x'"}),
+            ("Bash", {"command": "curl example.org"}),
+        )
+        codes = [
+            subprocess.run(
+                [hook_path()], input=question(tool, used, cwd=str(repo)), env=env, capture_output=True, check=False
+            ).returncode
+            for tool, used in calls
+        ]
+        warden.terminate()
+        told = json.loads(warden.stdout.read())
+
+    assert codes == [2, 0, 0, 2]
+    assert (told["problem"], told["lines"], told["heavy"]) == ("", 4, [])

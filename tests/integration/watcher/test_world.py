@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from blueflame.model.policy import Unreadable
+from blueflame.watcher import world as policy_world
+from blueflame.watcher.policy_file import shfmt_path
+from blueflame.watcher.world import NOWHERE, LocalWorld
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    found = tmp_path / "рабочее дерево"
+    (found / "src").mkdir(parents=True)
+    return found
+
+
+def world_of(top: Path, mounts: dict[str, str] | None = None) -> LocalWorld:
+    return LocalWorld(str(top), shfmt=shfmt_path(), mounts=mounts)
+
+
+# --- links -------------------------------------------------------------------------------------------------------
+
+
+def test_links_are_followed_also_above_what_is_not_there(top: Path, tmp_path: Path) -> None:
+    (top / "out").symlink_to(tmp_path / "elsewhere")
+    (top / "near").symlink_to("src")
+    (top / "src" / "far").symlink_to("../near/x")
+    world = world_of(top)
+    assert world.resolve(f"{top}/out/a/b") == f"{tmp_path}/elsewhere/a/b"
+    assert world.resolve(f"{top}/near/new/file") == f"{top}/src/new/file"
+    assert world.resolve(f"{top}/near/far") == f"{top}/src/x"
+    assert world.resolve(f"{top}//src/./x/") == f"{top}/src/x"
+
+
+def test_a_climb_behind_a_link_is_taken_as_the_kernel_takes_it(top: Path, tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (top / "link").symlink_to(tmp_path / "a" / "b")
+    assert world_of(top).resolve(f"{top}/link/../x") == f"{tmp_path}/a/x"
+    assert world_of(top).resolve("/../../x") == "/x"
+
+
+def test_a_loop_leads_nowhere(top: Path) -> None:
+    (top / "one").symlink_to("two")
+    (top / "two").symlink_to("one")
+    (top / "self").symlink_to("self/self")
+    for name in ("one", "two/x", "self"):
+        assert world_of(top).resolve(f"{top}/{name}") == NOWHERE
+
+
+def test_a_long_chain_is_followed_as_far_as_the_kernel_would(top: Path) -> None:
+    (top / "0").write_text("x")
+    for n in range(1, 45):
+        (top / str(n)).symlink_to(str(n - 1))
+    assert world_of(top).resolve(f"{top}/40") == f"{top}/0"
+    assert world_of(top).resolve(f"{top}/41") == NOWHERE
+
+
+@pytest.mark.parametrize("path", ["", "src", "./x", "/x\0y", "/\ud800", "/" + "a" * 300])
+def test_what_is_no_path_leads_nowhere(top: Path, path: str) -> None:
+    assert world_of(top).resolve(path) == NOWHERE
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root looks into every folder")
+def test_what_cannot_be_looked_at_leads_nowhere(top: Path) -> None:
+    (top / "closed").mkdir()
+    (top / "closed").chmod(0)
+    assert world_of(top).resolve(f"{top}/closed/x") == NOWHERE
+    (top / "closed").chmod(0o700)
+
+
+def test_links_that_depend_on_who_looks_are_not_followed(top: Path) -> None:
+    (top / "cwd").symlink_to("/proc/self/cwd")
+    (top / "fd").symlink_to("/dev/fd/0")
+    assert world_of(top).resolve(f"{top}/cwd/x") == "/proc/self/cwd/x"
+    assert world_of(top).resolve(f"{top}/fd") == "/dev/fd/0"
+
+
+def test_names_of_the_sandbox_are_looked_up_where_they_are_outside(top: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "attempt" / "tmp"
+    outside.mkdir(parents=True)
+    (outside / "trap").symlink_to(top / ".env")
+    (outside / "up").symlink_to("/sandbox-tmp/trap")
+    (top / "to-tmp").symlink_to("/sandbox-tmp/up")
+    world = world_of(top, {"/sandbox-tmp": str(outside)})
+    assert world.resolve("/sandbox-tmp/trap") == f"{top}/.env"
+    assert world.resolve(f"{top}/to-tmp") == f"{top}/.env"
+    assert world.resolve("/sandbox-tmp-other/trap") == "/sandbox-tmp-other/trap"
+
+
+def test_the_worktree_is_at_its_own_place_also_below_a_mount(top: Path, tmp_path: Path) -> None:
+    (top / "link").symlink_to("src")
+    world = world_of(top, {str(tmp_path): str(tmp_path / "somewhere else")})
+    assert world.resolve(f"{top}/link") == f"{top}/src"
+
+
+NAMES = ["a", "b", "c", "..", ".", "d"]
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    links=st.dictionaries(
+        st.sampled_from(["a", "b", "c", "d/a", "d/b"]),
+        st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join),
+    ),
+    path=st.lists(st.sampled_from(NAMES), min_size=1, max_size=5).map("/".join),
+)
+def test_a_path_is_resolved_as_python_resolves_it(
+    tmp_path_factory: pytest.TempPathFactory, links: dict[str, str], path: str
+) -> None:
+    top = tmp_path_factory.mktemp("links")
+    (top / "d").mkdir()
+    for name, target in links.items():
+        (top / name).symlink_to(target)
+    found = world_of(top).resolve(f"{top}/{path}")
+    try:
+        (top / path).stat()
+    except FileNotFoundError:
+        return  # of what is not there everybody has an opinion of their own; that it stays inside is another law
+    except OSError:
+        assert found == NOWHERE or not os.path.lexists(found)
+        return
+    assert found == os.path.realpath(f"{top}/{path}")
+
+
+# --- small files -------------------------------------------------------------------------------------------------
+
+
+def test_a_small_file_is_read(top: Path) -> None:
+    (top / "package.json").write_text("{}")
+    (top / "link.json").symlink_to("package.json")
+    (top / "binary").write_bytes(b"\xff\x00")
+    world = world_of(top)
+    assert world.text("package.json") == "{}" == world.text(f"{top}/package.json") == world.text("link.json")
+    assert world.text("binary") == "\ufffd\0"
+
+
+def test_what_is_no_small_file_of_the_worktree_is_not(top: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    (top / "out").symlink_to(tmp_path / "secret")
+    (top / "large").write_bytes(b"x" * 1_000_001)
+    os.mkfifo(top / "pipe")
+    (top / "loop").symlink_to("loop")
+    world = world_of(top)
+    for name in ("out", "large", "pipe", "loop", "src", "none", "../secret", str(tmp_path / "secret"), "a\0b", ""):
+        assert world.text(name) is None
+
+
+# --- shell commands ----------------------------------------------------------------------------------------------
+
+
+def test_a_command_is_read_as_a_tree(top: Path) -> None:
+    tree = world_of(top).parse("git add 'с пробелом' && make -j2 <<< $(date)")
+    assert tree["Type"] == "File" and len(tree["Stmts"]) == 1
+
+
+@pytest.mark.parametrize(
+    "command", ["echo 'x", "if true", "$(", "a ||| b", "\ud800", "((", "case x in", "echo <<EOF\nx", "f() {"]
+)
+def test_what_a_shell_could_not_read_is_unreadable(top: Path, command: str) -> None:
+    with pytest.raises(Unreadable):
+        world_of(top).parse(command)
+
+
+def test_the_reason_is_told(top: Path) -> None:
+    with pytest.raises(Unreadable, match=r"1:6: .*closing quote"):
+        world_of(top).parse("echo 'x")
+
+
+@pytest.mark.parametrize("command", ["echo " + "$(" * 400 + "a" + ")" * 400, "(" * 5000 + "a" + ")" * 5000])
+def test_deep_nesting_is_unreadable_or_read_but_never_a_crash(top: Path, command: str) -> None:
+    with pytest.raises(Unreadable):
+        world_of(top).parse(command)
+
+
+def test_a_large_command_is_read_without_getting_stuck(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_world, "PARSE_SECONDS", 60.0)  # a busy machine is not what this is about
+    many = "\n".join(f"echo line {n}" for n in range(5_000))
+    assert len(world_of(top).parse(many)["Stmts"]) == 5_000
+    text = "cat <<'EOF'\n" + "x" * 500_000 + "\nEOF"
+    assert len(world_of(top).parse(text)["Stmts"]) == 1
+
+
+def fake_parser(tmp_path: Path, script: str) -> str:
+    path = tmp_path / "разбор"
+    path.write_text(f"#!{sys.executable} -IS\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("import time; time.sleep(60)", "seconds"),
+        ("import sys, time; sys.stdin.close(); print('{}', flush=True); time.sleep(60)", "seconds"),
+        ("import sys; sys.exit(3)", "no reason"),
+        ("import os; os.kill(os.getpid(), 9)", "no reason"),
+        ("print('not JSON')", "not JSON"),
+        ("print('[]')", "not a tree"),
+        ("print('[' * 500000)", "nested"),
+        ("print('x' * 3000000)", "too large"),
+        ("pass", "not JSON"),
+    ],
+)
+def test_a_parser_that_misbehaves_makes_a_command_unreadable(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    monkeypatch.setattr(policy_world, "PARSE_SECONDS", 0.6)
+    monkeypatch.setattr(policy_world, "LARGEST_TREE", 2_000_000)
+    card = tmp_path / "pid"
+    noted = f"import os; open({str(card)!r}, 'w').write(str(os.getpid()))\n{script}"
+    with pytest.raises(Unreadable, match=why):
+        LocalWorld(str(top), shfmt=fake_parser(tmp_path, noted)).parse("ls " + "x" * 200_000)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(card.read_text()), 0)  # nothing is left running
+
+
+def test_a_parser_that_is_not_there_makes_a_command_unreadable(top: Path, tmp_path: Path) -> None:
+    before = open_handles()
+    for path in ("/nowhere/shfmt", str(tmp_path), ""):
+        with pytest.raises(Unreadable, match="cannot be started"):
+            LocalWorld(str(top), shfmt=path).parse("ls")
+    assert open_handles() == before
+
+
+def open_handles() -> int:
+    folder = Path("/dev/fd")
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+def counting_parser(tmp_path: Path) -> tuple[str, Path]:
+    """The real one, with a note of each time it is started."""
+    notes = tmp_path / "notes"
+    script = f"import os, sys\nopen({str(notes)!r}, 'a').write('x')\nos.execv({shfmt_path()!r}, sys.argv)"
+    return fake_parser(tmp_path, script), notes
+
+
+def test_a_command_is_parsed_once(top: Path, tmp_path: Path) -> None:
+    parser, notes = counting_parser(tmp_path)
+    world = LocalWorld(str(top), shfmt=parser)
+    assert world.parse("git status") is world.parse("git status")
+    world.parse("git status ")
+    assert notes.read_text() == "xx"
+
+
+def test_what_was_not_readable_is_asked_again(top: Path, tmp_path: Path) -> None:
+    parser, notes = counting_parser(tmp_path)
+    world = LocalWorld(str(top), shfmt=parser)
+    for _ in range(2):
+        with pytest.raises(Unreadable):
+            world.parse("echo 'x")
+    assert notes.read_text() == "xx"
+
+
+def test_the_oldest_trees_are_forgotten_by_number_and_by_size(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parser, notes = counting_parser(tmp_path)
+    monkeypatch.setattr(policy_world, "CACHED_TREES", 2)
+    world = LocalWorld(str(top), shfmt=parser)
+    for command in ("a", "b", "a", "c", "a"):  # b goes, a was used since
+        world.parse(command)
+    assert len(notes.read_text()) == 3
+    world.parse("b")
+    assert len(notes.read_text()) == 4
+    monkeypatch.setattr(policy_world, "CACHED_BYTES", 4)  # nothing is that small
+    fresh = LocalWorld(str(top), shfmt=parser)
+    fresh.parse("a")
+    fresh.parse("a")
+    assert len(notes.read_text()) == 6

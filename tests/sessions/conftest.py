@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.sessions import Stage, make_stage
+
+
+@pytest.fixture
+def stage(repo: Path) -> Stage:
+    """A repository with a configuration, ready for a script."""
+    return make_stage(repo)

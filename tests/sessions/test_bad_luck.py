@@ -1,0 +1,175 @@
+"""What the world does to a session: files vanish, folders cannot be written. It goes on, or says why not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from blueflame.documents.plans import read_plan
+from blueflame.model.attempt import Ending
+from blueflame.model.event import AttemptEnded, AttemptStarted, ChangesetJudged, GateOpened, PlanFailed, Recorded
+from blueflame.model.gate import Gate
+from blueflame.orchestrator import project as app
+from blueflame.orchestrator.engine.local import LocalEngine
+from blueflame.session.state import Session
+from support.sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
+
+
+@pytest.fixture
+def exports(stage: Stage) -> Iterator[Stage]:
+    """With a tasks file where nothing can be written: its folder is a file."""
+    stage.reconfigure(project={"name": "sample", "repo": ".", "tasks_file": "notes/tasks.yaml"})
+    stage.commit(".gitignore", "/notes\n")
+    (stage.root / "notes").write_text("in the way\n")
+    yield stage
+
+
+def test_exports_that_fail_are_told_once_and_the_session_goes_on(exports: Stage) -> None:
+    exports.play(task(1), task(2))
+    told = exports.run()
+    assert told.session.outcome == "completed"
+    (warning,) = told.warnings
+    assert "could not write the exports" in warning
+    assert "notes" in warning
+
+
+def test_exports_are_caught_up_when_writing_works_again(exports: Stage) -> None:
+    def mend(_gate: Gate, _session: Session) -> str:
+        (exports.root / "notes").unlink()
+        return "approve"
+
+    exports.play(task(1), task(2))
+    told = exports.run({"changeset": [mend]})
+    assert told.session.outcome == "completed"
+    assert [each.id for each in read_plan(exports.root / "notes/tasks.yaml")] == ["task-001", "task-002"]
+    log = (exports.root / ".blueflame/logs/activity.log").read_text()
+    assert log.count("\n") > 10, "what could not be written in time is there now"
+
+
+def test_a_planner_that_cannot_be_started_is_left_to_the_person(stage: Stage) -> None:
+    """Its checkout cannot be made: asked twice, then a person; before, it was sent for ever."""
+
+    def block(_session: Session, recorded: Recorded) -> None:
+        if recorded.seq == 2:
+            (stage.root / ".trees").write_text("a file where the checkouts go\n")
+
+    stage.play(planner=plan_of(task(1)))
+    told = stage.run({"plan": ["quit"]}, onlookers=[Watcher(block)])
+    assert len(told.of(PlanFailed)) == 2
+    assert [ended.ended.ending for ended in told.of(AttemptEnded)] == [Ending.SETUP] * 2
+    assert ".trees" in " ".join(told.answers.asked[0].evidence["problems"])
+
+
+def test_an_attempt_whose_folder_was_removed_is_lost_and_tried_again(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1)), workers={1: {"1": "stuck"}})
+    running = start_orchestrator(stage)
+    running.until("AttemptStarted", 2)
+    running.kill()
+    session, _events = stage.look()
+    (live,) = session.live
+    engine = app.ignite(stage.ground(), session, script=stage.script).engine
+    _end(stage, live)
+    shutil.rmtree(engine.directory(live))
+    told = stage.resume()
+    ended = told.session.attempts[live].ended
+    assert ended is not None
+    assert ended.ending is Ending.LOST
+    assert "was removed" in ended.notes
+    assert told.session.outcome == "completed"
+
+
+def _end(stage: Stage, attempt: str) -> None:
+    """The way a cancel does it, and wait until it has ended."""
+
+    async def end() -> None:
+        engine = LocalEngine(stage.root / ".blueflame")
+        await engine.cancel(attempt, "test")
+        await engine.wait(attempt)
+
+    asyncio.run(end())
+
+
+def test_a_checkout_that_was_removed_under_its_agent_fails_the_attempt(stage: Stage) -> None:
+    def remove(session: Session, recorded: Recorded) -> None:
+        event = recorded.event
+        if isinstance(event, AttemptStarted) and event.attempt.endswith("worker.1") and event.worktree:
+            shutil.rmtree(event.worktree)
+
+    stage.play(task(1), workers={1: {"1": [{"sleep": 0.5}, *writes("src/1.txt", "one")]}})
+    told = stage.run(onlookers=[Watcher(remove)])
+    assert told.session.outcome == "completed"
+    assert told.session.tasks["task-001"].retries == 1
+
+
+def test_what_builds_on_a_changeset_that_met_a_dirty_checkout_waits_with_it(stage: Stage) -> None:
+    def scribble(_gate: Gate, _session: Session) -> str:
+        (stage.root / "README.md").write_text("mine\n")
+        return "approve"
+
+    def tidy(_gate: Gate, _session: Session) -> str:
+        stage.git("checkout", "-q", "--", "README.md")
+        return "continue"
+
+    stage.play(task(1, cohesion_group="a"), task(2, cohesion_group="b", after=[1]))
+    told = stage.run({"changeset": [scribble], "session": [tidy]})
+    judged = [(event.changeset, event.choice) for event in told.of(ChangesetJudged)]
+    assert judged == [
+        ("cs-001", "approve"),
+        ("cs-001", "skip"),
+        ("cs-002", "defer"),
+        ("cs-003", "approve"),
+        ("cs-004", "approve"),
+    ]
+    assert told.session.outcome == "completed"
+    assert [record.attempts for record in told.session.tasks.values()] == [1, 1], "nothing was done twice"
+
+
+def test_a_letter_of_the_last_moment_is_told_that_it_was_too_late(stage: Stage) -> None:
+    letters: list[int] = []
+
+    def late(session: Session, recorded: Recorded) -> None:
+        if session.ended and not letters:
+            letters.append(stage.post(session, "answer", gate="changeset-cs-001", choice="reject", note="no"))
+
+    stage.play(task(1))
+    stage.run(onlookers=[Watcher(late)])
+    with app.reading(stage.ground()) as journal:
+        told = journal.reply(letters[0])
+    assert told.state == "refused"
+    assert "has ended (completed)" in told.reply
+
+
+@pytest.mark.verification(5)
+def test_the_exports_are_whole_whenever_somebody_looks(stage: Stage) -> None:
+    """Written beside and put in place in one go: no reader ever sees half a file."""
+    looks = 0
+
+    def look(_session: Session, recorded: Recorded) -> None:
+        nonlocal looks
+        tasks, agents = stage.root / ".blueflame/tasks.yaml", stage.root / ".blueflame/agents.json"
+        if tasks.exists() and agents.exists():
+            read_plan(tasks)
+            json.loads(agents.read_text())
+            looks += 1
+
+    stage.play(task(1), task(2))
+    stage.run(onlookers=[Watcher(look)])
+    assert looks > 3
+    assert not list((stage.root / ".blueflame").glob("*.draft"))
+
+
+def test_nothing_is_asked_while_nobody_can_answer_and_the_session_stays(stage: Stage) -> None:
+    def vanish(gate: Gate, _session: Session) -> str:
+        raise EOFError(gate.id)
+
+    stage.play(task(1))
+    with pytest.raises(EOFError):
+        stage.run({"changeset": [vanish]})
+    told = stage.resume()
+    assert told.gates == ["changeset-cs-001"], "the same gate, and only that one"
+    assert len(told.of(GateOpened)) == 2
+    assert told.session.outcome == "completed"

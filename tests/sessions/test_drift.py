@@ -1,0 +1,136 @@
+"""The configuration changes while a session runs: a person is asked at the next wave, never before and never twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from blueflame.config import digest_of_resolved
+from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept
+from blueflame.model.gate import Gate
+from blueflame.model.settings import Settings
+from blueflame.orchestrator.cycle_boundary import kept_settings
+from blueflame.session.state import Session
+from blueflame.system.layout import Places
+from support.sessions import Reply, Stage, make_stage, task
+
+
+@pytest.fixture
+def outside(repo: Path, tmp_path: Path) -> Stage:
+    """With its configuration beside the repository: a change of it leaves the checkout clean."""
+    return make_stage(repo, config=tmp_path / "мои настройки" / "blueflame.yaml")
+
+
+def changing(stage: Stage, reply: str = "approve", **sections: object) -> Reply:
+    def change(_gate: Gate, _session: Session) -> str:
+        stage.configure(**sections)
+        return reply
+
+    return change
+
+
+@pytest.mark.verification(46)
+@pytest.mark.parametrize("choice", ["use", "keep"])
+def test_a_changed_configuration_is_asked_about_once(outside: Stage, choice: str) -> None:
+    outside.play(task(1), validators={1: "good"})
+    models = {"validator": {"runtime": "scripted", "model": "opus"}}
+    roles = {name: {"runtime": "scripted"} for name in ("planner", "worker", "merger")} | models
+    told = outside.run({"plan": [changing(outside, roles=roles)], "drift": [choice]}, workflow="waves")
+    assert told.gates == ["plan", "drift", "changeset-cs-001"]
+    assert told.answers.asked[1].evidence["changes"] == ['roles.validator.model: "haiku" -> "opus"']
+    reviewer = next(e.attempt for e in told.of(AttemptIntended) if e.attempt.role == "validator")
+    assert reviewer.model == ("opus" if choice == "use" else "haiku")
+    assert len(told.of(ConfigAdopted)) + len(told.of(ConfigKept)) == 1
+    assert told.session.outcome == "completed"
+
+
+def test_stopping_at_a_changed_configuration_leaves_the_session_to_be_resumed(outside: Stage) -> None:
+    outside.play(task(1))
+    told = outside.run({"plan": [changing(outside, limits={"max_retries": 7})], "drift": ["stop"]})
+    assert not told.session.ended
+    assert told.states == {"task-001": "pending"}
+    again = outside.resume({"drift": ["use"]})
+    assert again.session.outcome == "completed"
+    assert again.session.limits.max_retries == 7
+
+
+def test_a_resumed_session_goes_on_with_the_configuration_it_was_opened_with(outside: Stage) -> None:
+    outside.reconfigure(
+        validation={"commit_format": {"pattern": r"^\w+\(task-\d+\): ", "example": "feat(task-001): x"}}
+    )
+    outside.play(task(1))
+    outside.run({"plan": ["wait"]}, until=lambda session: session.plan is not None)
+    outside.configure(validation={"commit_format": {"pattern": "^nothing fits this$", "example": "nothing fits this"}})
+    told = outside.resume({"drift": ["keep"]})
+    assert told.session.outcome == "completed", "the pattern of the beginning still holds"
+
+
+def test_what_was_agreed_to_holds_although_the_file_changes_again(outside: Stage) -> None:
+    """The person answers about what they were shown; what comes later is asked about later."""
+    outside.play(task(1))
+    strict = {"commit_format": {"pattern": "^nothing fits this$", "example": "nothing fits this"}}
+    told = outside.run(
+        {
+            "plan": [changing(outside, limits={"max_retries": 7})],
+            "drift": [changing(outside, "use", validation=strict), "keep"],
+        }
+    )
+    assert [len(drift.changes) for drift in told.of(ConfigDrifted)] == [1, 3]
+    assert told.session.limits.max_retries == 7
+    assert told.session.outcome == "completed", "the strict pattern was not agreed to"
+
+
+@pytest.mark.parametrize("text", ["limits: [", "schema_version: 2\nproject: {name: x}\nlimts: {}\n", None])
+def test_a_configuration_that_can_no_longer_be_used_is_told(outside: Stage, text: str | None) -> None:
+    def spoil(_gate: Gate, _session: Session) -> str:
+        if text is None:
+            outside.config.unlink()
+        else:
+            outside.config.write_text(text)
+        return "approve"
+
+    outside.play(task(1))
+    told = outside.run({"plan": [spoil], "drift": ["keep"]})
+    gate = told.answers.asked[1]
+    assert [option.name for option in gate.options] == ["keep", "stop"]
+    assert "blueflame.yaml" in " ".join(gate.evidence["changes"])
+    assert told.gates.count("drift") == 1
+    assert told.session.outcome == "completed"
+
+
+def test_a_runtime_that_is_not_at_hand_cannot_be_taken_up_under_way(outside: Stage) -> None:
+    roles = {name: {"runtime": "scripted"} for name in ("planner", "validator", "merger")}
+    outside.play(task(1))
+    lost = {"claude": {"command": "no-such-claude"}}
+    change = changing(outside, roles={**roles, "worker": {"runtime": "claude"}}, runtimes=lost)
+    told = outside.run({"plan": [change], "drift": ["keep"]})
+    assert [option.name for option in told.answers.asked[1].options] == ["keep", "stop"]
+    assert "claude" in " ".join(told.answers.asked[1].evidence["changes"])
+    assert told.session.outcome == "completed"
+
+
+def test_a_comment_is_no_change(outside: Stage) -> None:
+    def comment(_gate: Gate, _session: Session) -> str:
+        outside.config.write_text("# a note to myself\n" + outside.config.read_text())
+        return "approve"
+
+    outside.play(task(1))
+    assert outside.run({"plan": [comment]}).session.outcome == "completed"
+
+
+def test_a_configuration_that_an_older_version_kept_is_still_the_sessions_own(tmp_path: Path) -> None:
+    """A newer version fills in keys that the older one did not know; the file is as it was written all the same."""
+    older = Settings.model_validate({"project": {"name": "x"}}).model_dump(mode="json")
+    del older["cleanup"]
+    text = json.dumps(older)
+    places = Places(root=tmp_path, worktrees=tmp_path / ".trees", tasks_file=tmp_path / "tasks.yaml")
+    path = places.session_config("ses-1", digest_of_resolved(text))
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+    found = kept_settings(places, "ses-1", digest_of_resolved(text))
+
+    assert found is not None
+    assert found.project.name == "x"

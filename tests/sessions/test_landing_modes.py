@@ -1,0 +1,175 @@
+"""How an approved changeset reaches the base branch: as a merge, as one commit, as its commits in a row, by others."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.model.changeset import ChangesetState
+from blueflame.model.event import ChangesetJudged, Landed, PullRequestOpened
+from support.sessions import Stage, git, task, writes
+
+FORGE = """#!/usr/bin/env python3
+import json, os, sys
+given = {"argv": sys.argv[1:], "stdin": "" if sys.stdin.isatty() else sys.stdin.read(), "cwd": os.getcwd()}
+log = os.environ["FORGE_LOG"]
+with open(log, "a") as file:
+    file.write(json.dumps(given) + "\\n")
+calls = [json.loads(line)["argv"] for line in open(log)]
+if sys.argv[2] == "list":
+    opened = any(call[1] == "create" for call in calls)
+    field = "url" if sys.argv[1] == "pr" else "web_url"
+    print(json.dumps([{field: "https://forge.example.org/1"}] if opened else []))
+elif os.environ.get("FORGE_FAILS"):
+    sys.exit("not logged in")
+else:
+    print("Creating draft pull request\\n\\nhttps://forge.example.org/1")
+"""
+
+
+@pytest.fixture
+def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs that look like gh and glab and write down how they were called."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("gh", "glab"):
+        (folder / name).write_text(FORGE)
+        (folder / name).chmod(stat.S_IRWXU)
+    log = tmp_path / "forge.jsonl"
+    monkeypatch.setenv("FORGE_LOG", str(log))
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    return log
+
+
+def calls(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+@pytest.fixture
+def remote(stage: Stage, tmp_path: Path) -> Path:
+    bare = tmp_path / "remote.git"
+    git(tmp_path, "init", "-q", "--bare", str(bare))
+    stage.git("remote", "add", "origin", str(bare))
+    return bare
+
+
+def two_tasks(stage: Stage, mode: str, **more: object) -> None:
+    stage.reconfigure(landing={"mode": mode, **more})
+    stage.play(task(1), task(2), workers={1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two")})
+
+
+def test_squash_lands_one_commit_with_one_parent_that_names_the_tasks(stage: Stage) -> None:
+    two_tasks(stage, "squash")
+    before = stage.head()
+    told = stage.run()
+    assert stage.git("rev-list", f"{before}..main").split() == [told.of(Landed)[0].after]
+    assert stage.git("rev-parse", "main^@").split() == [before]
+    message = stage.git("log", "-1", "--format=%B", "main")
+    assert "- task-001: Task 1" in message
+    assert "- task-002: Task 2" in message
+    assert (stage.read("src/1.txt"), stage.read("src/2.txt")) == ("one\n", "two\n")
+    assert stage.git("status", "--porcelain") == ""
+
+
+def test_fast_forward_lands_the_tasks_own_commits_in_a_row(stage: Stage) -> None:
+    two_tasks(stage, "fast-forward")
+    before = stage.head()
+    told = stage.run()
+    assert told.session.outcome == "completed"
+    assert stage.git("rev-list", "--merges", f"{before}..main") == ""
+    subjects = stage.git("log", "--reverse", "--format=%s", f"{before}..main").splitlines()
+    assert subjects == ["feat(task-001): one", "feat(task-002): two"]
+    tip = told.session.tasks["task-001"].result
+    assert tip is not None
+    assert tip.sha in stage.git("rev-list", "main").split(), "what stands right already is not made anew"
+
+
+def test_what_cannot_be_put_in_a_row_is_put_off_with_words(stage: Stage) -> None:
+    stage.commit("src/same.txt", "one\ntwo\nthree\n")
+    stage.reconfigure(landing={"mode": "fast-forward"}, validation={"file_scope": {"enforce": False}})
+    both = [{"write": {"path": "src/same.txt", "text": "one\na\nb\nthree\n"}}, {"commit": "fix(task-002): both"}]
+    stage.play(
+        task(1, cohesion_group="a"),
+        task(2, cohesion_group="b"),
+        workers={
+            1: [{"write": {"path": "src/same.txt", "text": "one\na\nthree\n"}}, {"commit": "feat({task}): a"}],
+            2: [{"write": {"path": "src/same.txt", "text": "one\nb\nthree\n"}}, {"commit": "feat({task}): b"}],
+        },
+        merger=both,
+    )
+    told = stage.run({"session": ["stop"]})
+    skipped = next(event for event in told.of(ChangesetJudged) if event.choice == "skip")
+    assert "cannot land by fast-forward: commit" in skipped.note
+    assert "set landing.mode to merge or squash" in skipped.note
+    assert told.states == {"task-001": "merged", "task-002": "deferred"}
+
+
+def test_a_pull_request_is_pushed_and_opened_with_the_evidence_and_the_base_stays(
+    stage: Stage, remote: Path, forge: Path
+) -> None:
+    two_tasks(stage, "pull-request", forge="gh")
+    before = stage.head()
+    told = stage.run()
+    (opened,) = told.of(PullRequestOpened)
+    branch = f"blueflame/{told.session.id}/cs-001"
+    assert (opened.branch, opened.url) == (branch, "https://forge.example.org/1")
+    assert git(remote, "rev-parse", f"refs/heads/{branch}").strip() == opened.commit
+    assert stage.head() == before
+    looked, created = calls(forge)
+    assert looked["argv"] == ["pr", "list", "--head", branch, "--state", "all", "--limit", "1", "--json", "url"]
+    title = "Task 1 (and 1 more) (task-001, task-002)"
+    base = ["--base", "main", "--head", branch]
+    assert created["argv"] == ["pr", "create", *base, "--title", title, "--body-file", "-", "--draft"]
+    for part in ("**task-001** Task 1", "## Checks on", "Cost: $", f"Blue-Flame-Session: {told.session.id}"):
+        assert part in created["stdin"]
+    record = told.session.changesets["cs-001"]
+    assert (record.state, record.place) == (ChangesetState.PROPOSED, "https://forge.example.org/1")
+    assert told.states == {"task-001": "merged", "task-002": "merged"}
+    assert told.session.outcome == "completed"
+
+
+def test_glab_is_spoken_to_in_its_own_words(stage: Stage, remote: Path, forge: Path) -> None:
+    two_tasks(stage, "pull-request", forge="glab", draft=False, branch_prefix="work/")
+    told = stage.run()
+    branch = f"work/{told.session.id}/cs-001"
+    assert git(remote, "for-each-ref", "--format=%(refname)").split() == [f"refs/heads/{branch}"]
+    created = calls(forge)[1]["argv"]
+    assert created[:6] == ["mr", "create", "--target-branch", "main", "--source-branch", branch]
+    assert "--draft" not in created
+    assert "--yes" in created
+    assert "**task-001** Task 1" in created[created.index("--description") + 1]
+
+
+@pytest.mark.parametrize("trouble", ["no remote", "not logged in"])
+def test_what_cannot_be_proposed_is_put_off_with_the_reason(
+    stage: Stage, forge: Path, trouble: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not forge.exists()
+    if trouble != "no remote":
+        request.getfixturevalue("remote")
+        monkeypatch.setenv("FORGE_FAILS", "1")
+    two_tasks(stage, "pull-request", forge="gh")
+    told = stage.run({"session": ["stop"]})
+    assert not told.of(PullRequestOpened)
+    assert told.states == {"task-001": "deferred", "task-002": "deferred"}
+    words = "could not be pushed to origin" if trouble == "no remote" else "not logged in"
+    assert words in told.session.changesets["cs-001"].note
+
+
+def test_what_builds_on_a_proposed_task_starts_from_its_commit(stage: Stage, remote: Path, forge: Path) -> None:
+    stage.reconfigure(landing={"mode": "pull-request", "forge": "none"})
+    sees = [{"expect": {"path": "src/1.txt", "contains": "one"}}, *writes("src/2.txt", "two")]
+    stage.play(
+        task(1, cohesion_group="a"),
+        task(2, cohesion_group="b", after=[1]),
+        workers={1: writes("src/1.txt", "one"), 2: {"1": "liar", "2": "liar", "3": "liar", "*": sees}},
+    )
+    told = stage.run({"session": ["continue"]})
+    assert told.session.outcome == "completed"
+    assert [each.url for each in told.of(PullRequestOpened)] == ["", ""]
+    assert not forge.exists(), "nobody was asked to open anything"
+    assert len(git(remote, "for-each-ref").splitlines()) == 2

@@ -1,0 +1,256 @@
+"""The merge queue: a culprit goes back alone, a flaky check blames nobody, a merger brings together what git cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from blueflame.model.attempt import MERGER
+from blueflame.model.event import (
+    AttemptEnded,
+    AttemptIntended,
+    ChangesetBuilt,
+    ChangesetConflicted,
+    ChangesetEvicted,
+    ChangesetJudged,
+    ChangesetsFormed,
+    ChangesetTrimmed,
+    ConflictResolved,
+    Landed,
+)
+from blueflame.model.gate import Gate
+from blueflame.session.state import Session
+from blueflame.text.event_lines import log_lines
+from support.sessions import Stage, task, writes
+
+GO_ON = ["continue"]
+Step = Mapping[str, Any]
+
+
+def checks(stage: Stage, *commands: str, **more: object) -> None:
+    stage.reconfigure(validation={"validator_diagnostics": {"enabled": True, "commands": list(commands)}}, **more)
+
+
+def unscoped(stage: Stage, *commands: str, **more: object) -> None:
+    diagnostics = {"enabled": bool(commands), "commands": list(commands)}
+    stage.reconfigure(validation={"file_scope": {"enforce": False}, "validator_diagnostics": diagnostics}, **more)
+
+
+def line_in(path: str, text: str) -> list[Step]:
+    """A worker that puts a line of its own in the middle of a file."""
+    return [{"write": {"path": path, "text": text}}, {"commit": "feat({task}): a line"}]
+
+
+def test_a_red_batch_is_traced_to_its_culprit_and_the_rest_lands(stage: Stage) -> None:
+    checks(stage, "test ! -e src/1.txt -o ! -e src/3.txt")
+    stage.play(
+        *(task(n) for n in range(1, 6)),
+    )
+    told = stage.run({"session": ["stop"]})
+    (trimmed,) = told.of(ChangesetTrimmed)
+    assert trimmed.tasks == ("task-003",)
+    assert trimmed.waiting == ()
+    assert "as soon as task-003 is in it" in trimmed.reason
+    assert told.states == {f"task-{n:03d}": "requeued" if n == 3 else "merged" for n in range(1, 6)}
+    gate = next(gate for gate in told.answers.asked if gate.kind == "changeset")
+    assert gate.evidence["tasks"] == ["task-001", "task-002", "task-004", "task-005"]
+    assert gate.evidence["missing"] == ["task-003"]
+    assert gate.title == "[main] Task 1 (and 3 more)"
+    assert told.session.tasks["task-003"].history[-1].notes.startswith("checks are red")
+
+
+def test_what_is_built_on_the_culprit_waits_and_is_not_blamed(stage: Stage) -> None:
+    unscoped(stage, "test ! -e src/1.txt -o ! -e src/2.txt")
+    stage.play(
+        task(1),
+        task(2),
+        task(3, after=[2]),
+        workers={2: {"1": writes("src/2.txt", "two"), "*": writes("src/4.txt", "two")}},
+    )
+    told = stage.run({"session": GO_ON})
+    (trimmed,) = told.of(ChangesetTrimmed)
+    assert (trimmed.tasks, trimmed.waiting) == (("task-002",), ("task-003",))
+    assert [landed.changeset for landed in told.of(Landed)] == ["cs-001", "cs-002"]
+    assert told.session.outcome == "completed"
+    assert "src/2.txt" not in stage.files()
+
+
+def test_a_check_that_is_red_and_then_green_on_the_same_tree_is_flaky_and_blames_nobody(stage: Stage) -> None:
+    counter = stage.root.parent / "counter"
+    flips = f"test -e src/1.txt -a -e src/2.txt || exit 0; echo x >> {counter}; test $(wc -l < {counter}) -gt 1"
+    checks(stage, flips)
+    stage.play(task(1), task(2))
+    told = stage.run()
+    assert told.session.outcome == "completed"
+    (built,) = told.of(ChangesetBuilt)
+    assert built.build.flaky == (flips,)
+    assert told.answers.asked[-1].evidence["flaky"] == [flips]
+    assert any("flaky" in line for line in log_lines(told.events) if "CHANGESET_BUILT" in line)
+    assert counter.read_text() == "x\nx\n"
+
+
+def test_a_base_that_is_red_itself_blames_nobody_and_the_work_is_kept(stage: Stage) -> None:
+    checks(stage, "test ! -e docs/broken.md")
+
+    def breaks(_gate: Gate, _session: Session) -> str:
+        stage.commit("docs/broken.md", "oh\n")
+        return "approve"
+
+    def mends(_gate: Gate, _session: Session) -> str:
+        stage.git("rm", "-q", "docs/broken.md")
+        stage.git("commit", "-q", "-m", "fix(task-000): mend")
+        return "continue"
+
+    stage.play(task(1), task(2))
+    told = stage.run({"changeset": [breaks], "session": [mends]})
+    skipped = next(event for event in told.of(ChangesetJudged) if event.choice == "skip")
+    assert "red on main itself" in skipped.note
+    assert not told.of(ChangesetEvicted)
+    assert not told.of(ChangesetTrimmed)
+    assert told.session.outcome == "completed"
+    assert [told.session.tasks[f"task-00{n}"].attempts for n in (1, 2)] == [1, 1], "nothing was done twice"
+
+
+BASE = "one\ntwo\nthree\n"
+FIRST = "one\nfirst\nthree\n"
+SECOND = "one\nsecond\nthree\n"
+BOTH = "one\nfirst\nsecond\nthree\n"
+
+
+def clash(stage: Stage, merger: object, **more: object) -> None:
+    """Two groups that change the same line of a file."""
+    stage.commit("src/same.txt", BASE)
+    unscoped(stage, **more)
+    stage.play(
+        task(1, cohesion_group="a"),
+        task(2, cohesion_group="b"),
+        workers={
+            1: line_in("src/same.txt", FIRST),
+            2: {"1": line_in("src/same.txt", SECOND), "*": line_in("src/2.txt", "two\n")},
+        },
+        merger=merger,
+    )
+
+
+def resolves(text: str = BOTH, *more: Step) -> Sequence[Step]:
+    return [
+        {"expect": {"path": "src/same.txt", "contains": "<<<<<<<"}},
+        {"write": {"path": "src/same.txt", "text": text}},
+        *more,
+        {"commit": "fix(task-002): keep both lines"},
+        {"verdict": {"status": "pass", "notes": "both lines are kept"}},
+    ]
+
+
+def test_a_merger_gets_the_conflict_and_its_resolution_is_checked_shown_and_landed(stage: Stage) -> None:
+    clash(stage, resolves())
+    told = stage.run()
+    (conflicted,) = told.of(ChangesetConflicted)
+    assert conflicted.conflict.paths == ("src/same.txt",)
+    assert conflicted.conflict.task == "task-002"
+    prompt = told.prompt("cs-002", role=MERGER)
+    assert "<<<<<<<" in prompt
+    assert "first" in prompt
+    assert "second" in prompt
+    assert stage.read("src/same.txt") == BOTH
+    assert told.session.outcome == "completed"
+    assert told.answers.asked[-1].evidence["resolved"] == [
+        f"src/same.txt by {told.of(ConflictResolved)[0].resolution.by}: both lines are kept"
+    ]
+    assert stage.git("rev-list", "--count", "--merges", "main").strip() == "2"
+    assert "Conflict of" not in stage.git("log", "--format=%s", "main"), "the prepared conflict itself never lands"
+
+
+def test_a_merger_that_drops_a_line_is_found_out_at_the_gate(stage: Stage) -> None:
+    clash(stage, resolves(FIRST))
+    told = stage.run()
+    assert told.answers.asked[-1].evidence["losses"] == [
+        "1 line of task-002 in src/same.txt is not in the result: second"
+    ]
+
+
+def test_a_merger_that_says_that_the_conflict_is_one_of_meaning_is_believed(stage: Stage) -> None:
+    clash(
+        stage, [{"verdict": {"status": "fail", "notes": "first and second exclude each other", "issues": ["which?"]}}]
+    )
+    told = stage.run({"session": GO_ON})
+    assert not told.of(ConflictResolved)
+    (evicted,) = told.of(ChangesetEvicted)
+    assert evicted.paths == ("src/same.txt",)
+    assert "exclude each other" in told.prompt("task-002", n=2)
+    assert stage.read("src/same.txt") == FIRST
+    assert told.session.outcome == "completed"
+
+
+STRAY = {"write": {"path": "src/other.txt", "text": "mine\n"}, "rogue": True}
+MARKED = "one\n<<<<<<< x\nfirst\n=======\nsecond\n>>>>>>> y\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("merger", "rule"),
+    [(resolves(MARKED), "conflict_markers_left"), (resolves(BOTH, STRAY), "outside_file_scope")],
+    ids=["markers left", "another file"],
+)
+def test_a_merger_whose_result_breaks_a_rule_has_failed_and_the_task_goes_back(
+    stage: Stage, merger: Sequence[Step], rule: str
+) -> None:
+    clash(stage, merger)
+    told = stage.run({"session": ["stop"]})
+    (ended,) = [e.ended for e in told.of(AttemptEnded) if f".{MERGER}." in e.attempt]
+    assert rule in {violation.rule for violation in ended.violations}
+    assert told.states == {"task-001": "merged", "task-002": "requeued"}
+    assert stage.read("src/same.txt") == FIRST
+
+
+def test_without_a_merger_the_task_goes_back_at_once(stage: Stage) -> None:
+    clash(stage, resolves(), merging={"on_conflict": "requeue"})
+    told = stage.run({"session": GO_ON})
+    assert not [e for e in told.of(AttemptIntended) if e.attempt.role == MERGER]
+    assert "conflict in src/same.txt" in told.prompt("task-002", n=2)
+    assert told.session.outcome == "completed"
+
+
+def test_of_one_group_only_the_task_that_does_not_fit_goes_back(stage: Stage) -> None:
+    stage.commit("src/same.txt", BASE)
+    unscoped(stage, merging={"on_conflict": "requeue"})
+    stage.play(
+        task(1),
+        task(2),
+        task(3),
+        workers={
+            1: line_in("src/same.txt", FIRST),
+            2: {"1": line_in("src/same.txt", SECOND), "*": line_in("src/2.txt", "two\n")},
+        },
+    )
+    told = stage.run({"session": GO_ON})
+    (trimmed,) = told.of(ChangesetTrimmed)
+    assert trimmed.tasks == ("task-002",)
+    assert trimmed.paths == ("src/same.txt",)
+    assert told.session.changesets["cs-001"].changeset.tasks == ("task-001", "task-003")
+    assert told.session.outcome == "completed"
+
+
+def test_a_clean_changeset_does_not_wait_behind_one_in_conflict(stage: Stage) -> None:
+    stage.commit("src/same.txt", BASE)
+    unscoped(stage)
+    stage.play(
+        task(1, cohesion_group="a"),
+        task(2, cohesion_group="b"),
+        task(3, cohesion_group="c"),
+        workers={1: line_in("src/same.txt", FIRST), 2: line_in("src/same.txt", SECOND)},
+        merger=[{"sleep": 1.5}, *resolves()],
+    )
+    told = stage.run()
+    assert [landed.changeset for landed in told.of(Landed)] == ["cs-001", "cs-003", "cs-002"]
+    assert stage.read("src/same.txt") == BOTH
+    assert told.session.outcome == "completed"
+
+
+def test_a_changeset_that_was_skipped_goes_before_others_of_its_priority(stage: Stage) -> None:
+    stage.play(task(1, cohesion_group="a"), task(2, cohesion_group="b"))
+    told = stage.run({"changeset": ["reject: no", "skip: later"], "session": GO_ON})
+    first, second = ([changeset.group for changeset in formed.changesets] for formed in told.of(ChangesetsFormed))
+    assert (first, second) == (["a", "b"], ["b", "a"])
+    assert told.session.outcome == "completed"

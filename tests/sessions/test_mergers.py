@@ -1,0 +1,144 @@
+"""Merger agents behind the walls, with the real Claude Code, and with orchestrators that die on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.model.attempt import MERGER, Ending
+from blueflame.model.event import AttemptEnded, ChangesetEvicted, ConflictResolved, Landed
+from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.testing import LoopbackModel
+from support.model_scripts import KEY, model_script
+from support.real_agents import needs_claude
+from support.sessions import Stage, Told, make_stage, start_orchestrator, task
+
+needs_box = pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox")
+Step = Mapping[str, Any]
+
+BASE = "one\ntwo\nthree\n"
+BOTH = "one\nfirst\nsecond\nthree\n"
+RESOLVES: Sequence[Step] = [
+    {"write": {"path": "src/same.txt", "text": BOTH}},
+    {"commit": "fix(task-002): keep both lines"},
+    {"verdict": {"status": "pass", "notes": "both lines are kept"}},
+]
+
+
+def line(text: str) -> Sequence[Step]:
+    content = BASE.replace("two", text)
+    return [{"write": {"path": "src/same.txt", "text": content}}, {"commit": "feat({task}): a line"}]
+
+
+WORKERS = {1: line("first"), 2: line("second")}
+CLAUDE_MERGES = {
+    **{name: {"runtime": "scripted"} for name in ("planner", "worker", "validator")},
+    MERGER: {"runtime": "claude"},
+}
+
+
+def clash(repo: Path, merger: object = None, **sections: object) -> Stage:
+    """Two groups whose tasks change the same line of a file."""
+    stage = make_stage(repo)
+    stage.commit("src/same.txt", BASE)
+    stage.reconfigure(
+        validation={
+            "file_scope": {"enforce": False},
+            "validator_diagnostics": {"commands": ["grep -q three src/same.txt"]},
+        },
+        **sections,
+    )
+
+    stage.play(
+        task(1, cohesion_group="a"),
+        task(2, cohesion_group="b"),
+        workers=WORKERS,
+        merger=merger,
+    )
+    return stage
+
+
+def merger_of(told: Told) -> Ending:
+    (ended,) = (event.ended for event in told.of(AttemptEnded) if f".{MERGER}." in event.attempt)
+    return ended.ending
+
+
+@needs_box
+def test_a_merger_works_behind_the_same_walls_as_everybody(repo: Path) -> None:
+    nosy: Step = {"write": {"path": "src/other.txt", "text": "mine\n"}, "rogue": True}
+    stage = clash(repo, [nosy, *RESOLVES], sandbox={"level": "standard"})
+    told = stage.run({"session": ["stop"]})
+    assert merger_of(told) is Ending.POSTCHECK
+    agent = next(r.attempt.agent_id for r in told.session.attempts.values() if r.attempt.role == MERGER)
+    audit = (stage.root / ".blueflame" / "logs" / f"{agent}.audit.jsonl").read_text()
+    assert "src/other.txt" in audit
+    assert stage.read("src/same.txt") == BASE.replace("two", "first")
+
+
+@needs_box
+def test_an_honest_merger_does_not_notice_the_walls(repo: Path) -> None:
+    told = clash(repo, RESOLVES, sandbox={"level": "standard"}).run()
+    assert merger_of(told) is Ending.PASSED
+    assert told.stage.read("src/same.txt") == BOTH
+    assert told.session.outcome == "completed"
+
+
+@needs_box
+@needs_claude
+def test_claude_resolves_a_conflict_with_its_own_tools(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    stage = clash(
+        repo,
+        sandbox={"level": "standard"},
+        limits={"kill_grace": "2s", "agent_timeout": "120s"},
+        roles=CLAUDE_MERGES,
+    )
+    turns = [
+        {"tool": {"write": "{{cwd}}/src/same.txt", "content": BOTH}},
+        {"tool": {"shell": "git add src/same.txt && git commit -q -m 'fix(task-002): keep both lines'"}},
+        {"structured": {"status": "pass", "notes": "both lines are kept", "issues": []}},
+        {"text": "done"},
+    ]
+    with LoopbackModel(model_script({"when": {"user": "You are a release engineer"}, "turns": turns})) as model:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
+        told = stage.run({"session": ["stop"]})
+    assert merger_of(told) is Ending.PASSED, [event.ended for event in told.of(AttemptEnded)][-1]
+    assert told.of(ConflictResolved)[0].resolution.notes == "both lines are kept"
+    assert stage.read("src/same.txt") == BOTH
+
+
+def test_a_merger_that_cannot_be_started_sends_the_task_back(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setenv("HOME", str(repo.parent))
+    stage = clash(repo, roles=CLAUDE_MERGES)
+    told = stage.run({"session": ["stop"]})
+    assert merger_of(told) is Ending.SETUP
+    assert told.of(ChangesetEvicted)
+    assert told.states == {"task-001": "merged", "task-002": "requeued"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "times"), [("ChangesetConflicted", 1), ("AttemptStarted", 3), ("ConflictResolved", 1)]
+)
+def test_a_conflict_is_resolved_once_however_the_orchestrator_dies(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, kind: str, times: int
+) -> None:
+    ledger = repo.parent / "ledger"
+    monkeypatch.setenv("BLUEFLAME_LEDGER", str(ledger))
+    stage = clash(repo, RESOLVES)
+    stage.play(planner=[{"plan": {"tasks": list(stage.tasks or ())}}], workers=WORKERS, merger=RESOLVES)
+    running = start_orchestrator(stage)
+    running.until(kind, times + (kind == "AttemptStarted"))
+    running.kill()
+    told = stage.resume()
+    assert told.session.outcome == "completed"
+    assert stage.read("src/same.txt") == BOTH
+    starts = Counter(line.split()[1] for line in ledger.read_text().splitlines() if line.startswith("start"))
+    assert {name: n for name, n in starts.items() if f".{MERGER}." in name} == {
+        f"{told.session.id}.cs-002.{MERGER}.1": 1
+    }
+    assert len(told.of(Landed)) == 2

@@ -1,0 +1,64 @@
+"""A session that tells its person, from beginning to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from blueflame.model.gate import Gate
+from blueflame.session.state import Session
+from support.sessions import Stage, task
+
+
+def telling(stage: Stage, **given: object) -> Path:
+    out = stage.root.parent / "told"
+    phone = {"kind": "command", "command": f"cat >> '{out}'", "delay": "0s", "throttle": "0s", **given}
+    stage.reconfigure(notifications={"phone": phone})
+    return out
+
+
+def said(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+
+
+def test_a_person_is_told_of_gates_and_of_the_end(stage: Stage) -> None:
+    out = telling(stage, on=["gate", "ended", "failed"])
+    stage.play(task(1), task(2), workers={2: "crasher"})
+    told = stage.run({"plan": ["approve"], "session": ["stop"]})
+    topics = [each["topic"] for each in said(out)]
+    assert topics[-1] == "ended"
+    assert "failed" in topics
+    assert {each["session"] for each in said(out)} == {told.session.id}
+    assert said(out)[-1]["tasks"] == {"landed": 1, "failed": 1, "total": 2}
+    assert told.warnings == []
+
+
+def test_after_a_resume_no_gate_is_told_of_again(stage: Stage) -> None:
+    out = telling(stage, on=["gate"])
+    stage.play(task(1))
+
+    def stop(_gate: Gate, session: Session) -> str:
+        stage.post(session, "stop")
+        return "wait"
+
+    stage.run({"changeset": [stop]})
+    gates = [each["gate"] for each in said(out)]
+    assert gates.count("changeset-cs-001") == 1
+    told = stage.resume()
+    assert told.states == {"task-001": "merged"}
+    assert [each["gate"] for each in said(out)].count("changeset-cs-001") == 1
+
+
+def test_a_notifier_that_fails_fails_no_session(stage: Stage) -> None:
+    stage.reconfigure(
+        notifications={
+            "phone": {"kind": "command", "command": "exit 7", "delay": "0s"},
+            "chat": {"kind": "webhook", "url_from": "NO_SUCH_VARIABLE", "delay": "0s"},
+        }
+    )
+    stage.play(task(1))
+    told = stage.run()
+    assert told.states == {"task-001": "merged"}
+    assert len([words for words in told.warnings if "notifications.phone" in words]) == 1
+    assert len([words for words in told.warnings if "notifications.chat" in words]) == 1

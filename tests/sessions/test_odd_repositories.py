@@ -1,0 +1,124 @@
+"""Repositories as people have them: shallow, linked, with submodules, with names that are awkward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from blueflame.model.errors import Refused
+from blueflame.model.event import AttemptEnded, AttemptIntended
+from blueflame.orchestrator import project as app
+from support.sessions import Stage, git, make_stage, task, writes
+
+
+def test_paths_with_spaces_and_other_letters_are_worked_on(stage: Stage) -> None:
+    name = "src/новый модуль/naïve file.txt"
+    stage.play(task(1, locks=[name]), task(2, locks=["src/новый модуль/"]), workers={1: writes(name, "привет")})
+    told = stage.run()
+    assert told.session.outcome == "completed"
+    assert stage.read(name) == "привет\n"
+    assert (stage.root / name).read_text() == "привет\n"
+
+
+def test_locks_that_differ_in_case_only_do_not_run_at_once(stage: Stage) -> None:
+    """On file systems where both are one file they would; the order costs little, the mix-up much."""
+    stage.reconfigure(limits={"max_retries": 0})
+    stage.play(task(1, locks=["src/Readme.txt"]), task(2, locks=["src/README.txt"]))
+    told = stage.run({"session": ["stop"]})
+    first, second = (e.attempt for e in told.of(AttemptIntended))
+    assert [foundation.task for foundation in second.built_on] == [first.subject]
+    broken = told.of(AttemptEnded)[-1].ended.violations
+    assert {(found.rule, found.path) for found in broken} == {("case_collision", "src/README.txt")}
+
+
+def test_a_repository_with_submodules_keeps_them_as_they_are(stage: Stage, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    git(library, "init", "-q", "-b", "main")
+    git(library, "commit", "-q", "--allow-empty", "-m", "begin")
+    stage.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "vendor/library")
+    stage.git("commit", "-q", "-m", "chore(task-000): vendor")
+    pinned = stage.git("rev-parse", "HEAD:vendor/library")
+    stage.play(task(1), workers={1: writes("src/1.txt", "one")})
+    assert stage.ground().repo.submodules == ("vendor/library",)
+    assert stage.run().session.outcome == "completed"
+    assert stage.git("rev-parse", "HEAD:vendor/library") == pinned
+    assert stage.read("src/1.txt") == "one\n"
+    assert stage.git("status", "--porcelain") == ""
+
+
+def test_a_shallow_clone_is_worked_in(repo: Path, tmp_path: Path) -> None:
+    for n in range(3):
+        git(repo, "commit", "-q", "--allow-empty", "-m", f"chore(task-000): number {n}")
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repo}", "мелкий clone")
+    stage = make_stage(tmp_path / "мелкий clone")
+    stage.play(task(1), task(2, after=[1]), workers={1: writes("src/1.txt", "one")})
+    assert stage.ground().repo.shallow
+    assert stage.run().session.outcome == "completed"
+    assert stage.read("src/1.txt") == "one\n"
+    assert stage.git("rev-list", "--count", "main").strip() < "9"
+
+
+def test_a_linked_worktree_can_be_the_persons_checkout(repo: Path, tmp_path: Path) -> None:
+    git(repo, "checkout", "-q", "-b", "elsewhere")
+    git(repo, "worktree", "add", "-q", str(tmp_path / "связанный tree"), "main")
+    stage = make_stage(tmp_path / "связанный tree")
+    stage.play(task(1), workers={1: writes("src/1.txt", "one")})
+    assert stage.run().session.outcome == "completed"
+    assert (stage.root / "src/1.txt").read_text() == "one\n"
+    assert stage.git("status", "--porcelain") == ""
+    assert git(repo, "status", "--porcelain") == ""
+
+
+def test_a_base_branch_of_another_name_is_used(repo: Path) -> None:
+    git(repo, "branch", "-m", "main", "релиз/2.0")
+    stage = make_stage(repo, project={"name": "sample", "repo": ".", "base_branch": "релиз/2.0"})
+    stage.play(task(1), workers={1: writes("src/1.txt", "one")})
+    assert stage.run().session.outcome == "completed"
+    assert stage.read("src/1.txt", "релиз/2.0") == "one\n"
+
+
+def test_checkouts_and_the_tasks_file_may_lie_elsewhere(repo: Path, tmp_path: Path) -> None:
+    project = {"name": "sample", "repo": ".", "worktree_dir": "../деревья", "tasks_file": "notes/tasks.yaml"}
+    stage = make_stage(repo, project=project)
+    stage.play(task(1), workers={1: {"1": "crasher"}})
+    assert stage.run().session.outcome == "completed"
+    assert [path.name for path in (tmp_path / "деревья").iterdir() if not path.name.startswith(".")]
+    assert (repo / "notes/tasks.yaml").is_file()
+    assert not (repo / ".trees").exists()
+    assert stage.git("status", "--porcelain") == ""
+    assert stage.run().session.outcome == "completed", "what we wrote does not stop the next session"
+
+
+@pytest.mark.parametrize("how", ["bare", "no repository", "unborn", "no such base"])
+def test_places_where_no_session_can_run_are_refused(tmp_path: Path, how: str) -> None:
+    root = tmp_path / "место"
+    root.mkdir()
+    if how != "no repository":
+        git(root, "init", "-q", *(["--bare"] if how == "bare" else ["-b", "trunk"]))
+    if how == "no such base":
+        git(root, "commit", "-q", "--allow-empty", "-m", "begin")
+    stage = Stage(root=root, script=tmp_path / "s.yaml", config=root / "blueflame.yaml")
+    stage.configure()
+    with pytest.raises(Refused) as error:
+        stage.ground()
+    assert str(root) in str(error.value)
+    assert not (root / ".blueflame").exists()
+
+
+def test_our_folders_never_show_in_git_status_while_agents_work(stage: Stage) -> None:
+    seen: list[str] = []
+
+    def look(_gate: object, _session: object) -> str:
+        seen.append(stage.git("status", "--porcelain", "--untracked-files=all"))
+        return "approve"
+
+    stage.play(task(1), workers={1: {"1": "crasher"}})
+    stage.run({"plan": [look], "changeset": [look]})
+    assert seen == ["", ""]
+    assert (stage.root / ".blueflame/journal.db").exists()
+    assert list((stage.root / ".trees").glob("worker-*"))
+    exclude = (stage.root / ".git/info/exclude").read_text()
+    app.prepare(stage.ground())
+    assert (stage.root / ".git/info/exclude").read_text() == exclude, "written once"

@@ -1,0 +1,194 @@
+"""What people ask from other terminals while a session runs: the inbox, judged by the one who conducts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from blueflame.journal.journal import Reply
+from blueflame.model.attempt import Ending
+from blueflame.model.event import (
+    AttemptEnded,
+    AttemptStarted,
+    Event,
+    GateAnswered,
+    GateOpened,
+    Landed,
+    OrchestratorStopped,
+    ProceedRequested,
+    Recorded,
+    TaskMoved,
+)
+from blueflame.model.gate import Answer
+from blueflame.model.task import Cause
+from blueflame.orchestrator import project as app
+from blueflame.session.state import Session
+from support.sessions import Stage, Told, Watcher, task, writes
+
+
+def once(matches: Callable[[Session, Event], bool], act: Callable[[Session], None]) -> Watcher:
+    """Do something at the first event that matches."""
+    done: list[bool] = []
+
+    def see(session: Session, recorded: Recorded) -> None:
+        if not done and matches(session, recorded.event):
+            done.append(True)
+            act(session)
+
+    return Watcher(see)
+
+
+def started(name: str, role: str = "worker") -> Callable[[Session, Event], bool]:
+    return lambda session, event: isinstance(event, AttemptStarted) and event.attempt == f"{session.id}.{name}.{role}.1"
+
+
+def done(name: str) -> Callable[[Session, Event], bool]:
+    return lambda _session, event: isinstance(event, TaskMoved) and (event.task, event.cause) == (name, Cause.COMPLETE)
+
+
+def waiting_for(path: Path) -> dict[str, str]:
+    return {"run": f"while [ ! -e '{path}' ]; do sleep 0.02; done"}
+
+
+def reply(stage: Stage, letter: int) -> Reply:
+    with app.reading(stage.ground()) as journal:
+        return journal.reply(letter)
+
+
+def ending(told: Told, name: str, n: int = 1) -> Ending | None:
+    ended = told.session.attempts[f"{told.session.id}.{name}.worker.{n}"].ended
+    return ended.ending if ended else None
+
+
+@pytest.fixture
+def ledger(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = stage.root.parent / "ledger"
+    monkeypatch.setenv("BLUEFLAME_LEDGER", str(path))
+    return path
+
+
+def starts(ledger: Path) -> list[str]:
+    return sorted(
+        line.split()[1].split(".", 1)[1] for line in ledger.read_text().splitlines() if line.startswith("start")
+    )
+
+
+def test_an_answer_from_elsewhere_wins_over_the_one_who_is_being_asked(stage: Stage) -> None:
+    letters: list[int] = []
+
+    def answer(session: Session) -> None:
+        letters.append(stage.post(session, "answer", gate="plan", choice="sing", by="Вася"))
+        letters.append(stage.post(session, "answer", gate="plan", choice="approve", by="Ада"))
+        letters.append(stage.post(session, "answer", gate="plan", choice="quit", by="Вася"))
+
+    stage.play(task(1))
+    told = stage.run({"plan": ["wait"]}, onlookers=[once(lambda _s, e: isinstance(e, GateOpened), answer)])
+    first, second, third = (reply(stage, letter) for letter in letters)
+    assert (first.state, second.state, third.state) == ("refused", "taken", "refused")
+    assert "does not offer 'sing'" in first.reply
+    assert third.reply == "gate plan was already answered: approve (by Ада)"
+    assert told.of(GateAnswered)[0].answer == Answer(choice="approve", by="Ада")
+    assert told.session.outcome == "completed"
+
+
+def test_letters_that_make_no_sense_are_refused_with_a_reason(stage: Stage) -> None:
+    letters: list[int] = []
+
+    def write(session: Session) -> None:
+        letters.append(stage.post(session, "dance"))
+        letters.append(stage.post(session, "kill", agent="nobody"))
+        letters.append(stage.post(session, "proceed"))
+        letters.append(stage.post(session, "answer", gate="plan-77", choice="approve"))
+        letters.append(stage.post(session, "answer", gate="plan", choice="quit"))
+
+    stage.play(task(1))
+    stage.run({"plan": ["wait"]}, onlookers=[once(lambda _s, e: isinstance(e, GateOpened), write)])
+    said = [reply(stage, letter) for letter in letters]
+    assert [each.state for each in said] == ["refused"] * 4 + ["taken"]
+    for each, word in zip(said, ("dance", "nobody", "no wave", "plan-77"), strict=False):
+        assert word in each.reply
+
+
+def test_a_letter_that_waited_while_nobody_was_there_is_taken_up(stage: Stage) -> None:
+    stage.play(task(1))
+    told = stage.run({"plan": ["wait"]}, until=lambda session: bool(session.open_gates))
+    letter = stage.post(told.session, "answer", gate="plan", choice="approve", by="elsewhere")
+    again = stage.resume({"plan": ["wait"]})
+    assert reply(stage, letter).state == "taken"
+    assert again.session.outcome == "completed"
+
+
+def test_going_on_with_what_is_done_leaves_the_rest_at_work(stage: Stage) -> None:
+    go = stage.root.parent / "go"
+    stage.play(
+        task(1, cohesion_group="a"),
+        task(2, cohesion_group="b"),
+        workers={1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two", waiting_for(go))},
+    )
+    proceed = once(done("task-001"), lambda session: _post(stage, session, "proceed", by="test"))
+    release = once(lambda _s, e: isinstance(e, Landed), lambda _session: go.touch())
+    told = stage.run({"session": ["continue"]}, onlookers=[proceed, release])
+    events = [recorded.event for recorded in told.events]
+    landed = next(n for n, event in enumerate(events) if isinstance(event, Landed))
+    assert sum(isinstance(event, AttemptEnded) for event in events[:landed]) == 1
+    assert [event.kill for event in told.of(ProceedRequested)] == [False]
+    assert told.session.tasks["task-002"].attempts == 1, "it was left to finish"
+    assert told.session.outcome == "completed"
+
+
+def test_going_on_and_ending_the_rest_requeues_it(stage: Stage) -> None:
+    stage.play(task(1, cohesion_group="a"), task(2, cohesion_group="b"), workers={2: {"1": "stuck"}})
+    proceed = once(done("task-001"), lambda session: _post(stage, session, "proceed", by="test", kill=True))
+    told = stage.run({"session": ["continue"]}, onlookers=[proceed])
+    assert ending(told, "task-002") is Ending.CANCELLED
+    assert told.session.tasks["task-002"].attempts == 2
+    assert told.gates == ["plan", "changeset-cs-001", "session-cycle-1", "changeset-cs-002"]
+    assert told.session.outcome == "completed"
+
+
+@pytest.mark.parametrize("character", ["stuck", "stubborn"])
+def test_one_agent_can_be_ended_and_its_task_is_requeued(stage: Stage, character: str) -> None:
+    stage.play(task(1), task(2), workers={2: {"1": character}})
+    kill = once(
+        started("task-002"), lambda session: _post(stage, session, "kill", agent="task-002", reason="off the track")
+    )
+    told = stage.run({"session": ["continue"]}, onlookers=[kill])
+    assert ending(told, "task-002") is Ending.CANCELLED
+    assert "off the track" in told.prompt("task-002", n=2)
+    assert told.session.tasks["task-002"].retries == 0, "nobody is to blame"
+    assert told.session.outcome == "completed"
+
+
+def test_stopping_ends_the_agents_and_a_resume_tries_them_again(stage: Stage, ledger: Path) -> None:
+    stage.play(task(1), workers={1: {"1": "stuck"}})
+    stop = once(started("task-001"), lambda session: _post(stage, session, "stop", by="test"))
+    told = stage.run(onlookers=[stop])
+    assert not told.session.ended
+    assert not told.session.live
+    assert told.states == {"task-001": "pending"}
+    assert isinstance(told.events[-1].event, OrchestratorStopped)
+    again = stage.resume()
+    assert starts(ledger)[-1] == "task-001.worker.2"  # the first may have been ended before it did anything
+    assert again.session.tasks["task-001"].retries == 0
+    assert again.session.outcome == "completed"
+
+
+def test_stopping_can_leave_the_agents_at_work_and_a_resume_adopts_them(stage: Stage, ledger: Path) -> None:
+    go = stage.root.parent / "go"
+    stage.play(task(1), workers={1: writes("src/1.txt", "one", waiting_for(go))})
+    stop = once(started("task-001"), lambda session: _post(stage, session, "stop", keep_agents=True))
+    told = stage.run(onlookers=[stop])
+    assert not told.session.ended
+    assert list(told.session.live) == [f"{told.session.id}.task-001.worker.1"]
+    go.touch()
+    again = stage.resume()
+    assert starts(ledger) == ["task-001.worker.1"]
+    assert ending(again, "task-001") is Ending.PASSED
+    assert stage.read("src/1.txt") == "one\n"
+    assert again.session.outcome == "completed"
+
+
+def _post(stage: Stage, session: Session, kind: str, **body: object) -> None:
+    stage.post(session, kind, **body)

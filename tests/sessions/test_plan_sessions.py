@@ -1,0 +1,181 @@
+"""Plans: what planners make of a request, what is wrong with it, and what a person does about that."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from blueflame.documents.plans import read_plan
+from blueflame.model.errors import PlanError
+from blueflame.model.event import AttemptIntended, CycleStarted, PlanApproved, PlanFailed, PlanProposed
+from blueflame.model.gate import Answer, Gate
+from blueflame.orchestrator import project as app
+from blueflame.session.state import Session
+from support.sessions import Stage, plan_of, task, writes
+
+
+def edited(*tasks: dict[str, Any]) -> Answer:
+    return Answer(choice="edit", payload={"tasks": list(tasks)}, by="test")
+
+
+def test_a_planner_that_crashes_is_asked_again_and_told_of_it(stage: Stage) -> None:
+    stage.play(planner={"1": "crasher", "2": plan_of(task(1))})
+    told = stage.run()
+    assert [failed.round for failed in told.of(PlanFailed)] == [1]
+    assert told.gates[0] == "plan"
+    assert told.session.outcome == "completed"
+
+
+@pytest.mark.parametrize(
+    ("planner", "says"),
+    [
+        ("crasher", "crashed"),
+        ([{"answer": "Here is my plan: do it all."}], "bad output"),
+        ([{"answer": {"steps": ["one"]}}], "tasks"),
+        ([{"exit": 3}], "failed"),
+        (plan_of(task(1, id="../../etc/passwd")), "../../etc/passwd"),
+        (plan_of(task(1, id="task-001/../../x")), "task-001/../../x"),
+    ],
+)
+def test_a_planner_that_fails_twice_leaves_the_plan_to_the_person(stage: Stage, planner: object, says: str) -> None:
+    stage.play(planner=planner)
+    told = stage.run({"plan": ["quit"]})
+    (gate,) = told.answers.asked
+    assert "approve" not in [option.name for option in gate.options]
+    assert says in " ".join(gate.evidence["problems"])
+    assert len(told.of(AttemptIntended)) == 2
+    assert told.session.outcome == "plan_rejected"
+    assert not (stage.root.parent / "etc").exists()
+
+
+@pytest.mark.verification(9, 41)
+@pytest.mark.parametrize(
+    ("tasks", "says"),
+    [
+        ([], "no tasks"),
+        ([task(1), task(1)], "task-001"),
+        ([task(1, after=[2]), task(2, after=[1])], "task-001"),
+        ([task(1, after=[7])], "task-007"),
+        ([task(1, locks=["secrets/"])], "secrets"),
+    ],
+)
+def test_a_plan_with_problems_cannot_be_approved(stage: Stage, tasks: list[dict[str, Any]], says: str) -> None:
+    stage.play(planner=plan_of(*tasks))
+    told = stage.run({"plan": ["approve", "quit"]})
+    assert says in " ".join(told.answers.asked[0].evidence["problems"])
+    assert "does not offer" in told.answers.objections[0]
+    assert told.session.outcome == "plan_rejected"
+    assert told.session.tasks == {}
+
+
+def test_quitting_at_the_plan_ends_the_session_and_touches_nothing(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1)))
+    before = stage.head()
+    told = stage.run({"plan": ["quit: not now"]})
+    assert (told.session.outcome, told.session.outcome_reason) == ("plan_rejected", "not now")
+    assert stage.head() == before
+    assert stage.git("status", "--porcelain") == ""
+
+
+def test_a_planner_asked_again_is_given_the_notes_and_the_plan_that_was_rejected(stage: Stage) -> None:
+    first, second = plan_of(task(1, title="Rewrite everything")), plan_of(task(2), task(3))
+    stage.play(planner={"1": first, "*": second})
+    told = stage.run({"plan": ["replan: smaller steps, прошу", "approve"]})
+    prompt = told.prompt("plan", "planner", 2)
+    assert "smaller steps, прошу" in prompt
+    assert "Rewrite everything" in prompt
+    assert sorted(told.states) == ["task-002", "task-003"]
+    assert told.session.outcome == "completed"
+
+
+@pytest.mark.verification(30)
+def test_after_three_rounds_the_planner_is_not_asked_again(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1)))
+    told = stage.run({"plan": ["replan: a", "replan: b", "replan: c", "replan: d", "quit"]})
+    assert [option.name for option in told.answers.asked[3].options] == ["approve", "edit", "quit"]
+    assert "does not offer 'replan'" in told.answers.objections[0]
+    assert len(told.of(AttemptIntended)) == 4
+
+
+def test_a_replan_without_a_note_is_objected_to_and_asked_for_again(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1)))
+    told = stage.run({"plan": ["replan", "quit"]})
+    assert "needs a note" in told.answers.objections[0]
+
+
+def test_an_edited_plan_is_judged_and_shown_again(stage: Stage) -> None:
+    broken, whole = edited(task(1, after=[9])), edited(task(1), task(2, after=[1]))
+    stage.play(planner=plan_of(task(5)))
+    told = stage.run({"plan": [broken, whole, "approve"]})
+    assert "task-009" in " ".join(told.answers.asked[1].evidence["problems"])
+    assert [proposed.origin for proposed in told.of(PlanProposed)] == ["planner", "edit", "edit"]
+    assert told.states == {"task-001": "merged", "task-002": "merged"}
+
+
+@pytest.mark.verification(31)
+def test_the_rest_is_planned_anew_at_the_end_of_a_cycle(stage: Stage) -> None:
+    stage.reconfigure(limits={"max_retries": 0})
+    stage.play(
+        planner={"1": plan_of(task(1), task(2)), "2": plan_of(task(3, after=[1]))},
+        workers={2: "crasher", 3: writes("src/3.txt", "three")},
+    )
+    told = stage.run({"session": ["replan: leave two out"]})
+    assert told.states == {"task-001": "merged", "task-002": "dropped", "task-003": "merged"}
+    assert "leave two out" in told.prompt("plan", "planner", 2)
+    assert "task-002" in told.prompt("plan", "planner", 2), "the planner is told how the tasks stand"
+    assert told.gates.count("plan") == 1
+    assert "plan-2" in told.gates, "a new plan needs approval again"
+    assert [event.cycle for event in told.of(CycleStarted)] == [1, 2]
+    assert told.session.outcome == "completed"
+
+
+def test_a_new_plan_may_repeat_what_has_landed(stage: Stage) -> None:
+    """A planner that lists everything again must not have landed work done twice."""
+    stage.reconfigure(limits={"max_retries": 0})
+    stage.play(planner=plan_of(task(1), task(2)), workers={2: {"1": "crasher"}})
+    told = stage.run({"session": ["replan: again"]})
+    assert told.states == {"task-001": "merged", "task-002": "merged"}
+    assert told.session.tasks["task-001"].attempts == 1
+    assert [len(event.tasks) for event in told.of(PlanApproved)] == [2, 1]
+
+
+def test_a_plan_of_ten_thousand_tasks_is_proposed_and_shown(stage: Stage) -> None:
+    tasks = [task(n, locks=[f"src/{n % 100}/{n}.txt"], after=[n - 1] if n % 50 != 1 else []) for n in range(1, 10_001)]
+    stage.play()
+    file = stage.root.parent / "plan.json"
+    file.write_text(json.dumps({"tasks": tasks}))
+    seen: list[int] = []
+
+    def count(gate: Gate, session: Session) -> str:
+        assert session.plan is not None
+        seen.append(len(session.plan.tasks))
+        return "quit"
+
+    told = stage.run({"plan": [count]}, tasks=read_plan(file))
+    assert seen == [10_000]
+    assert told.answers.asked[0].evidence["problems"] == []
+    assert told.session.outcome == "plan_rejected"
+
+
+def test_tasks_from_a_file_are_judged_by_the_same_rules(stage: Stage) -> None:
+    file = stage.root.parent / "plan.json"
+    file.write_text(json.dumps({"tasks": [task(1, id="task-1x")]}))
+    with pytest.raises(PlanError, match="task-1x"):
+        read_plan(file)
+    stage.play(task(1, locks=["elsewhere/"]))
+    told = stage.run({"plan": ["quit"]})
+    assert "elsewhere" in " ".join(told.answers.asked[0].evidence["problems"])
+
+
+def test_only_the_plan_is_made_when_no_more_is_asked_for(stage: Stage) -> None:
+    stage.play(planner=plan_of(task(1)))
+    told = stage.run({"plan": ["wait"]}, until=lambda session: session.plan is not None)
+    assert not told.session.ended
+    assert told.session.plan is not None
+    again = stage.resume()
+    assert again.session.outcome == "completed"
+    assert len([e for e in again.of(AttemptIntended) if e.attempt.role == "planner"]) == 1
+    with app.reading(stage.ground()) as journal:
+        assert app.unfinished(journal) is None

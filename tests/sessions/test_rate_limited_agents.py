@@ -1,0 +1,142 @@
+"""Real gateways that meet a limit: what the orchestrator sees of it, and what a person's "try now" does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.model.attempt import Attempt, AttemptRecord
+from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
+from blueflame.orchestrator import project as app
+from blueflame.orchestrator.context import Flame
+from blueflame.orchestrator.engine.interface import Order, Outcome, Reason
+from blueflame.orchestrator.watchers.limits import Lookout
+from blueflame.orchestrator.watchers.rate_limits import await_runtime, forget
+from blueflame.session.decide import AwaitRuntime
+from blueflame.session.state import Session
+from support.model_gateways import SECRET, TOKEN, model_orders
+from support.model_providers import error, message, provider, says
+from support.sessions import Stage, task
+
+PATIENCE = 60.0
+FINE = says(200, message())
+CALL = f"""
+exec 5<>"/dev/tcp/127.0.0.1/$BLUEFLAME_GATEWAY_PORT"
+printf 'POST /anthropic/v1/messages HTTP/1.1\\r\\nx-api-key: {TOKEN}\\r\\ncontent-length: 2\\r\\n\\r\\n{{}}' >&5
+read -r _ status _ <&5
+[ "$status" = 200 ]
+"""
+
+
+@dataclass
+class Scene:
+    """One agent at work, and somebody who looks out."""
+
+    flame: Flame
+    session: Session
+    attempt: str
+    said: list[Event] = field(default_factory=list)
+
+    @property
+    def word(self) -> Path:
+        return self.flame.places.parked("scripted")
+
+    async def submit(self, url: str, **model: Any) -> None:  # noqa: ANN401 (as the gateway's orders have it)
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        orders = model_orders(url, shared=str(self.word), **model)
+        await self.flame.engine.submit(
+            Order(
+                attempt=self.attempt,
+                argv=("bash", "-c", CALL),
+                env={"PATH": os.environ["PATH"]},
+                cwd=str(self.flame.repo.root),
+                grace=1.0,
+                walls={"gateway": {"port": port, "hosts": [], "model": orders}},
+                secrets={"key": SECRET},
+            )
+        )
+
+    async def until_parked(self) -> RuntimeParked:
+        lookout = Lookout(lambda: self.flame, self.session, self.said.extend)
+        while not self.said:
+            await lookout.look(time.time())
+            await asyncio.sleep(0.05)
+        (told,) = self.said
+        assert isinstance(told, RuntimeParked)
+        self.session.parked["scripted"] = told
+        return told
+
+    async def end(self) -> Outcome:
+        return await self.flame.engine.wait(self.attempt)
+
+
+@pytest.fixture
+def scene(stage: Stage) -> Scene:
+    stage.play(task(1))
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        session = app.begin(ground, journal, request="x")
+    name = f"{session.id}.task-001.worker.1"
+    attempt = Attempt(id=name, session=session.id, subject="task-001", role="worker", n=1, agent_id="worker-1")
+    session.live[name] = attempt
+    session.attempts[name] = AttemptRecord(attempt=attempt, intended_at=0.0)
+    return Scene(app.ignite(ground, session, script=stage.script), session, name)
+
+
+def play(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(story, PATIENCE))
+
+
+def test_a_limit_is_seen_waited_for_and_over_when_the_agent_got_through(scene: Scene) -> None:
+    async def story() -> None:
+        await scene.submit(far.url)
+        told = await scene.until_parked()
+        assert (told.kind, told.reason, told.agents) == ("rate_limit", "429: Slow down.", 1)
+        resumed = await await_runtime(scene.flame, scene.session, AwaitRuntime("scripted"), lambda _events: None)
+        assert resumed == [RuntimeResumed(runtime="scripted", reason="no agent waits for it any more")]
+        assert (await scene.end()).exit_code == 0
+        assert not scene.word.exists()
+
+    with provider(says(429, error(), retry_after_ms="4000"), FINE) as far:
+        play(story())
+
+
+def test_try_now_lets_the_agent_that_waits_try_at_once(scene: Scene) -> None:
+    async def story() -> None:
+        await scene.submit(far.url, rate_limit_wait=7200.0)
+        told = await scene.until_parked()
+        assert told.until is not None
+        assert told.until > time.time() + 1000
+        forget(scene.word)
+        assert (await scene.end()).exit_code == 0
+
+    with provider(says(429, error(), retry_after_ms="3600000"), FINE) as far:
+        play(story())
+
+
+@pytest.mark.parametrize(
+    ("replies", "orders", "reason", "cause"),
+    [
+        ((says(503, error("api_error", "Down.")),), {"outage_wait": 0.0}, Reason.OUTAGE, "outage"),
+        ((says(429, error(), retry_after_ms="9000"),), {"rate_limit_wait": 1.0}, Reason.OUTAGE, "rate_limit"),
+    ],
+)
+def test_who_gave_up_says_on_what(
+    scene: Scene, replies: tuple[Any, ...], orders: dict[str, Any], reason: Reason, cause: str
+) -> None:
+    async def story() -> None:
+        await scene.submit(far.url, **orders)
+        ended = await scene.end()
+        assert (ended.reason, ended.cause) == (reason, cause)
+
+    with provider(*replies) as far:
+        play(story())

@@ -1,0 +1,232 @@
+"""A model that cannot be had: told once, waited for, asked about, and nobody is blamed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.model.attempt import Attempt, AttemptRecord
+from blueflame.model.event import (
+    AttemptIntended,
+    AttemptStarted,
+    Event,
+    GateOpened,
+    GateWithdrawn,
+    Recorded,
+    RuntimeParked,
+    RuntimeResumed,
+    StopRequested,
+)
+from blueflame.orchestrator import project as app
+from blueflame.orchestrator.context import Flame
+from blueflame.orchestrator.engine.interface import Engine, Queued, Running, Standing
+from blueflame.orchestrator.watchers.limits import Lookout
+from blueflame.orchestrator.watchers.rate_limits import await_runtime, forget, parks, read_park
+from blueflame.session.decide import AwaitRuntime
+from blueflame.session.state import Session
+from support.sessions import Stage, Watcher, task, writes
+
+HOUR = 3600.0
+
+
+def word(stage: Stage) -> Path:
+    return stage.root / ".blueflame" / "parked" / "scripted.json"
+
+
+def leave_word(stage: Stage, seconds: float | None) -> None:
+    now = time.time()
+    park = {"kind": "rate_limit", "reason": "429: slow down", "since": now - 5, "until": seconds and now + seconds}
+    word(stage).parent.mkdir(parents=True, exist_ok=True)
+    word(stage).write_text(json.dumps({**park, "attempt": "somebody"}))
+
+
+def one_by_one(stage: Stage, **gates: str) -> Path:
+    """Two tasks; the first worker waits for the file that is given back."""
+    go = stage.root.parent / "go"
+    stage.reconfigure(concurrency={"development": 1, "adaptive": False}, gates=gates)
+    wait = {"run": f"while [ ! -e '{go}' ]; do sleep 0.02; done"}
+    stage.play(task(1), task(2), workers={1: writes("src/1.txt", "one", wait), 2: writes("src/2.txt", "two")})
+    return go
+
+
+def limited(stage: Stage, go: Path, seconds: float) -> Watcher:
+    """The first agent meets a limit of the account, and ends its work when that is known."""
+
+    def see(_session: Session, recorded: Recorded) -> None:
+        match recorded.event:
+            case AttemptStarted(attempt=name) if "task-001" in name:
+                leave_word(stage, seconds)
+            case RuntimeParked():
+                go.touch()
+
+    return Watcher(see)
+
+
+def story(events: list[Recorded], *kinds: type[Event]) -> list[str]:
+    return [type(each.event).__name__ for each in events if isinstance(each.event, kinds)]
+
+
+def test_nobody_is_started_while_the_account_is_limited_and_then_work_goes_on_by_itself(stage: Stage) -> None:
+    go = one_by_one(stage)
+    told = stage.run(onlookers=[limited(stage, go, 4.0)])
+    order = story(told.events, AttemptIntended, RuntimeParked, RuntimeResumed)
+    assert order == ["AttemptIntended", "RuntimeParked", "RuntimeResumed", "AttemptIntended"]
+    parked = told.of(RuntimeParked)[0]
+    assert (parked.kind, parked.reason, parked.agents) == ("rate_limit", "429: slow down", 1)
+    assert parked.until is not None
+    assert [gate for gate in told.gates if gate.startswith("rate")] == []
+    assert told.session.outcome == "completed"
+    assert not word(stage).exists()
+
+
+def test_a_person_who_wants_to_be_asked_says_retry_and_the_word_is_taken_away(stage: Stage) -> None:
+    go = one_by_one(stage, on_rate_limit="ask")
+    told = stage.run({"rate_limit": ["retry"]}, onlookers=[limited(stage, go, HOUR)])
+    assert "rate_limit-scripted" in told.gates
+    assert [event.by for event in told.of(RuntimeResumed)] == ["test"]
+    assert told.session.outcome == "completed"
+    assert not word(stage).exists()
+
+
+def test_a_wait_that_is_too_long_is_asked_about_and_stop_can_be_resumed(stage: Stage) -> None:
+    go = one_by_one(stage)
+    told = stage.run({"rate_limit": ["stop"]}, onlookers=[limited(stage, go, 7 * HOUR)])
+    assert len(told.of(StopRequested)) == 1
+    assert not told.session.ended
+    forget(word(stage))
+    again = stage.resume()
+    assert story(again.events, GateOpened, RuntimeParked, RuntimeResumed)[-3:].count("RuntimeParked") <= 1
+    assert again.session.outcome == "completed"
+    assert all(record.retries == 0 for record in again.session.tasks.values())
+
+
+def test_a_gate_is_withdrawn_when_somebody_got_through(stage: Stage) -> None:
+    go = one_by_one(stage, on_rate_limit="ask")
+
+    def through(_session: Session, recorded: Recorded) -> None:
+        if isinstance(recorded.event, GateOpened) and recorded.event.gate.kind == "rate_limit":
+            forget(word(stage))
+
+    told = stage.run({"rate_limit": ["wait"]}, onlookers=[limited(stage, go, HOUR), Watcher(through)])
+    assert [event.gate for event in told.of(GateWithdrawn)] == ["rate_limit-scripted"]
+    assert told.session.outcome == "completed"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"kind": "rate_limit", "reason": "r", "since": 10, "until": 101}', True),
+        ('{"kind": "rate_limit", "reason": "r", "since": 10, "until": 100}', False),
+        ('{"kind": "rate_limit", "since": 50, "until": null}', True),
+        ('{"kind": "rate_limit", "since": 30, "until": null}', False),
+        ('{"until": "tomorrow", "since": 99}', True),
+        ('{"until": true, "since": 1e999}', False),
+        ("[]", False),
+        ("{", False),
+        ("", False),
+    ],
+)
+def test_a_word_that_is_over_or_cannot_be_read_holds_nobody_up(tmp_path: Path, text: str, found: bool) -> None:
+    path = tmp_path / "claude.json"
+    path.write_text(text)
+    assert (read_park(path, now=100.0) is not None) is found
+    assert read_park(tmp_path / "none.json", now=100.0) is None
+
+
+@dataclass
+class Sayings:
+    """An engine whose agents stand as they are said to stand."""
+
+    real: Engine
+    parked: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def directory(self, attempt: str) -> Path:
+        return self.real.directory(attempt)
+
+    async def inspect(self, attempt: str) -> Standing:
+        if attempt not in self.parked:
+            return Queued()
+        return Running(pid=1, start_time=0.0, state="working", parked=self.parked[attempt])
+
+
+@dataclass
+class Scene:
+    flame: Flame
+    session: Session
+    engine: Sayings
+    said: list[Event] = field(default_factory=list)
+
+    def look(self, lookout: Lookout, now: float) -> list[Event]:
+        self.said.clear()
+        asyncio.run(lookout.look(now))
+        return list(self.said)
+
+    def lookout(self) -> Lookout:
+        return Lookout(lambda: self.flame, self.session, self.said.extend)
+
+
+@pytest.fixture
+def scene(stage: Stage) -> Scene:
+    """Two live agents of one runtime."""
+    stage.play(task(1))
+    ground = stage.ground()
+    with app.orchestrating(ground) as journal:
+        session = app.begin(ground, journal, request="x")
+    flame = app.ignite(ground, session, script=stage.script)
+    for n in (1, 2):
+        name = f"{session.id}.task-00{n}.worker.1"
+        attempt = Attempt(
+            id=name, session=session.id, subject=f"task-00{n}", role="worker", n=1, agent_id=f"worker-{n}"
+        )
+        session.live[name] = attempt
+        session.attempts[name] = AttemptRecord(attempt=attempt, intended_at=0.0)
+    engine = Sayings(flame.engine)
+    return Scene(replace(flame, engine=engine), session, engine)  # type: ignore[arg-type]
+
+
+def park(since: float, until: float | None = None, kind: str = "rate_limit") -> Mapping[str, Any]:
+    return {"kind": kind, "reason": "429", "since": since, "until": until}
+
+
+def test_agents_that_wait_are_told_of_together_and_once(scene: Scene) -> None:
+    lookout = scene.lookout()
+    assert scene.look(lookout, 100.0) == []
+    scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0, until=900.0))
+    (told,) = scene.look(lookout, 101.0)
+    assert told == RuntimeParked(runtime="scripted", kind="rate_limit", reason="429", until=900.0, agents=2)
+    assert scene.look(lookout, 102.0) == []
+    scene.session.parked["scripted"] = told
+    assert scene.look(lookout, 200.0) == []
+    scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0, until=5000.0))
+    assert [event.until for event in scene.look(lookout, 201.0) if isinstance(event, RuntimeParked)] == [5000.0]
+
+
+def test_a_moments_hesitation_is_not_told(scene: Scene) -> None:
+    lookout = scene.lookout()
+    scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0, kind="network"))
+    assert scene.look(lookout, 101.0) == []
+    (told,) = scene.look(lookout, 104.0)
+    assert isinstance(told, RuntimeParked)
+    assert (told.kind, told.until) == ("network", None)
+
+
+def test_after_a_person_said_to_try_now_old_words_count_for_nothing_for_a_moment(scene: Scene) -> None:
+    scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0))
+    scene.session.tried_at["scripted"] = 200.0
+    assert asyncio.run(parks(scene.flame, scene.session, "scripted", 201.0)) == []
+    assert len(asyncio.run(parks(scene.flame, scene.session, "scripted", 210.0))) == 2
+
+
+def test_a_rest_after_an_outage_lasts_its_time(scene: Scene) -> None:
+    parked = RuntimeParked(runtime="scripted", kind="outage", reason="", until=time.time() + 0.2, outages=1)
+    scene.session.parked["scripted"] = parked
+    (resumed,) = asyncio.run(await_runtime(scene.flame, scene.session, AwaitRuntime("scripted"), lambda _events: None))
+    assert time.time() >= (parked.until or 0)
+    assert resumed == RuntimeResumed(runtime="scripted", reason="the rest is over")

@@ -1,0 +1,244 @@
+"""Sessions are remembered on every way out, once, and the next planner is told."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from blueflame.model.event import AttemptEnded, Recorded
+from blueflame.model.memory import Lesson, Record, SessionSummary, TaskFailure, TaskResult
+from blueflame.orchestrator import project as app
+from blueflame.session.state import Session
+from support.fake_bd import keys, make_bd
+from support.sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
+
+GOOD = writes("src/1.txt", "one")
+TWO = plan_of(task(1, title="Parse the ledger"), task(2, title="Print the ledger"))
+FAILS = [{"say": "I cannot do it"}, {"exit": 3}]
+
+
+def kept(stage: Stage) -> dict[str, Record]:
+    return {record.key: record for record in app.memory_at(stage.ground()).records()}
+
+
+def rows(stage: Stage) -> int:
+    with sqlite3.connect(stage.root / ".blueflame" / "memory.db") as db:
+        return int(db.execute("SELECT count(*) FROM records").fetchone()[0])
+
+
+def of(stage: Stage, kind: type[Record]) -> list[Record]:
+    return [record for record in kept(stage).values() if isinstance(record, kind)]
+
+
+@pytest.mark.verification(40)
+def test_the_next_planner_is_told_what_failed_what_worked_and_what_it_cost(stage: Stage) -> None:
+    stage.reconfigure(limits={"kill_grace": "1s", "max_retries": 0})
+    spends = [{"usage": {"cost_usd": 0.25}}, *GOOD]
+    stage.play(planner=TWO, workers={1: spends, 2: FAILS})
+    first = stage.run({"session": ["stop"]}, request="Read and print the ledger")
+    assert first.states == {"task-001": "merged", "task-002": "failed"}
+    (failure,) = of(stage, TaskFailure)
+    assert isinstance(failure, TaskFailure)
+    assert (failure.title, failure.overcome, failure.origin.session) == ("Print the ledger", False, first.session.id)
+    (result,) = of(stage, TaskResult)
+    assert result.origin.files == ("src/1.txt",)
+    assert result.origin.commit == first.session.tasks["task-001"].result.sha  # type: ignore[union-attr]  # it landed
+    (summary,) = of(stage, SessionSummary)
+    assert isinstance(summary, SessionSummary)
+    assert (summary.tasks, summary.merged, summary.failed, summary.outcome) == (2, 1, 1, "stopped")
+    second = stage.run({"plan": ["quit"]}, request="Print the ledger nicely")
+    prompt = second.prompt("plan", "planner")
+    data = prompt[prompt.index("prior-context") :]
+    assert "FAILED BEFORE: Print the ledger" in data
+    assert failure.reason in data
+    assert "DONE BEFORE: Parse the ledger" in data
+    assert "COSTS, newest session first: $0.25 for 2 tasks" in data
+    assert "A SESSION: Read and print the ledger" in data
+    assert data.count("FAILED BEFORE") == 1
+
+
+def test_a_split_that_worked_and_a_persons_word_are_lessons(stage: Stage) -> None:
+    stage.play(planner=TWO, workers={1: GOOD, 2: writes("src/2.txt", "two")})
+    told = stage.run({"plan": ["replan: Begin with the parser", "approve"]}, request="Read and print the ledger")
+    assert told.session.outcome == "completed"
+    lessons = {record.about: record.text for record in of(stage, Lesson) if isinstance(record, Lesson)}
+    assert lessons["wish"] == "said of a plan: Begin with the parser"
+    assert "2 tasks in 1 groups all landed" in lessons["pattern"]
+    assert "Parse the ledger [src/1.txt]" in lessons["pattern"]
+
+
+def test_a_planner_gets_a_map_of_the_code_base(stage: Stage) -> None:
+    stage.commit("pkg/deep/er/module.py", "x = 1\n")
+    stage.play(planner=TWO)
+    prompt = stage.run({"plan": ["quit"]}).prompt("plan", "planner")
+    data = prompt[prompt.index("codebase\n") :]
+    assert "languages: python (2)" in data
+    assert "pkg/deep/er/: 1 files" in data
+    stage.reconfigure(memory={"codebase_tokens": 0})
+    assert "codebase\n" not in stage.run({"plan": ["quit"]}).prompt("plan", "planner")
+
+
+def test_what_helped_is_counted(stage: Stage) -> None:
+    stage.reconfigure(limits={"kill_grace": "1s", "max_retries": 0})
+    stage.play(planner=plan_of(task(1)), workers={1: FAILS})
+    stage.run({"session": ["stop"]})
+    stage.play(planner=plan_of(task(1)), workers={1: GOOD})
+    assert stage.run().session.outcome == "completed"
+    (failure,) = of(stage, TaskFailure)
+    assert (failure.origin.used, failure.origin.helped) == (1, 1)
+
+
+def test_a_stopped_session_is_remembered_and_a_resumed_one_not_twice(stage: Stage) -> None:
+    stage.play(task(1), task(2, after=[1]), workers={1: GOOD, 2: writes("src/2.txt", "two")})
+
+    def stop(session: Session, recorded: Recorded) -> None:
+        if isinstance(recorded.event, AttemptEnded) and recorded.event.attempt.endswith("task-001.worker.1"):
+            stage.post(session, "stop")
+
+    first = stage.run(onlookers=[Watcher(stop)])
+    assert not first.session.ended
+    (summary,) = of(stage, SessionSummary)
+    assert isinstance(summary, SessionSummary)
+    assert (summary.outcome, summary.tasks) == ("", 2)
+    done = stage.resume()
+    assert done.session.outcome == "completed"
+    keys = set(kept(stage))
+    name = done.session.id
+    expected = {f"session:{name}", f"result:{name}:task-001", f"result:{name}:task-002", f"pattern:{name}"}
+    assert keys == expected
+    assert rows(stage) == len(expected)
+
+
+def test_a_used_up_budget_is_remembered_before_anybody_answers(stage: Stage) -> None:
+    stage.reconfigure(limits={"kill_grace": "1s", "max_session_cost_usd": 0.1})
+    stage.play(task(1), task(2, after=[1]), worker=[{"usage": {"cost_usd": 0.2}}, *writes("src/1.txt", "x")])
+    seen: list[int] = []
+
+    def answer(_gate: object, _session: object) -> str:
+        seen.append(rows(stage))
+        return "stop"
+
+    stage.run({"budget": [answer, "stop"]})
+    assert seen
+    (summary,) = of(stage, SessionSummary)
+    assert summary.origin.micro_usd == 200_000
+
+
+@pytest.mark.parametrize("at", ["CycleStarted", "Landed", "SessionEnded"])
+def test_a_killed_session_is_remembered_once_by_whoever_comes_next(stage: Stage, at: str) -> None:
+    stage.play(planner=plan_of(task(1)), workers={1: GOOD})
+    process = start_orchestrator(stage)
+    process.until(at)
+    process.kill()
+    session, _events = stage.look()
+    if not session.ended:
+        session = stage.resume().session
+    stage.play(planner=plan_of(task(2)))
+    stage.run({"plan": ["quit"]})
+    found = kept(stage)
+    summary = found[f"session:{session.id}"]
+    assert isinstance(summary, SessionSummary)
+    assert (summary.outcome, summary.merged) == ("completed", 1)
+    assert sorted(key for key in found if session.id in key) == [
+        f"result:{session.id}:task-001",
+        f"session:{session.id}",
+    ]
+
+
+@pytest.mark.verification(39)
+def test_memory_that_is_switched_off_leaves_no_trace(stage: Stage) -> None:
+    stage.reconfigure(beads={"enabled": False})
+    stage.play(planner=plan_of(task(1)), workers={1: GOOD})
+    assert stage.run().session.outcome == "completed"
+    assert "prior-context" not in stage.run({"plan": ["quit"]}).prompt("plan", "planner")
+    assert not (stage.root / ".blueflame" / "memory.db").exists()
+    stage.reconfigure(beads={"enabled": True})
+    stage.play(planner=plan_of(task(2)), workers={2: writes("src/2.txt", "two")})
+    third = stage.run()
+    assert {record.origin.session for record in kept(stage).values()} == {third.session.id}
+
+
+def test_a_memory_that_is_broken_costs_one_warning_and_no_session(stage: Stage) -> None:
+    state = stage.root / ".blueflame"
+    state.mkdir(exist_ok=True)
+    (state / "memory.db").write_bytes(b"not a database, and long enough to be taken for one" * 50)
+    stage.play(planner=plan_of(task(1)), workers={1: GOOD})
+    told = stage.run()
+    assert told.session.outcome == "completed"
+    (warning,) = told.warnings
+    assert "could not be remembered" in warning
+    assert "memory.db" in warning
+    assert "could be read" in told.prompt("plan", "planner")
+
+
+def test_after_each_cycle_only_where_that_is_wanted(stage: Stage) -> None:
+    saved: list[bool] = []
+
+    def look(_gate: object, session: Session) -> str:
+        summary = kept(stage).get(f"session:{session.id}")
+        saved.append(isinstance(summary, SessionSummary) and summary.cycles == 1)
+        return "stop"
+
+    stage.reconfigure(limits={"kill_grace": "1s", "max_retries": 0}, beads={"archive_after_wave": False})
+    stage.play(task(1), workers={1: FAILS})
+    stage.run({"session": [look]})
+    assert saved == [False]
+
+
+def test_failures_are_kept_without_their_notes_where_that_is_wanted(stage: Stage) -> None:
+    stage.reconfigure(limits={"kill_grace": "1s", "max_retries": 0}, beads={"include_failure_notes": False})
+    stage.play(task(1), workers={1: FAILS})
+    stage.run({"session": ["stop"]})
+    (failure,) = of(stage, TaskFailure)
+    assert isinstance(failure, TaskFailure)
+    assert (failure.title, failure.reason, failure.history, failure.audit) == ("Task 1", "", (), ())
+
+
+def test_the_cost_of_attempts_is_learned_for_the_next_estimate(stage: Stage) -> None:
+    spends = [{"usage": {"cost_usd": 0.5}}]
+    plan = [task(n) for n in (1, 2, 3)]
+    stage.play(*plan, workers={n: [*spends, *writes(f"src/{n}.txt", "x")] for n in (1, 2, 3)})
+    first = stage.run()
+    assert not first.session.limits.figures
+    stage.play(*plan)
+    second = stage.run({"plan": ["quit"]})
+    assert second.session.limits.figures["worker"].attempts == 3
+    assert second.session.limits.figures["worker"].low == 0.5
+
+
+def test_pages_for_people_are_written(stage: Stage) -> None:
+    stage.play(task(1, title="Draw <b>a</b> [map](http://example.org)"), workers={1: GOOD})
+    stage.run()
+    page = (stage.root / ".blueflame" / "knowledge" / "results.md").read_text()
+    assert "**Draw &lt;b>a&lt;/b> [map] (http://example.org)** merged" in page
+    assert {path.name for path in (stage.root / ".blueflame" / "knowledge").iterdir()} == {
+        "failures.md",
+        "lessons.md",
+        "results.md",
+        "sessions.md",
+    }
+
+
+def test_beads_gets_a_copy_of_it_all(stage: Stage, tmp_path: Path) -> None:
+    bd = make_bd(tmp_path / "bin", stage.root / ".blueflame" / "beads" / ".beads")
+    stage.reconfigure(memory={"provider": "beads", "bd": str(bd.program)})
+    stage.play(planner=plan_of(task(1)), workers={1: GOOD})
+    told = stage.run()
+    assert (told.session.outcome, told.warnings) == ("completed", [])
+    assert sorted(keys(bd.issues)) == [f"result:{told.session.id}:task-001", f"session:{told.session.id}"]
+    assert {issue["status"] for issue in bd.issues} == {"closed"}
+    assert stage.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("how", [{"fail": "create"}, {"hang": "list"}, {"version": "0.1.0"}])
+def test_a_beads_that_fails_costs_one_warning(stage: Stage, tmp_path: Path, how: dict[str, str]) -> None:
+    bd = make_bd(tmp_path / "bin", stage.root / ".blueflame" / "beads" / ".beads", **how)
+    stage.reconfigure(memory={"provider": "beads", "bd": str(bd.program), "bd_timeout": "2s"})
+    stage.play(task(1), workers={1: GOOD})
+    told = stage.run()
+    assert told.session.outcome == "completed"
+    (warning,) = told.warnings
+    assert warning.startswith("Beads is left out until the next session")
+    assert f"result:{told.session.id}:task-001" in kept(stage)

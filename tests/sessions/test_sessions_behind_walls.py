@@ -1,0 +1,224 @@
+"""Whole sessions behind all three walls: honest agents do not notice them, others do not get past."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from blueflame.model.attempt import Ended, Ending
+from blueflame.model.errors import Refused
+from blueflame.model.event import AttemptEnded
+from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.sandbox import probe as probing
+from support.fake_secrets import MAKERS, Dice
+from support.sessions import Stage, Told, make_stage, plan_of, start_orchestrator, task, writes
+
+needs_box = pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox")
+ONCE = {"max_retries": 0, "kill_grace": "1s"}
+STOP = {"session": ["stop"]}
+
+
+@pytest.fixture
+def walled(repo: Path) -> Stage:
+    bash = {"allowed_commands": ["*"], "blocked_patterns": []}
+    stage = make_stage(repo, sandbox={"level": "standard"}, limits=ONCE)
+    stage.reconfigure(
+        sandbox={"level": "standard"},
+        limits=ONCE,
+        permissions={"allowed_paths": ["src/**"], "blocked_paths": [".env*", "go.mod"], "bash_rules": bash},
+    )
+    return stage
+
+
+def last(told: Told, name: str = "task-001", role: str = "worker") -> Ended:
+    found = [event for event in told.of(AttemptEnded) if event.attempt.split(".")[1:3] == [name, role]]
+    return found[-1].ended
+
+
+def audit(told: Told, name: str = "task-001", role: str = "worker", n: int = 1) -> list[dict[str, str]]:
+    agent = told.session.attempts[f"{told.session.id}.{name}.{role}.{n}"].attempt.agent_id
+    lines = (told.stage.root / ".blueflame" / "logs" / f"{agent}.audit.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.verification(12, 15)
+@needs_box
+def test_an_honest_session_lands_behind_all_walls(walled: Stage) -> None:
+    walled.reconfigure(
+        sandbox={"level": "standard"},
+        worktree={"setup": "test -e src/app.py"},
+        validation={"validator_diagnostics": {"commands": ["grep -q one src/1.txt"]}},
+    )
+    walled.play(task(1), workers={1: writes("src/1.txt", "one")})
+    told = walled.run(workflow="waves")
+    assert told.session.outcome == "completed"
+    assert walled.read("src/1.txt") == "one\n"
+    asked = audit(told)
+    assert [(line["tool"], line["decision"]) for line in asked] == [
+        ("BlueflameCanary", "block"),
+        ("Write", "allow"),
+        ("Bash", "allow"),
+    ]
+    assert "Files written" in told.prompt("task-001", "validator")
+
+
+@pytest.mark.verification(11)
+@needs_box
+def test_a_refused_step_is_not_done_and_the_agent_goes_on(walled: Stage) -> None:
+    walled.play(task(1), workers={1: [{"write": {"path": ".env", "text": "KEY=1\n"}}, *writes("src/1.txt", "one")]})
+    told = walled.run()
+    assert told.session.outcome == "completed"
+    assert ".env" not in walled.files()
+    assert [line["rule"] for line in audit(told) if line["decision"] == "block"][1:] == ["blocked_path"]
+
+
+@pytest.mark.verification(17)
+@needs_box
+def test_what_a_rogue_commits_out_of_scope_is_kept_and_does_not_land(walled: Stage) -> None:
+    step = {"write": {"path": "src/other.txt", "text": "not mine\n"}, "rogue": True}
+    walled.play(task(1), workers={1: [step, *writes("src/1.txt", "one")]})
+    told = walled.run(STOP)
+    ended = last(told)
+    assert ended.ending is Ending.POSTCHECK
+    assert [(found.rule, found.path) for found in ended.violations] == [("outside_file_scope", "src/other.txt")]
+    assert walled.read("src/other.txt", f"refs/blueflame/failed/{told.session.id}/task-001/1") == "not mine\n"
+    assert "src/other.txt" not in walled.files()
+
+
+@needs_box
+@pytest.mark.parametrize("how", [True, "hidden"])
+def test_a_rogue_reaches_nothing_outside_of_its_box(walled: Stage, how: object) -> None:
+    outside = walled.root.parent / "canary"
+    inside = walled.root / "canary"
+    words = f"echo x > '{outside}'; echo x > '{inside}'; echo x > ~/canary; rm -rf '{walled.root}/.git'; true"
+    walled.play(task(1), workers={1: [{"run": words, "rogue": how}, *writes("src/1.txt", "one")]})
+    told = walled.run()
+    assert told.session.outcome == "completed"
+    assert not outside.exists()
+    assert not inside.exists()
+    assert not (Path.home() / "canary").exists()
+
+
+@needs_box
+def test_a_call_that_nobody_was_asked_about_fails_the_attempt(walled: Stage) -> None:
+    step = {"append": {"path": "src/1.txt", "text": "quick\n"}, "rogue": "unasked"}
+    walled.play(task(1), workers={1: [step, *writes("src/1.txt", "one")]})
+    ended = last(walled.run(STOP))
+    assert ended.ending is Ending.UNWATCHED
+    assert "not every call was watched" in ended.notes
+
+
+@needs_box
+def test_an_agent_cannot_take_back_what_it_has_said(walled: Stage) -> None:
+    unasked = {"append": {"path": "src/1.txt", "text": "quick\n"}, "rogue": "unasked"}
+    erase = {"run": "for p in /proc/[0-9]*; do : > $p/fd/1; truncate -s 0 $p/fd/1; done 2>/dev/null; true"}
+    walled.play(task(1), workers={1: [unasked, erase, *writes("src/1.txt", "one")]})
+    assert last(walled.run(STOP)).ending is Ending.UNWATCHED
+
+
+@needs_box
+def test_a_blocked_file_that_is_there_cannot_be_changed_by_anybody(walled: Stage) -> None:
+    walled.commit("go.mod", "module sample\n")
+    step = {"run": "echo evil >> go.mod; rm -f go.mod; mv go.mod x; true", "rogue": True}
+    walled.play(task(1), workers={1: [step, *writes("src/1.txt", "one")]})
+    told = walled.run()
+    assert told.session.outcome == "completed"
+    assert walled.read("go.mod") == "module sample\n"
+
+
+@needs_box
+def test_checks_run_the_agents_code_in_a_box_as_well(walled: Stage) -> None:
+    canary = walled.root.parent / "canary"
+    walled.reconfigure(
+        sandbox={"level": "standard"},
+        limits=ONCE,
+        validation={"validator_diagnostics": {"commands": ["sh src/1.txt"]}},
+    )
+    walled.play(task(1), workers={1: writes("src/1.txt", f"echo x > '{canary}'; test -e src/app.py")})
+    told = walled.run()
+    assert told.session.outcome == "completed"
+    assert not canary.exists()
+
+
+@pytest.mark.verification(44)
+@needs_box
+def test_what_is_left_uncommitted_is_told(walled: Stage) -> None:
+    walled.play(
+        task(1), workers={1: [*writes("src/1.txt", "one"), {"append": {"path": "src/1.txt", "text": "more\n"}}]}
+    )
+    told = walled.run()
+    assert "left uncommitted: 1 changed (src/1.txt)" in last(told).notes
+
+
+@needs_box
+def test_a_secret_that_was_taken_back_in_the_next_commit_is_found(walled: Stage) -> None:
+    leak = [
+        {"write": {"path": "src/1.txt", "text": f"{MAKERS['aws-access-key-id'](Dice())}\n"}},
+        {"commit": "feat({task}): a"},
+    ]
+    clean = [{"write": {"path": "src/1.txt", "text": "nothing\n"}}, {"commit": "fix({task}): b"}]
+    walled.play(task(1), workers={1: [*leak, *clean]})
+    ended = last(walled.run(STOP))
+    assert ended.ending is Ending.POSTCHECK
+    assert {found.rule for found in ended.violations} == {"sensitive_content"}
+
+
+@needs_box
+def test_a_reviewer_that_changes_what_it_reviews_is_not_believed(walled: Stage) -> None:
+    change = {"run": "echo better >> src/1.txt; git commit -qam 'fix(task-001): better'", "rogue": True}
+    walled.play(task(1), workers={1: writes("src/1.txt", "one")}, validators={1: [change, {"verdict": "pass"}]})
+    told = walled.run({"validator": ["skip"], **STOP}, workflow="waves")
+    ended = last(told, role="validator")
+    assert ended.ending is Ending.POSTCHECK
+    assert {found.rule for found in ended.violations} == {"validator_changed_tree"}
+
+
+@needs_box
+def test_an_agent_that_takes_too_much_memory_is_ended(walled: Stage) -> None:
+    walled.reconfigure(sandbox={"level": "standard", "max_memory_mb": 100}, limits=ONCE)
+    hog = {"run": "python3 -c 'x = bytearray(400 << 20); import time; time.sleep(20)'", "rogue": True}
+    walled.play(task(1), workers={1: [hog, *writes("src/1.txt", "one")]})
+    assert last(walled.run(STOP)).ending is Ending.RESOURCES
+
+
+@needs_box
+def test_a_killed_orchestrator_finds_its_walled_agents_again(walled: Stage) -> None:
+    walled.play(planner=plan_of(task(1)), workers={1: [{"sleep": 1.0}, *writes("src/1.txt", "one")]})
+    running = start_orchestrator(walled)
+    running.until("AttemptStarted", 2)
+    running.kill()
+    told = walled.resume()
+    assert told.session.outcome == "completed"
+    assert told.session.tasks["task-001"].attempts == 1
+
+
+@pytest.mark.verification(18)
+def test_a_session_does_not_start_without_the_sandbox_it_asks_for(
+    walled: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget_the_sandbox: Callable[[], None]
+) -> None:
+    lean = tmp_path / "bin"
+    lean.mkdir()
+    for name in ("git", "sh", "rm"):
+        (lean / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(lean))
+    forget_the_sandbox()
+    walled.play(task(1))
+    with pytest.raises(Refused, match="bubblewrap"):
+        walled.run()
+    assert not any((walled.root / ".blueflame" / "attempts").iterdir())
+
+
+@pytest.fixture
+def forget_the_sandbox() -> Iterator[Callable[[], None]]:
+    """What was tried is remembered for the life of a process; a test about another machine has to forget it."""
+
+    def forget() -> None:
+        for each in vars(probing).values():
+            getattr(each, "cache_clear", lambda: None)()
+
+    yield forget
+    forget()

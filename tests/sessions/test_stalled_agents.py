@@ -1,0 +1,215 @@
+"""Agents that say nothing: told of, asked about or ended, as the configuration has it."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from blueflame.model.attempt import Ending
+from blueflame.model.event import (
+    AttemptCancelled,
+    AttemptEnded,
+    AttemptStalled,
+    Event,
+    GateAnswered,
+    GateOpened,
+    GateWithdrawn,
+    Recorded,
+)
+from blueflame.model.gate import Answer, Gate
+from blueflame.orchestrator.engine.interface import Queued, Running
+from blueflame.orchestrator.watchers.stalls import Silence
+from blueflame.session.gates.questions import objection
+from blueflame.session.state import Session
+from blueflame.system.clock import SystemClock
+from support.sessions import Stage, Told, Watcher, plan_of, start_orchestrator, task, writes
+
+SHORT = 0.4
+
+
+def impatient(stage: Stage, on_stall: str) -> None:
+    limits = {"stall_timeout": SHORT, "on_stall": on_stall, "kill_grace": "1s"}
+    stage.reconfigure(limits=limits)
+
+
+def quiet_until(path: Path) -> dict[str, str]:
+    return {"run": f"while [ ! -e '{path}' ]; do sleep 0.02; done"}
+
+
+def endings(told: Told) -> list[Ending]:
+    return [event.ended.ending for event in told.of(AttemptEnded)]
+
+
+def releasing(path: Path, kind: type[Event], times: int = 1) -> Watcher:
+    """Lets the agent go on after so many events of a kind."""
+    left = [times]
+
+    def see(_session: Session, recorded: Recorded) -> None:
+        if isinstance(recorded.event, kind):
+            left[0] -= 1
+            if left[0] == 0:
+                path.touch()
+
+    return Watcher(see)
+
+
+def test_a_silence_is_told_once_and_the_agent_is_left_at_work(stage: Stage) -> None:
+    impatient(stage, "warn")
+    first, second = (stage.root.parent / name for name in ("first", "second"))
+    steps = [quiet_until(first), {"say": "still here"}, quiet_until(second)]
+    stage.play(task(1), workers={1: writes("src/1.txt", "one", *steps)})
+    told = stage.run(onlookers=[releasing(first, AttemptStalled), releasing(second, AttemptStalled, 2)])
+    assert told.session.outcome == "completed"
+    assert endings(told) == [Ending.PASSED]
+    assert [event.seconds >= SHORT for event in told.of(AttemptStalled)] == [True, True]
+    assert "ATTEMPT_STALLED" in (stage.root / ".blueflame" / "logs" / "activity.log").read_text()
+
+
+def test_a_talkative_agent_is_not_stalled(stage: Stage) -> None:
+    impatient(stage, "ask")
+    chatter = [step for n in range(12) for step in ({"say": f"step {n}"}, {"sleep": 0.1})]
+    stage.play(task(1), workers={1: writes("src/1.txt", "one", *chatter)})
+    assert stage.run().of(AttemptStalled) == []
+
+
+def test_a_stalled_agent_is_ended_without_asking_where_that_is_the_policy(stage: Stage) -> None:
+    impatient(stage, "kill")
+    stage.play(task(1), workers={1: {"1": "stuck", "*": writes("src/1.txt", "one")}})
+    told = stage.run()
+    assert endings(told) == [Ending.STALLED, Ending.PASSED]
+    assert told.gates == ["plan", "changeset-cs-001"]
+
+
+def test_a_person_may_end_a_stalled_agent_and_its_task_is_tried_again(stage: Stage) -> None:
+    impatient(stage, "ask")
+    stage.play(task(1), workers={1: {"1": "stubborn", "*": writes("src/1.txt", "one")}})
+    told = stage.run({"stall": ["kill"]})
+    assert endings(told) == [Ending.STALLED, Ending.PASSED]
+    assert told.session.outcome == "completed"
+    assert told.session.tasks["task-001"].retries == 1
+    (gate,) = (gate for gate in told.answers.asked if gate.kind.value == "stall")
+    assert (gate.id, gate.subject, gate.default) == ("stall-task-001", "task-001", "wait")
+    assert "silent" in told.prompt("task-001", n=2)
+    assert [event.stalled for event in told.of(AttemptCancelled)] == [True]
+
+
+WAIT = Answer(choice="wait", by="test")
+NOBODY_ANSWERS = "wait"
+
+
+def test_who_waits_is_asked_again_after_another_while(stage: Stage) -> None:
+    impatient(stage, "ask")
+    go = stage.root.parent / "go"
+
+    def wait_no_longer(_gate: Gate, _session: Session) -> Answer:
+        go.touch()
+        return WAIT
+
+    stage.play(task(1), workers={1: writes("src/1.txt", "one", quiet_until(go))})
+    told = stage.run({"stall": [WAIT, wait_no_longer, WAIT, WAIT]})
+    assert told.session.outcome == "completed"
+    opened = [each.at for each in told.events if isinstance(each.event, GateOpened) and "stall" in each.event.gate.id]
+    answered = [each.at for each in told.events if isinstance(each.event, GateAnswered) and "stall" in each.event.gate]
+    assert opened[1] - answered[0] >= SHORT
+    assert "stall-task-001-2" in told.gates
+
+
+def test_a_question_about_an_agent_that_ended_meanwhile_is_withdrawn(stage: Stage) -> None:
+    impatient(stage, "ask")
+    go = stage.root.parent / "go"
+
+    def too_late(_gate: Gate, _session: Session) -> str:
+        go.touch()
+        return NOBODY_ANSWERS
+
+    stage.play(task(1), workers={1: writes("src/1.txt", "one", quiet_until(go))})
+    told = stage.run({"stall": [too_late]})
+    assert told.session.outcome == "completed"
+    assert [event.gate for event in told.of(GateWithdrawn)] == ["stall-task-001"]
+    assert "needs no answer any more" in objection(told.session, "stall-task-001", WAIT)
+
+
+def test_an_adopted_agent_is_watched_over_too(stage: Stage) -> None:
+    impatient(stage, "ask")
+    stage.play(planner=plan_of(task(1)), workers={1: {"1": "stuck", "*": writes("src/1.txt", "one")}})
+    running = start_orchestrator(stage, {"stall": ["wait"]})
+    running.until("AttemptStarted", 2)
+    running.kill()
+    told = stage.resume({"stall": ["kill"]})
+    assert endings(told) == [Ending.PASSED, Ending.STALLED, Ending.PASSED]
+    assert len(told.of(AttemptStalled)) == 1
+
+
+def test_a_planner_that_stalls_is_asked_about_as_well(stage: Stage) -> None:
+    impatient(stage, "ask")
+    stage.play(planner={"1": "stuck", "*": plan_of(task(1))}, worker=writes("src/1.txt", "one"))
+    told = stage.run({"stall": ["kill"]})
+    assert told.gates[0] == "stall-plan"
+    assert endings(told)[0] is Ending.STALLED
+    assert told.session.outcome == "completed"
+
+
+def test_a_stop_while_it_is_asked_puts_the_session_down(stage: Stage) -> None:
+    impatient(stage, "ask")
+    stage.play(planner=plan_of(task(1)), workers={1: "stuck"})
+    running = start_orchestrator(stage, {"stall": ["wait"]})
+    running.until("AttemptStalled")
+    running.send(signal.SIGINT)
+    assert running.end() == 0
+    session, _events = stage.look()
+    assert not session.open_gates
+    assert not session.live
+
+
+class HandClock(SystemClock):
+    """Two clocks that are moved by hand."""
+
+    def __init__(self) -> None:
+        self.wall, self.steady = 1_000_000.0, 50.0
+
+    def now(self) -> float:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.steady
+
+    def pass_by(self, seconds: float) -> None:
+        self.wall += seconds
+        self.steady += seconds
+
+
+def working(**changes: object) -> Running:
+    return replace(Running(pid=1, start_time=1.0, agent_pid=2, state="working"), **changes)  # type: ignore[arg-type] # test data
+
+
+def test_a_clock_that_jumps_is_no_silence() -> None:
+    clock = HandClock()
+    silence = Silence(clock)
+    assert silence.length(working(last_output=clock.wall)) == 0
+    said = working(last_output=clock.wall, output_bytes=5)
+    clock.pass_by(10)
+    clock.wall += 3600
+    assert silence.length(said) == 10
+    clock.pass_by(5)
+    clock.wall -= 7200
+    assert silence.length(said) == 15
+
+
+def test_an_agent_met_for_the_first_time_may_have_been_silent_for_long() -> None:
+    clock = HandClock()
+    assert Silence(clock).length(working(last_output=clock.wall - 90)) == 90
+    assert Silence(clock).length(working(state_since=clock.wall - 30)) == 30
+    assert Silence(clock).length(working()) == 0
+
+
+@pytest.mark.parametrize("state", ["starting", "setup", "stopping", "ended"])
+def test_silence_counts_only_while_it_works(state: str) -> None:
+    clock = HandClock()
+    silence = Silence(clock)
+    assert silence.length(working(state=state, state_since=clock.wall - 90)) == 0
+    clock.pass_by(60)
+    assert silence.length(working(state_since=clock.wall - 1)) == 1
+    assert silence.length(Queued()) == 0

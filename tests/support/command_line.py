@@ -1,0 +1,228 @@
+"""The command line as a person meets it: called in this process, as a process of its own, or at a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+
+from blueflame.cli.main import run
+from blueflame.cli.render.session import session_json
+from blueflame.model.errors import UsageError
+from blueflame.model.settings.roles import BUILT_IN_ROLES
+from blueflame.orchestrator import project as app
+
+MAIN = "from blueflame.cli.main import main; main()"
+ON_ITS_TERMINAL = f"import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); {MAIN}"
+ESCAPE = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9]|[=>])")
+PATIENCE = 60.0
+T = TypeVar("T")
+
+CONFIG: Mapping[str, Any] = {
+    "schema_version": 2,
+    "project": {"name": "пример", "base_branch": "main"},
+    "permissions": {
+        "allowed_paths": ["src/**", "docs/**"],
+        "bash_rules": {"allowed_commands": ["*"], "blocked_patterns": []},
+    },
+    "validation": {
+        "validator_diagnostics": {"commands": ["git rev-parse HEAD"]},
+        "secrets": {"scanner": "builtin"},  # the other one takes a second for each changeset
+    },
+}
+YES: Mapping[str, Any] = {
+    "plan": ["approve"],
+    "changeset": [{"choose": "approve", "repeat": True}],
+}
+
+
+class Said(NamedTuple):
+    """What a command left behind: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+def configure(root: Path, changes: Mapping[str, Any] | None = None) -> Path:
+    """A configuration in the repository, not committed: as `blueflame init` leaves it. JSON is YAML too."""
+    path = root / "blueflame.yaml"
+    given = dict(changes or {})
+    roles = {name: {"runtime": "scripted", **given.get("roles", {}).get(name, {})} for name in BUILT_IN_ROLES}
+    content = {**CONFIG, **given, "roles": {**given.get("roles", {}), **roles}}
+    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    return path
+
+
+def write(path: Path, content: Mapping[str, Any] | str) -> Path:
+    """A file for the command line; a mapping becomes JSON, which is YAML too."""
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def task(n: int, **fields: object) -> dict[str, Any]:
+    return {
+        "id": f"task-{n:03d}",
+        "title": f"Задача {n}",
+        "description": f"Do number {n}.",
+        "priority": n,
+        "file_locks": [f"src/{n}.txt"],
+    } | fields
+
+
+def until(true: Callable[[], T], *, what: str = "it") -> T:
+    """Wait for another process; gives what made it true."""
+    end = time.monotonic() + PATIENCE
+    while not (found := true()):
+        assert time.monotonic() < end, f"{what} did not come about"
+        time.sleep(0.03)
+    return found
+
+
+@contextmanager
+def launched(*argv: object, cwd: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command as a process of its own, with nobody at a terminal; it does not outlive the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *map(str, argv)],
+        cwd=cwd,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def finish(process: subprocess.Popen[str]) -> Said:
+    out, err = process.communicate(timeout=PATIENCE)
+    return Said(process.returncode, out, err)
+
+
+def call(*argv: object, cwd: Path) -> Said:
+    with launched(*argv, cwd=cwd) as process:
+        return finish(process)
+
+
+def here(capsys: pytest.CaptureFixture[str], *argv: object) -> Said:
+    """The same in this process, which is faster."""
+    capsys.readouterr()
+    code = run([str(word) for word in argv])
+    out, err = capsys.readouterr()
+    return Said(code, out, err)
+
+
+def look(cwd: Path) -> dict[str, Any] | None:
+    """What `blueflame status --json` would say; None while there is no session."""
+    ground = app.grounds(start=cwd)
+    try:
+        with app.reading(ground) as journal:
+            session = app.look(journal, app.find_session(journal, None))
+    except UsageError:
+        return None
+    return session_json(session, now=time.time()) | {"orchestrator_pid": app.running_pid(ground)}
+
+
+def found_in(cwd: Path) -> dict[str, Any]:
+    session = look(cwd)
+    assert session is not None
+    return session
+
+
+@dataclass
+class Terminal:
+    """A command at a real terminal of its own, which can be typed at and closed."""
+
+    process: subprocess.Popen[bytes]
+    master: int
+    seen: str = ""
+
+    def expect(self, text: str) -> str:
+        """Read until the text has come; gives everything since the last expectation, without escape codes."""
+        end = time.monotonic() + PATIENCE
+        while text not in self.seen:
+            assert time.monotonic() < end, f"{text!r} did not come; instead:\n{self.seen}"
+            if not self._read():
+                assert text in self.seen, f"it ended without {text!r}:\n{self.seen}"
+        before, _, self.seen = self.seen.partition(text)
+        return before + text
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def close(self) -> None:
+        """As when the window is closed: everybody at the terminal gets SIGHUP."""
+        os.close(self.master)
+        self.master = -1
+
+    def end(self) -> int:
+        """Wait for its end, reading on so that it cannot block."""
+        end = time.monotonic() + PATIENCE
+        while self.master >= 0 and self._read():
+            assert time.monotonic() < end, f"it does not end:\n{self.seen}"
+        return self.process.wait(PATIENCE)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self.master], [], [], 0.2)
+        if not ready:
+            return self.process.poll() is None
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:  # EIO: the other side is closed
+            return False
+        self.seen = ESCAPE.sub("", self.seen + data.decode("utf-8", "replace")).replace("\r", "")
+        return bool(data)
+
+
+def _without_a_size() -> dict[str, str]:
+    """What says how large another terminal is would win over what ours says itself."""
+    return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+
+
+@contextmanager
+def at_terminal(
+    *argv: object, cwd: Path, columns: int = 80, env: Mapping[str, str] | None = None
+) -> Iterator[Terminal]:
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-c", ON_ITS_TERMINAL, *map(str, argv)],
+        cwd=cwd,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        env={**_without_a_size(), "TERM": "xterm", **(env or {})},
+    )
+    os.close(slave)
+    terminal = Terminal(process, master)
+    with process:
+        try:
+            yield terminal
+        finally:
+            process.kill()
+            if terminal.master >= 0:
+                os.close(terminal.master)

@@ -1,0 +1,165 @@
+"""Watchers for tests: a real Asker with a real policy, served in this thread while others ask it."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from blueflame.agents.hook import hook_path
+from blueflame.model.policy import CANARY, Call, Decision
+from blueflame.model.settings.permissions import Permissions, Validation
+from blueflame.policy.compile import compile_policy
+from blueflame.watcher.policy_file import save_policy, shfmt_path
+from blueflame.watcher.server import Asker
+
+ATTEMPT = "ses-20260101-000000.task-001.worker.1"
+PATIENCE = 30.0
+
+T = TypeVar("T")
+
+
+class Doorbell:
+    """As much of the warden's bell as a watcher needs; that one would take over the signals of the whole test run."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self.answers: dict[int, Callable[[], None]] = {}
+
+    def serve(self, handle: int, answer: Callable[[], None], *, reading: bool = True, writing: bool = False) -> None:
+        self.answers[handle] = answer
+        self._poll.register(handle, select.POLLIN * reading | select.POLLOUT * writing)
+
+    def forget(self, handle: int) -> None:
+        if self.answers.pop(handle, None) is not None:
+            self._poll.unregister(handle)
+
+    def wait(self, seconds: float) -> None:
+        for handle, _ in sorted(self._poll.poll(seconds * 1000)):
+            if handle in self.answers:
+                self.answers[handle]()
+
+
+class Watch:
+    """One attempt that is watched."""
+
+    def __init__(
+        self,
+        folder: Path,
+        watch: dict[str, Any],
+        decide: Callable[[Call], Decision] | None,
+        listener: socket.socket | None = None,
+    ) -> None:
+        self.bell = Doorbell()
+        self.audit = Path(watch["audit"])
+        self.policy = Path(watch["policy"])
+        listener = listener or socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port: int = listener.getsockname()[1]
+        self.env = {"BLUEFLAME_HOOK_PORT": str(self.port), "BLUEFLAME_HOOK": watch["hook"]}
+        self.asker = Asker(watch, listener, ATTEMPT, self.bell, decide=decide)
+        self.folder = folder
+
+    def during(self, work: Callable[[], T]) -> T:
+        """Answer while somebody else does this."""
+        done: list[T] = []
+        thread = threading.Thread(target=lambda: done.append(work()), daemon=True)
+        thread.start()
+        give_up = time.monotonic() + PATIENCE
+        while thread.is_alive():
+            assert time.monotonic() < give_up, "waited in vain for whoever asks"
+            self.bell.wait(0.01)
+        return done[0]
+
+    def post(self, body: bytes, head: str = "POST /hook HTTP/1.1\r\nContent-Length: {}\r\n\r\n") -> bytes:
+        return self.during(lambda: talk(self.port, head.format(len(body)).encode() + body))
+
+    def ask(self, tool: str, **tool_input: object) -> Mapping[str, Any]:
+        answer = self.post(question(tool, tool_input, cwd=str(self.folder)))
+        said: Mapping[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])["hookSpecificOutput"]
+        return said
+
+    def prove(self) -> None:
+        assert self.ask(CANARY)["permissionDecision"] == "deny"
+
+    def lines(self) -> list[dict[str, str]]:
+        return [json.loads(line) for line in self.audit.read_text().splitlines()]
+
+
+def question(tool: str, tool_input: object, *, cwd: str, call: str = "toolu_1") -> bytes:
+    asked = {
+        "hook_event_name": "PreToolUse",
+        "tool_name": tool,
+        "tool_input": tool_input,
+        "cwd": cwd,
+        "tool_use_id": call,
+    }
+    return json.dumps(asked).encode()
+
+
+def talk(port: int, data: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as asking:
+        try:
+            asking.sendall(data)
+            return hear(asking)
+        except OSError:
+            return b""  # closed on us
+
+
+def hear(asking: socket.socket) -> bytes:
+    parts = []
+    while part := asking.recv(65536):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def watch_of(
+    folder: Path, *, permissions: Permissions | None = None, schema: bool = False, skills: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """launch.json's "watch" for a worker in `folder`, whose task has locked src/."""
+    state = folder.parent / "attempt"
+    policy = compile_policy(
+        permissions=permissions or Permissions(),
+        validation=Validation(),
+        role="worker",
+        role_settings=None,
+        worktree=str(folder.resolve()),
+        scope=("src/",),
+        schema=schema,
+        skills=skills,
+    )
+    save_policy(policy, state / "policy.json")
+    return {
+        "policy": str(state / "policy.json"),
+        "audit": str(state / "logs" / "worker-0a1b2c3d.audit.jsonl"),
+        "agent": "worker-0a1b2c3d",
+        "hook": str(hook_path()),
+        "shfmt": shfmt_path(),
+        "mounts": {},
+    }
+
+
+@contextmanager
+def watching(
+    folder: Path,
+    *,
+    decide: Callable[[Call], Decision] | None = None,
+    permissions: Permissions | None = None,
+    schema: bool = False,
+    skills: tuple[str, ...] = (),
+    listener: socket.socket | None = None,
+    **changes: object,
+) -> Iterator[Watch]:
+    """`listener` is one in another network, for those who ask from there."""
+    given = watch_of(folder, permissions=permissions, schema=schema, skills=skills)
+    watch = Watch(folder, {**given, **changes}, decide, listener)
+    try:
+        yield watch
+    finally:
+        if watch.bell.answers:
+            watch.asker.close()

@@ -1,0 +1,30 @@
+"""The page docs/reference/json.md, and the keys of a command's JSON that have to be on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
+
+
+FREE = {"evidence", "event", "config"}  # what is inside depends on the gate, the event, the workflow
+
+
+def keys_in(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield key
+            if key not in FREE:
+                yield from keys_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys_in(inner)
+
+
+def section(title: str) -> set[str]:
+    """The words set as code in one section of the page."""
+    found = re.search(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.S | re.M)
+    assert found, title
+    return set(re.findall(r"`([a-z0-9_]+)`", found[1]))

@@ -1,0 +1,156 @@
+"""The other agents' command lines as npm installs them: `make test-agents` puts them into .agents/."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from blueflame.model.attempt import Ending
+from blueflame.model.event import AttemptEnded
+from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.session.state import Session
+from blueflame.telemetry.audit import Audit, read_audit
+from blueflame.testing import LoopbackModel
+from support.model_scripts import plan_turns, totals, verdict_turns, worker_turns, writing
+from support.sessions import Stage, Told, make_stage, task
+
+HOME = "BLUEFLAME_AGENTS"
+"""Where they are installed; left out, .agents beside the sources."""
+KEY = "sk-this-key-must-never-be-seen-anywhere"
+
+
+def program(name: str) -> Path:
+    place = Path(os.environ.get(HOME) or Path(__file__).parents[2] / ".agents")
+    return place / "node_modules" / ".bin" / name
+
+
+class Serve(Protocol):
+    """Starts a model that plays these scenarios."""
+
+    def __call__(self, *scenarios: Mapping[str, Any]) -> LoopbackModel: ...
+
+
+def needs(name: str) -> list[pytest.MarkDecorator]:
+    """Marks for tests that drive this one for real."""
+    return [
+        pytest.mark.skipif(not program(name).exists(), reason=f"{name} is not installed; `make test-agents` does that"),
+        pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox"),
+    ]
+
+
+def stage_for(
+    repo: Path, runtime: str, model: str, settings: Mapping[str, Any], *, setup: str = "", **role: object
+) -> Stage:
+    """A repository whose planner, worker and validator are all driven by this runtime, behind all walls."""
+    roles: dict[str, dict[str, object]] = {
+        name: {"runtime": runtime, "model": model} for name in ("planner", "worker", "validator")
+    }
+    roles["worker"] |= role
+    return make_stage(
+        repo,
+        sandbox={"level": "standard"},
+        runtimes={runtime: dict(settings)},
+        worktree={"setup": [setup] if setup else []},
+        roles=roles,
+        limits={"kill_grace": "2s", "agent_timeout": "120s", "max_retries": 0},
+        planning={"workflow": "lean", "interactive": False},
+    )
+
+
+def audit_of(told: Told, subject: str = "task-001", role: str = "worker") -> Audit:
+    attempt = next(
+        record.attempt
+        for record in told.session.attempts.values()
+        if (record.attempt.subject, record.attempt.role) == (subject, role)
+    )
+    return read_audit(told.stage.root / ".blueflame" / "logs" / f"{attempt.agent_id}.audit.jsonl")
+
+
+def tokens(session: Session) -> dict[str, int]:
+    """As the gateway has counted them."""
+    spend = session.spend
+    return {
+        "input": spend.input_tokens,
+        "output": spend.output_tokens,
+        "cache_read": spend.cache_read_tokens,
+        "cache_write": spend.cache_write_tokens,
+    }
+
+
+def what_happened(told: Told) -> str:
+    """For a test that fails."""
+    folders = sorted((told.stage.root / ".blueflame" / "attempts").glob("*"))
+    parts = [f"{recorded.event!r}" for recorded in told.events[-12:]]
+    for folder in folders:
+        for name in ("stdout.log", "stderr.log", "outcome.json", "warden.log", "gateway.log"):
+            if (folder / name).exists():
+                parts.append(f"--- {folder.name}/{name}\n{(folder / name).read_text(errors='replace')[-3000:]}")
+    return "\n".join((*parts, *told.warnings))
+
+
+def goes_all_the_way(stage: Stage, model: LoopbackModel) -> None:
+    """Plan, two tasks, a review each, landed; every token on the bill, and the key nowhere."""
+    told = stage.run(workflow="waves")
+
+    assert told.session.outcome == "completed", what_happened(told)
+    assert (stage.read("src/1.txt"), stage.read("src/2.txt")) == ("one\n", "two\n")
+    assert tokens(told.session) == totals(model.served)
+    assert told.session.spend.micro_usd > 0
+    assert {served.key for served in model.served} == {KEY}
+    assert not _holding(stage, KEY)
+
+
+def is_refused_and_goes_on(stage: Stage, model: LoopbackModel, *, refusals: int = 2) -> Told:
+    """What the policy forbids is not done; what it allows afterwards is."""
+    stage.tasks = [task(1)]
+    told = stage.run()
+
+    assert told.session.outcome == "completed", what_happened(told)
+    assert (stage.files(), stage.read("src/1.txt")) == (sorted([*stage.files("main~1"), "src/1.txt"]), "one\n")
+    refused = [line for line in audit_of(told).lines[1:] if not line.allowed]
+    assert len(refused) == refusals, refused
+    assert tokens(told.session) == totals(model.served)
+    return told
+
+
+def ends_at_its_budget(stage: Stage, model: LoopbackModel) -> None:
+    """The call after the one that used up the budget never leaves; what was committed until then is kept."""
+    stage.tasks = [task(1)]
+    told = stage.run({"session": ["stop"]})
+
+    ended = told.of(AttemptEnded)[-1].ended
+    assert ended.ending is Ending.BUDGET, what_happened(told)
+    assert ended.commits == 1
+    assert len(model.served) == 2  # 1257 tokens, then 1566 more
+    assert tokens(told.session) == totals(model.served)
+
+
+WHOLE = (
+    plan_turns(task(1), task(2)),
+    worker_turns("task-001", *writing("src/1.txt", "one\n")),
+    worker_turns("task-002", *writing("src/2.txt", "two\n")),
+    verdict_turns(),
+)
+
+FORBIDDEN: tuple[dict[str, Any], ...] = (
+    {"tool": {"write": "{{cwd}}/elsewhere.txt", "content": "x\n"}},
+    {"tool": {"shell": "echo x > .env"}},
+)
+ONE = (worker_turns("task-001", *writing("src/1.txt", "one\n")),)
+REFUSED = (worker_turns("task-001", *FORBIDDEN, *writing("src/1.txt", "one\n")),)
+
+
+def _holding(stage: Stage, secret: str) -> list[str]:
+    """Files of the whole state that the secret stands in."""
+    found = [path for path in stage.root.rglob("*") if path.is_file() and not path.is_symlink()]
+    return [str(path) for path in found if secret.encode() in path.read_bytes()]
+
+
+def commit_files(stage: Stage, files: Mapping[str, str]) -> None:
+    """A repository that comes with settings of its own for the agents that work in it."""
+    for name, text in files.items():
+        stage.commit(name, text)

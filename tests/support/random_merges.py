@@ -1,0 +1,174 @@
+"""Sessions in simulated time on a real repository: who is late, what clashes and what is red is drawn by lot, but every
+commit, merge and landing is git's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from blueflame.git.landing import Advanced, advance
+from blueflame.git.merging import Conflict, combine, tree_of
+from blueflame.git.repository import Repository, head_of, open_repository
+from blueflame.git.snapshots import files_at
+from blueflame.model.attempt import MERGER, WORKER, Attempt, Ended, Ending
+from blueflame.model.changeset import Resolution
+from blueflame.model.event import (
+    AttemptEnded,
+    BaseMoved,
+    ConflictResolved,
+    Event,
+    Landed,
+    Recorded,
+    SessionOpened,
+)
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.verdict import Check
+from blueflame.orchestrator.attempts.merger import prepared
+from blueflame.orchestrator.merging.bisect import Laboratory
+from blueflame.orchestrator.merging.build_and_land import Site, build
+from blueflame.session.decide import BuildChangeset, Effect, LandChangeset
+from blueflame.session.gates.answers import skip
+from blueflame.session.merging.queue import give_back
+from blueflame.testing.simulation import World, chance, opened
+from support.random_sessions import Dice
+
+SHARED = ("f0.txt", "f1.txt")
+GROUND = "".join(f"line {n}\n" for n in range(6))
+IDENTITY = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+def git(root: Path, *args: str, stdin: str | None = None, **env: str) -> str:
+    variables = {**os.environ, **IDENTITY, **env}
+    done = subprocess.run(
+        ["git", *args], cwd=root, input=stdin, capture_output=True, text=True, check=True, env=variables
+    )
+    return done.stdout
+
+
+def small_repository(root: Path) -> Repository:
+    git(root, "init", "-q", "-b", "main")
+    for name in SHARED:
+        (root / name).write_text(GROUND)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "begin")
+    git(root, "checkout", "-q", "--detach")  # the base is not checked out: only refs move
+    return open_repository(root, base_branch="main")
+
+
+def commit_file(repo: Repository, parent: str, path: str, text: str, subject: str) -> str:
+    """A commit on top of another with one file changed, without a work tree."""
+    index = {"GIT_INDEX_FILE": str(repo.git_dir / "index-of-the-lot")}
+    git(repo.root, "read-tree", parent, **index)
+    blob = git(repo.root, "hash-object", "-w", "--stdin", stdin=text).strip()
+    git(repo.root, "update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", **index)
+    tree = git(repo.root, "write-tree", **index).strip()
+    return git(repo.root, "commit-tree", tree, "-p", parent, "-m", subject).strip()
+
+
+class MergeWorld(World):
+    """What a session does with git is done; what agents and people do is drawn."""
+
+    def __init__(self, lot: Dice, repo: Repository, *, mode: str, limits: Limits, workflow: Workflow) -> None:
+        self.repo, self.mode, self.lot = repo, mode, lot
+        self.start = head_of(repo, "main")
+        self.own: list[str] = []  # commits that a person put on the base
+        first = opened(workflow=workflow, limits=limits)
+        assert isinstance(first.event, SessionOpened)
+        super().__init__(lot, [Recorded(1, 0.0, replace(first.event, base_sha=self.start))])
+
+    def _outcome(self, effect: Effect) -> Sequence[Event]:
+        if isinstance(effect, BuildChangeset):
+            return asyncio.run(self._build(effect.changeset))
+        if isinstance(effect, LandChangeset):
+            return self._land(effect.changeset)
+        return super()._outcome(effect)
+
+    def _ended(self, attempt: Attempt, ending: Ending) -> Sequence[Event]:
+        if attempt.role == WORKER and ending is Ending.PASSED:
+            return [AttemptEnded(attempt=attempt.id, ended=self._worked(attempt))]
+        if attempt.role == MERGER and ending is Ending.PASSED:
+            return self._resolved(attempt)
+        return super()._ended(attempt, ending)
+
+    def _worked(self, attempt: Attempt) -> Ended:
+        shas = [foundation.sha for foundation in attempt.built_on]
+        base = combine(self.repo, self.session.base_sha, shas, "foundation")
+        if isinstance(base, Conflict):
+            return Ended(ending=Ending.SETUP, notes="nothing to build on")
+        path = self.lot.pick((*SHARED, f"{attempt.subject}.txt"), "path", attempt.id)
+        lines = files_at(self.repo, base.sha, (path,)).get(path, b"").decode().splitlines()
+        at = int(self.lot.roll("line", attempt.id) * (len(lines) + 1))
+        lines.insert(at, mark(attempt.subject, attempt.n))
+        tip = commit_file(self.repo, base.sha, path, "".join(f"{line}\n" for line in lines), attempt.id)
+        return Ended(ending=Ending.PASSED, base=base.sha, tip=tip, commits=1)
+
+    def _resolved(self, attempt: Attempt) -> Sequence[Event]:
+        over = AttemptEnded(attempt=attempt.id, ended=Ended(ending=Ending.PASSED))
+        conflict = self.session.changesets[attempt.subject].conflict
+        assert conflict is not None
+        if not self.lot.approves(attempt):
+            return [over, give_back(self.session, attempt.subject, conflict, "they exclude each other")]
+        tip = prepared(self.repo, self.session, attempt.subject)
+        careless = self.lot.roll("careless", attempt.id) < 0.3
+        for path, data in files_at(self.repo, tip, conflict.paths).items():
+            tip = commit_file(self.repo, tip, path, united(data.decode(), careless=careless), "fix: both")
+        ours = tree_of(self.repo, conflict.ours)
+        found = Resolution(ours=ours, theirs=conflict.theirs, commit=tip, by=attempt.agent_id, paths=conflict.paths)
+        return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
+
+    async def _build(self, changeset: str) -> Sequence[Event]:
+        site = Site(repo=self.repo, laboratory=Laboratory(run=self.check), leaks=lambda _a, _b: (), mode=self.mode)
+        return await build(site, self.session, changeset, head_of(self.repo, "main"))
+
+    async def check(self, commit: str, again: bool) -> tuple[Check, ...]:
+        tree = tree_of(self.repo, commit)
+        flaky = not again and chance(self.lot.seed, "flaky", tree) < 0.2
+        return (Check(name="make test", exit_code=int(self.is_red(commit) or flaky), seconds=0.0),)
+
+    def is_red(self, commit: str) -> bool:
+        """Some pairs do not go together, always the same ones."""
+        there = sorted(marks_in(self.repo, commit))
+        pairs = ((one, other) for n, one in enumerate(there) for other in there[n + 1 :])
+        return any(chance(self.lot.seed, "red", *pair) < self.lot.odds.red / 2 for pair in pairs)
+
+    def _land(self, changeset: str) -> Sequence[Event]:
+        made = self.session.changesets[changeset].build
+        assert made is not None
+        fate = self.lot.landing(changeset, made.base)
+        if fate == "dirty":
+            return tuple(skip(self.session, changeset, "your checkout is not clean"))
+        if fate == "moved":
+            self.own.append(commit_file(self.repo, head_of(self.repo, "main"), f"own{len(self.own)}", "mine\n", "mine"))
+            git(self.repo.root, "update-ref", "refs/heads/main", self.own[-1])
+        done = advance(self.repo, "main", old=made.base, new=made.commit)
+        self.head = head_of(self.repo, "main")
+        if isinstance(done, Advanced):
+            return [Landed(changeset=changeset, before=made.base, after=made.commit)]
+        return [BaseMoved(changeset=changeset, expected=made.base, found=self.head)]
+
+
+def mark(task: str, n: int) -> str:
+    return f"by {task} in attempt {n}"
+
+
+def marks_in(repo: Repository, commit: str) -> list[str]:
+    """Every line of every file that a task wrote."""
+    names = git(repo.root, "ls-tree", "-r", "--name-only", commit).split()
+    files = files_at(repo, commit, names).values()
+    return [line for data in files for line in data.decode().splitlines() if line.startswith("by task-")]
+
+
+def united(text: str, *, careless: bool) -> str:
+    """Both sides of each conflict one below the other; without the lower one if the merger is careless."""
+    kept: list[str] = []
+    lower = False
+    for line in text.splitlines():
+        if line.startswith(("<<<<<<<", "=======", ">>>>>>>")):
+            lower = line.startswith("=======")
+        elif not (lower and careless):
+            kept.append(line)
+    return "".join(f"{line}\n" for line in kept)

@@ -1,0 +1,351 @@
+"""Random plans, random fates, and what must be true of a session at every moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hypothesis import strategies as st
+
+from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Ending
+from blueflame.model.changeset import ChangesetState
+from blueflame.model.event import ConfigDrifted
+from blueflame.model.gate import Answer, Gate, GateKind
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.spend import NOTHING, Budget, Spend, Unit
+from blueflame.model.task import FINISHED, STANDING, VERIFIED, Task, TaskState
+from blueflame.paths.locks import overlap
+from blueflame.session.budget import reservation
+from blueflame.session.decide import CrossBoundary, Diagnose, Effect
+from blueflame.session.foundations import holds
+from blueflame.session.gates.edits import edited
+from blueflame.session.merging.queue import next_up
+from blueflame.session.state import ACTIVE, HookDue, Session
+from blueflame.testing.simulation import Fate, World, chance, opened
+
+PATHS = ("src/", "src/a.py", "src/b.py", "src/ядро/", "src/ядро/c d.py", "docs/e.md", "tests/f.py", "lib/g.py")
+GROUPS = ("main", "api", "ui")
+STAGES = (
+    ("plan", "work", "validate", "merge"),
+    ("plan", "work", "check", "merge"),
+    ("plan", "work", "check", "validate", "merge"),
+    ("plan", "work", "merge"),
+)
+
+
+@st.composite
+def plans(draw: st.DrawFn, most: int = 9) -> tuple[Task, ...]:
+    size = draw(st.integers(1, most))
+    names = [f"task-{n:03}" for n in range(1, size + 1)]
+    return tuple(
+        Task(
+            id=name,
+            title=f"the {n}th thing",
+            description="",
+            priority=draw(st.integers(1, 3)),
+            cohesion_group=draw(st.sampled_from(GROUPS)),
+            dependencies=tuple(sorted(draw(st.sets(st.sampled_from(names[:n]), max_size=2)))) if n else (),
+            file_locks=tuple(sorted(draw(st.sets(st.sampled_from(PATHS), min_size=1, max_size=2)))),
+        )
+        for n, name in enumerate(names)
+    )
+
+
+units = st.sampled_from((Unit.TOKENS, Unit.TOKENS, Unit.USD))
+
+
+@st.composite
+def bounds(draw: st.DrawFn) -> Limits:
+    hooks = draw(st.sets(st.sampled_from(("post_plan", "pre_validation", "post_merge", "on_failure"))))
+    return Limits(
+        workers=draw(st.integers(1, 4)),
+        validators=draw(st.integers(1, 2)),
+        max_retries=draw(st.integers(0, 2)),
+        validator_retries=draw(st.integers(0, 1)),
+        max_cycles=draw(st.integers(1, 4)),
+        max_history=draw(st.integers(1, 3)),
+        session_budget=Budget(draw(units), draw(st.sampled_from((0, 0, 30, 100)))),
+        task_budget=Budget(draw(units), draw(st.sampled_from((0, 0, 0, 25)))),
+        day_budget=Budget(draw(units), draw(st.sampled_from((0, 0, 0, 80)))),
+        role_budgets={role: Budget(draw(units), draw(st.sampled_from((0, 10, 10)))) for role in (WORKER, VALIDATOR)},
+        on_validation_failed=draw(st.sampled_from(("ask", "requeue", "drop"))),
+        on_stall=draw(st.sampled_from(("warn", "ask", "kill"))),
+        hooks=tuple(sorted(hooks)),
+        allowed_paths=("**",),
+    )
+
+
+workflows = st.builds(Workflow, stages=st.sampled_from(STAGES), barrier=st.booleans())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odds:
+    """How often things go wrong, from never (0) to always (1)."""
+
+    fail: float = 0.2
+    lose: float = 0.1
+    refuse: float = 0.2
+    unsure: float = 0.2  # validators that fail themselves
+    red: float = 0.1
+    evict: float = 0.1
+    conflict: float = 0.1
+    disturb: float = 0.1  # the base moves, or the checkout is dirty
+    veto: float = 0.1
+    drift: float = 0.1
+    contrary: float = 0.4  # how often a person does not simply say yes
+
+
+FAILURES = tuple(ending for ending in Ending if ending not in (Ending.PASSED, Ending.CANCELLED, Ending.LOST))
+
+
+class Dice(Fate):
+    """Everything goes wrong now and then, always in the same way for the same seed."""
+
+    def __init__(self, tasks: Sequence[Task], seed: int, odds: Odds) -> None:
+        super().__init__(tasks)
+        self.seed = seed
+        self.odds = odds
+
+    def roll(self, *about: object) -> float:
+        return chance(self.seed, *about)
+
+    def pick(self, choices: Sequence[str], *about: object) -> str:
+        return choices[int(self.roll("pick", *about) * len(choices))]
+
+    def plan(self, attempt: Attempt, session: Session) -> tuple[Task, ...] | str:
+        if self.roll("plan", attempt.id) < self.odds.fail:
+            return "no plan"
+        landed = {name for name, record in session.tasks.items() if record.state is TaskState.MERGED}
+        left = [task for task in self.tasks if task.id not in landed]
+        return tuple(left if attempt.n == 1 else left[: 1 + int(len(left) * self.roll("shorter", attempt.id))])
+
+    def minutes(self, attempt: Attempt) -> float:
+        return round(0.5 + 5 * self.roll("minutes", attempt.id), 1)
+
+    def pause(self, effect: Effect) -> float:
+        return round(3 * self.roll("pause", effect), 1) if self.roll("paused", effect) < 0.5 else 0.0
+
+    def ending(self, attempt: Attempt) -> Ending:
+        if self.roll("lose", attempt.id) < self.odds.lose:
+            return Ending.LOST
+        odds = self.odds.unsure if attempt.role == VALIDATOR else self.odds.fail
+        if self.roll("fail", attempt.id) < odds:
+            return FAILURES[int(self.roll("how", attempt.id) * len(FAILURES))]
+        return Ending.PASSED
+
+    def spend(self, attempt: Attempt) -> Spend:
+        """No more than it may; all of it when that is why it ended."""
+        most = reservation(attempt)
+        part = 1.0 if self.ending(attempt) is Ending.BUDGET else self.roll("spend", attempt.id)
+        return Spend(input_tokens=int((most.input_tokens or 10) * part), micro_usd=int((most.micro_usd or 10) * part))
+
+    def cause(self, attempt: Attempt) -> str:
+        return self.pick(("", "attempt", "task", "session", "day"), "cause", attempt.id)
+
+    def approves(self, attempt: Attempt) -> bool:
+        return self.roll("verdict", attempt.id) >= self.odds.refuse
+
+    def green(self, effect: Diagnose) -> bool:
+        return self.roll("green", effect) >= self.odds.red
+
+    def eviction(self, changeset: str, base: str) -> str:
+        return "conflict in src/a.py" if self.roll("evict", changeset, base) < self.odds.evict else ""
+
+    def conflict(self, changeset: str, base: str, tasks: tuple[str, ...], resolved: int) -> str:
+        if self.roll("conflict", changeset, base, tasks, resolved) < self.odds.conflict:
+            return self.pick(tasks, "odd", changeset, base, tasks)
+        return ""
+
+    def culprit(self, changeset: str, base: str, tasks: tuple[str, ...]) -> str:
+        if self.roll("culprit", changeset, base, tasks) < self.odds.evict:
+            return self.pick(tasks, "culprit", changeset, base, tasks)
+        return ""
+
+    def landing(self, changeset: str, base: str) -> str:
+        if self.roll("land", changeset, base) < self.odds.disturb:
+            return self.pick(("moved", "dirty"), changeset, base)
+        return "landed"
+
+    def hook(self, due: HookDue) -> int:
+        return int(self.roll("hook", due) < self.odds.veto)
+
+    def drift(self, session: Session, effect: CrossBoundary) -> ConfigDrifted | None:
+        digest = f"{effect.cycle}:{effect.stage}"
+        if digest in session.drift_kept or digest == session.config_digest:
+            return None
+        if self.roll("drift", effect) >= self.odds.drift:
+            return None
+        return ConfigDrifted(
+            digest=digest, changes=("limits: as a person likes them",), limits=self._limits(session, digest)
+        )
+
+    def _limits(self, session: Session, digest: str) -> Limits:
+        hooks = tuple(name for name in session.limits.hooks if self.roll("keep", name, digest) < 0.5)
+        return replace(
+            session.limits,
+            workers=1 + int(4 * self.roll("workers", digest)),
+            validator_retries=int(2 * self.roll("validators", digest)),
+            max_retries=int(3 * self.roll("retries", digest)),
+            hooks=hooks,
+        )
+
+    def answer(self, gate: Gate, session: Session) -> Answer | None:
+        choices = [option.name for option in gate.options]
+        if gate.kind is GateKind.SESSION:
+            choices = ["continue", "continue", "continue", "replan", "stop"]
+        if gate.kind in (GateKind.DRIFT, GateKind.BUDGET, GateKind.RATE_LIMIT):
+            choices.remove("stop")
+        contrary = self.roll("contrary", gate.id) < self.odds.contrary
+        choice = self.pick(choices, gate.id) if contrary or gate.kind is GateKind.VALIDATION else choices[0]
+        note = "0" if gate.kind is GateKind.BUDGET else "because"
+        payload = self._edits(gate, session) if choice == "edit" else {}
+        return Answer(choice=choice, note=note, payload=payload)
+
+    def _edits(self, gate: Gate, session: Session) -> dict[str, object]:
+        if gate.kind is GateKind.VALIDATION:
+            task = session.tasks[gate.subject].task
+            locks = (self.pick(PATHS, "edited", gate.id),)
+            return edited([replace(task, file_locks=locks, cohesion_group=self.pick(GROUPS, gate.id))])
+        landed = {name for name, record in session.tasks.items() if record.state is TaskState.MERGED}
+        return edited([task for task in self.tasks if task.id not in landed])
+
+
+@st.composite
+def odds(draw: st.DrawFn) -> Odds:
+    rate = st.sampled_from((0.0, 0.1, 0.3, 0.6))
+    return Odds(**{name: draw(rate) for name in Odds.__dataclass_fields__})
+
+
+@st.composite
+def worlds(draw: st.DrawFn, *, most: int = 9, hasty: bool = False) -> World:
+    """A world at its beginning. In a hasty one nothing but attempts takes time."""
+    dice = Hasty if hasty else Dice
+    fate = dice(draw(plans(most)), draw(st.integers(0, 2**32)), draw(odds()))
+    return World(fate, [opened(workflow=draw(workflows), limits=draw(bounds()))])
+
+
+class Hasty(Dice):
+    def pause(self, _effect: Effect) -> float:
+        return 0.0
+
+
+def faults(session: Session) -> Iterator[str]:
+    """What is wrong with a session between two transactions; nothing, if the rules are right."""
+    yield from _lock_faults(session)
+    yield from _index_faults(session)
+    yield from _stuck_faults(session)
+    yield from _foundation_faults(session)
+    yield from _money_faults(session)
+    yield from _gate_faults(session)
+
+
+def _lock_faults(session: Session) -> Iterator[str]:
+    claimed = [session.tasks[name].task for name in session.in_state(TaskState.CLAIMED)]
+    for n, one in enumerate(claimed):
+        for other in claimed[n + 1 :]:
+            if any(overlap(a, b) for a in one.file_locks for b in other.file_locks):
+                yield f"{one.id} and {other.id} run with overlapping locks"
+
+
+def _index_faults(session: Session) -> Iterator[str]:
+    for state in TaskState:
+        there = sorted(name for name, record in session.tasks.items() if record.state is state)
+        if sorted(session.states[state]) != there:
+            yield f"the index of {state} says {sorted(session.states[state])}, the records {there}"
+    busy = sorted(attempt.subject for attempt in session.live.values() if attempt.role == WORKER)
+    if busy != list(session.in_state(TaskState.CLAIMED)):
+        yield f"workers are at {busy}, but claimed are {session.in_state(TaskState.CLAIMED)}"
+    slots = [attempt.slot for attempt in session.live.values()]
+    if len(set(slots)) != len(slots):
+        yield f"two attempts have one slot: {slots}"
+    for role in (WORKER, VALIDATOR):
+        if session.running(role) != sum(attempt.role == role for attempt in session.live.values()):
+            yield f"{session.running(role)} {role}s are counted"
+    moving = {TaskState.PENDING, TaskState.CLAIMED, TaskState.DONE}
+    for group in {record.task.cohesion_group for record in session.tasks.values()}:
+        really = sum(r.task.cohesion_group == group and r.state in moving for r in session.tasks.values())
+        if session.group_motion.get(group, 0) != really:
+            yield f"{group} has {really} tasks in motion, not {session.group_motion.get(group)}"
+
+
+def _stuck_faults(session: Session) -> Iterator[str]:
+    """Who is done waits for exactly one thing."""
+    for name in session.in_state(TaskState.DONE):
+        waits = [
+            name in session.to_check,
+            name in session.to_review,
+            session.live_attempt(name, VALIDATOR) is not None,
+            session.asks(GateKind.VALIDATION, name),
+            session.asks(GateKind.VALIDATOR, name),
+        ]
+        if sum(waits) != 1:
+            yield f"{name} is done and waits for {sum(waits)} things: {waits}"
+    for name in (*session.to_check, *session.to_review):
+        if session.tasks[name].state is not TaskState.DONE:
+            yield f"{name} is {session.tasks[name].state} and stands in line"
+    for name in session.in_state(TaskState.PENDING):
+        lost = [n for n in session.tasks[name].task.dependencies if session.tasks[n].state is TaskState.DROPPED]
+        if lost:
+            yield f"{name} is pending though {lost} were dropped"
+
+
+def _foundation_faults(session: Session) -> Iterator[str]:
+    for name, record in session.tasks.items():
+        if record.state in STANDING or record.state is TaskState.MERGED:
+            assert record.result is not None
+            if not holds(session, record.result.built_on):
+                yield f"{name} is {record.state} on what has fallen"
+        if record.state is TaskState.MERGED and record.result is not None:
+            for foundation in record.result.built_on:
+                if session.tasks[foundation.task].state is not TaskState.MERGED:
+                    yield f"{name} landed with the commits of {foundation.task}, which has not"
+        if record.state is TaskState.CLAIMED:
+            attempt = session.live_attempt(name)
+            assert attempt is not None
+            if name in {foundation.task for foundation in attempt.built_on}:
+                yield f"{name} is built on itself"
+
+
+def _money_faults(session: Session) -> Iterator[str]:
+    spent = sum((r.ended.spend for r in session.attempts.values() if r.ended), NOTHING)
+    if session.spend != spent or sum(session.spend_by_role.values(), NOTHING) != spent:
+        yield f"{session.spend} is counted, {spent} was spent"
+    reserved = sum((reservation(attempt) for attempt in session.live.values()), NOTHING)
+    if session.reserved != reserved:
+        yield f"{session.reserved} is counted as reserved, {reserved} is"
+    if session.spend_since(float("-inf")) != spent:
+        yield f"{session.spend_since(float('-inf'))} was spent ever since, not {spent}"
+
+
+PRESENTABLE = (ChangesetState.BUILT, ChangesetState.APPROVED)
+
+
+def _gate_faults(session: Session) -> Iterator[str]:
+    asked = [gate for gate in session.open_gates.values() if gate.kind is GateKind.CHANGESET]
+    if len(asked) > 1:
+        yield f"{[gate.id for gate in asked]} are asked at once, though each landing moves the base"
+    for gate in asked:
+        state = session.changesets[gate.subject].state
+        if state is not ChangesetState.BUILT or gate.subject != next_up(session):
+            yield f"gate {gate.id} asks about a changeset that is {state}"
+        earlier = list(session.merging)[: list(session.merging).index(gate.subject)]
+        # only one that waits for a merger, or has just come back from it, lets others pass
+        passed = [name for name in earlier if session.changesets[name].state in PRESENTABLE]
+        if passed:
+            yield f"gate {gate.id} is asked before {passed}, which came first"
+    active = [name for name, record in session.changesets.items() if record.state in ACTIVE]
+    if active != list(session.merging):
+        yield f"{active} are active, {list(session.merging)} are being merged"
+    for name in active:
+        for task in session.changesets[name].changeset.tasks:
+            if session.tasks[task].state is not TaskState.VALIDATED:
+                yield f"{task} of {name} is {session.tasks[task].state}"
+
+
+def ended_well(session: Session) -> bool:
+    done = {record.state for record in session.tasks.values()} <= FINISHED
+    return session.ended and (done or session.outcome != "completed")
+
+
+def dependencies_verified(session: Session, task: str) -> bool:
+    return all(session.tasks[need].state in VERIFIED for need in session.tasks[task].task.dependencies)

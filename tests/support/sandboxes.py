@@ -1,0 +1,87 @@
+"""Boxes for tests: made, prepared and entered for real. An escape is judged by what is outside afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from blueflame.model.sandbox import Box, Network
+from blueflame.model.settings.permissions import SandboxSettings
+from blueflame.sandbox import Prepared, Site, Wanted, available, make_box, prepare, toolchains
+
+PROBLEMS = available("standard", lambda: (False, False))
+needs_box = pytest.mark.skipif(bool(PROBLEMS), reason="; ".join(problem.words for problem in PROBLEMS))
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(kw_only=True)
+class Room:
+    """A checkout and an attempt's folder, and a way to run something in the box that they make."""
+
+    worktree: Path
+    folder: Path
+    settings: SandboxSettings = field(default_factory=SandboxSettings)
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    repo_root: Path | None = None
+    objects: Path | None = None
+    ours: bool = False
+    common: Path | None = None
+    home: Path = field(default_factory=Path.home)
+
+    def box(self, **wanted: object) -> Box:
+        tools = toolchains(self.environ, repo_root=self.repo_root, home=self.home, ours=self.ours)
+        site = Site(
+            settings=self.settings,
+            environ=self.environ,
+            tools=tools,
+            home=self.home,
+            repo_root=self.repo_root,
+            objects=self.objects,
+            common=self.common,
+        )
+        return make_box(site, Wanted(worktree=self.worktree, folder=self.folder, **wanted))  # type: ignore[arg-type]  # tests name what they want
+
+    def run(self, *argv: str, timeout: float = 120, **wanted: object) -> Said:
+        box = self.box(**wanted)
+        return enter(prepare(box, self.folder), argv, network=box.network, timeout=timeout)
+
+    def sh(self, script: str, **wanted: object) -> Said:
+        return self.run("/bin/sh", "-c", script, timeout=120, **wanted)
+
+
+def make_room(tmp_path: Path, **more: object) -> Room:
+    worktree, folder = tmp_path / "рабочая copy", tmp_path / "attempt"
+    worktree.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    return Room(worktree=worktree, folder=folder, **more)  # type: ignore[arg-type]  # as above
+
+
+def enter(prepared: Prepared, argv: Sequence[str], *, network: Network = Network.NONE, timeout: float = 120) -> Said:
+    """As the warden does it, but for the doors, the entry and the limits."""
+    assert prepared.sandbox is not None
+    assert network is not Network.DOORS, "only the warden can make doors"
+    with Path(prepared.sandbox["seccomp"]).open("rb") as program:
+        prefix = list(prepared.sandbox["argv"])
+        prefix[prefix.index("--seccomp") + 1] = str(program.fileno())
+        done = subprocess.run(
+            [*prefix, *argv],
+            env=dict(prepared.env),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            pass_fds=(program.fileno(),),
+            timeout=timeout,
+            check=False,
+        )
+    return Said(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))

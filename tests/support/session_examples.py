@@ -1,0 +1,140 @@
+"""Sessions told by hand: a plan, what goes wrong, and what people answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TypeVar
+
+from blueflame.model.attempt import Attempt, Ending
+from blueflame.model.event import ConfigDrifted, Event, TaskMoved
+from blueflame.model.gate import Answer, Gate
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.task import Task, TaskState
+from blueflame.session.decide import CrossBoundary, Diagnose
+from blueflame.session.state import HookDue, Session
+from blueflame.testing.simulation import Fate, World, opened
+
+BARRIER = Workflow()
+FLOW = Workflow(name="flow", barrier=False)
+SINGLE = Workflow(name="single", stages=("work", "check", "merge"), barrier=False)
+
+E = TypeVar("E", bound=Event)
+
+
+def task(
+    n: int,
+    *needs: int,
+    locks: tuple[str, ...] | None = None,
+    group: str = "main",
+    priority: int = 3,
+    minutes: float = 1,
+) -> Task:
+    return Task(
+        id=f"task-{n:03}",
+        title=f"thing {n}",
+        description=f"do thing {n}",
+        priority=priority,
+        cohesion_group=group,
+        dependencies=tuple(f"task-{need:03}" for need in needs),
+        file_locks=(f"src/{n}.py",) if locks is None else locks,
+    )
+
+
+class Told(Fate):
+    """All goes well but for what is told here. Attempts are called like `task-001.worker.2`.
+
+    An answer is a choice, a whole Answer, or None for a person who says nothing; by gate id, else by kind.
+    """
+
+    def __init__(
+        self,
+        *tasks: Task,
+        endings: Mapping[str, Ending] | None = None,
+        refused: Collection[str] = (),
+        red: Collection[str] = (),
+        evicted: Mapping[str, str] | None = None,
+        landings: Mapping[tuple[str, str], str] | None = None,
+        hooks: Mapping[str, int] | None = None,
+        answers: Mapping[str, str | Answer | None] | None = None,
+        plans: Mapping[int, tuple[Task, ...] | str] | None = None,
+        spends: Mapping[str, Spend] | None = None,
+        drifts: Mapping[tuple[int, str], ConfigDrifted] | None = None,
+        minutes: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(tasks)
+        self.endings = endings or {}
+        self.refused = refused
+        self.red = red
+        self.evicted = evicted or {}
+        self.landings = landings or {}
+        self.hooks = hooks or {}
+        self.answers = answers or {}
+        self.plans = plans or {}
+        self.spends = spends or {}
+        self.drifts = drifts or {}
+        self.lengths = minutes or {}
+
+    def plan(self, attempt: Attempt, _session: Session) -> tuple[Task, ...] | str:
+        return self.plans.get(attempt.n, self.tasks)
+
+    def minutes(self, attempt: Attempt) -> float:
+        return self.lengths.get(called(attempt), 1.0)
+
+    def ending(self, attempt: Attempt) -> Ending:
+        return self.endings.get(called(attempt), Ending.PASSED)
+
+    def spend(self, attempt: Attempt) -> Spend:
+        return self.spends.get(called(attempt), self.spends.get(attempt.role, NOTHING))
+
+    def approves(self, attempt: Attempt) -> bool:
+        return called(attempt) not in self.refused
+
+    def green(self, effect: Diagnose) -> bool:
+        return effect.sha not in self.red
+
+    def eviction(self, changeset: str, base: str) -> str:
+        return self.evicted.get(changeset, "")
+
+    def landing(self, changeset: str, base: str) -> str:
+        return self.landings.get((changeset, base), "landed")
+
+    def hook(self, due: HookDue) -> int:
+        return self.hooks.get(due.key, 0)
+
+    def drift(self, session: Session, effect: CrossBoundary) -> ConfigDrifted | None:
+        drift = self.drifts.get((effect.cycle, effect.stage))
+        known = drift is None or drift.digest in session.drift_kept or drift.digest == session.config_digest
+        return None if known else drift
+
+    def answer(self, gate: Gate, session: Session) -> Answer | None:
+        for name in (gate.id, gate.kind.value):
+            if name in self.answers:
+                told = self.answers[name]
+                return Answer(choice=told, note="because", by="Ада") if isinstance(told, str) else told
+        return super().answer(gate, session)
+
+
+def called(attempt: Attempt) -> str:
+    return f"{attempt.subject}.{attempt.role}.{attempt.n}"
+
+
+def begun(fate: Fate, workflow: Workflow = BARRIER, limits: Limits | None = None) -> World:
+    """A world at its very beginning."""
+    return World(fate, [opened(workflow=workflow, limits=limits)])
+
+
+def told(fate: Fate, workflow: Workflow = BARRIER, limits: Limits | None = None) -> World:
+    return begun(fate, workflow, limits).run()
+
+
+def events(world: World, kind: type[E]) -> list[E]:
+    return [recorded.event for recorded in world.journal if isinstance(recorded.event, kind)]
+
+
+def states(world: World) -> dict[str, TaskState]:
+    return {name: record.state for name, record in world.session.tasks.items()}
+
+
+def moves(world: World, name: str) -> list[str]:
+    return [event.cause.value for event in events(world, TaskMoved) if event.task == name]

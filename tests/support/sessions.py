@@ -1,0 +1,373 @@
+"""Whole sessions on a real repository with scripted agents: a stage to set them on, answers, and what came of it.
+
+Run as a program it is an orchestrator process of its own: `python sessions.py ROOT HOW.json`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from blueflame.documents.plans import tasks_from
+from blueflame.journal.journal import Journal
+from blueflame.model.errors import BlueFlameError
+from blueflame.model.event import Recorded
+from blueflame.model.gate import Answer, Gate
+from blueflame.model.task import Task
+from blueflame.orchestrator import project as app
+from blueflame.orchestrator.context import NO_CASSETTE, Cassette
+from blueflame.session.state import Session
+
+Reply: TypeAlias = str | Answer | Callable[[Gate, Session], "str | Answer"]
+"""`approve`, `reject: because`, an Answer, or a function that does something and then gives one of them."""
+
+AGREE: Mapping[str, str] = {"plan": "approve", "changeset": "approve"}
+LEAN = {  # checks, but no reviewer: for stories that are not about one
+    "lean": {"stages": ["plan", "work", "check", "merge"], "barrier": True},
+    "lean-flow": {"stages": ["plan", "work", "check", "merge"], "barrier": False},
+}
+E = TypeVar("E")
+
+
+def git(where: Path, *args: str) -> str:
+    return subprocess.run(["git", *args], cwd=where, check=True, capture_output=True, text=True).stdout
+
+
+def task(n: int, *, locks: Sequence[str] | None = None, after: Sequence[int] = (), **fields: object) -> dict[str, Any]:
+    """A task as a planner writes it: number 2 has the lock `src/2.txt` unless told otherwise."""
+    return {
+        "id": f"task-{n:03d}",
+        "title": f"Task {n}",
+        "description": f"Do number {n}.",
+        "priority": 1,
+        "cohesion_group": "main",
+        "file_locks": list(locks) if locks is not None else [f"src/{n}.txt"],
+        "dependencies": [f"task-{need:03d}" for need in after],
+    } | fields
+
+
+def plan_of(*tasks: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What a planner does that proposes these."""
+    return [{"plan": {"tasks": list(tasks)}}]
+
+
+def writes(path: str, text: str, *more: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A worker that puts a line at the end of a file and commits it."""
+    return [{"append": {"path": path, "text": f"{text}\n"}}, *more, {"commit": "feat({task}): " + text}]
+
+
+class Answers:
+    """Answers by kind of gate, each kind in its own order; a gate that nobody expected fails the test."""
+
+    def __init__(self, replies: Mapping[str, Sequence[Reply]] | None = None) -> None:
+        self._left = {kind: list(given) for kind, given in (replies or {}).items()}
+        self.asked: list[Gate] = []
+        self.objections: list[str] = []
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:
+        self.asked.append(gate)
+        self.objections += [objection] if objection else []
+        left = self._left.get(gate.kind.value, [])
+        reply: Reply = left.pop(0) if left else AGREE.get(gate.kind.value, "")
+        if callable(reply):
+            reply = reply(gate, session)
+        if reply == "wait":
+            await asyncio.get_running_loop().create_future()
+        assert len(self.objections) < 50, f"the same answer again and again: {self.objections[-1]}"
+        assert reply, f"nobody expected the gate {gate.id} ({gate.title}): {dict(gate.evidence)}"
+        return reply if isinstance(reply, Answer) else _answer(reply)
+
+
+def _answer(text: str) -> Answer:
+    choice, _, note = text.partition(": ")
+    return Answer(choice=choice, note=note, by="test")
+
+
+@dataclass
+class Told:
+    """What became of a session."""
+
+    stage: Stage
+    session: Session
+    answers: Answers
+    warnings: list[str]
+    events: list[Recorded]
+
+    @property
+    def states(self) -> dict[str, str]:
+        return {name: record.state.value for name, record in sorted(self.session.tasks.items())}
+
+    @property
+    def gates(self) -> list[str]:
+        return [gate.id for gate in self.answers.asked]
+
+    def of(self, kind: type[E]) -> list[E]:
+        return [recorded.event for recorded in self.events if isinstance(recorded.event, kind)]
+
+    def prompt(self, subject: str, role: str = "worker", n: int = 1) -> str:
+        """What the agent was given on stdin."""
+        return (self.folder(subject, role, n) / "prompt.txt").read_text()
+
+    def folder(self, subject: str, role: str = "worker", n: int = 1) -> Path:
+        return self.stage.root / ".blueflame" / "attempts" / f"{self.session.id}.{subject}.{role}.{n}"
+
+
+@dataclass
+class Stage:
+    """A repository with a configuration and a script."""
+
+    root: Path
+    script: Path
+    config: Path
+    tasks: list[Mapping[str, Any]] | None = None
+
+    def git(self, *args: str) -> str:
+        return git(self.root, *args)
+
+    def head(self, branch: str = "main") -> str:
+        return self.git("rev-parse", branch).strip()
+
+    def read(self, path: str, at: str = "main") -> str:
+        return self.git("show", f"{at}:{path}")
+
+    def files(self, at: str = "main") -> list[str]:
+        return self.git("ls-tree", "-r", "-z", "--name-only", at).split("\0")[:-1]
+
+    def commit(self, path: str, text: str, message: str = "chore(task-000): by hand") -> str:
+        """A commit by the person, in their checkout."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+        return self.head("HEAD")
+
+    def configure(self, **sections: object) -> None:
+        settings: dict[str, Any] = {
+            "schema_version": 2,
+            "project": {"name": "sample", "repo": os.path.relpath(self.root, self.config.parent)},
+            "roles": {
+                name: {"runtime": "scripted"}
+                for name in ("planner", "worker", "validator", "merger", "triager", "lead")
+            },
+            "concurrency": {"adaptive": False},
+            "limits": {"kill_grace": "1s"},
+            "permissions": {
+                "allowed_paths": ["src/**", "pkg/**", "docs/**"],
+                "bash_rules": {"allowed_commands": ["*"], "blocked_patterns": []},
+            },
+            # Most stories meet their agents in places outside of a box; test_walled_sessions.py has those about walls.
+            "sandbox": {"level": "off"},
+            "validation": {"secrets": {"scanner": "builtin"}},  # the other one takes a second for each changeset
+            "workflows": LEAN,
+            "planning": {"workflow": "lean"},
+        }
+        for name, section in sections.items():
+            known = settings.get(name, {})
+            settings[name] = {**known, **section} if isinstance(known, dict) and isinstance(section, dict) else section
+        self.config.parent.mkdir(parents=True, exist_ok=True)
+        self.config.write_text(json.dumps(settings, indent=1))
+
+    def reconfigure(self, **sections: object) -> None:
+        """Change the configuration and commit that."""
+        self.configure(**sections)
+        if self.config.is_relative_to(self.root):
+            self.git("add", "blueflame.yaml")
+            self.git("commit", "-q", "-m", "chore(task-000): configure")
+
+    def play(
+        self,
+        *tasks: Mapping[str, Any],
+        workers: Mapping[int, Any] | None = None,
+        validators: Mapping[int, Any] | None = None,
+        planner: object = None,
+        worker: object = None,
+        validator: object = None,
+        merger: object = None,
+    ) -> None:
+        """Write the script: what each agent does; whoever is not named does good work.
+
+        The tasks come from a file unless a planner is given: that saves an attempt.
+        """
+        self.tasks = list(tasks) if planner is None else None
+        script: dict[str, Any] = {"schema_version": 1, "tasks": {}, "defaults": {}}
+        script["planner"] = planner if planner is not None else "good"
+        for role, given in (("worker", worker), ("validator", validator), ("merger", merger)):
+            if given is not None:
+                script["defaults"][role] = given
+        for role, by_task in (("worker", workers or {}), ("validator", validators or {})):
+            for n, part in by_task.items():
+                script["tasks"].setdefault(f"task-{n:03d}", {})[role] = part
+        self.script.write_text(json.dumps(script, ensure_ascii=False))
+
+    def ground(self) -> app.Grounds:
+        return app.grounds(self.config)
+
+    def run(
+        self,
+        replies: Mapping[str, Sequence[Reply]] | None = None,
+        *,
+        request: str = "Make it better",
+        workflow: str | None = None,
+        tasks: Sequence[Task] | None = None,
+        allow_dirty: bool = False,
+        onlookers: Sequence[Any] = (),
+        until: Callable[[Session], bool] = lambda _session: False,
+        cassette: Cassette = NO_CASSETTE,
+    ) -> Told:
+        """A new session, from its beginning until it ends or is put down."""
+        ground = self.ground()
+        if tasks is None and self.tasks is not None:
+            tasks = tasks_from({"tasks": self.tasks})
+        with app.orchestrating(ground) as journal:
+            session = app.begin(
+                ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=allow_dirty
+            )
+            return self._conduct(ground, journal, session, replies, onlookers=onlookers, until=until, cassette=cassette)
+
+    def resume(self, replies: Mapping[str, Sequence[Reply]] | None = None, *, onlookers: Sequence[Any] = ()) -> Told:
+        ground = self.ground()
+        with app.orchestrating(ground) as journal:
+            session = app.look(journal, app.find_session(journal, None))
+            return self._conduct(ground, journal, session, replies, onlookers=onlookers)
+
+    def _conduct(
+        self,
+        ground: app.Grounds,
+        journal: Journal,
+        session: Session,
+        replies: Mapping[str, Sequence[Reply]] | None,
+        *,
+        onlookers: Sequence[Any],
+        until: Callable[[Session], bool] = lambda _session: False,
+        cassette: Cassette = NO_CASSETTE,
+    ) -> Told:
+        answers, warnings = Answers(replies), list[str]()
+        script = self.script if self.script.exists() else None
+        flame = app.ignite(ground, session, script=script, cassette=cassette)
+        asyncio.run(
+            app.conduct(
+                flame, journal, session, answerer=answers, onlookers=onlookers, warn=warnings.append, until=until
+            )
+        )
+        return Told(self, session, answers, warnings, journal.events(session.id))
+
+    def post(self, session: Session, kind: str, **body: object) -> int:
+        """A letter, as another terminal would send it."""
+        return app.post(self.ground(), session.id, kind, body)
+
+    def look(self) -> tuple[Session, list[Recorded]]:
+        """The newest session as the journal tells it."""
+        with app.reading(self.ground()) as journal:
+            name = app.find_session(journal, None)
+            return app.look(journal, name), journal.events(name)
+
+
+def make_stage(root: Path, *, config: Path | None = None, **sections: object) -> Stage:
+    """In a repository that is there already; the configuration is committed unless it lies elsewhere."""
+    stage = Stage(root=root, script=root.parent / f"{root.name}.script.yaml", config=config or root / "blueflame.yaml")
+    stage.reconfigure(**sections)
+    return stage
+
+
+class Watcher:
+    """Calls a function on every event; the function may post letters, touch the repository, raise."""
+
+    def __init__(self, see: Callable[[Session, Recorded], None]) -> None:
+        self._see = see
+
+    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+        for each in recorded:
+            self._see(session, each)
+
+
+@dataclass
+class Orchestrator:
+    """An orchestrator in a process of its own; its stdout has one line per event."""
+
+    process: subprocess.Popen[str]
+    seen: list[str] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.seen.append(line.rstrip("\n"))
+            yield self.seen[-1]
+
+    def until(self, kind: str, times: int = 1) -> str:
+        """Read on until that kind of event has been recorded."""
+        for line in self.lines():
+            if line.split(" ")[1:2] == [kind]:
+                times -= 1
+                if times == 0:
+                    return line
+        raise AssertionError(f"it ended before {kind}: {self.seen[-5:]}")
+
+    def send(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> int:
+        """Read to the end and give the exit code."""
+        list(self.lines())
+        code = self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.end()
+
+
+def start_orchestrator(
+    stage: Stage,
+    replies: Mapping[str, Sequence[str]] | None = None,
+    *,
+    resume: bool = False,
+    die_after: int = 0,
+    env: Mapping[str, str] | None = None,
+) -> Orchestrator:
+    how = {
+        "config": str(stage.config),
+        "script": str(stage.script),
+        "replies": dict(replies or {}),
+        "resume": resume,
+        "die_after": die_after,
+    }
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__)), json.dumps(how)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+    )
+    return Orchestrator(process)
+
+
+def _main(how: Mapping[str, Any]) -> int:
+    def tell(_session: Session, recorded: Recorded) -> None:
+        print(recorded.seq, type(recorded.event).__name__, flush=True)  # noqa: T201 (this is what it is read by)
+        if how["die_after"] and recorded.seq >= how["die_after"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    config = Path(how["config"])
+    stage = Stage(root=config.parent, script=Path(how["script"]), config=config)
+    try:
+        play = stage.resume if how["resume"] else stage.run
+        told = play(how["replies"], onlookers=[Watcher(tell)])
+    except BlueFlameError as error:
+        print("error", type(error).__name__, json.dumps(str(error)), flush=True)  # noqa: T201
+        return error.exit_code
+    print("outcome", told.session.outcome or "-", flush=True)  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(_main(json.loads(sys.argv[1])))

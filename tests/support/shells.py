@@ -1,0 +1,145 @@
+"""Shell commands in tests: judged by the real reader and path rules; and run by bash itself, with nothing to run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from blueflame.model.policy import Decision, Patterns, Policy, Unreadable
+from blueflame.model.settings.permissions import Permissions
+from blueflame.policy.access import Places, bounds_of
+from blueflame.policy.path_patterns import compile_patterns
+from blueflame.policy.shell.judge import judge, refuse_text
+from blueflame.watcher.policy_file import shfmt_path
+from blueflame.watcher.world import LocalWorld
+
+DEFAULTS = Permissions()
+CONFIGS: dict[str, tuple[str, ...]] = {
+    "default": DEFAULTS.bash_rules.allowed_commands,
+    "git": ("git",),
+    "python": ("make", "git", "python", "pytest", "ruff", "mypy", "tox"),
+    "module": ("python -m pytest", "git status"),
+    "node": ("make", "git", "npm test", "npm run", "yarn", "pnpm", "node", "npx tsc", "jest", "eslint", "tsc"),
+    "go": ("make", "git", "go test", "go build", "go vet", "go run", "gofmt"),
+    "rust": ("make", "git", "cargo"),
+    "files": (
+        *("make", "git", "cp", "mv", "rm", "mkdir", "touch", "ln", "sed", "tar", "rsync", "patch", "install", "dd"),
+        *(
+            "chown",
+            "unzip",
+            "zip",
+            "bash",
+            "perl",
+            "truncate",
+            "tee",
+            "./run.sh",
+            "bin/tool",
+            "frob",
+            "make -C",
+            "split",
+        ),
+    ),
+    "build": ("make build", "make test", "cmake", "ninja", "gradle", "./gradlew", "mvn", "just", "tox -e", "npm test"),
+    "wrap": ("uv run pytest", "pytest", "bundle exec rspec", "rspec", "poetry run", "make"),
+    "reader": (
+        "git diff",
+        "git log",
+        "git show",
+        "git status",
+        "ls",
+        "cat",
+        "head",
+        "grep",
+        "rg",
+        "find",
+        "pwd",
+        "make check",
+    ),
+    "any": ("*",),
+    "none": (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Court:
+    """A worktree in which commands are judged."""
+
+    policy: Policy
+    world: LocalWorld
+
+    def judge(self, command: str, config: str = "default", *, cwd: str = "") -> Decision:
+        policy = replace(self.policy, allowed_commands=CONFIGS[config])
+        places = Places(bounds=bounds_of(policy), world=self.world, cwd=cwd or policy.worktree, shell=True)
+        try:
+            tree = self.world.parse(command)
+        except Unreadable as problem:
+            return refuse_text(command) or Decision(False, "shell_unreadable", str(problem))
+        return judge(command, tree, policy, places, self.world.text, self.world.parse)
+
+
+def open_court(folder: Path) -> Court:
+    """A worktree with a few files, one of them a link that leads outside."""
+    worktree = folder / "дерево work"
+    for place in ("src/app", "tests", "docs", "sub/deep", "scripts", ".git"):
+        (worktree / place).mkdir(parents=True)
+    for name in ("src/app.py", "tests/test_app.py", "docs/docker.md", "README.md", ".env", "Makefile", "package.json"):
+        (worktree / name).write_text("x\n")
+    (worktree / "link").symlink_to("/etc")
+    policy = Policy(
+        role="worker",
+        worktree=str(worktree.resolve()),
+        allowed_paths=compile_patterns(("src/**", "tests/**", "docs/**", "*.md", "build/**", "coverage/**")),
+        blocked_paths=compile_patterns(DEFAULTS.blocked_paths, caseless=True),
+        blocked_patterns=DEFAULTS.bash_rules.blocked_patterns,
+        naming_globs=Patterns(),
+        scratch=("/tmp/agent", "/home/agent"),
+        readable=("/usr", "/bin"),
+    )
+    return Court(policy, LocalWorld(policy.worktree, shfmt=shfmt_path()))
+
+
+RECORDER = r"""cat() {
+  if [ $# != 0 ]; then command_not_found_handle cat "$@"; return; fi
+  local t; IFS= read -r -d '' t; printf %s "$t"
+}
+command_not_found_handle() { printf '%s\0' "$@" $'\1' >&7; return "${#1}"; }
+cd "$1"; PATH=/nowhere; unset OLDPWD; . "$2"
+"""
+
+
+def run_by_bash(script: str, folder: Path) -> list[tuple[str, ...]] | None:
+    """The words of every command that bash itself tried to run, none of which exists; None when it did not finish."""
+    work = folder / "w"
+    work.mkdir(exist_ok=True)
+    (folder / "script").write_bytes(script.encode())
+    (folder / "record").unlink(missing_ok=True)  # somebody in the background may still write to the last one
+    with (folder / "record").open("wb") as record:
+        try:
+            subprocess.run(
+                ["/bin/bash", "-c", f"exec 7>&{record.fileno()}\n{RECORDER}", "-", str(work), str(folder / "script")],
+                pass_fds=(record.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={"PATH": "/nowhere", "LC_ALL": "C.UTF-8", "HOME": "/home/nobody-here"},
+                timeout=5,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return None
+    return _recorded((folder / "record").read_bytes())
+
+
+def _recorded(said: bytes) -> list[tuple[str, ...]]:
+    words = [os.fsdecode(word) for word in said.split(b"\0")[:-1]]
+    found: list[tuple[str, ...]] = []
+    current: list[str] = []
+    for word in words:
+        if word == "\1":
+            found.append(tuple(current))
+            current = []
+        else:
+            current.append(word)
+    return found

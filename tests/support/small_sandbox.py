@@ -1,0 +1,144 @@
+"""A small box of our own for the warden's tests, and whom to be in it: ourselves, or an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.wardens import ENTRY, PATIENCE, ROOT, order, outcome
+
+BWRAP = shutil.which("bwrap") or ""
+STRANGER = 12_345  # a user that owns nothing on any machine
+SUITS = "import os, sys; sys.exit(sys.version_info < (3, 11) or not os.access(sys.argv[1], os.R_OK))"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who runs the warden, and with which Python."""
+
+    name: str
+    argv: tuple[str, ...]
+    python: str
+
+    @property
+    def is_root(self) -> bool:
+        return not self.argv and os.getuid() == 0
+
+
+def people() -> list[str]:
+    return ["ourselves", "an ordinary user"]
+
+
+def person(name: str) -> Person:
+    if not BWRAP:
+        pytest.skip("bubblewrap is not installed")
+    found = Person(name, (), sys.executable) if name == "ourselves" else _ordinary()
+    if not works(found.argv):
+        pytest.skip(f"{name} cannot make a sandbox here (user namespaces are forbidden?)")
+    return found
+
+
+def _ordinary() -> Person:
+    if os.getuid() != 0:
+        pytest.skip("we are an ordinary user already")
+    if not shutil.which("setpriv"):
+        pytest.skip("setpriv is not installed")
+    change = ("setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "--")
+    argv = (*change, "sh", "-c", 'exec "$@"', "sh")  # setpriv itself still looks up its program with root's rights
+    python = python_for(argv)
+    if not python:
+        pytest.skip("an ordinary user can run no Python 3.11 here")
+    return Person("an ordinary user", argv, python)
+
+
+@cache
+def python_for(argv: tuple[str, ...]) -> str:
+    """Ours may lie in somebody's home."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        trial = [*argv, python, "-I", "-S", "-c", SUITS, str(ROOT / "blueflame/warden/main.py")]
+        if subprocess.run(trial, capture_output=True, check=False).returncode == 0:
+            return python
+    return ""
+
+
+@cache
+def works(argv: tuple[str, ...]) -> bool:
+    trial = [*argv, BWRAP, "--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "true"]
+    return subprocess.run(trial, capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def open_to_all() -> Iterator[Path]:
+    """An attempt's folder for whoever we are to be. Not below pytest's own: each run of it closes that to others."""
+    with tempfile.TemporaryDirectory(prefix="blueflame-", ignore_cleanup_errors=True) as place:
+        Path(place).chmod(0o755)
+        folder = Path(place) / "дела" / "ses-20260101-000000.task-001.worker.1"
+        folder.mkdir(parents=True)
+        folder.chmod(0o777)
+        yield folder
+
+
+def box(folder: Path, *more: str, net: str = "none") -> list[str]:
+    root = ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    for name in ("bin", "sbin", "lib", "lib64"):
+        root += ["--symlink", f"usr/{name}", f"/{name}"] if Path(f"/{name}").is_symlink() else []
+    spaces = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
+    spaces += ["--unshare-net"] if net == "none" else []
+    mine = ["--bind", str(folder), str(folder), "--chdir", str(folder)]
+    return [BWRAP, *root, *mine, *spaces, "--die-with-parent", "--new-session", *more, "--"]
+
+
+def sandbox(folder: Path, *more: str, net: str = "none", seccomp: str | None = None) -> dict[str, Any]:
+    return {"argv": box(folder, *more, net=net), "net": net, "seccomp": seccomp}
+
+
+def boxed(folder: Path, *argv: str, net: str = "none", **more: object) -> Path:
+    """An order for `argv` in a box; its environment is a plain one."""
+    walls: dict[str, Any] = {"env": {"PATH": "/usr/bin:/bin"}, "sandbox": sandbox(folder, net=net), **more}
+    return order(folder, *argv, **walls)
+
+
+@contextmanager
+def started(who: Person, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    argv = [*who.argv, who.python, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(ROOT), str(folder)]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True) as warden:
+        try:
+            yield warden
+        finally:
+            if warden.poll() is None:
+                warden.terminate()
+
+
+def run(who: Person, folder: Path) -> dict[str, Any]:
+    with started(who, folder) as warden:
+        assert warden.wait(PATIENCE) == 0
+    return outcome(folder)
+
+
+def said(folder: Path) -> str:
+    return (folder / "stdout.log").read_text()
+
+
+def alive_with(mark: str) -> list[int]:
+    """Processes whose command line holds `mark`, wherever they live."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if mark.encode() in line:
+                found.append(int(entry.name))
+    return found

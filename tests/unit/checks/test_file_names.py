@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from blueflame.checks.file_names import unsafe
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/app.py",
+        "мой файл.py",
+        "docs/日本語.md",
+        "pages/[id].tsx",
+        "a b/c,d;e.txt",
+        ".gitignore",
+        ".gitattributes",
+        ".github/workflows/ci.yml",
+        "git/config",
+        "digit~1",
+        "console.py",
+        "com10.txt",
+        "null",
+        "e\u0301.txt",
+        "emoji 🔥.md",
+        "...a",
+    ],
+)
+def test_honest_names_are_fine(path: str) -> None:
+    assert unsafe(path) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("a\nb", "control character U+000A"),
+        ("src/\x1b[31m.py", "control character U+001B"),
+        ("a\x7f", "control character U+007F"),
+        ("a\udcffb", "not UTF-8"),
+        ("a\u202egpj.exe", "U+202E, which cannot be seen"),
+        ("re\u200badme", "U+200B, which cannot be seen"),
+        ("a\\b", "backslash"),
+        ("src/trailing.", "at the end"),
+        ("trailing /x", "at the end"),
+        ("con", "device"),
+        ("src/AUX.py", "device"),
+        ("lpt1", "device"),
+        ("git~1", "for .git"),
+        ("GIT~1/config", "for .git"),
+        (".git /x", "for .git"),
+        (".git...", "for .git"),
+        (".git::$INDEX_ALLOCATION/config", "for .git"),
+        (".g\u200cit", "cannot be seen"),
+        (".ｇｉｔ/config", "for .git"),
+    ],
+)
+def test_names_that_are_something_else_elsewhere_are_told(path: str, why: str) -> None:
+    assert why in unsafe(path)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from blueflame.documents.verdicts import BadVerdict, verdict_from
+from blueflame.model.verdict import Status, Verdict
+
+
+def test_a_verdict_is_read() -> None:
+    data = {"status": "fail", "notes": "нет тестов", "issues": ["a", "b"], "confidence": 1}
+    assert verdict_from(data, by="validator-1") == Verdict(
+        status=Status.FAIL, notes="нет тестов", issues=("a", "b"), confidence=1.0, by="validator-1"
+    )
+
+
+def test_the_shortest_verdict_is_enough() -> None:
+    assert verdict_from({"status": "pass", "notes": ""}) == Verdict(status=Status.PASS, notes="")
+    assert verdict_from({"status": "pass", "notes": "", "issues": None, "confidence": None, "mood": 1}).passed
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"status": "PASS"}, "status"),
+        ({"status": True}, "status"),
+        ({"status": ["pass"]}, "status"),
+        ({"status": None}, "status"),
+        ({"notes": None}, "notes"),
+        ({"notes": 3}, "notes"),
+        ({"issues": "one"}, "issues"),
+        ({"issues": [1]}, "issues"),
+        ({"confidence": 1.01}, "confidence"),
+        ({"confidence": -1}, "confidence"),
+        ({"confidence": float("nan")}, "confidence"),
+        ({"confidence": True}, "confidence"),
+        ({"confidence": "0.9"}, "confidence"),
+    ],
+)
+def test_what_is_not_clearly_a_verdict_is_none(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadVerdict, match=f"{says} must be"):
+        verdict_from({"status": "pass", "notes": "fine"} | change)
+
+
+@pytest.mark.parametrize("data", [None, "pass", ["pass"], 1, {}])
+def test_what_is_no_object_is_no_verdict(data: object) -> None:
+    with pytest.raises(BadVerdict):
+        verdict_from(data)
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(BadVerdict, match=r"status.*; notes.*; issues"):
+        verdict_from({"issues": 3})

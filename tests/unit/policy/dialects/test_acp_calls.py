@@ -1,0 +1,120 @@
+"""Tool calls of the Agent Client Protocol in the policy's words, as real agents tell them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from blueflame.policy.dialects import Meant
+from blueflame.policy.dialects.acp import Known, came_to_nothing, learnt, meant_by
+
+CWD = "/repo"
+
+
+def heard(*messages: dict[str, Any]) -> Known:
+    known = Known()
+    for message in messages:
+        known = learnt(known, message)
+    return known
+
+
+def edits(*paths: str) -> tuple[Meant, ...]:
+    return tuple(Meant("Edit", {"file_path": path}) for path in paths)
+
+
+PATCH = "*** Begin Patch\n*** Add File: p.txt\n+x\n*** End Patch"
+FILES = [{"filePath": "/repo/p.txt", "type": "add"}, {"filePath": "/repo/a.txt", "movePath": "/repo/b.txt"}]
+
+TOLD: dict[str, tuple[Known, tuple[Meant, ...] | None]] = {
+    "opencode runs a command": (
+        heard(
+            {"title": "bash", "kind": "execute", "raw_input": {"cwd": "/repo"}, "locations": [{"path": "/repo"}]},
+            {"kind": "execute", "raw_input": {"command": "make", "description": "x", "cwd": "/repo"}},
+            {"kind": "execute", "title": "make", "raw_input": {"command": "make"}},
+        ),
+        (Meant("Bash", {"command": "make"}, "/repo"),),
+    ),
+    "opencode runs a command elsewhere": (
+        heard(
+            {"title": "bash", "kind": "execute", "raw_input": {"cwd": "/repo"}},
+            {"kind": "execute", "raw_input": {"command": "make", "workdir": "/repo/sub"}},
+        ),
+        (Meant("Bash", {"command": "make"}, "/repo/sub"),),
+    ),
+    "opencode patches": (
+        heard(
+            {"title": "apply_patch", "kind": "edit", "raw_input": {"patchText": PATCH}},
+            {"kind": "edit", "raw_input": {"filepath": "p.txt, a.txt", "files": FILES}},
+        ),
+        edits("/repo/p.txt", "/repo/a.txt", "/repo/b.txt"),
+    ),
+    "opencode patches unreadably": (
+        heard({"title": "apply_patch", "kind": "edit", "raw_input": {"patchText": "x", "filePath": "/repo/a"}}),
+        None,
+    ),
+    "opencode reads outside, and asks twice": (
+        heard(
+            {"title": "read", "kind": "read", "raw_input": {"filePath": "/etc/passwd"}},
+            {"title": "/etc", "kind": "other", "raw_input": {"filepath": "/etc/passwd", "parentDir": "/etc"}},
+        ),
+        (Meant("Read", {"file_path": "/etc/passwd"}),),
+    ),
+    "opencode reads it knows not what": (heard({"title": "read", "kind": "read", "raw_input": {}}), None),
+    "opencode searches": (
+        heard({"title": "glob", "kind": "search", "raw_input": {"pattern": "*.py"}}),
+        (Meant("Glob", {"pattern": "*.py"}),),
+    ),
+    "opencode starts an agent": (
+        heard({"title": "task", "kind": "think", "raw_input": {"prompt": "x"}}),
+        (Meant("Task", {}),),
+    ),
+    "claude writes": (
+        heard(
+            {"title": "Write", "kind": "edit", "field_meta": {"claudeCode": {"toolName": "Write"}}},
+            {"kind": "edit", "title": "Write a", "raw_input": {"file_path": "/repo/a", "content": "x"}},
+        ),
+        edits("/repo/a"),
+    ),
+    "gemini runs a command": (
+        heard({"kind": "execute", "title": "make all", "content": [{"content": {"text": "(build)", "type": "text"}}]}),
+        (Meant("Bash", {"command": "make all"}),),
+    ),
+    "gemini runs a command elsewhere": (
+        heard({"kind": "execute", "title": "make", "content": [{"content": {"text": "[in sub] (x)"}}]}),
+        None,
+    ),
+    "gemini cuts its command short": (heard({"kind": "execute", "title": "echo a b c..."}), None),
+    "gemini writes": (
+        heard({"kind": "edit", "title": "Writing to g", "content": [{"type": "diff", "path": "/repo/g"}]}),
+        edits("/repo/g"),
+    ),
+    "a file is moved": (
+        heard({"kind": "move", "locations": [{"path": "/repo/a"}, {"path": "b"}]}),
+        edits("/repo/a", "/repo/b"),
+    ),
+    "an address is fetched": (
+        heard({"kind": "fetch", "raw_input": {"url": "https://example.org", "format": "text"}}),
+        (Meant("WebFetch", {"url": "https://example.org"}),),
+    ),
+    "something is fetched": (heard({"kind": "fetch", "title": "the news"}), None),
+    "a command in no form that is known": (heard({"kind": "execute", "raw_input": {"command": ["ls"]}}), None),
+    "a command without words": (heard({"kind": "execute", "raw_input": {"script": "ls"}}), None),
+    "a tool nobody knows": (heard({"kind": "other", "title": "launch"}), (Meant("launch", {}),)),
+    "nothing at all": (heard({}), (Meant("a nameless tool", {}),)),
+}
+
+
+@pytest.mark.parametrize(("known", "expected"), TOLD.values(), ids=TOLD.keys())
+def test_a_call_is_said_in_our_words_or_not_at_all(known: Known, expected: tuple[Meant, ...] | None) -> None:
+    assert meant_by(known, CWD) == expected
+
+
+def test_a_tool_that_the_agents_own_program_does_not_have_is_no_call() -> None:
+    known = heard(
+        {"title": "list", "kind": "other"},
+        {"title": "invalid", "kind": "other", "raw_input": {"tool": "list", "error": "unavailable"}},
+    )
+
+    assert came_to_nothing(known)
+    assert not came_to_nothing(heard({"title": "invalid", "kind": "execute", "raw_input": {"command": "x"}}))

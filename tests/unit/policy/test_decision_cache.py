@@ -1,0 +1,148 @@
+"""A command that was judged before is judged the same, and anew as soon as anything it depends on is different."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueflame.model.policy import Call, Decision, Policy
+from blueflame.model.settings.permissions import BashRules, Permissions, Validation
+from blueflame.policy import decision_cache as policy_memory
+from blueflame.policy.compile import compile_policy
+from blueflame.policy.decide import decide
+from blueflame.policy.decision_cache import Memory, Witness
+from blueflame.watcher.policy_file import shfmt_path
+from blueflame.watcher.world import LocalWorld
+
+
+class CountingWorld(LocalWorld):
+    parsed = 0
+
+    def parse(self, command: str) -> Mapping[str, Any]:
+        self.parsed += 1
+        return super().parse(command)
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    found = tmp_path / "дерево"
+    (found / "src").mkdir(parents=True)
+    return found
+
+
+@pytest.fixture
+def world(top: Path) -> CountingWorld:
+    return CountingWorld(str(top), shfmt=shfmt_path())
+
+
+def make(top: Path) -> Policy:
+    permissions = Permissions(bash_rules=BashRules(allowed_commands=("make", "git status", "touch", "npm run lint")))
+    return compile_policy(
+        permissions=permissions,
+        validation=Validation(),
+        role="worker",
+        role_settings=None,
+        worktree=str(top),
+        scope=None,
+    )
+
+
+def run(policy: Policy, world: LocalWorld, command: str, cwd: Path) -> Decision:
+    return decide(policy, Call(tool="Bash", input={"command": command}, cwd=str(cwd)), world)
+
+
+def test_a_command_that_was_judged_is_not_judged_again(top: Path, world: CountingWorld) -> None:
+    policy = make(top)
+    answers = [run(policy, world, "git status > src/x.txt", top) for _ in range(5)]
+    assert answers[0].allowed and set(answers) == {answers[0]}
+    assert world.parsed == 1
+
+
+def test_elsewhere_it_is_another_command(top: Path, world: CountingWorld) -> None:
+    policy = make(top)
+    assert run(policy, world, "git status > x.txt", top / "src").allowed
+    assert run(policy, world, "git status > x.txt", top).rule == "path_not_allowed"
+
+
+def test_a_link_that_was_bent_since_is_seen(top: Path, world: CountingWorld, tmp_path: Path) -> None:
+    policy = make(top)
+    assert run(policy, world, "touch src/out/x", top).allowed
+    (top / "src" / "out").symlink_to(tmp_path)
+    assert run(policy, world, "touch src/out/x", top).rule == "outside_worktree"
+    (top / "src" / "out").unlink()
+    assert run(policy, world, "touch src/out/x", top).allowed
+
+
+def test_another_policy_remembers_for_itself(top: Path, world: CountingWorld) -> None:
+    assert run(make(top), world, "make all", top).allowed
+    strict = compile_policy(
+        permissions=Permissions(bash_rules=BashRules(allowed_commands=("git status",))),
+        validation=Validation(),
+        role="worker",
+        role_settings=None,
+        worktree=str(top),
+        scope=None,
+    )
+    assert run(strict, world, "make all", top).rule == "command_not_allowed"
+
+
+class Everything:
+    """Paths of which all may be read and none written."""
+
+    def read(self, path: str) -> Decision:
+        return Decision(True, "allowed")
+
+    def write(self, path: str) -> Decision:
+        return Decision(False, "read_only_role", path)
+
+
+def test_a_file_that_was_looked_into_is_looked_into_again() -> None:
+    texts = {"Makefile": "all:"}
+    memory, paths = Memory(), Everything()
+    witness = Witness(paths, texts.get)
+    assert (witness.text("Makefile"), witness.read("a").allowed, witness.write("b").rule) == (
+        *("all:", True, "read_only_role"),
+    )
+    memory.keep("make", "/", Decision(True, "allowed"), witness)
+    assert memory.recall("make", "/", paths, texts.get) == Decision(True, "allowed")
+    texts["Makefile"] = "all: evil"
+    assert memory.recall("make", "/", paths, texts.get) is None
+    del texts["Makefile"]
+    assert memory.recall("make", "/", paths, texts.get) is None
+
+
+def nothing(path: str) -> str | None:
+    return None
+
+
+def large(path: str) -> str | None:
+    return path * 30_000
+
+
+def test_it_forgets_the_oldest_and_never_keeps_the_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_memory, "MOST", 2)
+    memory, paths = Memory(), Everything()
+    yes = Decision(True, "allowed")
+
+    def known(command: str) -> bool:
+        return memory.recall(command, "/", paths, nothing) is not None
+
+    for command in ("a", "b"):
+        memory.keep(command, "/", yes, Witness(paths, nothing))
+    assert known("a")
+    memory.keep("c", "/", yes, Witness(paths, nothing))
+    assert [known(command) for command in "abc"] == [True, False, True]
+    memory.keep("x" * 10_000, "/", yes, Witness(paths, nothing))
+    assert not known("x" * 10_000)
+    curious = Witness(paths, large)
+    curious.text("big")
+    memory.keep("d", "/", yes, curious)
+    assert not known("d")
+    restless = Witness(paths, nothing)
+    for n in range(100):
+        restless.read(str(n))
+    memory.keep("e", "/", yes, restless)
+    assert not known("e")

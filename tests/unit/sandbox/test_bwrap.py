@@ -1,0 +1,230 @@
+"""A box as bubblewrap's arguments, as a macOS profile, and in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blueflame.model.sandbox import Bounds, Box, Engine, Kind, Level, Mount, Network
+from blueflame.sandbox.bwrap import (
+    arranged,
+    bwrap_argv,
+    is_below,
+    nearest,
+    network_words,
+    outside,
+    plain_words,
+    rlimits,
+    seatbelt,
+)
+
+WORK = "/srv/мой repo/.trees/one"
+BOX = Box(
+    cwd=WORK,
+    mounts=arranged(
+        [
+            Mount(kind=Kind.RW, source=WORK, target=WORK, why="the checkout"),
+            Mount(kind=Kind.RO, source="/usr", target="/usr", why="programs"),
+            Mount(kind=Kind.SYMLINK, source="usr/bin", target="/bin"),
+            Mount(kind=Kind.FILE, source="/a/box/passwd", target="/etc/passwd"),
+            Mount(kind=Kind.RW, source="/a/tmp", target="/tmp", why="private"),
+            Mount(kind=Kind.DEV, target="/dev"),
+            Mount(kind=Kind.TMPFS, target="/dev/shm"),
+            Mount(kind=Kind.PROC, target="/proc"),
+            Mount(kind=Kind.RO, source=f"{WORK}/.env", target=f"{WORK}/.env", why="not to be changed"),
+        ]
+    ),
+    bounds=Bounds(cpu_seconds=600, memory_mb=2048, processes=512, open_files=1024, file_bytes=50 << 20),
+    environment=(("PATH", "/usr/bin"), ("PETS", "кот")),
+    path=("/usr/bin",),
+)
+ENGINE = Engine()
+
+
+def pairs(argv: tuple[str, ...], flag: str) -> list[tuple[str, str]]:
+    return [(argv[n + 1], argv[n + 2]) for n, word in enumerate(argv) if word == flag]
+
+
+def test_every_namespace_is_its_own_and_no_capability_is_left() -> None:
+    argv = bwrap_argv(BOX, ENGINE)
+    for flag in ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--new-session"):
+        assert flag in argv
+    assert "--disable-userns" in argv
+    assert "--die-with-parent" in argv
+    assert argv[argv.index("--cap-drop") + 1] == ("ALL")
+    assert argv[-1] == "--"
+
+
+def test_the_root_of_the_machine_is_never_bound() -> None:
+    argv = bwrap_argv(BOX, ENGINE)
+    for flag in ("--bind", "--ro-bind"):
+        assert "/" not in [source for source, _ in pairs(argv, flag)]
+        assert "/" not in [target for _, target in pairs(argv, flag)]
+
+
+def test_only_the_checkout_and_private_places_can_be_written() -> None:
+    assert sorted(target for _, target in pairs(bwrap_argv(BOX, ENGINE), "--bind")) == [WORK, "/tmp"]
+
+
+def test_what_holds_the_mount_points_is_sealed_after_them() -> None:
+    argv = bwrap_argv(BOX, ENGINE)
+    sealed = [n for n, word in enumerate(argv) if word == "--remount-ro"]
+    assert [argv[n + 1] for n in sealed] == ["/", "/dev", "/proc"]
+    assert sealed[0] > max(n for n, word in enumerate(argv) if word in ("--bind", "--ro-bind", "--tmpfs", "--symlink"))
+
+
+def test_doors_leave_the_network_to_whoever_starts_the_box() -> None:
+    assert "--unshare-net" not in bwrap_argv(replace(BOX, network=Network.DOORS), ENGINE)
+    assert "--unshare-net" not in bwrap_argv(replace(BOX, network=Network.HOST), ENGINE)
+
+
+def test_the_filter_is_read_where_the_warden_opens_it() -> None:
+    argv = bwrap_argv(BOX, ENGINE)
+    assert argv[argv.index("--seccomp") + 1] == "10"
+    assert "--seccomp" not in bwrap_argv(replace(BOX, seccomp=False), ENGINE)
+
+
+def test_an_older_bubblewrap_is_not_asked_for_what_it_cannot_do() -> None:
+    argv = bwrap_argv(BOX, Engine(disable_userns=False, size=False))
+    assert "--disable-userns" not in argv
+    assert "--size" not in argv
+
+
+def test_a_mount_comes_after_the_place_it_is_in() -> None:
+    targets = [mount.target for mount in BOX.mounts]
+    assert targets.index(WORK) < targets.index(f"{WORK}/.env")
+    assert targets.index("/dev") < targets.index("/dev/shm")
+
+
+def test_on_the_way_through_a_writable_place_stands_an_empty_one_of_ours() -> None:
+    mounts = arranged(
+        [
+            Mount(kind=Kind.RW, source="/a/tmp", target="/tmp"),
+            Mount(kind=Kind.RW, source="/tmp/x/y/repo", target="/tmp/x/y/repo"),
+        ]
+    )
+    assert [(mount.kind, mount.target) for mount in mounts] == [
+        (Kind.RW, "/tmp"),
+        (Kind.EMPTY, "/tmp/x"),
+        (Kind.RW, "/tmp/x/y/repo"),
+    ]
+    assert bwrap_argv(replace(BOX, mounts=mounts), ENGINE).count("/tmp/x") == 2  # made, and sealed
+
+
+def test_a_part_of_the_checkout_mounted_over_itself_hides_none_of_its_neighbours() -> None:
+    mounts = arranged(
+        [
+            Mount(kind=Kind.RW, source="/w", target="/w"),
+            Mount(kind=Kind.RO, source="/w/a/b/.env", target="/w/a/b/.env"),
+        ]
+    )
+    assert Kind.EMPTY not in [mount.kind for mount in mounts]
+
+
+def test_what_is_read_only_as_a_whole_is_not_mounted_in_parts() -> None:
+    whole = Mount(kind=Kind.RO, source="/r/.git", target="/r/.git")
+    part = Mount(kind=Kind.RO, source="/r/.git/objects", target="/r/.git/objects")
+    other = Mount(kind=Kind.RO, source="/elsewhere", target="/r/.git/modules")
+    assert arranged([part, whole, other]) == (whole, other)
+
+
+PATHS = st.lists(st.sampled_from(["a", "b", "tmp", "x y"]), min_size=1, max_size=4).map(
+    lambda parts: "/" + "/".join(parts)
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from([Kind.RO, Kind.RW]), PATHS), max_size=8))
+def test_arranging_is_the_same_whatever_the_order_and_never_repeats_a_place(wanted: list[tuple[Kind, str]]) -> None:
+    unique = {target: Mount(kind=kind, source=f"/out{target}", target=target) for kind, target in wanted}
+    mounts = arranged(unique.values())
+    assert mounts == arranged(reversed(list(unique.values())))
+    targets = [mount.target for mount in mounts]
+    assert len(targets) == len(set(targets))
+    for n, target in enumerate(targets):
+        assert not any(is_below(earlier, target) for earlier in targets[:n])
+
+
+@given(st.lists(st.tuples(st.sampled_from([Kind.RO, Kind.RW]), PATHS), max_size=8))
+def test_no_mount_point_deep_inside_a_writable_place_is_left_to_those_inside(wanted: list[tuple[Kind, str]]) -> None:
+    mounts = arranged(Mount(kind=kind, source=f"/out{n}", target=target) for n, (kind, target) in enumerate(wanted))
+    for mount in mounts:
+        above = nearest(mount.target.rpartition("/")[0] or "/", mounts)
+        if above is not None and above.kind is Kind.RW:
+            assert "/" not in mount.target[len(above.target) :].strip("/")
+
+
+def test_a_path_inside_is_found_outside() -> None:
+    assert outside("/tmp/a/b", BOX) == "/a/tmp/a/b"
+    assert outside(f"{WORK}/src", BOX) == f"{WORK}/src"
+    assert outside("/usr/bin/make", BOX) == "/usr/bin/make"
+    assert outside("/dev/null", BOX) is None
+    assert outside("/home/ada/.ssh/id", BOX) is None
+
+
+@pytest.mark.verification(18)
+def test_limits_for_the_kernel_name_what_is_set_and_no_address_space() -> None:
+    assert rlimits(BOX.bounds) == {"core": 0, "cpu": 600, "fsize": 50 << 20, "nofile": 1024}
+    assert rlimits(Bounds()) == {"core": 0}
+
+
+@pytest.mark.verification(18)
+def test_a_macos_profile_denies_by_default_and_lets_later_rules_win() -> None:
+    profile = seatbelt(BOX)
+    lines = profile.splitlines()
+    assert lines[:2] == ["(version 1)", "(deny default)"]
+    assert f'(allow file-read* file-write* (subpath "{WORK}"))' in lines
+    writable = lines.index(f'(allow file-read* file-write* (subpath "{WORK}"))')
+    assert lines.index(f'(deny file-write* (subpath "{WORK}/.env"))') > writable
+    assert "(deny network*)" in lines
+    assert profile.count("(") == profile.count(")")
+
+
+def test_a_macos_profile_opens_only_the_doors() -> None:
+    lines = seatbelt(replace(BOX, network=Network.DOORS)).splitlines()
+    assert lines[-2:] == [
+        "(deny network*)",
+        '(allow network-outbound (remote ip "localhost:61128") (remote ip "localhost:61130"))',
+    ]
+    assert "(allow network*)" in seatbelt(replace(BOX, network=Network.HOST))
+
+
+def test_a_macos_profile_quotes_what_paths_may_hold() -> None:
+    odd = Mount(kind=Kind.RW, source='/a "b"\\c', target='/a "b"\\c')
+    assert '(subpath "/a \\"b\\"\\\\c")' in seatbelt(replace(BOX, mounts=(odd,)))
+
+
+def test_plain_words_say_what_can_be_written_reached_and_used() -> None:
+    words = dict(plain_words(BOX))
+    assert f"{WORK}  (the checkout)" in words["Can be written"]
+    assert "/tmp = /a/tmp  (private)" in words["Can be written"]
+    assert "/bin -> usr/bin" in words["Can be read"]
+    assert words["Network"] == ("none",)
+    assert "2,048 MB of memory for all together" in words["Limits"]
+    assert words["Environment"] == ("PATH, PETS",)
+    assert "кот" not in str(words)
+
+
+@pytest.mark.parametrize(
+    ("network", "hosts", "expected"),
+    [
+        (Network.NONE, (), "none"),
+        (Network.DOORS, (), "none"),
+        (
+            Network.DOORS,
+            ("example.org", "*.example.net:443"),
+            "none, but for example.org, *.example.net:443 through the gateway",
+        ),
+        (Network.HOST, (), "all of yours, as sandbox.allow_network says: this is a hole in the wall"),
+    ],
+)
+def test_the_network_is_told(network: Network, hosts: tuple[str, ...], expected: str) -> None:
+    assert network_words(replace(BOX, network=network, hosts=hosts)) == expected
+
+
+def test_no_sandbox_is_told_as_such() -> None:
+    ((heading, (line,)),) = plain_words(replace(BOX, level=Level.OFF))
+    assert heading == "No sandbox"
+    assert "as you" in line

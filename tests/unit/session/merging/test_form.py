@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from blueflame.model.changeset import ChangesetState
+from blueflame.model.event import ChangesetsFormed, GateOpened, Landed
+from blueflame.model.gate import GateKind
+from blueflame.model.limits import Limits
+from blueflame.model.task import TaskState
+from blueflame.testing.simulation import World, proceed
+from support.session_examples import BARRIER, FLOW, Told, begun, events, states, task, told
+
+
+def formed(world: World) -> list[tuple[str, tuple[str, ...]]]:
+    return [(cs.group, cs.tasks) for event in events(world, ChangesetsFormed) for cs in event.changesets]
+
+
+def shown(world: World) -> list[str]:
+    return [event.gate.group for event in events(world, GateOpened) if event.gate.kind is GateKind.CHANGESET]
+
+
+def test_a_group_that_builds_on_another_is_shown_after_it() -> None:
+    """T25, MERGE-05, MERGE-07."""
+    world = told(Told(task(1, 2, group="b", priority=1), task(2, group="a")))
+    assert shown(world) == ["a", "b"]
+    assert [event.changeset for event in events(world, Landed)] == ["cs-001", "cs-002"]
+
+
+def test_groups_in_a_ring_land_as_one() -> None:
+    """T25 with D-31: no task stands in a ring, but the groups do."""
+    world = told(Told(task(1, group="a"), task(2, 1, group="b"), task(3, 2, group="a")))
+    assert formed(world) == [("a + b", ("task-001", "task-002", "task-003"))]
+
+
+def test_overlapping_locks_order_groups_as_dependencies_do() -> None:
+    world = told(Told(task(1, group="b", locks=("src/",)), task(2, group="a", locks=("src/x.py",))))
+    assert shown(world) == ["b", "a"]
+
+
+def test_what_is_missing_from_a_group_is_told() -> None:
+    """VAL-10: only what passed goes to merge, and the person is warned."""
+    fate = Told(task(1), task(2), refused={"task-002.validator.1"}, answers={"changeset": None})
+    world = told(fate)
+    (gate,) = world.session.open_gates.values()
+    assert gate.evidence["tasks"] == ["task-001"]
+    assert gate.evidence["missing"] == ["task-002"]
+
+
+def test_a_dropped_member_is_not_missing() -> None:
+    fate = Told(task(1), task(2), refused={"task-002.validator.1"}, answers={"validation": "drop", "changeset": None})
+    (gate,) = told(fate).session.open_gates.values()
+    assert gate.evidence["missing"] == []
+
+
+def test_in_flow_a_group_lands_while_another_is_worked_on() -> None:
+    world = told(Told(task(1, group="a"), task(2, group="b"), minutes={"task-002.worker.1": 90}), FLOW)
+    landed = [each.at for each in world.journal if isinstance(each.event, Landed)]
+    assert landed == [3.0, 92.0]
+
+
+def test_in_flow_a_group_waits_for_its_own() -> None:
+    world = told(Told(task(1), task(2), minutes={"task-002.worker.1": 90}), FLOW)
+    assert formed(world) == [("main", ("task-001", "task-002"))]
+
+
+def test_in_flow_nothing_lands_before_what_it_was_built_on_is_judged() -> None:
+    """The review of 1 takes long; 2 in another group is built on its commit and passes quickly."""
+    fate = Told(task(1, group="a"), task(2, 1, group="b"), minutes={"task-001.validator.1": 90})
+    world = told(fate, FLOW)
+    assert formed(world) == [("a", ("task-001",)), ("b", ("task-002",))]
+    assert [each.at for each in world.journal if isinstance(each.event, Landed)] == [92.0, 92.0]
+
+
+def test_in_flow_nothing_lands_that_stands_on_what_is_then_refused() -> None:
+    fate = Told(
+        task(1, group="a"),
+        task(2, 1, group="b"),
+        minutes={"task-001.validator.1": 90},
+        refused={"task-001.validator.1"},
+        answers={"session": "stop"},
+    )
+    world = told(fate, FLOW)
+    assert states(world) == {"task-001": TaskState.REQUEUED, "task-002": TaskState.DEFERRED}
+    assert not events(world, ChangesetsFormed)
+
+
+def test_going_on_early_does_not_land_what_stands_on_unjudged_work() -> None:
+    """With a barrier: 1 is still reviewed when a person says go on; 2, built on it, has passed."""
+    fate = Told(task(1), task(2, 1), task(3), minutes={"task-001.validator.1": 90}, answers={"session": "stop"})
+    world = begun(fate, BARRIER, Limits(validators=3))
+    world.send(proceed, at=5.0)
+    world.run()
+    assert formed(world) == [("main", ("task-003",)), ("main", ("task-001", "task-002"))]
+    assert world.session.outcome == "completed"
+
+
+def test_changesets_are_counted_through_all_cycles() -> None:
+    world = told(Told(task(1), answers={"changeset-cs-001": "reject"}))
+    assert [(name, record.state) for name, record in world.session.changesets.items()] == [
+        ("cs-001", ChangesetState.REJECTED),
+        ("cs-002", ChangesetState.LANDED),
+    ]

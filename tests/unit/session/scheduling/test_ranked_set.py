@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blueflame.session.scheduling.ranked_set import Line
+
+names = st.sampled_from("abcde")
+steps = st.lists(st.tuples(st.booleans(), names, st.integers(0, 3)))
+
+
+@given(steps, st.integers(0, 6))
+def test_a_line_is_a_sorted_dictionary(story: list[tuple[bool, str, int]], count: int) -> None:
+    line, model = Line(), dict[str, tuple[int]]()
+    for joins, name, rank in story:
+        if joins:
+            line.join(name, (rank,))
+            model[name] = (rank,)
+        else:
+            line.leave(name)
+            model.pop(name, None)
+        ordered = sorted(model, key=lambda one: (model[one], one))
+        assert line.first(count) == tuple(ordered[:count])
+        assert list(line) == ordered
+        assert len(line) == len(model)
+        assert bool(line) is bool(model)
+        assert all((one in line) == (one in model) for one in "abcde")
+
+
+def test_who_leaves_and_comes_back_is_there_once() -> None:
+    line = Line()
+    for _ in range(3):
+        line.join("a", (1,))
+        line.leave("a")
+    line.join("a", (1,))
+    line.join("b", (2,))
+    assert line.first(5) == ("a", "b")
+
+
+def test_asking_does_not_make_the_line_grow() -> None:
+    line = Line()
+    for n in range(50):
+        line.join("a", (n,))
+        line.first(1)
+    assert len(line._heap) <= 2

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blueflame.model.attempt import Ending
+from blueflame.model.limits import Limits
+from blueflame.model.task import HistoryEntry, Outcome, TaskRecord
+from blueflame.session.attempt_history import MAX_NOTES, bounded, cut, remembered
+from support.session_examples import Told, task, told
+
+
+def entry(n: int, notes: str = "", reason: str = "") -> HistoryEntry:
+    return HistoryEntry(
+        attempt=n, agent_id="worker-1", at=0.0, result=Outcome.FAILED, notes=notes, rejection_reason=reason
+    )
+
+
+def test_the_newest_entries_are_kept() -> None:
+    kept = bounded(tuple(entry(n) for n in range(9)), 3)
+    assert [each.attempt for each in kept] == [6, 7, 8]
+
+
+def test_no_history_can_be_asked_for() -> None:
+    assert bounded((entry(1),), 0) == ()
+
+
+@given(st.text(), st.integers(40, 200))
+def test_what_is_cut_fits_and_begins_as_it_did(text: str, most: int) -> None:
+    shorter = cut(text, most)
+    assert shorter == text if len(text) <= most else len(shorter) <= most + 30
+    assert shorter[: most - 30] == text[: most - 30]
+
+
+def test_cutting_says_how_much_is_gone() -> None:
+    text = "я" * (MAX_NOTES + 100)
+    assert cut(text).endswith("… [130 characters cut]")
+    assert cut(text).startswith("я" * (MAX_NOTES - 30))
+
+
+def test_notes_and_reasons_are_both_cut() -> None:
+    (only,) = bounded((entry(1, "n" * 10_000, "r" * 10_000),), 5)
+    assert len(only.notes) < MAX_NOTES + 30
+    assert len(only.rejection_reason) < MAX_NOTES + 30
+
+
+def test_a_task_without_an_agent_can_be_remembered() -> None:
+    record = TaskRecord(task=task(1), attempts=2)
+    assert remembered(record, Outcome.STALE, 7.0, notes="why") == HistoryEntry(
+        attempt=2, agent_id="", at=7.0, result=Outcome.STALE, notes="why"
+    )
+
+
+@pytest.mark.verification(47)
+def test_history_stays_bounded_however_often_a_task_comes_back() -> None:
+    """T47: two failures and a rejection in each of twenty cycles."""
+    endings = {f"task-001.worker.{n}": Ending.FAILED for n in range(100) if n % 3}
+    world = told(
+        Told(task(1), endings=endings, answers={"changeset": "reject"}), limits=Limits(max_cycles=20, max_history=4)
+    )
+    (record,) = world.session.tasks.values()
+    assert record.attempts == 60
+    assert len(record.history) == 4
+    assert [each.result.value for each in record.history] == ["rejected", "failed", "failed", "rejected"]
+    assert [each.attempt for each in record.history] == [57, 58, 59, 60]

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Ending
+from blueflame.session.attempt_verdict import ENDINGS, Facts, judge
+
+GOOD = {"reason": "exited", "exit_code": 0}
+
+
+def worker(**facts: object) -> Ending:
+    return judge(Facts(role=WORKER, **{**GOOD, **facts}))  # type: ignore[arg-type]  # a table of facts
+
+
+def test_commits_without_violations_pass() -> None:
+    assert worker(commits=2) is Ending.PASSED
+
+
+def test_an_exit_of_nought_without_commits_is_no_pass() -> None:
+    """T43: an empty diff breaks no rule, but there is nothing to show either (B-09)."""
+    assert worker(commits=0) is Ending.NO_COMMITS
+    assert worker(commits=0, has_output=True) is Ending.NO_COMMITS
+
+
+def test_violations_count_after_commits() -> None:
+    assert worker(commits=1, violations=1) is Ending.POSTCHECK
+    assert worker(commits=0, violations=1) is Ending.NO_COMMITS
+
+
+@pytest.mark.parametrize("code", [1, 2, 127, -1, None])
+def test_any_other_exit_is_a_failure_whatever_was_committed(code: int | None) -> None:
+    assert worker(exit_code=code, commits=3) is Ending.FAILED
+
+
+def test_a_signal_is_a_crash() -> None:
+    assert worker(exit_code=None, signal=9, commits=3) is Ending.CRASHED
+    assert worker(exit_code=0, signal=11, commits=3) is Ending.CRASHED
+
+
+@pytest.mark.parametrize("reason", ENDINGS)
+@pytest.mark.parametrize("role", [WORKER, PLANNER, VALIDATOR])
+def test_what_the_warden_saw_comes_before_all_else(reason: str, role: str) -> None:
+    facts = Facts(role=role, reason=reason, exit_code=0, commits=1, has_output=True)
+    assert judge(facts) is ENDINGS[reason]
+    assert judge(facts) is not Ending.PASSED
+
+
+@pytest.mark.parametrize("role", [PLANNER, VALIDATOR])
+def test_who_must_answer_passes_with_an_answer_only(role: str) -> None:
+    assert judge(Facts(role=role, reason="exited", exit_code=0, has_output=True)) is Ending.PASSED
+    assert judge(Facts(role=role, reason="exited", exit_code=0)) is Ending.BAD_OUTPUT
+    assert judge(Facts(role=role, reason="exited", exit_code=3, has_output=True)) is Ending.FAILED
+
+
+def test_a_reason_nobody_knows_is_never_a_pass() -> None:
+    with pytest.raises(KeyError):
+        worker(reason="enlightened", commits=1)

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import pytest
+
+from blueflame.model.attempt import WORKER, Ending
+from blueflame.model.event import AttemptIntended, GateWithdrawn, RuntimeParked, RuntimeResumed, StopRequested
+from blueflame.model.gate import GateKind
+from blueflame.model.limits import Capacity, Limits
+from blueflame.model.task import TaskState
+from blueflame.session.decide import AwaitRuntime, decide, wanted
+from blueflame.session.rate_limits import ASK_AFTER, FIRST_REST, LONGEST_REST, SPREAD, is_worth_a_question, rest, told
+from blueflame.session.state import Session
+from blueflame.testing.simulation import World
+from support.session_examples import Told, begun, events, moves, states, task
+from support.session_examples import told as story
+
+HOUR = 3600.0
+
+
+def parked(kind: str = "rate_limit", until: float | None = None, agents: int = 3, outages: int = 0) -> RuntimeParked:
+    return RuntimeParked(
+        runtime="scripted", kind=kind, reason="429", until=until, agents=agents, outages=outages
+    )  # fmt: skip
+
+
+def outages(*names: str) -> dict[str, Ending]:
+    return dict.fromkeys(names, Ending.OUTAGE)
+
+
+def test_a_worker_whose_model_was_away_is_tried_again_after_a_rest_and_no_retry_is_counted() -> None:
+    world = story(Told(task(1), endings=outages("task-001.worker.1")), limits=Limits(max_retries=0))
+    assert moves(world, "task-001")[:3] == ["claim", "release", "claim"]
+    assert world.session.tasks["task-001"].retries == 0
+    assert world.session.outcome == "completed"
+    turns = [turn for turn in world.schedule if turn.attempt.role == WORKER]
+    assert turns[1].begins - turns[0].ends == rest(1, turns[0].attempt.id)
+    assert [event.outages for event in events(world, RuntimeParked)] == [1]
+    assert len(events(world, RuntimeResumed)) == 1
+
+
+@pytest.mark.parametrize("name", ["task-001.validator.1", "plan.planner.1"])
+def test_reviewers_and_planners_whose_model_was_away_are_asked_again(name: str) -> None:
+    world = story(Told(task(1), endings=outages(name)), limits=Limits(validator_retries=0))
+    assert world.session.outcome == "completed"
+    assert world.session.plan_failures == ()
+    assert world.session.tasks["task-001"].validator_failures == 0
+    assert {gate.kind for gate in world.session.gates.values()} == {GateKind.PLAN, GateKind.CHANGESET}
+
+
+def test_agents_that_give_up_together_are_one_outage() -> None:
+    ends = outages("task-001.worker.1", "task-002.worker.1", "task-003.worker.1")
+    world = story(Told(task(1), task(2), task(3), endings=ends))
+    assert [event.outages for event in events(world, RuntimeParked)] == [1]
+
+
+def test_rests_double_up_to_ten_minutes_and_are_spread() -> None:
+    names = [f"ses.task-{n:03}.worker.1" for n in range(50)]
+    assert len({rest(1, name) for name in names}) > 25
+    for times, plain in ((1, 30.0), (2, 60.0), (3, 120.0), (5, 480.0), (6, LONGEST_REST), (10_000, LONGEST_REST)):
+        assert all(plain <= rest(times, name) <= plain * (1 + SPREAD) for name in names)
+    assert rest(1, "a") == rest(1, "a") >= FIRST_REST
+
+
+def test_after_some_outages_in_a_row_a_person_is_asked_and_waiting_goes_on_without_an_answer() -> None:
+    ends = outages(*(f"task-001.worker.{n}" for n in range(1, ASK_AFTER + 1)))
+    world = story(Told(task(1), endings=ends, answers={"rate_limit": None}))
+    gate = world.session.gates["rate_limit-scripted"]
+    assert gate.default == "wait"
+    assert "for the 5th time in a row" in gate.title
+    assert [event.gate for event in events(world, GateWithdrawn)] == ["rate_limit-scripted"]
+    assert world.session.outcome == "completed"
+
+
+def test_an_attempt_that_reached_its_model_ends_the_row() -> None:
+    ends = outages(*(f"task-001.worker.{n}" for n in (1, 2, 4))) | {"task-001.worker.3": Ending.FAILED}
+    world = story(Told(task(1), endings=ends))
+    assert [event.outages for event in events(world, RuntimeParked)] == [1, 2, 1]
+
+
+def test_retry_tries_at_once() -> None:
+    ends = outages(*(f"task-001.worker.{n}" for n in range(1, ASK_AFTER + 1)))
+    world = story(Told(task(1), endings=ends, answers={"rate_limit": "retry"}))
+    resumed = events(world, RuntimeResumed)[-1]
+    assert resumed == RuntimeResumed(runtime="scripted", reason="because", by="Ада")
+    turns = [turn for turn in world.schedule if turn.attempt.role == WORKER]
+    assert turns[ASK_AFTER].begins == turns[ASK_AFTER - 1].ends
+    assert not events(world, GateWithdrawn)
+    assert world.session.outcome == "completed"
+
+
+def test_stop_ends_the_agents_that_wait_and_releases_their_tasks_without_blame() -> None:
+    world = waiting(Limits(on_rate_limit="ask"), Told(task(1), task(2), answers={"rate_limit": "stop"}))
+    world.run()
+    assert [event.reason for event in events(world, StopRequested)] == ["rate_limit gate answered stop by Ада"]
+    assert not world.session.ended
+    assert states(world) == {"task-001": TaskState.PENDING, "task-002": TaskState.PENDING}
+    assert moves(world, "task-001") == ["claim", "release"]
+
+
+def waiting(limits: Limits, fate: Told) -> World:
+    """Workers are at it, and their model says: too much for now."""
+    world = begun(fate, limits=limits)
+    while not world.session.tasks:
+        world.step()
+    middle = world.now + 0.5
+    world.send(lambda _session: [parked(until=middle + HOUR)], at=middle)
+    return world
+
+
+def test_while_a_runtime_is_parked_nobody_is_started_and_the_session_waits_for_it() -> None:
+    world = waiting(Limits(workers=1), Told(task(1), task(2)))
+    session = world.session
+    while not session.parked:
+        world.step()
+    before = len(events(world, AttemptIntended))
+    while session.running(WORKER):
+        world.step()
+    assert not decide(session, Capacity(agents=9))
+    assert wanted(session) == (AwaitRuntime("scripted"),)
+    assert len(events(world, AttemptIntended)) == before
+    world.run()
+    assert session.outcome == "completed"
+
+
+@pytest.mark.parametrize(
+    ("limits", "event", "asked"),
+    [
+        (Limits(), parked(until=HOUR), False),
+        (Limits(), parked(), False),
+        (Limits(on_rate_limit="ask"), parked(), True),
+        (Limits(on_rate_limit="ask"), parked(kind="network"), False),
+        (Limits(rate_limit_wait=HOUR), parked(until=HOUR + 1), True),
+        (Limits(rate_limit_wait=HOUR), parked(until=HOUR), False),
+        (Limits(rate_limit_wait=0), parked(until=1.0), True),
+        (Limits(), parked(outages=1), True),
+        (Limits(), parked(kind="outage", outages=ASK_AFTER), True),
+        (Limits(), parked(kind="outage", outages=ASK_AFTER - 1), False),
+    ],
+)
+def test_a_person_is_asked_where_they_want_to_be_and_where_waiting_is_not_reasonable(
+    limits: Limits, event: RuntimeParked, asked: bool
+) -> None:
+    assert is_worth_a_question(limits, event, now=0.0) is asked
+
+
+def test_a_gate_about_a_limit_is_withdrawn_when_the_limit_is_over() -> None:
+    world = waiting(Limits(on_rate_limit="ask"), Told(task(1), answers={"rate_limit": None}))
+    world.run()
+    assert [event.reason for event in events(world, GateWithdrawn)] == ["scripted can be had again"]
+    assert world.session.outcome == "completed"
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (parked(), "scripted: the provider says too much for now; 3 agents wait"),
+        (parked(agents=1), "scripted: the provider says too much for now; 1 agent waits"),
+        (parked(agents=0), "scripted: the provider says too much for now; new agents wait"),
+    ],
+)
+def test_it_is_told_in_one_line_for_all(event: RuntimeParked, words: str) -> None:
+    assert told(event) == words
+
+
+def test_a_dead_network_is_told_apart_from_a_dead_agent() -> None:
+    assert "the agents are well, the network is not" in told(parked(kind="network"))
+
+
+def of_other_runtime(session: Session) -> list[RuntimeParked]:
+    return [RuntimeParked(runtime="codex", kind="outage", reason="503", until=session.last_at + HOUR)]
+
+
+def test_roles_of_other_runtimes_go_on() -> None:
+    world = begun(Told(task(1)))
+    world.send(of_other_runtime, at=0.0)
+    world.run()
+    assert world.session.outcome == "completed"
+    assert world.makespan < HOUR

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blueflame.model.errors import IllegalMove
+from blueflame.model.event import CycleStarted, Event, OrchestratorStarted, Recorded, SessionOpened, WaveStarted
+from blueflame.model.limits import Capacity
+from blueflame.session.decide import decide, wanted
+from blueflame.session.replay import APPLY, apply, open_session, replay
+from blueflame.session.scheduling.ranked_set import Line
+from blueflame.session.scheduling.ready_queue import ReadyQueue
+from blueflame.session.scheduling.settled_groups import Resting
+from blueflame.session.scheduling.verified_work import Neighbours
+from blueflame.session.state import Session
+from blueflame.testing.simulation import Fate, World, opened
+from support.random_sessions import worlds
+from support.session_examples import task
+
+CAPACITY = Capacity(agents=1_000)
+
+
+def pictured(session: Session) -> dict[str, Any]:
+    """Every field of a session in a form that can be compared."""
+    return {field.name: _plain(getattr(session, field.name)) for field in fields(session)}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401  a session holds all kinds of things
+    if isinstance(value, Line):
+        return list(value)
+    if isinstance(value, ReadyQueue):
+        return value.pick(1_000)
+    if isinstance(value, Neighbours):
+        return value.overlapping(["."])
+    if isinstance(value, Resting):
+        return None  # works things out when it is asked; what it answers shows in the decisions
+    if isinstance(value, dict):
+        return list(value.items())
+    return value
+
+
+@settings(deadline=None, max_examples=20)
+@given(worlds())
+def test_a_session_is_the_same_live_and_replayed_after_every_step(world: World) -> None:
+    for _ in range(60):
+        again = replay(world.journal)
+        assert pictured(again) == pictured(world.session)
+        assert decide(again, CAPACITY) == decide(world.session, CAPACITY)
+        assert wanted(again) == wanted(world.session)
+        if not world.step():
+            break
+
+
+@settings(deadline=None, max_examples=20)
+@given(worlds(), st.data())
+def test_one_by_one_equals_all_at_once_at_any_event(world: World, data: st.DataObject) -> None:
+    journal = world.run().journal
+    cut = data.draw(st.integers(1, len(journal)))
+    session = open_session(journal[0])
+    for recorded in journal[1:cut]:
+        apply(session, recorded)
+        wanted(session), decide(session, CAPACITY)  # asking changes nothing
+    assert pictured(session) == pictured(replay(journal[:cut]))
+
+
+def test_a_journal_must_begin_with_a_session() -> None:
+    with pytest.raises(IllegalMove, match="must begin with SessionOpened, not OrchestratorStarted"):
+        replay([Recorded(1, 0.0, OrchestratorStarted(pid=1))])
+
+
+def test_an_empty_journal_is_no_session() -> None:
+    with pytest.raises(IllegalMove, match="nothing to replay"):
+        replay([])
+
+
+@pytest.mark.parametrize("seq", [1, 3, 99])
+def test_a_gap_or_a_repetition_in_the_journal_is_refused(seq: int) -> None:
+    session = replay([opened()])
+    before = pictured(session)
+    with pytest.raises(IllegalMove, match=f"event {seq} of .* does not follow event 1"):
+        apply(session, Recorded(seq, 0.0, OrchestratorStarted(pid=1)))
+    assert pictured(session) == before
+
+
+def test_a_second_opening_is_refused() -> None:
+    with pytest.raises(IllegalMove, match=r"event 2 of .* is SessionOpened in mid-session"):
+        replay([opened(), Recorded(2, 0.0, opened().event)])
+
+
+def test_every_kind_of_event_can_be_applied() -> None:
+    assert set(APPLY) == set(get_args(Event)) - {SessionOpened}
+
+
+def test_old_news_of_a_wave_or_a_cycle_changes_nothing() -> None:
+    """A boundary that was looked at before the session went on without it."""
+    world = World(Fate((task(1),)), [opened()])
+    while world.session.wave != "validate":
+        assert world.step()
+    waves = (WaveStarted(cycle=1, stage="work"), WaveStarted(cycle=9, stage="merge"))
+    late_news = (*waves, CycleStarted(cycle=1, base_sha="x"))
+    for late in late_news:
+        before = pictured(world.session)
+        apply(world.session, Recorded(world.session.seq + 1, world.session.last_at, late))
+        assert pictured(world.session) | {"seq": 0} == before | {"seq": 0}

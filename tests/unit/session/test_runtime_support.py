@@ -1,0 +1,80 @@
+"""Roles that ask their runtime for more than it can hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from blueflame.model import runtime_support as enforcement
+from blueflame.model.runtime_support import ENFORCEMENT, WHAT, Held
+from blueflame.model.settings import Settings
+from blueflame.model.settings.roles import RUNTIMES
+from blueflame.session.runtime_support import beyond, not_held
+
+
+def settings(**sections: object) -> Settings:
+    return Settings.model_validate({"schema_version": 2, "project": {"name": "x"}, **sections})
+
+
+def test_every_runtime_says_of_everything_what_it_can_hold() -> None:
+    assert set(ENFORCEMENT) == set(RUNTIMES)
+    assert all(set(row) == set(WHAT) for row in ENFORCEMENT.values())
+
+
+def test_a_role_that_asks_for_what_can_be_held_is_fine() -> None:
+    given = settings(roles={"worker": {"runtime": "codex", "model": "gpt-5.5", "budget_usd": 1}})
+
+    assert beyond(given, {"worker": "codex"}) == ()
+
+
+def test_skills_are_refused_where_there_are_none() -> None:
+    given = settings(roles={"worker": {"runtime": "gemini", "model": "gemini-x", "skills": ["tdd"]}})
+
+    (problem,) = beyond(given, {"worker": "gemini"})
+
+    assert problem.startswith("roles.worker asks for skills and plugins for roles, which the runtime gemini cannot do")
+    assert "take roles.worker.skills out" in problem
+
+
+def test_a_name_of_claudes_is_not_guessed_at() -> None:
+    given = settings(
+        roles={"worker": {"runtime": "codex"}, "planner": {"runtime": "bridge"}, "validator": {"runtime": "other"}},
+        runtimes={
+            "bridge": {"kind": "acp", "command": "claude-agent-acp"},
+            "other": {"kind": "acp", "command": "some-agent"},
+        },
+    )
+
+    problems = beyond(given, {"worker": "codex", "planner": "bridge", "validator": "other"})
+
+    assert [problem.partition(",")[0] for problem in problems] == [
+        "roles.validator.model is 'haiku'",
+        "roles.worker.model is 'sonnet'",
+    ]
+
+
+@pytest.mark.parametrize(("what", "key"), [("tools", "tools"), ("budget", "budget_usd"), ("metering", "budget_usd")])
+def test_limits_are_refused_where_nothing_holds_them(monkeypatch: pytest.MonkeyPatch, what: str, key: str) -> None:
+    table = {**ENFORCEMENT, "codex": {**ENFORCEMENT["codex"], what: Held.IMPOSSIBLE}}
+    monkeypatch.setattr("blueflame.session.runtime_support.ENFORCEMENT", table)
+    given = settings(roles={"worker": {"runtime": "codex", "model": "x", "tools": ["Read"], "budget_usd": 1}})
+
+    (problem,) = beyond(given, {"worker": "codex"})
+
+    assert f"asks for {WHAT[what]}" in problem
+    assert f"take roles.worker.{key} out" in problem
+
+
+def test_a_planner_that_cannot_talk_plans_at_once_and_that_is_told_when_somebody_wrote_it() -> None:
+    roles = {"planner": {"runtime": "codex", "model": "x"}}
+
+    assert not_held(settings(roles=roles), {"planner": "codex"}) == ()
+    (warning,) = not_held(settings(roles=roles, planning={"interactive": True}), {"planner": "codex"})
+    assert warning == "planning.interactive: codex cannot talk with a person; the planner plans at once"
+    assert not_held(settings(planning={"interactive": True}), {"planner": "claude"}) == ()
+
+
+def test_a_rehearsal_holds_nobody_to_anything() -> None:
+    given = settings(roles={"worker": {"runtime": "scripted", "skills": ["tdd"]}})
+
+    assert beyond(given, {"worker": "scripted"}) == ()
+    assert enforcement.ENFORCEMENT["scripted"]["skills"] is Held.IMPOSSIBLE

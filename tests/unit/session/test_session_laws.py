@@ -1,0 +1,266 @@
+"""Laws of whole sessions: whatever the plan, the world and the people do."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blueflame.model.attempt import WORKER, AttemptRecord, Ending
+from blueflame.model.event import (
+    AttemptEnded,
+    AttemptIntended,
+    ChangesetJudged,
+    CycleStarted,
+    Event,
+    GateOpened,
+    Landed,
+    OrchestratorStarted,
+    Recorded,
+    TaskMoved,
+    VerdictGiven,
+)
+from blueflame.model.gate import GateKind
+from blueflame.model.limits import Capacity, Limits, Workflow
+from blueflame.model.task import Cause, Task, TaskState
+from blueflame.session.budget import pots, reservation, short_of_others_money
+from blueflame.session.decide import Effect, decide, wanted
+from blueflame.session.replay import apply, open_session
+from blueflame.session.retries import MAX_LOSSES
+from blueflame.session.stages import may_claim
+from blueflame.session.state import Session
+from blueflame.testing.simulation import DAY, Fate, Letter, World, fall_silent, opened, proceed, stop
+from support.random_sessions import bounds, dependencies_verified, ended_well, faults, plans, workflows, worlds
+
+MOST_STEPS = 5_000
+CAPACITY = Capacity(agents=1_000)
+
+laws = settings(deadline=None, max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "25")))
+"""More by hand: BLUEFLAME_EXAMPLES=1000 pytest tests/unit/session/test_session_laws.py"""
+
+
+def run(world: World) -> World:
+    for _ in range(MOST_STEPS):
+        if not world.step():
+            return world
+    raise AssertionError("the session never ends")
+
+
+def walk(world: World) -> Iterator[tuple[Session, Event]]:
+    """Each event with the session as it stood before it."""
+    session = open_session(world.journal[0])
+    for recorded in world.journal[1:]:
+        yield session, recorded.event
+        apply(session, recorded)
+
+
+def assert_in_order(world: World) -> None:
+    session = open_session(world.journal[0])
+    ends = set(world.transactions)
+    for recorded in world.journal[1:]:
+        apply(session, recorded)
+        if recorded.seq in ends:
+            assert not list(faults(session)), recorded
+
+
+@laws
+@given(worlds())
+def test_a_session_keeps_its_order_and_comes_to_an_end(world: World) -> None:
+    assert_in_order(run(world))
+    assert ended_well(world.session)
+
+
+@laws
+@given(worlds())
+def test_a_session_that_has_nothing_to_do_has_ended(world: World) -> None:
+    going = True
+    while going:
+        going = world.step()
+        if not decide(world.session, CAPACITY) and not wanted(world.session):
+            assert world.session.ended
+
+
+@laws
+@given(worlds())
+def test_no_slot_is_idle_while_a_task_can_be_claimed(world: World) -> None:
+    while world.step():
+        session = world.session
+        limited = not (session.limits.session_budget.unlimited and session.limits.day_budget.unlimited)
+        if decide(session, CAPACITY) or not may_claim(session) or limited or session.parked:
+            continue
+        assert not session.queue.pick(1) or session.running(WORKER) >= session.limits.workers
+
+
+@laws
+@given(worlds())
+def test_a_task_starts_only_when_its_dependencies_are_verified(world: World) -> None:
+    for session, event in walk(run(world)):
+        if isinstance(event, TaskMoved) and event.cause is Cause.CLAIM:
+            assert dependencies_verified(session, event.task)
+
+
+@laws
+@given(worlds())
+def test_what_lands_was_judged_approved_and_built_on_what_landed(world: World) -> None:
+    passed: set[tuple[str, str]] = set()
+    judged: dict[str, str] = {}
+    landed: Counter[str] = Counter()
+    for session, event in walk(run(world)):
+        if isinstance(event, VerdictGiven) and event.verdict.passed:
+            passed.add((event.task, event.sha))
+        elif isinstance(event, ChangesetJudged):
+            judged[event.changeset] = event.choice
+        elif isinstance(event, Landed):
+            assert judged[event.changeset] == "approve"
+            tasks = session.changesets[event.changeset].changeset.tasks
+            landed.update(tasks)
+            for name in tasks:
+                result = session.tasks[name].result
+                assert result is not None
+                assert (name, result.sha) in passed
+                for below in result.built_on:
+                    other = session.tasks[below.task]
+                    assert other.state is TaskState.MERGED or below.task in tasks
+                    assert other.result is not None
+                    assert other.result.sha == below.sha
+    assert set(landed.values()) <= {1}
+    assert sorted(landed) == list(world.session.in_state(TaskState.MERGED))
+
+
+def _was_let_down(record: AttemptRecord) -> bool:
+    if record.ended is None:
+        return False
+    return record.ended.ending is Ending.OUTAGE or short_of_others_money(record.attempt, record.ended)
+
+
+@laws
+@given(worlds())
+def test_attempts_histories_and_cycles_are_bounded(world: World) -> None:
+    limits = run(world).session.limits
+    cycles = sum(isinstance(recorded.event, CycleStarted) for recorded in world.journal)
+    assert cycles <= limits.max_cycles
+    per_cycle = 3 + MAX_LOSSES  # no configuration here allows more than two retries
+    outages = Counter(r.attempt.subject for r in world.session.attempts.values() if _was_let_down(r))
+    for name, record in world.session.tasks.items():
+        assert len(record.history) <= limits.max_history
+        assert world.session.attempts_on.get((name, WORKER), 0) <= per_cycle * cycles + outages[name]
+
+
+@laws
+@given(worlds())
+def test_no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(world: World) -> None:
+    names: set[str] = set()
+    for session, event in walk(run(world)):
+        if isinstance(event, GateOpened):
+            assert event.gate.id not in names
+            assert not session.asks(event.gate.kind, event.gate.subject)
+            names.add(event.gate.id)
+
+
+@laws
+@given(worlds())
+def test_no_attempt_is_promised_what_the_session_has_not_got(world: World) -> None:
+    """Whatever its role's budget is, and in whatever unit; the same for the day and for its task."""
+    for session, event in walk(run(world)):
+        if isinstance(event, AttemptIntended):
+            capacity = replace(CAPACITY, day=DAY, day_spend=session.spend)
+            for pot in pots(session, event.attempt.subject, capacity):
+                assert 0 < pot.budget.used(reservation(event.attempt)) <= pot.left
+
+
+@laws
+@given(worlds())
+def test_agents_that_keep_to_their_limits_never_overspend_the_session_whatever_the_order_of_their_ends(
+    world: World,
+) -> None:
+    for session, _event in walk(run(world)):
+        budget = session.limits.session_budget
+        if not budget.unlimited:
+            assert budget.used(session.spend) + budget.used(session.reserved) <= budget.limit
+
+
+@laws
+@given(worlds())
+def test_nobody_is_started_with_a_runtime_that_is_parked(world: World) -> None:
+    for session, event in walk(run(world)):
+        if isinstance(event, AttemptIntended):
+            assert event.attempt.runtime not in session.parked
+
+
+@laws
+@given(worlds())
+def test_nothing_is_started_while_a_person_is_asked_for_money(world: World) -> None:
+    for session, event in walk(run(world)):
+        if isinstance(event, AttemptIntended):
+            assert not session.asks(GateKind.BUDGET)
+
+
+@laws
+@given(plans(), workflows, bounds())
+def test_without_mishap_every_task_lands_in_the_first_cycle(
+    plan: tuple[Task, ...], workflow: Workflow, limits: Limits
+) -> None:
+    world = run(World(Fate(plan), [opened(workflow=workflow, limits=limits)]))
+    assert world.session.outcome == "completed"
+    assert world.session.cycle == 1
+    assert set(world.session.in_state(TaskState.MERGED)) == {task.id for task in plan}
+
+
+LETTERS: st.SearchStrategy[Letter] = st.sampled_from(
+    (fall_silent, stop, partial(stop, now=True), proceed, partial(proceed, kill=True))
+)
+
+
+@laws
+@given(worlds(), st.lists(st.tuples(LETTERS, st.floats(0, 60)), max_size=3))
+def test_stops_resumes_and_haste_break_nothing(world: World, letters: list[tuple[Letter, float]]) -> None:
+    for letter, at in letters:
+        world.send(letter, at=at)
+    run(world)
+    while world.session.stopping:
+        world = run(world.resume())
+    assert_in_order(world)
+    assert ended_well(world.session)
+
+
+@laws
+@given(worlds(), st.data())
+def test_a_crash_at_any_moment_breaks_nothing(world: World, data: st.DataObject) -> None:
+    run(world)
+    cut = data.draw(st.sampled_from(world.transactions))
+    again = run(World(world.fate, world.journal[:cut]))
+    assert_in_order(again)
+    assert ended_well(again.session)
+
+
+def story(journal: list[Recorded]) -> list[tuple[float, Event]]:
+    return [(each.at, each.event) for each in journal if not isinstance(each.event, OrchestratorStarted)]
+
+
+class Prompt(World):
+    """Nobody brings old news: what is no longer wanted is given up, as a crash would have given it up."""
+
+    def _outcome(self, effect: Effect) -> Sequence[Event]:
+        return super()._outcome(effect) if effect in wanted(self.session) else ()
+
+
+@laws
+@given(worlds(hasty=True), st.data())
+def test_after_a_crash_the_story_goes_on_as_it_would_have(world: World, data: st.DataObject) -> None:
+    world = run(Prompt(world.fate, world.journal[:1]))
+    cut = data.draw(st.sampled_from(world.transactions))
+    again = run(Prompt(world.fate, world.journal[:cut]))
+    assert story(again.journal) == story(world.journal)
+
+
+@laws
+@given(worlds())
+def test_what_was_spent_is_the_sum_of_all_endings(world: World) -> None:
+    endings = [recorded.event.ended for recorded in run(world).journal if isinstance(recorded.event, AttemptEnded)]
+    assert world.session.spend.tokens == sum(ended.spend.tokens for ended in endings)
+    assert all(ended.ending in Ending for ended in endings)

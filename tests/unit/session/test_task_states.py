@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from blueflame.model.errors import IllegalMove
+from blueflame.model.task import Cause, TaskState
+from blueflame.session.task_states import MOVES, move
+
+LEGAL = """
+pending    claim->claimed block->blocked drop->dropped
+claimed    complete->done fail->failed release->pending requeue->requeued
+done       validate->validated fail->failed requeue->requeued defer->deferred drop->dropped
+validated  land->merged requeue->requeued defer->deferred drop->dropped
+merged
+failed     retry->pending renew->pending drop->dropped
+blocked    unblock->pending drop->dropped
+requeued   renew->pending block->blocked drop->dropped
+deferred   present->done fail->failed requeue->requeued drop->dropped
+dropped
+"""
+
+
+def legal() -> dict[tuple[TaskState, Cause], TaskState]:
+    found = {}
+    for line in LEGAL.strip().splitlines():
+        state, *steps = line.split()
+        for step in steps:
+            cause, after = step.split("->")
+            found[TaskState(state), Cause(cause)] = TaskState(after)
+    return found
+
+
+@pytest.mark.verification(4)
+def test_every_move_is_on_the_page_and_no_other() -> None:
+    assert dict(MOVES) == legal()
+
+
+@pytest.mark.verification(4)
+@pytest.mark.parametrize("state", TaskState)
+@pytest.mark.parametrize("cause", Cause)
+def test_what_is_not_on_the_page_is_refused_in_words(state: TaskState, cause: Cause) -> None:
+    expected = legal().get((state, cause))
+    if expected is not None:
+        assert move(state, cause) is expected
+        return
+    with pytest.raises(IllegalMove, match=f"a {state.value} task cannot {cause.value}"):
+        move(state, cause)
+
+
+@pytest.mark.parametrize("state", [TaskState.MERGED, TaskState.DROPPED])
+def test_nothing_leaves_a_finished_state(state: TaskState) -> None:
+    assert not [cause for where, cause in MOVES if where is state]
+
+
+@pytest.mark.parametrize("state", [state for state in TaskState if state not in (TaskState.MERGED, TaskState.DROPPED)])
+def test_from_every_other_state_a_task_can_still_land(state: TaskState) -> None:
+    seen, frontier = {state}, [state]
+    while frontier:
+        here = frontier.pop()
+        for (where, _), after in MOVES.items():
+            if where is here and after not in seen:
+                seen.add(after)
+                frontier.append(after)
+    assert TaskState.MERGED in seen

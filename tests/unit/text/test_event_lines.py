@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from blueflame.model.attempt import Ended, Ending
+from blueflame.model.event import AttemptEnded, AttemptStarted, Event, GateAnswered, Recorded, TaskMoved
+from blueflame.model.gate import Answer
+from blueflame.model.ids import agent_id, attempt_id
+from blueflame.model.spend import Spend
+from blueflame.model.task import Cause
+from blueflame.text.event_lines import MOVED, SENTENCES, ActivityLine, describe, log_lines, one_line
+from support.event_strategies import KINDS, events_of
+
+ATTEMPT = attempt_id("ses-20260206-143022", "task-001", "worker", 2)
+
+
+def line_of(event: Event) -> ActivityLine:
+    (line,) = describe(Recorded(1, 0.0, event))
+    return line
+
+
+def test_no_event_and_no_cause_is_forgotten() -> None:
+    assert set(SENTENCES) == set(KINDS)
+    assert set(MOVED) == set(Cause)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_every_event_is_one_harmless_line(kind: type[Event], data: st.DataObject) -> None:
+    recorded = Recorded(1, 1_770_388_222.0, data.draw(events_of(kind)))
+    (text,) = log_lines([recorded])
+    assert len(text.splitlines()) == 1
+    assert not {unicodedata.category(character) for character in text} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    assert text.startswith("[2026-02-06T14:30:22Z] [")
+
+
+def test_an_agent_is_named_by_its_attempt() -> None:
+    line = line_of(AttemptStarted(attempt=ATTEMPT, base=None, worktree=None, warden_pid=7))
+    assert line.agent == agent_id("worker", ATTEMPT)
+    assert line.details == f"attempt {ATTEMPT} runs under warden 7"
+
+
+def test_an_ending_is_told_with_what_it_cost() -> None:
+    ended = Ended(ending=Ending.TIMEOUT, seconds=300.04, spend=Spend(micro_usd=12_300), commits=1, notes="slow")
+    assert line_of(AttemptEnded(attempt=ATTEMPT, ended=ended)).details == (
+        f"attempt {ATTEMPT} ended: timeout, after 300.0 s, $0.0123, 1 commit (slow)"
+    )
+
+
+def test_a_move_is_told_with_its_reason() -> None:
+    line = line_of(TaskMoved(task="task-002", cause=Cause.BLOCK, reason="dependency task-001 failed"))
+    assert line == ActivityLine("orchestrator", "TASK_BLOCK", "task-002 is blocked: dependency task-001 failed")
+
+
+def test_a_person_is_named_as_the_one_who_answered() -> None:
+    line = line_of(GateAnswered(gate="gate-3", answer=Answer(choice="reject", note="нет тестов", by="terminal")))
+    assert line == ActivityLine("terminal", "GATE_ANSWERED", "gate-3: reject (нет тестов)")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\nb\r\n\tc", "a b c"),
+        ("\x1b[2Jgone", "\\x1b[2Jgone"),
+        ("\x9b31m", "\\x9b31m"),
+        ("safe\u202egnp.exe", "safe\\u202egnp.exe"),
+        ("zero\u200bwidth", "zero\\u200bwidth"),
+        ("a\u2028b", "a b"),
+        ("lone \udcff", "lone \\udcff"),
+        ("Ада, 日本", "Ада, 日本"),
+    ],
+)
+def test_what_could_fool_a_terminal_is_shown_and_not_obeyed(text: str, shown: str) -> None:
+    assert one_line(text) == shown
+
+
+def test_long_details_are_cut() -> None:
+    line = line_of(TaskMoved(task="task-002", cause=Cause.FAIL, reason="x" * 100_000))
+    assert len(line.details) == 501
+    assert line.details.endswith("…")
