@@ -34,12 +34,12 @@ layers: setup
 
 docs: setup  ## the generated references are what the code says
 	$(BIN)/python scripts/references.py --check
-	$(BIN)/python scripts/security.py --check
+	$(BIN)/python scripts/attacks.py --check
 	$(BIN)/python scripts/verification.py --check
 
 docs-write: setup  ## write the generated references anew
 	$(BIN)/python scripts/references.py
-	$(BIN)/python scripts/security.py
+	$(BIN)/python scripts/attacks.py
 	$(BIN)/python scripts/verification.py --write
 
 unit: setup
@@ -52,10 +52,10 @@ test-agents: setup  ## Codex, Gemini CLI, opencode and an ACP agent for real, ag
 	@scripts/agents.sh
 	$(BIN)/pytest tests/contracts/agents -p no:xdist $(ARGS)
 
-torture: setup  ## kill it hundreds of times (KILLS=600 at random); a table, and docs/reliability.md
+torture: setup  ## kill it hundreds of times (KILLS=600 at random); a table, and docs/evidence/reliability.md
 	@mkdir -p $(dir $(TORTURED))
 	@BLUEFLAME_TORTURE=$(KILLS) BLUEFLAME_TORTURE_RESULTS=$(TORTURED) $(BIN)/pytest tests/crash -p no:xdist; \
-	code=$$?; $(BIN)/python scripts/reliability.py $(TORTURED) docs/reliability.md; exit $$code
+	code=$$?; $(BIN)/python scripts/reliability.py $(TORTURED) docs/evidence/reliability.md; exit $$code
 
 bench: setup  ## benchmarks: a table, and JSON in benchmarks/results/
 	$(BIN)/python -m benchmarks

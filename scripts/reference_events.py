@@ -15,7 +15,7 @@ HEAD = """\
 # The events of the journal
 
 Every fact that a journal can hold, made from the code by `make docs-write`; do not edit by hand.
-The journal is the one truth about a session; [architecture.md](../architecture.md) says how it is used.
+The journal is the one truth about a session; [architecture.md](../explanation/architecture.md) says how it is used.
 `blueflame log --json` prints it.
 """.splitlines()
 

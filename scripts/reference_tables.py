@@ -60,7 +60,7 @@ def gates_reference() -> str:
         "",
         f"Every question that a session can ask, {MADE}",
         "A gate stays open until somebody answers it: at the terminal, with `blueflame answer` from another one,",
-        "or by the entry of a [decisions file](../decisions-file.md) under the kind's name.",
+        "or by the entry of a [decisions file](../how-to/answer-without-a-person.md) under the kind's name.",
         "The first valid answer wins.",
         "The safe answer is what the prompt proposes; it is never taken without a person.",
         *(line for kind in GateKind for line in _gate(kind)),

@@ -1,4 +1,4 @@
-"""Writes docs/reliability.md from the results of a long torture run: `reliability.py RESULTS.json PAGE.md`."""
+"""Writes docs/evidence/reliability.md from the results of a long torture run: `reliability.py RESULTS.json PAGE.md`."""
 
 from __future__ import annotations
 

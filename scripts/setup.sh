@@ -45,7 +45,7 @@ check_git() {
 }
 
 check_sandbox() {
-    # agents run behind bubblewrap on Linux; a session refuses to start without it (docs/security.md)
+    # agents run behind bubblewrap on Linux; a session refuses to start without it (docs/reference/attacks.md)
     [ "$(uname -s)" != Linux ] || command -v bwrap >/dev/null || need_packages bubblewrap
 }
 

@@ -1,6 +1,6 @@
 """Run the tests that are marked `verification` and print what became of each of the 58 numbers.
 
-With --write only docs/verification.md is written; with --check it is told if that page is stale.
+With --write only docs/evidence/verification.md is written; with --check it is told if that page is stale.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from verification_titles import TITLES
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "verification.md"
+PAGE = ROOT / "docs" / "evidence" / "verification.md"
 NEED_OTHER_PROGRAMS = "agents"  # tests/contracts/agents is not part of the suite
 
 HEAD = """# The 58 verification tests
@@ -69,7 +69,7 @@ def _links(those: Sequence[Proof]) -> str:
     by_file: defaultdict[Path, list[str]] = defaultdict(list)
     for proof in those:
         by_file[proof.path].append(proof.test.removeprefix("test_").replace("_", " "))
-    return "; ".join(f"[{path.stem}](../{path}): {', '.join(tests)}" for path, tests in by_file.items())
+    return "; ".join(f"[{path.stem}](../../{path}): {', '.join(tests)}" for path, tests in by_file.items())
 
 
 def differences() -> Iterator[str]:
@@ -125,7 +125,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/verification.md and run nothing")
+    parser.add_argument("--write", action="store_true", help="write docs/evidence/verification.md and run nothing")
     parser.add_argument("--check", action="store_true", help="run nothing; exit 1 with a diff when that page is stale")
     given, rest = parser.parse_known_args(arguments)
     if given.write:
@@ -133,7 +133,10 @@ def main(arguments: list[str]) -> int:
         return 0
     if given.check:
         stale = list(differences())
-        print("\n".join([*stale, "", "docs/verification.md is stale: run `make docs-write`"] if stale else []), end="")
+        print(
+            "\n".join([*stale, "", "docs/evidence/verification.md is stale: run `make docs-write`"] if stale else []),
+            end="",
+        )
         return 1 if stale else 0
     return run(rest)
 

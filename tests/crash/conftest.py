@@ -1,7 +1,7 @@
 """One forge and one undisturbed performance of each piece for all of the torture; a table of what came of it.
 
 BLUEFLAME_TORTURE=500 makes it a long run with at least so many random kills; BLUEFLAME_TORTURE_RESULTS=FILE keeps the
-table as JSON, from which scripts/reliability.py writes docs/reliability.md.
+table as JSON, from which scripts/reliability.py writes docs/evidence/reliability.md.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def test_the_readme_names_no_verb_that_does_not_exist() -> None:
 
 
 def glossary() -> list[tuple[str, str]]:
-    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/explanation/glossary.md").read_text(encoding="utf-8")
     return re.findall(r"^\| ([^|]+) \| [^|]+ \| `([^`]+)` \|$", text, re.MULTILINE)
 
 
@@ -115,7 +115,7 @@ def test_a_stale_reference_is_told_and_then_written(references: ModuleType, tmp_
 def test_every_dependency_is_explained() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    text = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/explanation/dependencies.md").read_text(encoding="utf-8")
     assert [name for name in (re.split(r"[<>=\[ ]", entry)[0] for entry in wanted) if name not in text] == []
 
 

@@ -9,7 +9,7 @@ from blueflame.checks.secrets import scan as secrets
 from blueflame.checks.secrets.rules import RULES
 from blueflame.git import tripwire as untouched
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "postcheck.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "postcheck.md"
 
 
 def test_every_rule_is_on_the_page() -> None:

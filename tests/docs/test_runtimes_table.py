@@ -9,7 +9,7 @@ from blueflame.agents.registry import RUNTIMES
 from blueflame.model.runtime_support import ENFORCEMENT, WHAT
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "runtimes.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "runtimes.md").read_text(encoding="utf-8")
 
 
 def test_what_each_runtime_can_be_held_to_is_told_as_it_is() -> None:

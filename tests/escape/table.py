@@ -1,4 +1,4 @@
-"""All attacks, in the order of their groups: what docs/security.md is written from."""
+"""All attacks, in the order of their groups: what docs/reference/attacks.md is written from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decisions file: a person's answers, written down before the questions come (docs/decisions-file.md).
+"""The decisions file: answers that a person wrote before the questions came (docs/how-to/answer-without-a-person.md).
 
 Which entries are used up is read from the journal (`GateAnswered.by`), so that a crash repeats none and skips none.
 """

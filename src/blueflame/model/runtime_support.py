@@ -1,4 +1,4 @@
-"""What each runtime can hold its agents to: enforced, only detected, or impossible. docs/runtimes.md tells why."""
+"""What each runtime can hold its agents to: enforced, detected or impossible (docs/reference/runtimes.md)."""
 
 from __future__ import annotations
 

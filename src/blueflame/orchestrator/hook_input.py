@@ -1,4 +1,4 @@
-"""What a person's own commands are given at the moments of a session. docs/hooks.md is the contract."""
+"""What a person's own commands are given at the moments of a session. docs/reference/hooks.md is the contract."""
 
 from __future__ import annotations
 

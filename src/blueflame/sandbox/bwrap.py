@@ -138,7 +138,7 @@ def outside(path: str, box: Box) -> str | None:
 
 def seatbelt(box: Box) -> str:
     """The profile for macOS's sandbox-exec. It knows no mounts: places are where they are, and HOME and TMPDIR point
-    to the private folders. There are no process namespaces there, and memory is only watched (docs/sandbox.md)."""
+    to the private folders. No process namespaces there; memory is only watched (docs/reference/sandbox.md)."""
     lines = [
         *MAC_BEGINNING,
         f"(allow file-read* {_places(MAC_SYSTEM)})",

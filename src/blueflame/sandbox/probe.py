@@ -107,7 +107,7 @@ def _namespaces() -> Problem | None:
 def _advice() -> str:
     if os.geteuid() != 0 and _number(RESTRICTED) == 1:
         return (
-            "AppArmor keeps ordinary users from it: give bwrap a profile that allows userns (docs/sandbox.md), "
+            "AppArmor keeps ordinary users from it: give bwrap a profile with userns (docs/reference/sandbox.md), "
             "or `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
         )
     if os.geteuid() != 0 and _number(CLONE) == 0:

@@ -45,7 +45,7 @@ class Places:
         return self.logs / "activity.log"
 
     def parked(self, runtime: str) -> Path:
-        """Written by the gateway that met a limit of the account, looked at by the others (docs/gateway.md)."""
+        """Written by the gateway that met a limit of the account, read by the others (docs/explanation/gateway.md)."""
         return self.state / "parked" / f"{runtime}.json"
 
     def audit(self, agent: str) -> Path:

@@ -32,7 +32,9 @@ def main(argv: list[str] | None = None) -> int:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m blueflame.testing")
     model = parser.add_subparsers(dest="what", required=True).add_parser("model", help="serve a loopback model")
-    model.add_argument("--script", type=Path, required=True, help="what it says (docs/loopback-model.md)")
+    model.add_argument(
+        "--script", type=Path, required=True, help="what it says (docs/how-to/test-without-a-provider.md)"
+    )
     model.add_argument("--port", type=int, default=0, help="0 (the default) takes a free one")
     model.add_argument("--ledger", type=Path, help="append each answer that was served, one JSON object per line")
     return parser

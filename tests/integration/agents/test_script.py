@@ -374,7 +374,7 @@ def test_blanks_are_filled_everywhere_and_doubled_braces_give_the_word() -> None
     assert fill({"a": ["{task}/{{task}}/{other}", 5, None]}, values) == {"a": ["task-001/{task}/{other}", 5, None]}
 
 
-GUIDE = Path(__file__).parents[3] / "docs" / "scripted-agents.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "write-scripted-agents.md"
 
 
 def test_the_guide_names_every_step_character_and_blank() -> None:

@@ -392,7 +392,7 @@ def test_no_bytes_confuse_the_reader(said: bytes) -> None:
 
 
 def test_the_rules_that_are_named_are_documented() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
     for rule in (
         *("tool_not_allowed", "tool_blocked", "malformed_call", "outside_worktree", "blocked_path", "path_not_allowed"),
         *("outside_file_scope", "read_only_role", "file_naming", "command_not_allowed", "command_blocked"),

@@ -1,4 +1,4 @@
-"""A script says what scripted agents do, by role, task and attempt (docs/scripted-agents.md)."""
+"""A script says what scripted agents do, by role, task and attempt (docs/how-to/write-scripted-agents.md)."""
 
 from __future__ import annotations
 

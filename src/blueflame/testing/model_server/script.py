@@ -1,4 +1,4 @@
-"""What a loopback model says: which scenario answers whom, turn by turn (docs/loopback-model.md)."""
+"""What a loopback model says: which scenario answers whom, turn by turn (docs/how-to/test-without-a-provider.md)."""
 
 from __future__ import annotations
 
@@ -156,5 +156,5 @@ def _wrongs(error: ValidationError, source: str, lines: Mapping[KeyPath, int]) -
 
 def _words(details: ErrorDetails) -> str:
     if details["type"] == "extra_forbidden":
-        return "unknown key; docs/loopback-model.md has those that there are"
+        return "unknown key; docs/how-to/test-without-a-provider.md has those that there are"
     return details["msg"].removeprefix("Value error, ")

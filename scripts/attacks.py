@@ -1,4 +1,4 @@
-"""docs/security.md from the tables of tests/escape: without arguments write it, with --check tell if it is stale."""
+"""Write docs/reference/attacks.md from the tables of tests/escape; with --check, exit 1 when it is stale."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from difflib import unified_diff
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "security.md"
-TEMPLATE = Path(__file__).with_name("security.template.md")
+PAGE = ROOT / "docs" / "reference" / "attacks.md"
+TEMPLATE = Path(__file__).with_name("attacks.template.md")
 sys.path.insert(0, str(ROOT / "tests"))
 
 from escape.attack import GROUPS, WALLS, Attack, Group, Probe  # noqa: E402 (the tests are no package of ours)
@@ -64,7 +64,7 @@ def _total(name: str, rows: Sequence[Attack]) -> str:
 
 def table(group: Group) -> Iterator[str]:
     yield from (
-        f"### {group}",
+        f"## {group}",
         "",
         ABOUT[group],
         "",
@@ -112,7 +112,7 @@ def main(arguments: list[str]) -> int:
         return 0
     stale = list(differences())
     if stale:
-        print("\n".join([*stale, "", "docs/security.md is stale: run `make docs-write`"]))
+        print("\n".join([*stale, "", "docs/reference/attacks.md is stale: run `make docs-write`"]))
     return 1 if stale else 0
 
 
