@@ -1,10 +1,13 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix lint types layers unit docs docs-write verification test-agents torture bench clean setup
+.PHONY: help demo quick test full setup fix lint types layers shape docs docs-write unit tests build contracts verification test-agents torture bench changelog clean
 
 BIN := .venv/bin
 ARGS ?=
 KILLS ?= 600
 TORTURED := benchmarks/results/torture.json
+# one more than CI has cores: many tests wait for processes
+WORKERS ?= 3
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
@@ -13,14 +16,16 @@ demo:  ## a whole session on a throw-away repository with scripted agents (ARGS=
 	@scripts/setup.sh run
 	@$(BIN)/blueflame demo $(ARGS)
 
-test: lint types layers docs unit  ## everything CI runs, in the order that fails fastest; sets itself up
+quick: lint types layers unit  ## the loop while you work: lint, types, import contract, unit tests; below a minute
+
+test: lint types layers docs build tests  ## everything CI runs, in the order that fails fastest; sets itself up
+
+full: test contracts test-agents torture  ## test, then what takes long and changes rarely; before a release
 
 setup:  ## make .venv with all that development needs
 	@scripts/setup.sh dev
 
-check: test
-
-fix: setup  ## format and mend what ruff can mend
+fix: setup  ## format, and fix what ruff can fix
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 lint: setup
@@ -32,23 +37,35 @@ types: setup
 layers: setup
 	$(BIN)/lint-imports
 
-docs: setup  ## the generated references are what the code says
+shape: setup  ## figures about names, files and words; fails where one is over its limit
+	$(BIN)/python scripts/shape.py --check
+
+docs: setup  ## the generated pages are what the code says
 	$(BIN)/python scripts/references.py --check
 	$(BIN)/python scripts/attacks.py --check
 	$(BIN)/python scripts/verification.py --check
 
-docs-write: setup  ## write the generated references anew
+docs-write: setup  ## write the generated pages
 	$(BIN)/python scripts/references.py
 	$(BIN)/python scripts/attacks.py
 	$(BIN)/python scripts/verification.py --write
 
 unit: setup
-	$(BIN)/pytest -n 3 --dist worksteal  # one more than CI has cores: many tests wait for processes
+	$(PYTEST) tests/unit $(ARGS)
+
+tests: setup
+	$(PYTEST) $(ARGS)
+
+build: setup  ## wheel and source distribution in dist/, by python -m build
+	rm -rf dist && $(BIN)/python -m build --quiet --no-isolation
+
+contracts: setup  ## every fact about the claude binary that we rely on
+	$(PYTEST) tests/contracts/claude $(ARGS)
 
 verification: setup  ## the 58 verification tests: a table of what each proves, and whether it passed
-	@$(BIN)/python scripts/verification.py -n 3 --dist worksteal $(ARGS)
+	@$(BIN)/python scripts/verification.py -n $(WORKERS) --dist worksteal $(ARGS)
 
-test-agents: setup  ## Codex, Gemini CLI, opencode and an ACP agent for real, against a model of our own (npm installs them)
+test-agents: setup  ## Codex, Gemini CLI, opencode and an ACP agent for real, against our own model server (npm installs them)
 	@scripts/agents.sh
 	$(BIN)/pytest tests/contracts/agents -p no:xdist $(ARGS)
 
@@ -60,5 +77,8 @@ torture: setup  ## kill it hundreds of times (KILLS=600 at random); a table, and
 bench: setup  ## benchmarks: a table, and JSON in benchmarks/results/
 	$(BIN)/python -m benchmarks
 
+changelog: setup  ## move the fragments of changes/ into CHANGELOG.md, under the version of the package
+	$(BIN)/towncrier build --yes --version "$$($(BIN)/python -c 'import blueflame; print(blueflame.__version__)')"
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
