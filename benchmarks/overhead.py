@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks import Figure, Report
-from blueflame.cli.gates.answerers import FromDecisions
+from blueflame.cli.gates.answerers import DecisionsAnswerer
 from blueflame.documents.decisions import load_decisions
 from blueflame.documents.plans import read_plan
 from blueflame.git.checkouts import make_checkout, remove_checkout
@@ -74,7 +74,7 @@ def _session(path: Path) -> float:
     with app.orchestrating(ground) as journal:
         session = app.begin(ground, journal, request="notes", tasks=read_plan(path.parent / "plan.json"))
         flame = app.ignite(ground, session, script=path.parent / "script.yaml")
-        answerer = FromDecisions(load_decisions(path.parent / "decisions.yaml"))
+        answerer = DecisionsAnswerer(load_decisions(path.parent / "decisions.yaml"))
         asyncio.run(app.conduct(flame, journal, session, answerer=answerer))
     if session.outcome != "completed":
         raise AssertionError(f"the session ended as {session.outcome}: nothing was measured")

@@ -11,9 +11,9 @@ from time import perf_counter
 from rich.console import Console
 
 from benchmarks import Figure, Report
-from blueflame.cli.console import as_text
-from blueflame.cli.render.changeset import show_changeset
-from blueflame.cli.render.diff import paged, show_diff
+from blueflame.cli.console import render_text
+from blueflame.cli.render.changeset import render_changeset
+from blueflame.cli.render.diff import format_for_pager, render_diff
 from blueflame.git.command import git, identity_environment
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import diff_text
@@ -45,12 +45,14 @@ def _gate(repo: Repository, tip: str) -> str:
     files = file_changes(repo, repo.base_sha, tip)
     build = Build(base=repo.base_sha, commit=tip, files=files, risks=risks, weakened=weakened)
     changeset = Changeset(id="cs-1-main", cycle=1, group="main", title="a lot", tasks=("task-001",))
-    return as_text(show_changeset(ChangesetRecord(changeset=changeset, build=build), session="ses-20260206-143022"))
+    return render_text(
+        render_changeset(ChangesetRecord(changeset=changeset, build=build), session="ses-20260206-143022")
+    )
 
 
 def _view(repo: Repository, tip: str) -> None:
-    diff = show_diff(diff_text(repo, repo.base_sha, tip, max_bytes=50_000_000))
-    paged(diff, Console(force_terminal=True, color_system="standard"))
+    diff = render_diff(diff_text(repo, repo.base_sha, tip, max_bytes=50_000_000))
+    format_for_pager(diff, Console(force_terminal=True, color_system="standard"))
 
 
 @contextmanager

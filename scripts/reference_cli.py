@@ -20,7 +20,7 @@ from typer import Typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from blueflame.cli import main
-from blueflame.cli.command_table import VERBS, Verb
+from blueflame.cli.command_table import COMMANDS, CommandEntry
 
 HEAD = """\
 # The command line
@@ -58,7 +58,7 @@ def cli_reference() -> str:
 
 
 def _overview() -> Iterator[str]:
-    for panel, verbs in groupby(VERBS, key=lambda verb: verb.panel):
+    for panel, verbs in groupby(COMMANDS, key=lambda verb: verb.panel):
         yield from ("", f"**{panel}**", "")
         yield from (f"- [`blueflame {verb.name}`](#blueflame-{verb.name}): {verb.summary}" for verb in verbs)
 
@@ -68,7 +68,7 @@ def _everywhere() -> Iterator[str]:
 
 
 def _verbs() -> Iterator[str]:
-    for verb in VERBS:
+    for verb in COMMANDS:
         target = _target(verb)
         if isinstance(target, Typer):
             yield from ("", f"## blueflame {verb.name}", "", *_sentences(str(target.info.help or verb.summary)))
@@ -78,7 +78,7 @@ def _verbs() -> Iterator[str]:
             yield from _described(target, f"blueflame {verb.name}", "##")
 
 
-def _target(verb: Verb) -> Any:  # noqa: ANN401 (a function or a Typer)
+def _target(verb: CommandEntry) -> Any:  # noqa: ANN401 (a function or a Typer)
     module, _, attribute = verb.target.partition(":")
     return getattr(import_module(module), attribute)
 

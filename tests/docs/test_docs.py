@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from blueflame.cli.command_table import VERBS
+from blueflame.cli.command_table import COMMANDS
 from blueflame.config import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,14 +68,14 @@ def test_every_page_can_be_reached_from_the_readme(page: Path) -> None:
     assert page.resolve() in seen
 
 
-@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+@pytest.mark.parametrize("verb", [verb.name for verb in COMMANDS])
 def test_every_verb_is_in_the_readme(verb: str) -> None:
     assert f"| `blueflame {verb}` |" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_readme_names_no_verb_that_does_not_exist() -> None:
     told = re.findall(r"^\| `blueflame (\w+)` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert told == [verb.name for verb in VERBS]
+    assert told == [verb.name for verb in COMMANDS]
 
 
 def glossary() -> list[tuple[str, str]]:

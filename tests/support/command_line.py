@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from blueflame.cli.main import run
-from blueflame.cli.render.session import session_json
+from blueflame.cli.render.session import build_session_json
 from blueflame.model.errors import UsageError
 from blueflame.model.settings.roles import BUILT_IN_ROLES
 from blueflame.orchestrator import project as app
@@ -143,7 +143,7 @@ def look(cwd: Path) -> dict[str, Any] | None:
             session = app.look(journal, app.find_session(journal, None))
     except UsageError:
         return None
-    return session_json(session, now=time.time()) | {"orchestrator_pid": app.running_pid(ground)}
+    return build_session_json(session, now=time.time()) | {"orchestrator_pid": app.running_pid(ground)}
 
 
 def found_in(cwd: Path) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def make_console(*, stderr: bool = False, file: IO[str] | None = None, width: in
     return Console(file=stream, width=width, theme=THEME, markup=False, emoji=False, highlight=False)
 
 
-def as_text(view: RenderableType, *, width: int = 80) -> str:
+def render_text(view: RenderableType, *, width: int = 80) -> str:
     """The same view as plain text, for logs, pipes and tests."""
     out = StringIO()
     console = Console(file=out, width=width, theme=THEME, markup=False, emoji=False, highlight=False, color_system=None)
@@ -64,7 +64,7 @@ class Heading:
         yield Text("─" * options.max_width, "quiet")
 
 
-def columns(
+def build_columns(
     rows: Sequence[Sequence[RenderableType]], *, indent: int = 2, right: Sequence[int] = (), whole: Sequence[int] = ()
 ) -> Table:
     """Aligned columns without lines; where there is no room they fold, but for those that are to stay whole."""
@@ -77,7 +77,7 @@ def columns(
     return grid
 
 
-def facts(pairs: Mapping[str, RenderableType], *, indent: int = 2) -> Table:
+def build_facts(pairs: Mapping[str, RenderableType], *, indent: int = 2) -> Table:
     """Name and value, one per line."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=max(indent - 2, 0), no_wrap=True)
@@ -88,7 +88,7 @@ def facts(pairs: Mapping[str, RenderableType], *, indent: int = 2) -> Table:
     return grid
 
 
-def stack(*parts: RenderableType | None) -> Group:
+def stack_parts(*parts: RenderableType | None) -> Group:
     """Parts one under the other, with an empty line between them; None leaves no gap."""
     shown = [part for part in parts if part is not None]
     spaced: list[RenderableType] = []
@@ -97,9 +97,9 @@ def stack(*parts: RenderableType | None) -> Group:
     return Group(*spaced[:-1])
 
 
-def show(console: Console, view: RenderableType) -> None:
+def print_view(console: Console, view: RenderableType) -> None:
     """On a terminal as it is; in a file or a pipe without trailing spaces."""
     if console.is_terminal:
         console.print(view)
     else:
-        console.file.write(as_text(view, width=console.width))
+        console.file.write(render_text(view, width=console.width))

@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from blueflame.cli.console import columns, make_console, show, stack
-from blueflame.cli.output import tell
-from blueflame.cli.render.plan import plan_json, show_plan
+from blueflame.cli.console import build_columns, make_console, print_view, stack_parts
+from blueflame.cli.output import print_json
+from blueflame.cli.render.plan import build_plan_json, render_plan
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.exit_codes import Exit
 from blueflame.model.limits import Limits, Workflow
@@ -25,7 +25,7 @@ from blueflame.text.format import count
 STAGE_ROLES = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR}
 
 
-def rehearse(
+def show_dry_run(
     ground: app.Grounds,
     request: str,
     tasks: Sequence[Task] | None,
@@ -38,20 +38,20 @@ def rehearse(
     limits = app.limits_for(ground, flow.name, scripted=script is not None)
     known = tasks if tasks is not None else app.casting(ground, script=script).foreseen_plan(request, flow)
     planned = known if tasks is not None or flow.has("plan") else None  # the one task we make ourselves is no plan
-    wrong = _problems(planned, limits)
+    wrong = _find_problems(planned, limits)
     if as_json:
-        tell(_as_json(request, known, wrong, flow, limits))
+        print_json(_build_json(request, known, wrong, flow, limits))
     else:
-        _show(request, known, wrong, flow, limits)
+        _print_dry_run(request, known, wrong, flow, limits)
     return Exit.USAGE if wrong else Exit.OK
 
 
-def _as_json(
+def _build_json(
     request: str, tasks: Sequence[Task] | None, wrong: Sequence[str], flow: Workflow, limits: Limits
 ) -> dict[str, Any]:
     shown = tuple(tasks or ())
     return {
-        **plan_json(
+        **build_plan_json(
             shown,
             session="dry run",
             batches=batches(shown, limits.workers),
@@ -62,17 +62,17 @@ def _as_json(
         "request": request,
         "plan_known": tasks is not None,
         "workflow": {"name": flow.name, "stages": list(flow.stages), "barrier": flow.barrier},
-        "would_spawn": _agents(shown, flow, limits),
+        "would_spawn": _list_agents(shown, flow, limits),
     }
 
 
-def _problems(tasks: Sequence[Task] | None, limits: Limits) -> tuple[str, ...]:
+def _find_problems(tasks: Sequence[Task] | None, limits: Limits) -> tuple[str, ...]:
     if tasks is None:
         return ()
     return problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
 
 
-def _agents(tasks: Sequence[Task], flow: Workflow, limits: Limits) -> list[dict[str, Any]]:
+def _list_agents(tasks: Sequence[Task], flow: Workflow, limits: Limits) -> list[dict[str, Any]]:
     """One row per role: how many at least, how many at once at most, driven by what."""
     many = {PLANNER: 1, WORKER: len(tasks), VALIDATOR: len(tasks)}
     at_once = {PLANNER: 1, WORKER: limits.workers, VALIDATOR: limits.validators}
@@ -88,9 +88,11 @@ def _agents(tasks: Sequence[Task], flow: Workflow, limits: Limits) -> list[dict[
     ]
 
 
-def _show(request: str, tasks: Sequence[Task] | None, wrong: Sequence[str], flow: Workflow, limits: Limits) -> None:
+def _print_dry_run(
+    request: str, tasks: Sequence[Task] | None, wrong: Sequence[str], flow: Workflow, limits: Limits
+) -> None:
     shown = tuple(tasks or ())
-    view = show_plan(
+    view = render_plan(
         shown,
         session="dry run",
         request=request,
@@ -102,9 +104,10 @@ def _show(request: str, tasks: Sequence[Task] | None, wrong: Sequence[str], flow
     unknown = Text("The plan is not known yet: the planner would make it. Give one with --plan.", "warn")
     rows = [
         (row["role"], count(row["agents"], "agent"), f"{row['at_once']} at once", f"{row['runtime']} {row['model']}")
-        for row in _agents(shown, flow, limits)
+        for row in _list_agents(shown, flow, limits)
     ]
-    spawned = Group(Text(f"Would be started by the workflow {flow.name}", "head"), columns(rows))
-    show(
-        make_console(), stack(view, unknown if tasks is None else None, spawned, Text("Nothing was started.", "quiet"))
+    spawned = Group(Text(f"Would be started by the workflow {flow.name}", "head"), build_columns(rows))
+    print_view(
+        make_console(),
+        stack_parts(view, unknown if tasks is None else None, spawned, Text("Nothing was started.", "quiet")),
     )

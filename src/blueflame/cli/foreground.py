@@ -12,12 +12,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from blueflame.cli.console import make_console, show
-from blueflame.cli.gates.answerers import Answerer, AtTerminal, Elsewhere, FromDecisions
-from blueflame.cli.gates.chat import AfterConversation, Conversation
-from blueflame.cli.live.view import Doings, LiveView, live_view
-from blueflame.cli.output import say, tell
-from blueflame.cli.render.session import session_json, show_summary
+from blueflame.cli.console import make_console, print_view
+from blueflame.cli.gates.answerers import Answerer, DecisionsAnswerer, TerminalAnswerer, WaitingAnswerer
+from blueflame.cli.gates.chat import AgentChat, AnswererAfterChat
+from blueflame.cli.live.view import ActivityReader, LiveView, choose_view
+from blueflame.cli.output import print_json, print_text
+from blueflame.cli.render.session import build_session_json, render_summary
 from blueflame.documents.decisions import Decisions
 from blueflame.git.results import diff_text
 from blueflame.journal.journal import Journal
@@ -34,12 +34,12 @@ from blueflame.system.terminal import is_attended
 from blueflame.telemetry.activity import Follower
 from blueflame.text.sanitize import clean
 
-TICK = 0.25
-LONGEST_DIFF = 20 * 1024 * 1024
+TICK_SECONDS = 0.25
+MAX_DIFF_BYTES = 20 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class RunOptions:
     """How this terminal takes part."""
 
     script: Path | None = None
@@ -63,54 +63,55 @@ class Manner:
         return next((words for words, holds in reasons.items() if holds), "")
 
 
-def carry(
+def run_session(
     ground: app.Grounds,
     journal: Journal,
     session: Session,
-    manner: Manner,
+    options: RunOptions,
     *,
     until: Callable[[Session], bool] = lambda _session: False,
     also: Mapping[str, Callable[[], object]] | None = None,
 ) -> int:
     """Until it ends or stops; gives the exit code. `also` is added to what --json prints."""
-    flame = app.ignite(ground, session, script=manner.script, cassette=manner.cassette)
+    flame = app.ignite(ground, session, script=options.script, cassette=options.cassette)
     console = make_console()
-    doings = Doings(Follower(flame.runtimes, flame.engine.directory, flame.places.audit), session)
-    view = live_view(console, doings, quiet=manner.quiet or manner.as_json)
-    answerer = _answerer(flame, view, manner)
-    if not manner.why_silent:
-        conversation = Conversation(console, view)
-        flame, answerer = replace(flame, converse=conversation), AfterConversation(answerer, conversation, console)
+    doings = ActivityReader(Follower(flame.runtimes, flame.engine.directory, flame.places.audit), session)
+    view = choose_view(console, doings, quiet=options.quiet or options.as_json)
+    answerer = _choose_answerer(flame, view, options)
+    if not options.why_silent:
+        conversation = AgentChat(console, view)
+        flame, answerer = replace(flame, converse=conversation), AnswererAfterChat(answerer, conversation, console)
     try:
-        asyncio.run(_carry(flame, journal, session, answerer, view, _warner(console), until))
+        asyncio.run(_run_with_ticks(flame, journal, session, answerer, view, _build_warner(console), until))
     except BlueFlameError as error:
-        if manner.as_json:  # a machine gets its one object even so: it says how far the session came
+        if options.as_json:  # a machine gets its one object even so: it says how far the session came
             _print_json(session, flame, also or {}, error=str(error))
         raise
     finally:
         view.close()
-    if manner.as_json:
+    if options.as_json:
         _print_json(session, flame, also or {})
     else:
-        _sum_up(session, flame, manner, done=until(session))
-    return Exit.OK if until(session) else exit_code(session)
+        _print_summary(session, flame, options, done=until(session))
+    return Exit.OK if until(session) else get_exit_code(session)
 
 
-def planner_talks(ground: app.Grounds, manner: Manner, *, workflow: str | None, planned: bool) -> bool:
+def can_planner_talk(ground: app.Grounds, options: RunOptions, *, workflow: str | None, planned: bool) -> bool:
     """Whether the planner of a new session can talk with the person first; says so when they may expect it in vain."""
     settings = ground.settings
     flow = workflow_of(settings, workflow)
-    if planned or not flow.has("plan") or not may_talk(settings, flow.name, scripted=manner.script is not None):
+    if planned or not flow.has("plan") or not may_talk(settings, flow.name, scripted=options.script is not None):
         return False
-    asked_for = manner.decisions is not None or "interactive" in settings.planning.model_fields_set
-    if manner.why_silent and asked_for:
-        say(
-            f"blueflame: the planner does not talk with you first (planning.interactive): {manner.why_silent}", err=True
+    asked_for = options.decisions is not None or "interactive" in settings.planning.model_fields_set
+    if options.why_silent and asked_for:
+        print_text(
+            f"blueflame: the planner does not talk with you first (planning.interactive): {options.why_silent}",
+            err=True,
         )
-    return not manner.why_silent
+    return not options.why_silent
 
 
-async def _carry(
+async def _run_with_ticks(
     flame: Flame,
     journal: Journal,
     session: Session,
@@ -119,7 +120,7 @@ async def _carry(
     warn: Callable[[str], None],
     until: Callable[[Session], bool],
 ) -> None:
-    ticking = asyncio.create_task(_tick(flame, view))
+    ticking = asyncio.create_task(_tick_view(flame, view))
     try:
         await app.conduct(flame, journal, session, answerer=answerer, onlookers=[view], warn=warn, until=until)
     finally:
@@ -128,20 +129,20 @@ async def _carry(
             await ticking
 
 
-async def _tick(flame: Flame, view: LiveView) -> None:
+async def _tick_view(flame: Flame, view: LiveView) -> None:
     while True:
-        await flame.clock.sleep(TICK)
+        await flame.clock.sleep(TICK_SECONDS)
         view.tick(flame.clock.now())
 
 
-def _warner(console: Console) -> Callable[[str], None]:
+def _build_warner(console: Console) -> Callable[[str], None]:
     """On a terminal through the console that draws the frame, else the frame would be drawn over what is said."""
 
     def warn(text: str) -> None:
         if console.is_terminal:
             console.print(Text(f"blueflame: {clean(text)}", "warn"), soft_wrap=True)
         else:
-            say(f"blueflame: {text}", err=True)
+            print_text(f"blueflame: {text}", err=True)
 
     return warn
 
@@ -156,65 +157,67 @@ def read_cassette(record: Path | None, replay: Path | None) -> Cassette:
     return Cassette(record=record and record.absolute(), replay=replay and replay.absolute())
 
 
-def _answerer(flame: Flame, view: LiveView, manner: Manner) -> Answerer:
+def _choose_answerer(flame: Flame, view: LiveView, options: RunOptions) -> Answerer:
     """A decisions file speaks for the person who wrote it; else they are asked here, else gates wait for an answer."""
-    if manner.decisions is not None:
-        return FromDecisions(manner.decisions)
-    if is_attended() and not manner.as_json:
-        return AtTerminal(make_console(), view, diff_of(flame))
-    return Elsewhere(make_console(stderr=True))
+    if options.decisions is not None:
+        return DecisionsAnswerer(options.decisions)
+    if is_attended() and not options.as_json:
+        return TerminalAnswerer(make_console(), view, build_diff_reader(flame))
+    return WaitingAnswerer(make_console(stderr=True))
 
 
-def diff_of(flame: Flame) -> Callable[[Session, Gate], Callable[[], str] | None]:
+def build_diff_reader(flame: Flame) -> Callable[[Session, Gate], Callable[[], str] | None]:
     def diff(session: Session, gate: Gate) -> Callable[[], str] | None:
         build = session.changesets[gate.subject].build if gate.kind is GateKind.CHANGESET else None
-        return _reader(flame, build) if build else None
+        return _read_diff_later(flame, build) if build else None
 
     return diff
 
 
-def _reader(flame: Flame, build: Build) -> Callable[[], str]:
-    return lambda: diff_text(flame.repo, build.base, build.commit, max_bytes=LONGEST_DIFF)
+def _read_diff_later(flame: Flame, build: Build) -> Callable[[], str]:
+    return lambda: diff_text(flame.repo, build.base, build.commit, max_bytes=MAX_DIFF_BYTES)
 
 
 def _print_json(
     session: Session, flame: Flame, also: Mapping[str, Callable[[], object]], *, error: str | None = None
 ) -> None:
-    told = session_json(session, now=flame.clock.now()) | {"error": error}
+    told = build_session_json(session, now=flame.clock.now()) | {"error": error}
     told |= {name: read() for name, read in also.items()}
-    tell(told)
+    print_json(told)
 
 
-def _sum_up(session: Session, flame: Flame, manner: Manner, *, done: bool) -> None:
+def _print_summary(session: Session, flame: Flame, options: RunOptions, *, done: bool) -> None:
     now = flame.clock.now()
     tasks = [record.task for record in session.tasks.values()]
-    if not manner.quiet:
-        say()
-    show(make_console(), show_summary(session, now=now, estimate=cost_range(tasks, session.limits, session.workflow)))
+    if not options.quiet:
+        print_text()
+    print_view(
+        make_console(), render_summary(session, now=now, estimate=cost_range(tasks, session.limits, session.workflow))
+    )
     if session.live:
         names = ", ".join(attempt.agent_id for attempt in session.live.values())
-        say(f"\nStill at work: {names} ('blueflame status' shows how they are).")
+        print_text(f"\nStill at work: {names} ('blueflame status' shows how they are).")
     if not session.ended:
-        say(f"\n{_what_now(manner, done=done)}")
+        print_text(f"\n{_suggest_next_command(options, done=done)}")
 
 
-def _what_now(manner: Manner, *, done: bool) -> str:
+def _suggest_next_command(options: RunOptions, *, done: bool) -> str:
     """Flags are not remembered: a resume without them would play other agents or ask at the terminal."""
-    if not manner.kept:
+    if not options.kept:
         return "Stopped, and the throw-away repository is gone. To keep one: blueflame demo --in FOLDER"
-    decisions = manner.decisions.path if manner.decisions else None
+    decisions = options.decisions.path if options.decisions else None
     given = {
-        "--config": manner.config,
-        "--script": manner.script,
+        "--config": options.config,
+        "--script": options.script,
         "--decisions-file": decisions,
-        "--record": manner.cassette.record,
-        "--replay": manner.cassette.replay,
+        "--record": options.cassette.record,
+        "--replay": options.cassette.replay,
     }
     flags = [word for flag, path in given.items() if path is not None for word in (flag, str(path))]
     words = "The plan is approved" if done else "Stopped; nothing is lost"
     return f"{words}. Go on with: {shlex.join(['blueflame', 'resume', *flags])}"
 
 
-def exit_code(session: Session) -> Exit:
+def get_exit_code(session: Session) -> Exit:
     """A session without a plan has landed nothing, though nothing is left to do in it."""
     return exit_for(session.outcome or None, all_landed=bool(session.tasks) and session.all_finished)

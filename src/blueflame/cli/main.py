@@ -11,24 +11,24 @@ from typing import NoReturn
 import typer
 
 from blueflame import __version__
-from blueflame.cli.command_table import CONTEXT, LazyVerbs
-from blueflame.cli.output import say
+from blueflame.cli.command_table import CONTEXT_SETTINGS, LazyCommandGroup
+from blueflame.cli.output import print_text
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.exit_codes import Exit
 
 # typer carried click beside it in older releases and inside it in newer ones; the name is the same in both
-BadCommandLine: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Our own files are named in their errors; without a name it is standard output that could not be written."""
 
 app = typer.Typer(
-    cls=LazyVerbs,
+    cls=LazyCommandGroup,
     name="blueflame",
     subcommand_metavar="VERB [ARGS]...",
     help="A deterministic foreman for teams of AI coding agents.",
     epilog="'blueflame VERB --help' says more about a verb.",
-    context_settings=CONTEXT,
+    context_settings=CONTEXT_SETTINGS,
     rich_markup_mode=None,  # rich's help costs 150 ms before the first word
     pretty_exceptions_enable=False,
 )
@@ -36,7 +36,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        say(f"blueflame {__version__}")
+        print_text(f"blueflame {__version__}")
         raise typer.Exit
 
 
@@ -57,18 +57,18 @@ def run(argv: Sequence[str]) -> int:
         )
     except BlueFlameError as error:
         if error.exit_code == Exit.INTERNAL:
-            return _our_bug(error, argv)
-        _say(str(error))
+            return _report_bug(error, argv)
+        _print_error(str(error))
         return error.exit_code
-    except BadCommandLine as error:
-        return _bad_command_line(error)
+    except ClickError as error:
+        return _report_usage_error(error)
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one boundary: whatever is left is a bug of ours
-        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
-            _say(f"cannot write the output: {error.strerror}; make room, or write it elsewhere")
+        if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
+            _print_error(f"cannot write the output: {error.strerror}; make room, or write it elsewhere")
             return Exit.WORLD
-        return _our_bug(error, argv)
+        return _report_bug(error, argv)
     return result if isinstance(result, int) else Exit.OK
 
 
@@ -76,26 +76,28 @@ def main() -> NoReturn:
     sys.exit(run(sys.argv[1:]))
 
 
-def _say(message: str) -> None:
-    say(f"blueflame: {message}", err=True)
+def _print_error(message: str) -> None:
+    print_text(f"blueflame: {message}", err=True)
 
 
-def _bad_command_line(error: Exception) -> int:
+def _report_usage_error(error: Exception) -> int:
     """Click's own errors, in our voice: what is wrong, and where to read how it is right."""
     if type(error).__name__ == "NoArgsIsHelpError":  # a verb with verbs of its own, called bare
-        say(str(error))
+        print_text(str(error))
         return Exit.OK
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "blueflame"
     message = error.format_message() if hasattr(error, "format_message") else str(error)
-    _say(f"{message.rstrip('.')}\n  '{where} --help' lists what is possible.")
+    _print_error(f"{message.rstrip('.')}\n  '{where} --help' lists what is possible.")
     return Exit.USAGE
 
 
-def _our_bug(error: Exception, argv: Sequence[str]) -> int:
+def _report_bug(error: Exception, argv: Sequence[str]) -> int:
     from blueflame.system.crash_log import write_crash
 
     log = write_crash(error, argv, start=Path.cwd())
-    _say(f"a bug in Blue Flame: {type(error).__name__}: {error}")
-    say(f"  The details are in {log}; please report them." if log else "  No crash log could be written.", err=True)
+    _print_error(f"a bug in Blue Flame: {type(error).__name__}: {error}")
+    print_text(
+        f"  The details are in {log}; please report them." if log else "  No crash log could be written.", err=True
+    )
     return Exit.INTERNAL

@@ -10,16 +10,16 @@ import typer
 from blueflame.text.sanitize import DANGEROUS, clean
 
 
-def say(text: str = "", *, err: bool = False, end: bool = True) -> None:
+def print_text(text: str = "", *, err: bool = False, end: bool = True) -> None:
     typer.echo(clean(text), err=err, nl=end)
 
 
-def tell(data: object, *, indent: int | None = 2) -> None:
+def print_json(data: object, *, indent: int | None = 2) -> None:
     """JSON for programs, which people look at in terminals all the same."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
-    typer.echo(DANGEROUS.sub(_escaped, text))
+    typer.echo(DANGEROUS.sub(_escape, text))
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     """As JSON writes it, so that the same string is read back. Line breaks of the indentation are not dangerous."""
     return f"\\u{ord(match[0]):04x}"

@@ -6,16 +6,16 @@ import json
 import time
 from collections.abc import Mapping
 
-from blueflame.cli.output import say
+from blueflame.cli.output import print_text
 from blueflame.journal.journal import REFUSED, WAITING, Journal, Reply
 from blueflame.model.errors import Refused, UsageError
 from blueflame.orchestrator import project as app
 
-PATIENCE = 15.0
-PAUSE = 0.05
+REPLY_TIMEOUT = 15.0
+POLL_SECONDS = 0.05
 
 
-def deliver(
+def send_message(
     ground: app.Grounds, session: str, kind: str, body: Mapping[str, object], *, as_json: bool, must_run: bool = False
 ) -> int:
     """Post a letter and wait for the reply; with nobody at work it is kept for the next one."""
@@ -27,13 +27,13 @@ def deliver(
     if reply.state == REFUSED:
         raise UsageError(reply.reply)
     words = reply.reply or "kept: it is taken when the session is resumed ('blueflame resume')"
-    say(json.dumps({"state": reply.state, "reply": words}) if as_json else words)
+    print_text(json.dumps({"state": reply.state, "reply": words}) if as_json else words)
     return 0
 
 
 def _await_reply(ground: app.Grounds, letter: int) -> Reply:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + REPLY_TIMEOUT
     with Journal.read_only(ground.places.journal) as journal:
         while (reply := journal.reply(letter)).state == WAITING and time.monotonic() < until:
-            time.sleep(PAUSE)  # another process answers through the journal; there is no event of ours to await
+            time.sleep(POLL_SECONDS)  # another process answers through the journal; there is no event of ours to await
     return reply

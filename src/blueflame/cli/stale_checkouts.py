@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from blueflame.cli.output import say
+from blueflame.cli.output import print_text
 from blueflame.model.errors import NoAnswer
 from blueflame.text.format import count
 
 if TYPE_CHECKING:
-    from blueflame.cli.foreground import Manner
+    from blueflame.cli.foreground import RunOptions
     from blueflame.journal.journal import Journal
     from blueflame.orchestrator import project as app
 
 
-def see_to_stale(ground: app.Grounds, journal: Journal, manner: Manner) -> None:
+def handle_stale_checkouts(ground: app.Grounds, journal: Journal, options: RunOptions) -> None:
     """Before a session begins; never a reason not to begin it."""
     from blueflame.orchestrator.cleanup import remove, stale_checkouts
 
@@ -25,25 +25,25 @@ def see_to_stale(ground: app.Grounds, journal: Journal, manner: Manner) -> None:
     size = sum(each.bytes for each in found) / 2**20
     words = f"{count(len(found), 'checkout')} of earlier sessions left in {ground.places.worktrees} ({size:,.1f} MB)"
     policy = ground.settings.cleanup.stale_worktrees
-    if policy == "clean" or (policy == "ask" and _ask(f"Remove {words}?", manner) == "clean"):
+    if policy == "clean" or (policy == "ask" and _ask_to_remove(f"Remove {words}?", options) == "clean"):
         remove(ground.repo, found)
-        say(f"blueflame: removed {words}", err=True)
+        print_text(f"blueflame: removed {words}", err=True)
     else:
-        say(f"blueflame: {words}; 'blueflame cleanup' removes them", err=True)
+        print_text(f"blueflame: {words}; 'blueflame cleanup' removes them", err=True)
 
 
-def _ask(title: str, manner: Manner) -> str:
+def _ask_to_remove(title: str, options: RunOptions) -> str:
     from blueflame.cli.console import make_console
-    from blueflame.cli.gates.prompt import GateContext, TerminalAnswerer
+    from blueflame.cli.gates.prompt import GateContext, GatePrompt
     from blueflame.session.gates.questions import stale_gate
     from blueflame.system.terminal import is_attended
 
     gate = stale_gate(title)
-    if manner.decisions is not None:
+    if options.decisions is not None:
         try:
-            return manner.decisions.answer(gate, frozenset()).choice
+            return options.decisions.answer(gate, frozenset()).choice
         except NoAnswer:  # not worth stopping for: what is kept is told
             return gate.default
-    if not is_attended() or manner.as_json:
+    if not is_attended() or options.as_json:
         return gate.default
-    return asyncio.run(TerminalAnswerer(make_console()).ask(gate, GateContext())).choice
+    return asyncio.run(GatePrompt(make_console()).ask(gate, GateContext())).choice

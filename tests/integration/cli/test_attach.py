@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from blueflame.cli.commands.attach import choose
-from blueflame.cli.gates.chat import AfterConversation, Conversation
-from blueflame.cli.live.view import live_view
+from blueflame.cli.commands.attach import choose_agent
+from blueflame.cli.gates.chat import AgentChat, AnswererAfterChat
+from blueflame.cli.live.view import choose_view
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.gate import Answer, Gate, GateKind, Option
@@ -46,7 +46,7 @@ ALL = [PLANNER, ONE, TWO]
 def test_an_agent_is_known_by_its_name_its_beginning_or_its_task(
     wanted: str | None, open_ones: list[Attempt], found: Attempt
 ) -> None:
-    assert choose(wanted, ALL, open_ones) is found
+    assert choose_agent(wanted, ALL, open_ones) is found
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_agent_is_known_by_its_name_its_beginning_or_its_task(
 )
 def test_who_cannot_be_meant_is_told_who_is_there(wanted: str | None, open_ones: list[Attempt], words: str) -> None:
     with pytest.raises(BlueFlameError, match=re.escape(words)):
-        choose(wanted, ALL, open_ones)
+        choose_agent(wanted, ALL, open_ones)
 
 
 def test_an_agent_without_a_terminal_cannot_be_connected_to(
@@ -113,9 +113,9 @@ def test_a_question_waits_until_the_talk_is_over_and_says_so() -> None:
     gate = Gate(id="plan", kind=GateKind.PLAN, subject="plan", title="Approve it?", options=options, default="approve")
 
     async def story() -> Answer:
-        conversation = Conversation(console, live_view(console, quiet=True))
+        conversation = AgentChat(console, choose_view(console, quiet=True))
         await conversation.terminal.acquire()
-        asking = asyncio.create_task(AfterConversation(Quick(), conversation, console).ask(gate, session, ""))
+        asking = asyncio.create_task(AnswererAfterChat(Quick(), conversation, console).ask(gate, session, ""))
         await asyncio.sleep(0)
         assert not asking.done()
         conversation.terminal.release()

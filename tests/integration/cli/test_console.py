@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from blueflame.cli.console import Heading, as_text, make_console, show, stack
+from blueflame.cli.console import Heading, make_console, print_view, render_text, stack_parts
 from blueflame.text.format import clock, count, duration
 from blueflame.text.sanitize import clean, one_line, shorten
 
@@ -102,11 +102,11 @@ def test_a_terminal_that_cannot_show_a_letter_shows_a_question_mark() -> None:
 
 def test_a_heading_moves_its_facts_down_where_it_is_narrow() -> None:
     heading = Heading("Plan review", "round 2", "ses-1")
-    assert as_text(heading, width=40) == "Plan review              round 2 · ses-1\n" + "─" * 40 + "\n"
-    assert as_text(heading, width=20) == "Plan review\nround 2 · ses-1\n" + "─" * 20 + "\n"
+    assert render_text(heading, width=40) == "Plan review              round 2 · ses-1\n" + "─" * 40 + "\n"
+    assert render_text(heading, width=20) == "Plan review\nround 2 · ses-1\n" + "─" * 20 + "\n"
 
 
 def test_a_pipe_gets_no_trailing_spaces() -> None:
     out = StringIO()
-    show(make_console(file=out, width=30), stack(Text("a  "), None, Text("b")))
+    print_view(make_console(file=out, width=30), stack_parts(Text("a  "), None, Text("b")))
     assert out.getvalue() == "a\n\nb\n"

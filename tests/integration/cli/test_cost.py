@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from blueflame.cli.console import as_text
-from blueflame.cli.render.cost import cost_json, show_cost
+from blueflame.cli.console import render_text
+from blueflame.cli.render.cost import build_cost_json, render_cost
 from blueflame.journal.journal import Journal
 from blueflame.model.attempt import Ending
 from blueflame.model.event import BudgetRaised
@@ -105,7 +105,7 @@ def test_a_person_sees_cost_by_everything_and_what_was_foreseen(tmp_path: Path) 
     told = story()
     meter(tmp_path, "task-003", {})
     entries = account(told.session, tmp_path, {}, now=told.now)
-    text = as_text(show_cost(entries, session=ID, by=None, foreseen=forecast(told.recorded)))
+    text = render_text(render_cost(entries, session=ID, by=None, foreseen=forecast(told.recorded)))
     assert "Cost:      $0.43, 13,507 tokens" in text
     shown = forecast(told.recorded)
     assert shown is not None
@@ -162,8 +162,8 @@ def test_machines_get_what_the_page_says(project: Path, capsys: pytest.CaptureFi
 
 def test_a_session_without_agents_has_cost_nothing() -> None:
     told = Story()
-    assert "No agent has been started." in as_text(show_cost([], session=ID, by=None, foreseen=None))
-    assert cost_json([], session=ID, by=None, foreseen=forecast(told.recorded))["foreseen"] is None
+    assert "No agent has been started." in render_text(render_cost([], session=ID, by=None, foreseen=None))
+    assert build_cost_json([], session=ID, by=None, foreseen=forecast(told.recorded))["foreseen"] is None
 
 
 @pytest.mark.parametrize(

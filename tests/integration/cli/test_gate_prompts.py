@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from blueflame.cli.console import make_console
-from blueflame.cli.gates.answerers import Elsewhere, FromDecisions
-from blueflame.cli.gates.prompt import GateContext, TerminalAnswerer, choices_line, chosen, offers
+from blueflame.cli.gates.answerers import DecisionsAnswerer, WaitingAnswerer
+from blueflame.cli.gates.prompt import GateContext, GatePrompt, find_choice, format_choices, list_offers
 from blueflame.documents.decisions import load_decisions
 from blueflame.model.errors import NoAnswer
 from blueflame.model.event import GateAnswered
@@ -76,12 +76,12 @@ class Typist:
 
 
 @asynccontextmanager
-async def terminal() -> AsyncIterator[tuple[Typist, TerminalAnswerer]]:
+async def terminal() -> AsyncIterator[tuple[Typist, GatePrompt]]:
     master, slave = pty.openpty()
     screen = os.fdopen(os.dup(slave), "w", encoding="utf-8")
     typist = Typist(master, slave)
     try:
-        yield typist, TerminalAnswerer(make_console(file=screen, width=80), Keyboard(slave))
+        yield typist, GatePrompt(make_console(file=screen, width=80), Keyboard(slave))
     finally:
         asyncio.get_running_loop().remove_reader(master)
         screen.close()
@@ -307,14 +307,14 @@ def test_an_editor_opened_without_a_plan_shows_how_one_is_written(editor: Callab
 
 def test_viewing_goes_before_the_way_out_and_only_where_there_is_a_diff() -> None:
     changeset = gate(GateKind.CHANGESET)
-    assert choices_line(offers(changeset, GateContext())) == "(a)pprove / (r)eject / (s)kip"
-    assert chosen("v", offers(changeset, GateContext())) is None
-    assert chosen("view", offers(changeset, GateContext(diff=str))) is not None
+    assert format_choices(list_offers(changeset, GateContext())) == "(a)pprove / (r)eject / (s)kip"
+    assert find_choice("v", list_offers(changeset, GateContext())) is None
+    assert find_choice("view", list_offers(changeset, GateContext(diff=str))) is not None
 
 
 @pytest.mark.parametrize("kind", list(GateKind))
 def test_the_keys_of_a_gate_differ(kind: GateKind) -> None:
-    keys = [option.key for option in offers(gate(kind), GateContext(diff=str))]
+    keys = [option.key for option in list_offers(gate(kind), GateContext(diff=str))]
     assert len(set(keys)) == len(keys)
 
 
@@ -324,7 +324,7 @@ def test_the_keys_of_a_gate_differ(kind: GateKind) -> None:
 def test_a_session_is_answered_from_decisions(tmp_path: Path) -> None:
     path = tmp_path / "d.yaml"
     path.write_text("plan: [approve]\n")
-    answerer = FromDecisions(load_decisions(path))
+    answerer = DecisionsAnswerer(load_decisions(path))
     story = Story().planned()
     plan = story.session.open_gates["plan"]
     answer = asyncio.run(answerer.ask(plan, story.session, ""))
@@ -338,7 +338,9 @@ def test_with_nobody_here_the_gate_is_named_and_waits(capsys: pytest.CaptureFixt
     story = Story().planned()
 
     async def wait() -> None:
-        asking = asyncio.create_task(Elsewhere(make_console()).ask(story.session.open_gates["plan"], story.session, ""))
+        asking = asyncio.create_task(
+            WaitingAnswerer(make_console()).ask(story.session.open_gates["plan"], story.session, "")
+        )
         await asyncio.sleep(0)
         assert not asking.done()
         asking.cancel()
@@ -352,7 +354,7 @@ def test_with_nobody_here_the_gate_is_named_and_waits(capsys: pytest.CaptureFixt
 def test_with_nobody_here_a_session_without_money_stops(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story().planned()
     gate = budget_gate(story.session).gate
-    answer = asyncio.run(Elsewhere(make_console()).ask(gate, story.session, ""))
+    answer = asyncio.run(WaitingAnswerer(make_console()).ask(gate, story.session, ""))
     assert (answer.choice, answer.by) == ("stop", "nobody")
     assert "Nobody is here to raise it: stopping." in capsys.readouterr().out
 
@@ -360,8 +362,8 @@ def test_with_nobody_here_a_session_without_money_stops(capsys: pytest.CaptureFi
 DRIVER = """
 import asyncio, os, sys
 os.close(os.open(os.ttyname(0), os.O_RDWR))  # a session's leader that opens a terminal gets it for its own
-from blueflame.cli.gates.answerers import AtTerminal
-from blueflame.cli.live.view import Frame
+from blueflame.cli.gates.answerers import TerminalAnswerer
+from blueflame.cli.live.view import LiveFrame
 from blueflame.cli.console import make_console
 sys.path.insert(0, {tests!r})
 from support.recorded_session import Story
@@ -369,11 +371,11 @@ from support.recorded_session import Story
 async def main():
     story = Story().reviewing()
     console = make_console()
-    frame = Frame(console)
+    frame = LiveFrame(console)
     frame.see(story.session, story.recorded)
     (gate,) = story.session.open_gates.values()
     diff = "".join(f"+line {{n}}\\n" for n in range(500))
-    answer = await AtTerminal(console, frame, lambda s, g: lambda: diff).ask(gate, story.session, "")
+    answer = await TerminalAnswerer(console, frame, lambda s, g: lambda: diff).ask(gate, story.session, "")
     frame.close()
     console.print("ANSWER", answer.choice, answer.note, soft_wrap=True)
 

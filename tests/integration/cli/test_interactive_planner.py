@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from blueflame.cli.foreground import Manner, planner_talks
+from blueflame.cli.foreground import RunOptions, can_planner_talk
 from blueflame.documents.decisions import load_decisions
 from blueflame.orchestrator import project as app
 from blueflame.orchestrator.context import Cassette
@@ -24,13 +24,15 @@ def attended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("blueflame.cli.foreground.is_attended", lambda: True)
 
 
-def asked(repo: Path, manner: Manner, *, planned: bool = False, workflow: str = "waves", **config: Any) -> bool:  # noqa: ANN401 - of any kind
-    return planner_talks(app.grounds(configure(repo, {**CLAUDE, **config})), manner, workflow=workflow, planned=planned)
+def asked(repo: Path, options: RunOptions, *, planned: bool = False, workflow: str = "waves", **config: Any) -> bool:  # noqa: ANN401 - of any kind
+    return can_planner_talk(
+        app.grounds(configure(repo, {**CLAUDE, **config})), options, workflow=workflow, planned=planned
+    )
 
 
 @pytest.mark.usefixtures("attended")
 def test_at_a_terminal_it_talks(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert asked(repo, Manner())
+    assert asked(repo, RunOptions())
     assert capsys.readouterr().err == ""
 
 
@@ -45,25 +47,25 @@ def test_where_no_planner_could_talk_it_does_not_and_nothing_is_said(
     repo: Path, more: Mapping[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = write(repo / "play.yaml", {}) if "roles" in more else None
-    assert not asked(repo, Manner(script=script), **more)
+    assert not asked(repo, RunOptions(script=script), **more)
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("attended")
 @pytest.mark.parametrize(
-    ("manner", "words"),
+    ("options", "words"),
     [
-        (Manner(as_json=True), "--json is given"),
-        (Manner(quiet=True), "--quiet is given"),
-        (Manner(cassette=Cassette(record=Path("x"))), "a cassette"),
+        (RunOptions(as_json=True), "--json is given"),
+        (RunOptions(quiet=True), "--quiet is given"),
+        (RunOptions(cassette=Cassette(record=Path("x"))), "a cassette"),
     ],
 )
 def test_who_asked_for_a_talk_is_told_why_there_is_none(
-    repo: Path, manner: Manner, words: str, capsys: pytest.CaptureFixture[str]
+    repo: Path, options: RunOptions, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert not asked(repo, manner, planning={"interactive": True})
+    assert not asked(repo, options, planning={"interactive": True})
     assert words in capsys.readouterr().err
-    assert not asked(repo, manner)  # by default nobody has asked for it
+    assert not asked(repo, options)  # by default nobody has asked for it
     assert capsys.readouterr().err == ""
 
 
@@ -71,14 +73,14 @@ def test_who_asked_for_a_talk_is_told_why_there_is_none(
 @pytest.mark.usefixtures("attended")
 def test_a_decisions_file_means_one_shot_with_a_warning(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     decisions = load_decisions(write(repo / "решения.yaml", {"plan": ["approve"]}))
-    assert not asked(repo, Manner(decisions=decisions))
+    assert not asked(repo, RunOptions(decisions=decisions))
     assert capsys.readouterr().err == (
         "blueflame: the planner does not talk with you first (planning.interactive): a decisions file speaks for you\n"
     )
 
 
 def test_without_a_terminal_it_does_not_talk(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert not asked(repo, Manner(), planning={"interactive": True})
+    assert not asked(repo, RunOptions(), planning={"interactive": True})
     assert "there is no terminal" in capsys.readouterr().err
 
 

@@ -8,9 +8,9 @@ import pytest
 from rich.console import RenderableType
 
 from blueflame.cli.console import make_console
-from blueflame.cli.gates.view import context_of
-from blueflame.cli.live.feed import tell
-from blueflame.cli.render.session import session_json, show_status
+from blueflame.cli.gates.view import build_gate_context
+from blueflame.cli.live.feed import format_event
+from blueflame.cli.render.session import build_session_json, render_status
 from blueflame.model.event import (
     AttemptNearsBudget,
     BudgetWarned,
@@ -32,7 +32,7 @@ PARKED = RuntimeParked(
 
 
 def told(event: Event) -> str:
-    line = tell(Recorded(1, BEGAN, event))
+    line = format_event(Recorded(1, BEGAN, event))
     assert line is not None
     return line.plain
 
@@ -77,16 +77,16 @@ def test_times_that_no_calendar_knows_are_left_out() -> None:
 
 def test_status_says_what_the_session_waits_for() -> None:
     story = Story().planned().tell(PARKED)
-    view = drawn(show_status(story.session, now=BEGAN))
+    view = drawn(render_status(story.session, now=BEGAN))
     assert "Waits for:" in view
     assert "3 agents wait until" in view
     assert f"(in {duration(720)})" in view
-    (parked,) = session_json(story.session, now=BEGAN)["parked"]
+    (parked,) = build_session_json(story.session, now=BEGAN)["parked"]
     assert (parked["runtime"], parked["kind"], parked["until"]) == ("claude", "rate_limit", BEGAN + 720)
 
 
 def shown(gate: GateOpened, story: Story) -> str:
-    return drawn(context_of(story.session, gate.gate).view)
+    return drawn(build_gate_context(story.session, gate.gate).view)
 
 
 def test_the_gates_show_what_is_asked_about() -> None:

@@ -6,10 +6,18 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from blueflame.cli.console import as_text
-from blueflame.cli.live.feed import tell_all
-from blueflame.cli.live.frame import Picture, bar
-from blueflame.cli.render.activity import activity_json, activity_line, budget_bar, doing, few, used_line, words_of
+from blueflame.cli.console import render_text
+from blueflame.cli.live.feed import format_events
+from blueflame.cli.live.frame import SessionFrame, draw_bar
+from blueflame.cli.render.activity import (
+    build_activity_json,
+    describe_activity,
+    draw_activity,
+    draw_activity_line,
+    draw_budget_bar,
+    format_tokens,
+    format_usage,
+)
 from blueflame.model.activity import Activity, Doing, Stand
 from blueflame.model.attempt import Attempt, AttemptRecord, Ending
 from blueflame.model.spend import Budget, Ceiling, Spend, Unit
@@ -45,8 +53,8 @@ def busy(story: Story) -> dict[str, Activity]:
 
 
 def shown(story: Story, found: dict[str, Activity], *, width: int, height: int = 24, recent: int = 4) -> str:
-    told = tell_all(story.recorded)[-recent:]
-    return as_text(Picture(story.session, story.now + 65, found, told, height), width=width)
+    told = format_events(story.recorded)[-recent:]
+    return render_text(SessionFrame(story.session, story.now + 65, found, told, height), width=width)
 
 
 def test_the_frame_shows_cost_tasks_agents_and_what_happened() -> None:
@@ -145,7 +153,7 @@ def test_the_frame_is_never_larger_than_the_terminal(width: int, height: int) ->
 def test_an_agent_that_waits_says_why() -> None:
     def words(stand: Stand, **fields: object) -> str:
         activity = replace(Activity(attempt=ATTEMPT, stand=stand), **fields)  # type: ignore[arg-type]
-        return words_of(activity, now=1_770_388_222.0)
+        return describe_activity(activity, now=1_770_388_222.0)
 
     parked = Stand(doing=Doing.PARKED, kind="rate_limit", until=1_770_388_300.0)
     assert words(parked) == "waits until 14:31: rate limit"
@@ -163,7 +171,9 @@ def test_an_agent_that_waits_says_why() -> None:
 
 def test_of_a_path_the_end_is_kept_and_of_a_command_the_beginning() -> None:
     def cut(tool: str, target: str, width: int) -> str:
-        return doing(Activity(attempt=ATTEMPT, stand=WORKING, tool=tool, target=target), now=0.0, width=width).plain
+        return draw_activity(
+            Activity(attempt=ATTEMPT, stand=WORKING, tool=tool, target=target), now=0.0, width=width
+        ).plain
 
     assert cut("Edit", "src/blueflame/cli/live.py", 40) == "Edit src/blueflame/cli/live.py"
     assert cut("Edit", "src/blueflame/cli/live.py", 20) == "Edit …/cli/live.py"
@@ -178,7 +188,7 @@ def test_of_a_path_the_end_is_kept_and_of_a_command_the_beginning() -> None:
 )
 def test_a_budget_warns_and_then_is_used_up(micro_usd: int, bar_: str, style: str) -> None:
     attempt = replace(ATTEMPT, budget=Budget(Unit.USD, 1_000_000))
-    text = budget_bar(Activity(attempt=attempt, spend=Spend(micro_usd=micro_usd)), 5, warn_at=0.8)
+    text = draw_budget_bar(Activity(attempt=attempt, spend=Spend(micro_usd=micro_usd)), 5, warn_at=0.8)
     assert text.plain == bar_
     assert style in {str(span.style) for span in text.spans} | {str(text.style)}
 
@@ -190,15 +200,15 @@ def test_the_tightest_budget_counts() -> None:
     assert activity.tightest == day.budget
     assert activity.share == 0.9
     assert Activity(attempt=ATTEMPT).tightest is None
-    assert budget_bar(Activity(attempt=ATTEMPT), 5, warn_at=0.8).plain == ""
+    assert draw_budget_bar(Activity(attempt=ATTEMPT), 5, warn_at=0.8).plain == ""
 
 
 def test_figures_are_as_exact_as_is_useful() -> None:
-    assert [few(n) for n in (0, 999, 1000, 12_449, 999_949, 999_950, 2_345_678)] == [
+    assert [format_tokens(n) for n in (0, 999, 1000, 12_449, 999_949, 999_950, 2_345_678)] == [
         "0", "999", "1.0k", "12.4k", "999.9k", "1.00M", "2.35M",
     ]  # fmt: skip
-    assert used_line(Spend(micro_usd=10_000, input_tokens=5), 1, 1) == "5 tokens, $0.01, 1 call, 1 refused"
-    assert used_line(Spend()) == ""
+    assert format_usage(Spend(micro_usd=10_000, input_tokens=5), 1, 1) == "5 tokens, $0.01, 1 call, 1 refused"
+    assert format_usage(Spend()) == ""
 
 
 def test_an_activity_as_a_line_and_as_json() -> None:
@@ -207,10 +217,10 @@ def test_an_activity_as_a_line_and_as_json() -> None:
         attempt=replace(ATTEMPT, budget=Budget(Unit.USD, 1_500_000), ceilings=(day,)),
         stand=replace(WORKING, since=3.0), tool="Edit", target="a\x1b.py", calls=2, spend=Spend(input_tokens=7),
     )  # fmt: skip
-    assert activity_line(activity, now=0.0).plain == (
+    assert draw_activity_line(activity, now=0.0).plain == (
         "00:00:00  ▸ worker-0a1b2c3d  t #1  Edit a␛.py  (7 tokens, 2 calls)"
     )
-    told = activity_json(activity, AttemptRecord(attempt=activity.attempt, intended_at=1.0), now=11.0)
+    told = build_activity_json(activity, AttemptRecord(attempt=activity.attempt, intended_at=1.0), now=11.0)
     assert told["budgets"] == [
         {"name": "attempt", "unit": "usd", "limit": 1.5}, {"name": "day", "unit": "tokens", "limit": 9},
     ]  # fmt: skip
@@ -218,9 +228,9 @@ def test_an_activity_as_a_line_and_as_json() -> None:
 
 
 def test_a_bar_never_overflows() -> None:
-    assert bar([(7, "━", "good")], 3).plain == "━" * 20
-    assert bar([(1, "━", "good")], 0).plain == "─" * 20
-    assert bar([(1, "━", "good"), (1, "╍", "id")], 4).plain == "━" * 5 + "╍" * 5 + "─" * 10
+    assert draw_bar([(7, "━", "good")], 3).plain == "━" * 20
+    assert draw_bar([(1, "━", "good")], 0).plain == "─" * 20
+    assert draw_bar([(1, "━", "good"), (1, "╍", "id")], 4).plain == "━" * 5 + "╍" * 5 + "─" * 10
 
 
 def test_colour_only_repeats_what_the_marks_say() -> None:

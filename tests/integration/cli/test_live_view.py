@@ -9,8 +9,16 @@ import pytest
 from rich.console import Console
 
 from blueflame.cli.console import THEME, make_console
-from blueflame.cli.live.feed import TELL, tell
-from blueflame.cli.live.view import EVERY, QUIET, Frame, JsonLines, LineLog, Silence, live_view
+from blueflame.cli.live.feed import DESCRIBERS, format_event
+from blueflame.cli.live.view import (
+    MIN_FRAME_SECONDS,
+    QUIET_SECONDS,
+    EventJsonLines,
+    EventLines,
+    LiveFrame,
+    NoView,
+    choose_view,
+)
 from blueflame.journal.codec import decode
 from blueflame.model.activity import Activity, Doing, Stand
 from blueflame.model.attempt import Ending
@@ -44,7 +52,7 @@ def test_the_frame_is_redrawn_at_most_eight_times_a_second() -> None:
     console, out = screen()
     timer = Timer()
     story = Story().working()
-    view = Frame(console, timer=timer)
+    view = LiveFrame(console, timer=timer)
     view.see(story.session, story.recorded)
     after_one = out.getvalue()
     assert "task-001 #1" in after_one
@@ -52,7 +60,7 @@ def test_the_frame_is_redrawn_at_most_eight_times_a_second() -> None:
         view.tick(story.now)
         view.see(story.session, story.recorded[-1:])
     assert out.getvalue() == after_one
-    timer.at += EVERY
+    timer.at += MIN_FRAME_SECONDS
     view.tick(story.now + 1)
     assert len(out.getvalue()) > len(after_one)
     view.close()
@@ -62,7 +70,7 @@ def test_a_paused_frame_is_off_the_screen_and_draws_nothing() -> None:
     console, out = screen()
     timer = Timer()
     story = Story().working()
-    view = Frame(console, timer=timer)
+    view = LiveFrame(console, timer=timer)
     view.see(story.session, story.recorded)
     view.pause()
     view.pause()
@@ -79,7 +87,7 @@ def test_a_paused_frame_is_off_the_screen_and_draws_nothing() -> None:
 
 def test_a_frame_without_a_session_draws_nothing() -> None:
     console, out = screen()
-    view = Frame(console)
+    view = LiveFrame(console)
     view.tick(1.0)
     view.close()
     assert "Blue Flame" not in out.getvalue()
@@ -88,7 +96,7 @@ def test_a_frame_without_a_session_draws_nothing() -> None:
 def test_a_pipe_gets_a_line_for_each_thing_worth_one() -> None:
     out = StringIO()
     story = Story().working().ends("task-003", Ending.TIMEOUT)
-    LineLog(make_console(file=out, width=80)).see(story.session, story.recorded)
+    EventLines(make_console(file=out, width=80)).see(story.session, story.recorded)
     assert out.getvalue().splitlines() == [
         "14:30:22  · session ses-20260206-143022 on main",
         "14:30:23  · a plan of 3 tasks",
@@ -105,7 +113,7 @@ def test_a_pipe_gets_a_line_for_each_thing_worth_one() -> None:
 def test_machines_get_every_event_as_one_json_object() -> None:
     out = StringIO()
     story = Story().reviewing()
-    JsonLines(make_console(file=out, width=20)).see(story.session, story.recorded)
+    EventJsonLines(make_console(file=out, width=20)).see(story.session, story.recorded)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["seq"] for line in lines] == [each.seq for each in story.recorded]
     assert lines[0]["session"] == ID
@@ -115,7 +123,7 @@ def test_machines_get_every_event_as_one_json_object() -> None:
 def test_quiet_is_quiet() -> None:
     out = StringIO()
     story = Story().working()
-    view = Silence(make_console(file=out))
+    view = NoView(make_console(file=out))
     view.see(story.session, story.recorded)
     view.tick(1.0)
     view.pause()
@@ -128,22 +136,22 @@ def test_the_view_suits_who_is_watching(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("TERM", "xterm")
     console, _ = screen()
     pipe = make_console(file=StringIO())
-    on_a_terminal = live_view(console)
-    assert isinstance(on_a_terminal, Frame)
+    on_a_terminal = choose_view(console)
+    assert isinstance(on_a_terminal, LiveFrame)
     on_a_terminal.close()
-    assert type(live_view(pipe)) is LineLog
-    assert isinstance(live_view(console, as_json=True), JsonLines)
-    assert isinstance(live_view(console, quiet=True), Silence)
+    assert type(choose_view(pipe)) is EventLines
+    assert isinstance(choose_view(console, as_json=True), EventJsonLines)
+    assert isinstance(choose_view(console, quiet=True), NoView)
     monkeypatch.setenv("TERM", "dumb")
-    assert type(live_view(screen()[0])) is LineLog
+    assert type(choose_view(screen()[0])) is EventLines
 
 
 def test_every_event_can_be_told() -> None:
     told = {type(each.event) for each in Story().reviewing().recorded}
-    assert set(TELL) <= set(get_args(Event))
+    assert set(DESCRIBERS) <= set(get_args(Event))
     assert told <= set(get_args(Event))
     hook = Recorded(1, BEGAN, HookRan(hook="post_plan", key="k\x1b[2J", exit_code=1))
-    line = tell(hook)
+    line = format_event(hook)
     assert line is not None
     assert "post_plan" in line.plain
     assert "\x1b" not in line.plain
@@ -166,7 +174,7 @@ def test_a_frame_with_nothing_new_is_not_drawn_again() -> None:
     console, out = screen()
     timer = Timer()
     story = Story().working()
-    view = Frame(console, timer=timer)
+    view = LiveFrame(console, timer=timer)
     view.see(story.session, story.recorded)
     drawn = len(out.getvalue())
     for _ in range(5):
@@ -185,14 +193,14 @@ def test_a_log_that_was_quiet_for_long_says_what_agents_do() -> None:
         name: Activity(attempt=attempt, stand=Stand(doing=Doing.WORKING), tool="Edit", target="a.py")
         for name, attempt in story.session.live.items()
     }
-    log = LineLog(make_console(file=out, width=80), lambda: found, timer=timer)
+    log = EventLines(make_console(file=out, width=80), lambda: found, timer=timer)
     log.see(story.session, story.recorded)
     lines = len(out.getvalue().splitlines())
-    timer.at += QUIET - 1
+    timer.at += QUIET_SECONDS - 1
     log.tick(story.now)
     assert len(out.getvalue().splitlines()) == lines
     for _ in range(3):
-        timer.at += QUIET / 3
+        timer.at += QUIET_SECONDS / 3
         log.tick(story.now)
     assert out.getvalue().splitlines()[lines:] == [
         "14:30:28  ▸ worker-992ee207  task-001 #1  Edit a.py",

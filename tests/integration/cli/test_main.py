@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from blueflame import __version__
-from blueflame.cli.command_table import KEEP, START, VERBS, WATCH, LazyVerbs, Verb
+from blueflame.cli.command_table import COMMANDS, KEEP, START, WATCH, CommandEntry, LazyCommandGroup
 from blueflame.cli.main import run
 
 VERB_MODULE = '''
@@ -45,7 +45,9 @@ def verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "some_verbs.py").write_text(VERB_MODULE, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "some_verbs", raising=False)
-    monkeypatch.setattr(LazyVerbs, "verbs", tuple(Verb(n, START, f"some_verbs:{n}", f"Be {n}.") for n in NAMES))
+    monkeypatch.setattr(
+        LazyCommandGroup, "verbs", tuple(CommandEntry(n, START, f"some_verbs:{n}", f"Be {n}.") for n in NAMES)
+    )
     work = tmp_path / "рабочая папка"
     work.mkdir()
     monkeypatch.chdir(work)
@@ -140,12 +142,12 @@ def test_a_wrong_command_line_is_told_what_is_possible(
 
 
 def test_the_verbs_of_a_panel_stand_together() -> None:
-    panels = [verb.panel for verb in VERBS]
+    panels = [verb.panel for verb in COMMANDS]
     assert panels == sorted(panels, key=[START, WATCH, KEEP].index)
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_every_verb_in_the_table_can_be_loaded(verb: Verb, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("verb", COMMANDS, ids=lambda verb: verb.name)
+def test_every_verb_in_the_table_can_be_loaded(verb: CommandEntry, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([verb.name, "--help"]) == 0
     assert capsys.readouterr().out.startswith(f"Usage: blueflame {verb.name}")
 

@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blueflame.cli
-from blueflame.cli.output import say, tell
+from blueflame.cli.output import print_json, print_text
 from blueflame.text.sanitize import DANGEROUS, clean
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egpj.exe\x08\x08\r\x00\udc9b"
 
 
 def test_words_lose_every_control_character(capsys: pytest.CaptureFixture[str]) -> None:
-    say(EVIL)
+    print_text(EVIL)
     assert not DANGEROUS.search(capsys.readouterr().out)
 
 
 def test_json_keeps_the_string_and_shows_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
-    tell({"title": EVIL, "plain": "Grüße"})
+    print_json({"title": EVIL, "plain": "Grüße"})
     said = capsys.readouterr().out
     assert not DANGEROUS.search(said)
     assert json.loads(said) == {"title": EVIL, "plain": "Grüße"}

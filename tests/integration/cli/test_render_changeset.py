@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from blueflame.cli.console import as_text
-from blueflame.cli.gates.view import context_of
-from blueflame.cli.render.changeset import changeset_json, judged_line, show_changeset, tally
+from blueflame.cli.console import render_text
+from blueflame.cli.gates.view import build_gate_context
+from blueflame.cli.render.changeset import build_changeset_json, count_outcomes, render_changeset, render_outcome
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState, FileChange, Loss
 from blueflame.model.review import Risk, Weakening
 from blueflame.model.spend import Budget, Spend, Unit
@@ -23,7 +23,7 @@ def record() -> ChangesetRecord:
 def test_a_changeset_is_shown_as_it_is_judged() -> None:
     story = Story().reviewing()
     (gate,) = story.session.open_gates.values()
-    assert as_text(context_of(story.session, gate).view, width=80) == (
+    assert render_text(build_gate_context(story.session, gate).view, width=80) == (
         """\
 Changeset review      session cost so far: $1.68 · cycle 1 · ses-20260206-143022
 ────────────────────────────────────────────────────────────────────────────────
@@ -47,7 +47,7 @@ Checks on the very commit that would land
 
 def test_what_must_not_be_overlooked_is_noted(record: ChangesetRecord) -> None:
     short = replace(record, changeset=replace(record.changeset, missing=("task-009",)), note="built\nagain")
-    text = as_text(show_changeset(short, session=ID, rejected=["api"]))
+    text = render_text(render_changeset(short, session=ID, rejected=["api"]))
     assert "! NOTE: Depends on rejected changeset [api]: kept for the next cycle." in text
     assert "! NOTE: Not in it, though of the same group: task-009." in text
     assert "! NOTE: built again" in text
@@ -58,23 +58,23 @@ def test_a_red_check_says_how_it_ended(record: ChangesetRecord) -> None:
         Check(name="pytest", exit_code=1, seconds=3),
         Check(name="slow", exit_code=-9, seconds=120, timed_out=True),
     )
-    text = as_text(show_changeset(replace(record, build=Build(base="a", commit="b", checks=checks)), session=ID))
+    text = render_text(render_changeset(replace(record, build=Build(base="a", commit="b", checks=checks)), session=ID))
     assert "✗  pytest  exit 1          3.0 s" in text
     assert "✗  slow    timed out  2 min 00 s" in text
 
 
 def test_many_files_are_cut_and_one_file_is_singular(record: ChangesetRecord) -> None:
     files = tuple(FileChange(path=f"src/{n:03}.py", added=1, deleted=0) for n in range(40))
-    many = as_text(show_changeset(replace(record, build=Build(base="a", commit="b", files=files)), session=ID))
+    many = render_text(render_changeset(replace(record, build=Build(base="a", commit="b", files=files)), session=ID))
     assert "[40 files changed, +40, -0]" in many
     assert "… and 28 more, smaller: +28, -0" in many
-    one = as_text(show_changeset(replace(record, build=Build(base="a", commit="b", files=files[:1])), session=ID))
+    one = render_text(render_changeset(replace(record, build=Build(base="a", commit="b", files=files[:1])), session=ID))
     assert "[1 file changed, +1, -0]" in one
 
 
 def test_the_cost_so_far_is_in_the_unit_of_the_budget(record: ChangesetRecord) -> None:
     spend = Spend(micro_usd=1, input_tokens=12_450)
-    text = as_text(show_changeset(record, session=ID, spend=spend, budget=Budget(Unit.TOKENS, 50_000)))
+    text = render_text(render_changeset(record, session=ID, spend=spend, budget=Budget(Unit.TOKENS, 50_000)))
     assert "session cost so far: 12,450 tokens" in text
 
 
@@ -92,21 +92,21 @@ def test_the_cost_so_far_is_in_the_unit_of_the_budget(record: ChangesetRecord) -
 )
 def test_what_came_of_it_is_one_line(record: ChangesetRecord, state: ChangesetState, said: str) -> None:
     note = "conflict" if state is ChangesetState.EVICTED else ""
-    assert judged_line(replace(record, state=state, landed_as="c" * 40, note=note)).plain == said
+    assert render_outcome(replace(record, state=state, landed_as="c" * 40, note=note)).plain == said
 
 
 def test_a_deferral_is_not_counted_as_a_requeue(record: ChangesetRecord) -> None:
     """B-02: the seeds' sample counted it as one."""
     states = [ChangesetState.LANDED, ChangesetState.REJECTED, ChangesetState.DEFERRED, ChangesetState.FORMED]
-    assert tally([replace(record, state=state) for state in states]) == (
+    assert count_outcomes([replace(record, state=state) for state in states]) == (
         "1 changeset approved, 1 re-queued, 1 deferred."
     )
-    assert tally([replace(record, state=ChangesetState.REJECTED)] * 2) == "2 changesets re-queued."
-    assert tally([]) == "No changeset has been judged."
+    assert count_outcomes([replace(record, state=ChangesetState.REJECTED)] * 2) == "2 changesets re-queued."
+    assert count_outcomes([]) == "No changeset has been judged."
 
 
 def test_the_changeset_for_machines(record: ChangesetRecord) -> None:
-    told = changeset_json(record)
+    told = build_changeset_json(record)
     assert told["tasks"] == ["task-001", "task-002"]
     assert told["build"]["added"] == 520
     assert told["build"]["checks"][0] == {
@@ -117,7 +117,7 @@ def test_the_changeset_for_machines(record: ChangesetRecord) -> None:
         "flaky": False,
         "output_sha256": "",
     }
-    assert changeset_json(replace(record, build=None))["build"] is None
+    assert build_changeset_json(replace(record, build=None))["build"] is None
     assert TASKS[0].id in told["tasks"]
 
 
@@ -136,7 +136,7 @@ LOSSES = (Loss(task="task-001", path="src/a.py", count=2, lines=("x = 1", "y = 2
 
 def test_the_largest_of_many_files_are_shown_in_the_order_of_their_names(record: ChangesetRecord) -> None:
     files = tuple(FileChange(path=f"{n:02}.py", added=n, deleted=0) for n in range(20))
-    text = as_text(show_changeset(replace(record, build=Build(base="a", commit="b", files=files)), session=ID))
+    text = render_text(render_changeset(replace(record, build=Build(base="a", commit="b", files=files)), session=ID))
     assert [line.split()[0] for line in text.splitlines() if ".py" in line] == [f"{n:02}.py" for n in range(8, 20)]
     assert "… and 8 more, smaller: +28, -0" in text
 
@@ -144,7 +144,7 @@ def test_the_largest_of_many_files_are_shown_in_the_order_of_their_names(record:
 def test_weaker_tests_risks_losses_and_flaky_checks_are_called_out(record: ChangesetRecord) -> None:
     checks = (Check(name="pytest", exit_code=0, seconds=3, flaky=True),)
     build = Build(base="a", commit="b", checks=checks, risks=RISKS, weakened=WEAKENED, losses=LOSSES)
-    text = as_text(show_changeset(replace(record, build=build), session=ID), width=120)
+    text = render_text(render_changeset(replace(record, build=build), session=ID), width=120)
     assert "✓  pytest  flaky: red at first  3.0 s" in text
     assert (
         """\
@@ -158,7 +158,7 @@ Look twice: this changeset
         in text
     )
     assert "! NOTE: 2 lines of task-001 in src/a.py are not in the result (changed by task-002): x = 1 | y = 2." in text
-    told = changeset_json(replace(record, build=build))["build"]
+    told = build_changeset_json(replace(record, build=build))["build"]
     assert told["risks"] == [{"kind": "dependency", "words": RISKS[0].words, "paths": []}]
     assert told["weakened"][0]["lines"] == ["- assert add(2, 2) == 4"]
     assert told["losses"] == [str(LOSSES[0])]
@@ -170,7 +170,7 @@ def test_why_a_task_was_wanted_what_its_reviewer_said_and_what_it_cost_stand_wit
     notes = "Does what it says.\nNo regressions \x1b[31mseen."
     tasks["task-001"] = replace(tasks["task-001"], task=task, verdict_notes=notes)
     costs = {"task-001": Spend(micro_usd=1_250_000), "task-009": Spend(micro_usd=9_000_000)}
-    text = as_text(show_changeset(record, session=ID, tasks=tasks, costs=costs), width=300)
+    text = render_text(render_changeset(record, session=ID, tasks=tasks, costs=costs), width=300)
     assert "why  Requests without a token must be refused. More. " in text
     assert "…" in text
     assert "review  Does what it says. No regressions ␛[31mseen." in text

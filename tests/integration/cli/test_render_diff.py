@@ -6,28 +6,28 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from blueflame.cli.console import THEME, as_text, make_console
-from blueflame.cli.render.diff import page, show_diff
+from blueflame.cli.console import THEME, make_console, render_text
+from blueflame.cli.render.diff import render_diff, show_in_pager
 from blueflame.system.terminal import pager
 
 DIFF = "diff --git a/ф b/ф\nindex 1..2 100644\n--- a/ф\n+++ b/ф\n@@ -1 +1 @@\n-old\n+new \x1b[2J\r\n context\n"
 
 
 def test_a_diff_keeps_its_lines_and_loses_its_escapes() -> None:
-    assert as_text(show_diff(DIFF), width=200) == DIFF.replace("\x1b", "␛").replace("\r", "␍")
+    assert render_text(render_diff(DIFF), width=200) == DIFF.replace("\x1b", "␛").replace("\r", "␍")
 
 
 def test_added_and_removed_lines_are_coloured() -> None:
     out = StringIO()
     console = Console(file=out, force_terminal=True, color_system="standard", theme=THEME, no_color=False)
-    console.print(show_diff(DIFF))
+    console.print(render_diff(DIFF))
     assert "\x1b[31m-old" in out.getvalue()
     assert "\x1b[32m+new" in out.getvalue()
 
 
 def test_long_lines_are_not_broken_in_a_pipe() -> None:
     out = StringIO()
-    asyncio.run(page(show_diff("+" + "x" * 500), make_console(file=out, width=80)))
+    asyncio.run(show_in_pager(render_diff("+" + "x" * 500), make_console(file=out, width=80)))
     assert out.getvalue() == "+" + "x" * 500 + "\n"
 
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from blueflame.cli.console import as_text
-from blueflame.cli.live.feed import tell
-from blueflame.cli.live.frame import Picture
-from blueflame.cli.render.session import session_json, show_status
+from blueflame.cli.console import render_text
+from blueflame.cli.live.feed import format_event
+from blueflame.cli.live.frame import SessionFrame
+from blueflame.cli.render.session import build_session_json, render_status
 from blueflame.model.event import OverlapSeen
 from support.recorded_session import Story
 
@@ -19,11 +19,11 @@ def test_an_overlap_is_told_and_stays_on_the_screen_while_both_are_at_work() -> 
     story = overlapping()
     one, other = (attempt.subject for attempt in list(story.session.live.values())[:2])
     words = f"{one} and {other} both change the same lines of src/a b.py"
-    told = tell(story.recorded[-1])
+    told = format_event(story.recorded[-1])
     assert told is not None
     assert words in told.plain
-    assert f"! {words}" in as_text(Picture(story.session, story.now), width=100)
-    assert words in as_text(show_status(story.session, now=story.now), width=100)
-    assert session_json(story.session, now=story.now)["overlaps"] == [
+    assert f"! {words}" in render_text(SessionFrame(story.session, story.now), width=100)
+    assert words in render_text(render_status(story.session, now=story.now), width=100)
+    assert build_session_json(story.session, now=story.now)["overlaps"] == [
         {"tasks": [one, other], "paths": ["src/a b.py"], "kind": "lines"}
     ]

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from blueflame.cli.console import as_text
-from blueflame.cli.gates.view import VIEWS, context_of
+from blueflame.cli.console import render_text
+from blueflame.cli.gates.view import RENDERERS, build_gate_context
 from blueflame.cli.render.session import (
-    budget_line,
-    gates_json,
-    session_json,
-    show_gates,
-    show_status,
-    show_summary,
+    build_gates_json,
+    build_session_json,
+    format_budget,
+    render_gates,
+    render_status,
+    render_summary,
 )
 from blueflame.model.attempt import Ending
 from blueflame.model.event import CycleEnded, Event, GateAnswered, SessionEnded
@@ -46,7 +46,7 @@ def cycle_over() -> Story:
 def test_a_cycle_is_summed_up_before_the_next(cycle_over: Story) -> None:
     (gate,) = cycle_over.session.open_gates.values()
     assert gate.kind is GateKind.SESSION
-    assert as_text(context_of(cycle_over.session, gate).view, width=80) == (
+    assert render_text(build_gate_context(cycle_over.session, gate).view, width=80) == (
         """\
 Wave cycle 1 complete    1 changeset approved, 1 re-queued · ses-20260206-143022
 ────────────────────────────────────────────────────────────────────────────────
@@ -67,7 +67,7 @@ def test_the_summary_tells_what_landed_what_did_not_and_what_it_cost(cycle_over:
     session = cycle_over.session
     cycle_over.tell(SessionEnded(outcome="stopped", reason="by terminal"))
     estimate = cost_range([record.task for record in session.tasks.values()], session.limits)
-    assert as_text(show_summary(session, now=0.0, estimate=estimate), width=100) == (
+    assert render_text(render_summary(session, now=0.0, estimate=estimate), width=100) == (
         """\
 Session summary                                                                  ses-20260206-143022
 ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -98,7 +98,7 @@ Cost by agent
 
 
 def test_a_summary_without_landings_says_so() -> None:
-    assert "Nothing has landed." in as_text(show_summary(Story().planned().session, now=0.0))
+    assert "Nothing has landed." in render_text(render_summary(Story().planned().session, now=0.0))
 
 
 def test_status_shows_who_is_at_work() -> None:
@@ -115,7 +115,7 @@ def test_status_shows_who_is_at_work() -> None:
         ),
         second: Checkup(state=Health.LOST, why="its warden is gone"),
     }
-    assert as_text(show_status(story.session, now=now, checkups=checkups), width=80) == (
+    assert render_text(render_status(story.session, now=now, checkups=checkups), width=80) == (
         """\
 Session status                                               ses-20260206-143022
 ────────────────────────────────────────────────────────────────────────────────
@@ -146,14 +146,14 @@ Tasks
 
 def test_gates_are_listed_with_the_way_to_answer_them() -> None:
     story = Story().planned()
-    assert as_text(show_gates(list(story.session.open_gates.values())), width=80) == (
+    assert render_text(render_gates(list(story.session.open_gates.values())), width=80) == (
         """\
 Waiting for an answer
   plan  plan  Approve the plan of 3 tasks?  approve | edit | replan | quit
   Answer with: blueflame answer plan CHOICE
 """
     )
-    assert as_text(show_gates([])) == "No gate is open.\n"
+    assert render_text(render_gates([])) == "No gate is open.\n"
 
 
 @pytest.mark.parametrize(
@@ -166,18 +166,18 @@ Waiting for an answer
     ],
 )
 def test_the_budget_is_told_in_its_unit(budget: Budget, line: str) -> None:
-    assert budget_line(budget, Spend(micro_usd=2_140_000, input_tokens=12_000, output_tokens=450)) == line
+    assert format_budget(budget, Spend(micro_usd=2_140_000, input_tokens=12_000, output_tokens=450)) == line
 
 
 def test_machines_get_json_at_every_point_of_a_session(cycle_over: Story) -> None:
-    told = json.loads(json.dumps(session_json(cycle_over.session, now=cycle_over.now)))
+    told = json.loads(json.dumps(build_session_json(cycle_over.session, now=cycle_over.now)))
     assert told["session"] == ID
     assert [task["state"] for task in told["tasks"]] == ["merged", "merged", "requeued"]
     assert told["cost_usd"] == 1.68
     assert told["gates"][0]["kind"] == "session"
     assert {attempt["ending"] for attempt in told["attempts"]} == {"passed", "timeout"}
-    assert json.dumps(session_json(Story().session, now=0.0))
-    assert gates_json([]) == []
+    assert json.dumps(build_session_json(Story().session, now=0.0))
+    assert build_gates_json([]) == []
 
 
 @pytest.mark.parametrize("kind", list(GateKind))
@@ -193,8 +193,8 @@ def test_every_kind_of_gate_has_a_view(kind: GateKind) -> None:
         default="",
         evidence={"notes": "плохо\n\x1b[31m" * 30, "issues": ["no tests"], "reason": "crashed", "changes": ["workers"]},
     )
-    assert set(VIEWS) == set(GateKind)
-    text = as_text(context_of(story.session, gate).view)
+    assert set(RENDERERS) == set(GateKind)
+    text = render_text(build_gate_context(story.session, gate).view)
     assert text.strip()
     assert "\x1b" not in text
 
@@ -210,8 +210,8 @@ def test_a_failed_validation_shows_the_verdict_and_what_was_tried_before() -> No
         default="requeue",
         evidence={"notes": "The examples\ndo not run.", "issues": ["docs/a.md: broken"], "by": "validator-1a2b3c4d"},
     )
-    context = context_of(story.session, gate)
-    assert as_text(context.view) == (
+    context = build_gate_context(story.session, gate)
+    assert render_text(context.view) == (
         """\
 Validation failed                               by validator-1a2b3c4d · task-003
 ────────────────────────────────────────────────────────────────────────────────

@@ -2,8 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.cli.console import as_text
-from blueflame.cli.render.status import commands_json, orchestrator_json, orchestrator_line, show_commands
+from blueflame.cli.console import render_text
+from blueflame.cli.render.status import (
+    build_commands_json,
+    build_orchestrator_json,
+    describe_orchestrator,
+    render_commands,
+)
 from blueflame.model.event import SessionEnded
 from blueflame.orchestrator.engine.health import Checkup, Health
 from blueflame.orchestrator.engine.presence import Orchestrator, UnderWay
@@ -19,7 +24,7 @@ def holder(silent: float, pid: int | None = 4711) -> Orchestrator:
 
 
 def line(holder: Orchestrator | None, **checkups: Checkup) -> str:
-    return orchestrator_line(holder, Story().working().session, checkups, now=NOW)
+    return describe_orchestrator(holder, Story().working().session, checkups, now=NOW)
 
 
 def test_who_is_at_work_is_named_with_its_last_sign_of_life() -> None:
@@ -41,23 +46,23 @@ def test_agents_without_an_orchestrator_are_told_only_while_they_are_seen() -> N
 def test_of_a_session_that_is_over_nothing_is_said() -> None:
     story = Story().working()
     story.tell(SessionEnded(outcome="stopped"))
-    assert orchestrator_line(None, story.session, {}, now=NOW) == ""
+    assert describe_orchestrator(None, story.session, {}, now=NOW) == ""
 
 
 def test_machines_get_the_same() -> None:
-    assert orchestrator_json(None, now=NOW) == {"orchestrator_pid": None, "orchestrator": None}
-    told = orchestrator_json(holder(300), now=NOW)
+    assert build_orchestrator_json(None, now=NOW) == {"orchestrator_pid": None, "orchestrator": None}
+    told = build_orchestrator_json(holder(300), now=NOW)
     assert told["orchestrator_pid"] == 4711
     assert told["orchestrator"] == {"pid": 4711, "since": NOW - 3600, "last_sign": NOW - 300, "late": True}
 
 
 def test_checks_and_hooks_under_way_are_shown() -> None:
     each = UnderWay(name="check.task-001-01.1", pid=12, warden_pid=11, since=NOW - 90, last_output=NOW - 4)
-    shown = as_text(show_commands([each], now=NOW), width=80)
+    shown = render_text(render_commands([each], now=NOW), width=80)
     assert shown == (
         "\n"
         "Checks and hooks under way\n"
         "  command              pid         age  silent\n"
         "  check.task-001-01.1   12  1 min 30 s   4.0 s\n"
     )
-    assert commands_json([each])["commands"][0]["warden_pid"] == 11
+    assert build_commands_json([each])["commands"][0]["warden_pid"] == 11

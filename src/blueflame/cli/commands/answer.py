@@ -25,7 +25,7 @@ def answer(
     as_json: bool = JSON,
 ) -> int:
     """Answer a gate; the first valid answer wins, whoever gives it."""
-    from blueflame.cli.send import deliver
+    from blueflame.cli.send import send_message
     from blueflame.model.gate import Answer
     from blueflame.orchestrator import project as app
     from blueflame.session.gates.questions import objection
@@ -33,16 +33,16 @@ def answer(
     ground = app.grounds(config)
     with app.reading(ground) as journal:
         found = app.look(journal, app.find_session(journal, session))
-    name, chosen = _full_names(found, gate, choice)
-    payload = _payload(file)
+    name, chosen = _resolve_names(found, gate, choice)
+    payload = _read_edited_tasks(file)
     wrong = objection(found, name, Answer(choice=chosen, note=note, payload=payload))
     if wrong:
-        raise UsageError(wrong + _how_to_note(found, name, chosen, note))
+        raise UsageError(wrong + _suggest_note_option(found, name, chosen, note))
     body = {"gate": name, "choice": chosen, "note": note, "payload": payload, "by": getpass.getuser()}
-    return deliver(ground, found.id, "answer", body, as_json=as_json)
+    return send_message(ground, found.id, "answer", body, as_json=as_json)
 
 
-def _full_names(session: Session, gate: str, choice: str) -> tuple[str, str]:
+def _resolve_names(session: Session, gate: str, choice: str) -> tuple[str, str]:
     """An id may be given by its beginning and a choice by its first letter, as long as only one is meant."""
     near = [name for name in session.open_gates if name == gate] or [
         name for name in session.open_gates if name.startswith(gate)
@@ -54,14 +54,14 @@ def _full_names(session: Session, gate: str, choice: str) -> tuple[str, str]:
     return near[0], meant[0] if len(meant) == 1 else choice
 
 
-def _how_to_note(session: Session, gate: str, choice: str, note: str) -> str:
+def _suggest_note_option(session: Session, gate: str, choice: str, note: str) -> str:
     """A gate says that a note is needed; only the command line knows how it is given."""
     asked = session.open_gates.get(gate)
     option = asked.option(choice) if asked else None
     return "; give it with --note" if option and option.needs_note and not note.strip() else ""
 
 
-def _payload(file: Path | None) -> dict[str, object]:
+def _read_edited_tasks(file: Path | None) -> dict[str, object]:
     if file is None:
         return {}
     from blueflame.documents.plans import read_plan

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, JSON
-from blueflame.cli.output import say, tell
+from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import Refused, UsageError, WorldError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from blueflame.orchestrator import project as app
     from blueflame.system.terminal_attach import Parting
 
-LOOK = 0.2  # seconds
+POLL_SECONDS = 0.2  # seconds
 AGENT = typer.Argument(None, help="An agent, how its id begins, or a task; left out, the only one.", show_default=False)
 
 
@@ -34,20 +34,22 @@ def attach(
     from blueflame.orchestrator import project as wiring
 
     ground = wiring.grounds(config)
-    session, running, open_ones = _look(ground)
+    session, running, open_ones = _list_agents(ground)
     if as_json:
-        tell({"session": session, "agents": [_row(attempt, attempt in open_ones) for attempt in running]})
+        print_json(
+            {"session": session, "agents": [_build_agent_json(attempt, attempt in open_ones) for attempt in running]}
+        )
         return 0
     if wait and not open_ones:
-        say(f"Waiting for {agent or 'an agent'} to start.")
-    while wait and (meant := fitting(agent, running)) and not any(each in open_ones for each in meant):
-        sleep(LOOK)
-        session, running, open_ones = _look(ground)
-    chosen = choose(agent, running, open_ones)
-    return _connect(chosen, wiring.attempt_folder(ground, chosen.id), read_only=read_only)
+        print_text(f"Waiting for {agent or 'an agent'} to start.")
+    while wait and (meant := find_matching_agents(agent, running)) and not any(each in open_ones for each in meant):
+        sleep(POLL_SECONDS)
+        session, running, open_ones = _list_agents(ground)
+    chosen = choose_agent(agent, running, open_ones)
+    return _connect_terminal(chosen, wiring.attempt_folder(ground, chosen.id), read_only=read_only)
 
 
-def _look(ground: app.Grounds) -> tuple[str, Sequence[Attempt], Sequence[Attempt]]:
+def _list_agents(ground: app.Grounds) -> tuple[str, Sequence[Attempt], Sequence[Attempt]]:
     """The session, its agents at work, and those of them that have a terminal."""
     from blueflame.orchestrator import project as wiring
     from blueflame.system.terminal_attach import has_terminal
@@ -59,7 +61,7 @@ def _look(ground: app.Grounds) -> tuple[str, Sequence[Attempt], Sequence[Attempt
     return session.id, running, [each for each in running if has_terminal(wiring.attempt_folder(ground, each.id))]
 
 
-def _row(attempt: Attempt, has_terminal: bool) -> dict[str, object]:
+def _build_agent_json(attempt: Attempt, has_terminal: bool) -> dict[str, object]:
     return {
         "agent": attempt.agent_id,
         "role": attempt.role,
@@ -69,7 +71,7 @@ def _row(attempt: Attempt, has_terminal: bool) -> dict[str, object]:
     }
 
 
-def choose(wanted: str | None, running: Sequence[Attempt], open_ones: Sequence[Attempt]) -> Attempt:
+def choose_agent(wanted: str | None, running: Sequence[Attempt], open_ones: Sequence[Attempt]) -> Attempt:
     """The one that is meant; refuses with the ones there are, when there is none or more than one."""
     there = "; ".join(f"{attempt.agent_id} ({attempt.subject})" for attempt in open_ones)
     known = f"those with a terminal: {there}" if there else "no running agent has a terminal"
@@ -81,7 +83,7 @@ def choose(wanted: str | None, running: Sequence[Attempt], open_ones: Sequence[A
             if open_ones
             else Refused(f"there is nothing to connect to: {known}")
         )
-    found = fitting(wanted, running)
+    found = find_matching_agents(wanted, running)
     if not found:
         raise UsageError(f"no running agent is called {wanted!r}; {known}")
     if len(found) > 1:
@@ -92,7 +94,7 @@ def choose(wanted: str | None, running: Sequence[Attempt], open_ones: Sequence[A
     return found[0]
 
 
-def fitting(wanted: str | None, running: Sequence[Attempt]) -> Sequence[Attempt]:
+def find_matching_agents(wanted: str | None, running: Sequence[Attempt]) -> Sequence[Attempt]:
     """By its whole name, else by how it begins, or by what it works on."""
     if wanted is None:
         return running
@@ -101,24 +103,24 @@ def fitting(wanted: str | None, running: Sequence[Attempt]) -> Sequence[Attempt]
     ]
 
 
-def _connect(attempt: Attempt, folder: Path, *, read_only: bool) -> int:
+def _connect_terminal(attempt: Attempt, folder: Path, *, read_only: bool) -> int:
     import asyncio
 
-    from blueflame.cli.gates.chat import farewell, greeting
+    from blueflame.cli.gates.chat import format_farewell, format_greeting
     from blueflame.system.terminal import is_attended
     from blueflame.system.terminal_attach import Parting
 
     if not is_attended():
         raise Refused("there is no terminal here to connect: run it in one, without a pipe")
-    say(greeting(attempt.agent_id) + (" You only look." if read_only else ""))
-    parting = asyncio.run(_attached(folder, read_only=read_only))
+    print_text(format_greeting(attempt.agent_id) + (" You only look." if read_only else ""))
+    parting = asyncio.run(_attach_until_signal(folder, read_only=read_only))
     if parting is Parting.LOST:
-        raise WorldError(farewell(attempt.agent_id, parting))
-    say(farewell(attempt.agent_id, parting))
+        raise WorldError(format_farewell(attempt.agent_id, parting))
+    print_text(format_farewell(attempt.agent_id, parting))
     return 0
 
 
-async def _attached(folder: Path, *, read_only: bool) -> Parting:
+async def _attach_until_signal(folder: Path, *, read_only: bool) -> Parting:
     """Whoever ends us ends this politely: the terminal is put back first."""
     import asyncio
     import signal

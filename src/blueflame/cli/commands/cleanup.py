@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, JSON
-from blueflame.cli.output import say, tell
+from blueflame.cli.output import print_json, print_text
 from blueflame.text.format import count
 
 if TYPE_CHECKING:
@@ -41,14 +41,19 @@ def cleanup(
     if not dry_run:
         remove(ground.repo, goes)
     if as_json:
-        told = {"removed": [_as_json(each) for each in goes], "kept": [_as_json(each) for each in stays]}
-        tell(told | {"dry_run": dry_run})
+        told = {
+            "removed": [_build_leftover_json(each) for each in goes],
+            "kept": [_build_leftover_json(each) for each in stays],
+        }
+        print_json(told | {"dry_run": dry_run})
     else:
-        say("\n".join(_told(goes, stays, verb="would remove" if dry_run else "removed", verbose=verbose)))
+        print_text(
+            "\n".join(_format_lines(goes, stays, verb="would remove" if dry_run else "removed", verbose=verbose))
+        )
     return 0
 
 
-def _as_json(leftover: Leftover) -> dict[str, object]:
+def _build_leftover_json(leftover: Leftover) -> dict[str, object]:
     return {
         "kind": leftover.kind.value,
         "name": leftover.name,
@@ -57,29 +62,31 @@ def _as_json(leftover: Leftover) -> dict[str, object]:
     }
 
 
-def _told(goes: Sequence[Leftover], stays: Sequence[Leftover], *, verb: str, verbose: bool) -> list[str]:
+def _format_lines(goes: Sequence[Leftover], stays: Sequence[Leftover], *, verb: str, verbose: bool) -> list[str]:
     if not goes and not stays:
         return ["there is nothing to clean up"]
-    named = _each if verbose else _by_session
+    named = _list_each if verbose else _count_by_session
     kept = [f"{line}: commits that are on no branch; --drop-unmerged drops them" for line in named("kept", stays)]
     size = sum(each.bytes for each in goes)
-    return [*named(verb, goes), *kept, f"{verb} {count(len(goes), 'thing')}{_size(size)}; kept {len(stays)}"]
+    return [*named(verb, goes), *kept, f"{verb} {count(len(goes), 'thing')}{_format_size(size)}; kept {len(stays)}"]
 
 
-def _each(verb: str, found: Sequence[Leftover]) -> list[str]:
-    return [f"{verb}  {each.kind.value:<14}  {each.name}{_size(each.bytes)}" for each in found]
+def _list_each(verb: str, found: Sequence[Leftover]) -> list[str]:
+    return [f"{verb}  {each.kind.value:<14}  {each.name}{_format_size(each.bytes)}" for each in found]
 
 
-def _by_session(verb: str, found: Sequence[Leftover]) -> list[str]:
+def _count_by_session(verb: str, found: Sequence[Leftover]) -> list[str]:
     """One line per session: hundreds of refs are one number."""
     lines = []
     for session, group in groupby(sorted(found, key=lambda each: each.session), key=lambda each: each.session):
         things = tuple(group)
         kinds = [each.kind.value for each in things]
         counted = ", ".join(count(kinds.count(kind), kind) for kind in dict.fromkeys(kinds))
-        lines.append(f"{verb}  {session or 'of no session'}  {counted}{_size(sum(each.bytes for each in things))}")
+        lines.append(
+            f"{verb}  {session or 'of no session'}  {counted}{_format_size(sum(each.bytes for each in things))}"
+        )
     return lines
 
 
-def _size(size: int) -> str:
+def _format_size(size: int) -> str:
     return f", {size / 2**20:,.1f} MB" if size else ""

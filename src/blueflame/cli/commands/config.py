@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from blueflame.cli.output import say, tell
+from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -38,15 +38,17 @@ def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
     except ConfigError as error:
         if not as_json:
             raise
-        say(json.dumps({"path": str(path), "ok": False, "problems": error.problems}, ensure_ascii=False, indent=2))
+        print_text(
+            json.dumps({"path": str(path), "ok": False, "problems": error.problems}, ensure_ascii=False, indent=2)
+        )
         raise typer.Exit(error.exit_code) from None
     if as_json:
         found = {"path": str(path), "ok": True, "schema_version": loaded.version, "problems": []}
-        tell({**found, "warnings": loaded.warnings})
+        print_json({**found, "warnings": loaded.warnings})
         return
     for warning in loaded.warnings:
-        say(f"warning: {warning}", err=True)
-    say(f"{short(path)}: nothing wrong (schema {loaded.version})")
+        print_text(f"warning: {warning}", err=True)
+    print_text(f"{short(path)}: nothing wrong (schema {loaded.version})")
 
 
 @config_app.command()
@@ -56,7 +58,7 @@ def show(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
     from blueflame.config import show as as_yaml
 
     loaded = load(find(Path.cwd(), config))
-    say((resolved_json if as_json else as_yaml)(loaded.settings), end=False)
+    print_text((resolved_json if as_json else as_yaml)(loaded.settings), end=False)
 
 
 @config_app.command()
@@ -64,7 +66,7 @@ def schema(as_json: bool = typer.Option(True, "--json", help="It always is JSON.
     """Print the JSON schema of the file, for editors that complete and check YAML."""
     from blueflame.config import schema_json
 
-    say(schema_json(), end=False)
+    print_text(schema_json(), end=False)
 
 
 @config_app.command()
@@ -86,22 +88,22 @@ def migrate(
     if write:
         write_whole(path.resolve(), migrated.text)
     if as_json:
-        tell({"path": str(path), "changes": migrated.changes, "written": write}, indent=None)
+        print_json({"path": str(path), "changes": migrated.changes, "written": write}, indent=None)
     else:
-        say(_told(path, before, migrated, written=write))
+        print_text(_format_migration(path, before, migrated, written=write))
 
 
-def _told(path: Path, before: str, migrated: Migrated, *, written: bool) -> str:
+def _format_migration(path: Path, before: str, migrated: Migrated, *, written: bool) -> str:
     from blueflame.config import short
 
     if not migrated.changes:
         return f"{short(path)} is up to date"
     if written:
         return "\n".join([f"{short(path)}: brought up to date", *(f"  {change}" for change in migrated.changes)])
-    return _difference(str(short(path)), before, migrated.text)
+    return _format_difference(str(short(path)), before, migrated.text)
 
 
-def _difference(name: str, before: str, after: str) -> str:
+def _format_difference(name: str, before: str, after: str) -> str:
     from difflib import unified_diff
 
     lines = unified_diff(before.splitlines(), after.splitlines(), f"{name} (now)", f"{name} (schema 2)", lineterm="")

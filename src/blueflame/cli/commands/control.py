@@ -19,7 +19,7 @@ def stop(
     as_json: bool = JSON,
 ) -> int:
     """Stop the session at work in good order; 'blueflame resume' goes on from there."""
-    return _tell("stop", {"now": now, "keep_agents": keep_agents}, config, as_json=as_json)
+    return _send_command("stop", {"now": now, "keep_agents": keep_agents}, config, as_json=as_json)
 
 
 def proceed(
@@ -28,7 +28,7 @@ def proceed(
     as_json: bool = JSON,
 ) -> int:
     """Go on with what is done: the wave does not wait for the rest."""
-    return _tell("proceed", {"kill": kill}, config, as_json=as_json)
+    return _send_command("proceed", {"kill": kill}, config, as_json=as_json)
 
 
 def kill(
@@ -38,11 +38,11 @@ def kill(
     as_json: bool = JSON,
 ) -> int:
     """End one agent; its task goes back to the queue and starts again with the next cycle."""
-    return _tell("kill", {"agent": agent, "reason": reason}, config, as_json=as_json)
+    return _send_command("kill", {"agent": agent, "reason": reason}, config, as_json=as_json)
 
 
-def _tell(kind: str, body: dict[str, object], config: Path | None, *, as_json: bool) -> int:
-    from blueflame.cli.send import deliver
+def _send_command(kind: str, body: dict[str, object], config: Path | None, *, as_json: bool) -> int:
+    from blueflame.cli.send import send_message
     from blueflame.model.errors import Refused
     from blueflame.orchestrator import project as app
 
@@ -53,4 +53,4 @@ def _tell(kind: str, body: dict[str, object], config: Path | None, *, as_json: b
     if app.running_pid(ground) is None:
         advice = f"; 'blueflame resume' goes on with {left.id}" if left else ""
         raise Refused(f"nobody is at work on {ground.repo.root}, so there is nothing to {NOTHING_TO[kind]}{advice}")
-    return deliver(ground, session, kind, body | {"by": getpass.getuser()}, as_json=as_json)
+    return send_message(ground, session, kind, body | {"by": getpass.getuser()}, as_json=as_json)

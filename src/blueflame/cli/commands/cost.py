@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, JSON
-from blueflame.cli.output import tell
+from blueflame.cli.output import print_json
 
 if TYPE_CHECKING:
     from blueflame.model.event import Recorded
     from blueflame.orchestrator import project as app
     from blueflame.session.accounts import Entry
 
-WHICH = typer.Argument(
+SESSION = typer.Argument(
     None,
     help="The session, or how its id begins; left out, the newest; with --by session or day, all.",
     show_default=False,
 )
 
 
-class By(StrEnum):
+class CostGrouping(StrEnum):
     AGENT = "agent"
     ROLE = "role"
     TASK = "task"
@@ -33,12 +33,15 @@ class By(StrEnum):
     DAY = "day"
 
 
-OVER_ALL = (By.SESSION, By.DAY)  # a question about the repository, unless a session is named
+WHOLE_REPOSITORY = (
+    CostGrouping.SESSION,
+    CostGrouping.DAY,
+)  # a question about the repository, unless a session is named
 
 
 def cost(
-    session: str | None = WHICH,
-    by: By | None = typer.Option(None, "--by", help="One table only; left out, all that concern a session."),
+    session: str | None = SESSION,
+    by: CostGrouping | None = typer.Option(None, "--by", help="One table only; left out, all that concern a session."),
     config: Path | None = CONFIG,
     as_json: bool = JSON,
 ) -> int:
@@ -46,28 +49,32 @@ def cost(
 
     Agents at work count with what their meters say now.
     """
-    from blueflame.cli.console import make_console, show
-    from blueflame.cli.render.cost import cost_json, show_cost
+    from blueflame.cli.console import make_console, print_view
+    from blueflame.cli.render.cost import build_cost_json, render_cost
     from blueflame.orchestrator import project as app
     from blueflame.session.accounts import forecast
 
     ground = app.grounds(config)
     with app.reading(ground) as journal:
-        everywhere = session is None and by in OVER_ALL
+        everywhere = session is None and by in WHOLE_REPOSITORY
         names = [info.id for info in reversed(journal.sessions())] if everywhere else []
         names = names or [app.find_session(journal, session)]
         histories = [journal.events(name) for name in names]
-    entries = [entry for events in histories for entry in _entries(ground, events, models=by in (None, By.MODEL))]
+    entries = [
+        entry
+        for events in histories
+        for entry in _read_entries(ground, events, models=by in (None, CostGrouping.MODEL))
+    ]
     foreseen = forecast(histories[0]) if len(histories) == 1 else None
     subject = names[0] if len(names) == 1 else ""
     if as_json:
-        tell(cost_json(entries, session=subject, by=by, foreseen=foreseen))
+        print_json(build_cost_json(entries, session=subject, by=by, foreseen=foreseen))
     else:
-        show(make_console(), show_cost(entries, session=subject, by=by, foreseen=foreseen))
+        print_view(make_console(), render_cost(entries, session=subject, by=by, foreseen=foreseen))
     return 0
 
 
-def _entries(ground: app.Grounds, events: Sequence[Recorded], *, models: bool) -> tuple[Entry, ...]:
+def _read_entries(ground: app.Grounds, events: Sequence[Recorded], *, models: bool) -> tuple[Entry, ...]:
     from blueflame.orchestrator import project as app
     from blueflame.orchestrator.costs import account
     from blueflame.session.replay import replay

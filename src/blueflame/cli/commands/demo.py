@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from blueflame.cli.options import JSON, QUIET
-from blueflame.cli.output import say
+from blueflame.cli.output import print_text
 from blueflame.model.errors import UsageError
 
 
@@ -22,40 +22,40 @@ def demo(
     import tempfile
 
     if folder is not None:
-        _refuse_full(folder)
+        _refuse_nonempty_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        return _play(folder, ask=ask, workflow=workflow, as_json=as_json, quiet=quiet, kept=True)
+        return _run_demo(folder, ask=ask, workflow=workflow, as_json=as_json, quiet=quiet, kept=True)
     with tempfile.TemporaryDirectory(prefix="blueflame-demo-") as made:
-        return _play(Path(made), ask=ask, workflow=workflow, as_json=as_json, quiet=quiet, kept=False)
+        return _run_demo(Path(made), ask=ask, workflow=workflow, as_json=as_json, quiet=quiet, kept=False)
 
 
-def _refuse_full(folder: Path) -> None:
+def _refuse_nonempty_folder(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is not an empty folder; name another one with --in")
 
 
-def _play(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool, kept: bool) -> int:
-    from blueflame.cli.foreground import Manner, carry
+def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool, kept: bool) -> int:
+    from blueflame.cli.foreground import RunOptions, run_session
     from blueflame.demo import REQUEST, lay_out
     from blueflame.documents.decisions import load_decisions
     from blueflame.orchestrator import project as app
 
     laid = lay_out(folder.resolve())
-    _without_walls_if_need_be(laid.repo / "blueflame.yaml", quiet=as_json or quiet)
+    _disable_sandbox_if_unavailable(laid.repo / "blueflame.yaml", quiet=as_json or quiet)
     ground = app.grounds(laid.repo / "blueflame.yaml")
     decisions = None if ask else load_decisions(laid.decisions)
-    manner = Manner(script=laid.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
+    options = RunOptions(script=laid.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
     if not as_json:
-        say(f"A sample repository in {laid.repo}; the request: {REQUEST}\n")
+        print_text(f"A sample repository in {laid.repo}; the request: {REQUEST}\n")
     with app.orchestrating(ground) as journal:
         session = app.begin(ground, journal, request=REQUEST, workflow=workflow, scripted=True)
-        code = carry(ground, journal, session, manner, also={"log": lambda: _log(laid.repo)})
+        code = run_session(ground, journal, session, options, also={"log": lambda: _read_git_log(laid.repo)})
     if not as_json:
-        _show_history(laid.repo, kept=kept)
+        _print_history(laid.repo, kept=kept)
     return code
 
 
-def _without_walls_if_need_be(config: Path, *, quiet: bool) -> None:
+def _disable_sandbox_if_unavailable(config: Path, *, quiet: bool) -> None:
     """These agents are ours and play a script; a machine without a sandbox may still show how a session goes."""
     from blueflame.git.command import git, identity_environment
     from blueflame.orchestrator.foreground_sandbox import shortcomings
@@ -66,17 +66,17 @@ def _without_walls_if_need_be(config: Path, *, quiet: bool) -> None:
     config.write_text(f"{config.read_text()}\nsandbox: {{ level: off }}  # this machine can hold none\n")
     git(config.parent, "commit", "-qam", "Go without a sandbox", env=identity_environment(config.parent))
     if not quiet:
-        say(f"Without a sandbox on this machine ({problems[0].words}): fine for a demo, not for real agents.\n")
+        print_text(f"Without a sandbox on this machine ({problems[0].words}): fine for a demo, not for real agents.\n")
 
 
-def _show_history(repo: Path, *, kept: bool) -> None:
-    say("\n$ git log --graph --oneline main")
-    say("\n".join(_log(repo)))
+def _print_history(repo: Path, *, kept: bool) -> None:
+    print_text("\n$ git log --graph --oneline main")
+    print_text("\n".join(_read_git_log(repo)))
     if kept:
-        say(f"\nLook around in {repo}: blueflame status, blueflame log, cat .blueflame/tasks.yaml")
+        print_text(f"\nLook around in {repo}: blueflame status, blueflame log, cat .blueflame/tasks.yaml")
 
 
-def _log(repo: Path) -> list[str]:
+def _read_git_log(repo: Path) -> list[str]:
     from blueflame.git.command import git
 
     return git(repo, "log", "--graph", "--oneline", "--no-decorate", "main").splitlines()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blueflame.cli.options import CONFIG, JSON
-from blueflame.cli.output import tell
+from blueflame.cli.output import print_json
 from blueflame.model.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -30,22 +30,22 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
         ground = app.grounds(config)
     except BlueFlameError as error:
         ground = error
-    found = list(_findings(ground))
+    found = list(_examine_project(ground))
     guards: Guards | None = None
     try:
-        guards = _guards(None if isinstance(ground, BlueFlameError) else ground)
+        guards = _examine_guards(None if isinstance(ground, BlueFlameError) else ground)
         found.append(examine_level(guards))
     except BlueFlameError as error:
         found.append(Finding("level", State.BAD, f"the guards could not be tried: {error}"))
     if as_json:
-        tell(_told(found, guards))
+        print_json(_build_json(found, guards))
     else:
-        _show(found, guards)
+        _print_findings(found, guards)
     return Exit.REFUSED if any(each.state is State.BAD for each in found) else Exit.OK
 
 
-def _findings(ground: object) -> Iterator[Finding]:
-    from blueflame.cli.render.memory import memory_words
+def _examine_project(ground: object) -> Iterator[Finding]:
+    from blueflame.cli.render.memory import describe_memory
     from blueflame.doctor.environment import Finding, State, examine_editor, examine_machine, examine_project
     from blueflame.model.errors import BlueFlameError
     from blueflame.orchestrator.project import Grounds, casting, memory_problem_at
@@ -70,12 +70,12 @@ def _findings(ground: object) -> Iterator[Finding]:
         )
         yield from (Finding("credential", State.WARNING, reason) for reason in cast.without_credential(runtimes))
         problem = memory_problem_at(ground)
-        yield Finding("memory", State.WARNING if problem else State.OK, problem or memory_words(ground.settings))
+        yield Finding("memory", State.WARNING if problem else State.OK, problem or describe_memory(ground.settings))
     except BlueFlameError as error:
         yield Finding("project", State.BAD, str(error))
 
 
-def _guards(ground: Grounds | None) -> Guards:
+def _examine_guards(ground: Grounds | None) -> Guards:
     """Without a configuration, as the defaults have it."""
     from blueflame.doctor.guards import examine_guards
     from blueflame.model.settings.permissions import SandboxSettings, Validation
@@ -86,7 +86,7 @@ def _guards(ground: Grounds | None) -> Guards:
     return examine_guards(settings.sandbox, settings.validation, repo_root=ground.repo.root)
 
 
-def _told(found: list[Finding], guards: Guards | None) -> dict[str, object]:
+def _build_json(found: list[Finding], guards: Guards | None) -> dict[str, object]:
     table = guards.table if guards is not None else ()
     level = {"asked": guards.asked.value, "held": guards.held.value} if guards is not None else None
     return {
@@ -98,22 +98,22 @@ def _told(found: list[Finding], guards: Guards | None) -> dict[str, object]:
     }
 
 
-def _show(found: list[Finding], guards: Guards | None) -> None:
+def _print_findings(found: list[Finding], guards: Guards | None) -> None:
     from rich.text import Text
 
-    from blueflame.cli.console import columns, make_console, show, stack
+    from blueflame.cli.console import build_columns, make_console, print_view, stack_parts
     from blueflame.text.marks import BAD, NOTE, OK
     from blueflame.text.sanitize import clean
 
     marks = {"ok": (OK, "good"), "warning": (NOTE, "warn"), "bad": (BAD, "bad")}
     rows = [(Text(*marks[each.state.value]), each.name, clean(each.words)) for each in found]
-    show(make_console(), stack(columns(rows), _table(guards) if guards is not None else None))
+    print_view(make_console(), stack_parts(build_columns(rows), _render_guards(guards) if guards is not None else None))
 
 
-def _table(guards: Guards) -> RenderableType:
+def _render_guards(guards: Guards) -> RenderableType:
     from rich.text import Text
 
-    from blueflame.cli.console import Heading, columns, stack
+    from blueflame.cli.console import Heading, build_columns, stack_parts
     from blueflame.text.marks import BAD, NOTE, OK
 
     marks = {
@@ -126,12 +126,12 @@ def _table(guards: Guards) -> RenderableType:
     told = ""
     for each in guards.table:
         mark, colour = marks[each.state.value]
-        rows.append((Text(mark, colour), Text(each.state.value, colour), each.name, _said(each, told)))
+        rows.append((Text(mark, colour), Text(each.state.value, colour), each.name, _describe_guard(each, told)))
         told = each.seen
-    return stack(Heading("Guards", "each was tried just now"), columns(rows, whole=(0, 1)))
+    return stack_parts(Heading("Guards", "each was tried just now"), build_columns(rows, whole=(0, 1)))
 
 
-def _said(guard: Guard, told: str) -> RenderableType:
+def _describe_guard(guard: Guard, told: str) -> RenderableType:
     """Of a guard that is not as it should be, also what was seen; not again what the line above it has told."""
     from rich.text import Text
 

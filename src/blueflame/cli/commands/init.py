@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from blueflame.cli.output import say, tell
+from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def init(
     if not kept and not dry_run:
         write_whole(path.resolve(), text)
     if as_json:
-        tell(_facts(path, found, text, written=not (kept or dry_run)))
+        print_json(_build_json(path, found, text, written=not (kept or dry_run)))
     elif dry_run:
-        say(text, end=False)
+        print_text(text, end=False)
     else:
-        say("\n".join(_told(path, found, kept=kept)))
+        print_text("\n".join(_format_lines(path, found, kept=kept)))
 
 
-def _facts(path: Path, found: Survey, text: str, *, written: bool) -> dict[str, object]:
+def _build_json(path: Path, found: Survey, text: str, *, written: bool) -> dict[str, object]:
     from blueflame.config.detect.commands import missing_programs
 
     return {
@@ -60,7 +60,7 @@ def _facts(path: Path, found: Survey, text: str, *, written: bool) -> dict[str, 
     }
 
 
-def _told(path: Path, found: Survey, *, kept: bool) -> list[str]:
+def _format_lines(path: Path, found: Survey, *, kept: bool) -> list[str]:
     from blueflame.config import short
     from blueflame.config.detect.commands import missing_programs
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, SESSION
-from blueflame.cli.output import say, tell
+from blueflame.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
     from blueflame.model.event import Recorded
 
-PAUSE = 0.3
+POLL_SECONDS = 0.3
 
 
 def log(
@@ -34,12 +34,12 @@ def log(
     with app.reading(ground) as journal:
         name = app.find_session(journal, session)
         events = journal.events(name)
-        _print(events[-last:] if last else events, as_json=as_json)
+        _print_events(events[-last:] if last else events, as_json=as_json)
         seen = events[-1].seq
         while follow and not _has_ended(events):
-            time.sleep(PAUSE)  # the journal belongs to another process; a short look now and then costs nothing
+            time.sleep(POLL_SECONDS)  # the journal belongs to another process; a short look now and then costs nothing
             events = journal.events(name, after=seen)
-            _print(events, as_json=as_json)
+            _print_events(events, as_json=as_json)
             seen = events[-1].seq if events else seen
     return 0
 
@@ -50,14 +50,14 @@ def _has_ended(events: Sequence[Recorded]) -> bool:
     return any(isinstance(each.event, SessionEnded) for each in events)
 
 
-def _print(events: Sequence[Recorded], *, as_json: bool) -> None:
+def _print_events(events: Sequence[Recorded], *, as_json: bool) -> None:
     from blueflame.journal.codec import encode
     from blueflame.text.event_lines import log_lines
 
     if not as_json:
         for line in log_lines(events):
-            say(line)
+            print_text(line)
         return
     for each in events:
         kind, body = encode(each.event)
-        tell({"seq": each.seq, "at": each.at, "kind": kind, "event": json.loads(body)}, indent=None)
+        print_json({"seq": each.seq, "at": each.at, "kind": kind, "event": json.loads(body)}, indent=None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, JSON
-from blueflame.cli.output import say, tell
+from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ KIND = typer.Option(None, "--kind", "-k", help="Only these: task-result, task-fa
 @memory_app.command("list")
 def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """What is remembered, the newest first."""
-    from blueflame.cli.console import make_console, show
-    from blueflame.cli.render.memory import list_json, show_list
+    from blueflame.cli.console import make_console, print_view
+    from blueflame.cli.render.memory import build_records_json, render_records
     from blueflame.model.memory import KINDS
     from blueflame.model.suggestions import did_you_mean
     from blueflame.orchestrator import project as app
@@ -40,30 +40,30 @@ def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool =
     if kind is not None and kind not in KINDS:
         raise UsageError(f"--kind: {kind!r} is none. {did_you_mean(kind, KINDS)} Use one of {', '.join(KINDS)}")
     ground = app.grounds(config)
-    records = [each for each in _newest_first(app.memory_at(ground).records()) if kind in (None, _kind(each))]
+    records = [each for each in _sort_newest_first(app.memory_at(ground).records()) if kind in (None, _get_kind(each))]
     if as_json:
-        tell(list_json(records, ground.settings))
+        print_json(build_records_json(records, ground.settings))
     else:
-        show(make_console(), show_list(records, ground.settings))
+        print_view(make_console(), render_records(records, ground.settings))
     return 0
 
 
 @memory_app.command("show")
 def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """All of one memory: what it says, and where it comes from."""
-    from blueflame.cli.console import make_console, show
-    from blueflame.cli.render.memory import show_record
+    from blueflame.cli.console import make_console, print_view
+    from blueflame.cli.render.memory import render_record
     from blueflame.memory.codec import as_plain
     from blueflame.orchestrator import project as app
 
     records = app.memory_at(app.grounds(config)).records()
-    found = _found(records, key)
+    found = _find_records(records, key)
     if len(found) > 1:
         raise UsageError(f"{len(found)} memories begin with {key!r}: {', '.join(each.key for each in found[:5])}")
     if as_json:
-        tell({"record": as_plain(found[0])})
+        print_json({"record": as_plain(found[0])})
     else:
-        show(make_console(), show_record(found[0]))
+        print_view(make_console(), render_record(found[0]))
     return 0
 
 
@@ -73,11 +73,11 @@ def forget(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -
     from blueflame.orchestrator import project as app
 
     memory = app.memory_at(app.grounds(config))
-    gone = memory.forget([each.key for each in _found(memory.store.records(), key)])
+    gone = memory.forget([each.key for each in _find_records(memory.store.records(), key)])
     if as_json:
-        tell({"forgotten": list(gone)})
+        print_json({"forgotten": list(gone)})
     else:
-        say("\n".join(f"forgotten: {each}" for each in gone))
+        print_text("\n".join(f"forgotten: {each}" for each in gone))
     return 0
 
 
@@ -90,9 +90,9 @@ def export_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
     records = app.memory_at(app.grounds(config)).store.records()
     write_jsonl(file, records)
     if as_json:
-        tell({"path": str(file), "records": len(records)})
+        print_json({"path": str(file), "records": len(records)})
     else:
-        say(f"{len(records)} memories are in {file}")
+        print_text(f"{len(records)} memories are in {file}")
     return 0
 
 
@@ -111,23 +111,23 @@ def import_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
     warning = memory.remember(records)
     new = len(memory.store.records()) - before
     if as_json:
-        tell({"path": str(file), "records": len(records), "new": new})
+        print_json({"path": str(file), "records": len(records), "new": new})
     else:
-        say(f"{len(records)} memories read from {file}, {new} of them new" + (f"\n{warning}" if warning else ""))
+        print_text(f"{len(records)} memories read from {file}, {new} of them new" + (f"\n{warning}" if warning else ""))
     return 0
 
 
-def _kind(record: Record) -> str:
+def _get_kind(record: Record) -> str:
     from blueflame.model.memory import KIND_OF
 
     return KIND_OF[type(record)]
 
 
-def _newest_first(records: Sequence[Record]) -> list[Record]:
+def _sort_newest_first(records: Sequence[Record]) -> list[Record]:
     return sorted(records, key=lambda record: (record.origin.at, record.key), reverse=True)
 
 
-def _found(records: Sequence[Record], key: str) -> list[Record]:
+def _find_records(records: Sequence[Record], key: str) -> list[Record]:
     """The one of that very key, else all that begin so; none is an error."""
     found = [each for each in records if each.key == key] or [each for each in records if each.key.startswith(key)]
     if not found or not key:

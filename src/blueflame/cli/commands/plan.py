@@ -9,11 +9,11 @@ from blueflame.cli.commands.run import (
     TASK,
     TEXT,
     WORKFLOW,
+    check_request,
+    print_warnings,
     read_decisions,
     read_request,
-    refuse_early,
     refuse_unfinished,
-    say_warnings,
 )
 from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, RECORD, REPLAY, SCRIPT
 
@@ -32,13 +32,13 @@ def plan(
     quiet: bool = QUIET,
 ) -> int:
     """Plan a request and ask for approval; nothing is worked on before 'blueflame resume'."""
-    from blueflame.cli.foreground import Manner, carry, planner_talks, read_cassette
+    from blueflame.cli.foreground import RunOptions, can_planner_talk, read_cassette, run_session
     from blueflame.orchestrator import project as app
     from blueflame.session.state import Phase
 
     ground = app.grounds(config)
     request, tasks = read_request(text, task, plan)
-    manner = Manner(
+    options = RunOptions(
         script=script,
         decisions=read_decisions(decisions),
         cassette=read_cassette(record, replay),
@@ -46,8 +46,8 @@ def plan(
         quiet=quiet,
         config=config,
     )
-    say_warnings(ground)
-    refuse_early(ground, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=True)
+    print_warnings(ground)
+    check_request(ground, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=True)
     with app.orchestrating(ground) as journal:
         refuse_unfinished(app.unfinished(journal))
         session = app.begin(
@@ -58,6 +58,6 @@ def plan(
             tasks=tasks,
             allow_dirty=True,
             scripted=script is not None,
-            interactive=planner_talks(ground, manner, workflow=workflow, planned=tasks is not None),
+            interactive=can_planner_talk(ground, options, workflow=workflow, planned=tasks is not None),
         )
-        return carry(ground, journal, session, manner, until=lambda found: found.phase is Phase.WORKING)
+        return run_session(ground, journal, session, options, until=lambda found: found.phase is Phase.WORKING)

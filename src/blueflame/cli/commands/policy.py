@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import typer
 
 from blueflame.cli.options import CONFIG, JSON
-from blueflame.cli.output import tell
+from blueflame.cli.output import print_json
 from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ SCRATCH = typer.Option(
     metavar="DIR",
     help="A folder outside of it that is the agent's own, such as the sandbox's /tmp; may be repeated.",
 )
-MACHINE = ("/usr",)
+SYSTEM_FOLDERS = ("/usr",)
 """Shown inside of every sandbox, and no secret: it may be read."""
 
 
@@ -56,10 +56,10 @@ def check(
     scratch: list[Path] = SCRATCH,
 ) -> int:
     """Judge tool calls: hook JSON on standard input, a call per line; a decision per line on standard output."""
-    policy, world = _ready(config, role, scope, worktree, scratch)
+    policy, world = _load_policy(config, role, scope, worktree, scratch)
     try:
-        for line in _lines(sys.stdin.buffer):
-            tell(_said(_judged(line, policy, world)), indent=None)
+        for line in _read_lines(sys.stdin.buffer):
+            print_json(_build_decision_json(_judge_line(line, policy, world)), indent=None)
     except BrokenPipeError:  # whoever reads has seen enough; what Python still holds has nowhere to go
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
@@ -77,24 +77,24 @@ def explain(
     as_json: bool = JSON,
 ) -> int:
     """Say in words what a role may read, write, run and use; or what becomes of one call, and how to allow it."""
-    from blueflame.cli.render.policy import answer_json, policy_json, show_answer, show_policy
+    from blueflame.cli.render.policy import build_decision_json, build_policy_json, print_decision, print_policy
 
-    policy, world = _ready(config, role, scope, worktree, scratch)
+    policy, world = _load_policy(config, role, scope, worktree, scratch)
     if tool is None:
         if as_json:
-            tell(policy_json(policy))
+            print_json(build_policy_json(policy))
         else:
-            show_policy(policy)
+            print_policy(policy)
         return 0
-    decision = _asked(tool, argument, policy, world)
+    decision = _judge_call(tool, argument, policy, world)
     if as_json:
-        tell(answer_json(decision))
+        print_json(build_decision_json(decision))
     else:
-        show_answer(tool, argument or "", decision)
+        print_decision(tool, argument or "", decision)
     return 0
 
 
-def _ready(
+def _load_policy(
     config: Path | None, role: str, scope: list[str], worktree: Path | None, scratch: list[Path]
 ) -> tuple[Policy, LocalWorld]:
     from blueflame.config import find, load
@@ -107,18 +107,18 @@ def _ready(
 
     loaded = load(find(Path.cwd(), config))
     settings = loaded.settings
-    root = _worktree(worktree, loaded.repo)
+    root = _find_worktree(worktree, loaded.repo)
     try:
         policy = compile_policy(
             permissions=settings.permissions,
             validation=settings.validation,
-            role=_known(role, settings),
+            role=_check_role(role, settings),
             role_settings=settings.roles.get(role),
             worktree=root,
-            scope=[_from_the_top(path, root) for path in scope] or None,
+            scope=[_relative_to_root(path, root) for path in scope] or None,
             schema=role in ANSWERING,
-            scratch=_folders((*map(str, scratch), *settings.sandbox.writable)),
-            readable=(*MACHINE, *_folders(settings.sandbox.read_only)),
+            scratch=_resolve_folders((*map(str, scratch), *settings.sandbox.writable)),
+            readable=(*SYSTEM_FOLDERS, *_resolve_folders(settings.sandbox.read_only)),
             skills=skills_of(settings, role),
         )
     except BadLock as error:
@@ -127,7 +127,7 @@ def _ready(
     return policy, LocalWorld(root, shfmt=shfmt_path())
 
 
-def _known(role: str, settings: Settings) -> str:
+def _check_role(role: str, settings: Settings) -> str:
     from blueflame.model.suggestions import did_you_mean
 
     known = {*settings.roles, *(stage for workflow in settings.workflows.values() for stage in workflow.stages)}
@@ -137,7 +137,7 @@ def _known(role: str, settings: Settings) -> str:
     raise UsageError(f"--role: there is no role {role!r} in the configuration; {hint}")
 
 
-def _worktree(given: Path | None, repo: Path) -> str:
+def _find_worktree(given: Path | None, repo: Path) -> str:
     """The top of the repository, which may be above the folder that the configuration names."""
     start = given.resolve() if given else repo
     if not start.is_dir():
@@ -146,17 +146,17 @@ def _worktree(given: Path | None, repo: Path) -> str:
     return str(tops[0] if tops else start)
 
 
-def _from_the_top(path: str, root: str) -> str:
+def _relative_to_root(path: str, root: str) -> str:
     if not path.strip():
         raise UsageError('--scope: the path is empty; for the whole repository write "."')
     return os.path.relpath(path, root) if path.startswith("/") else path
 
 
-def _folders(given: tuple[str, ...]) -> tuple[str, ...]:
+def _resolve_folders(given: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(str(Path(folder).expanduser().resolve()) for folder in given)
 
 
-def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+def _read_lines(stream: IO[bytes]) -> Iterator[bytes]:
     """As they come, without blank ones. One that is too long is cut, but stays too long to be taken."""
     from blueflame.policy.tool_calls import LONGEST_CALL
 
@@ -169,7 +169,7 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes]:
             yield line.rstrip(b"\r\n")
 
 
-def _judged(line: bytes, policy: Policy, world: LocalWorld) -> Decision:
+def _judge_line(line: bytes, policy: Policy, world: LocalWorld) -> Decision:
     from blueflame.model.policy import Decision
     from blueflame.policy.decide import decide
     from blueflame.policy.tool_calls import Malformed, read_call
@@ -182,7 +182,7 @@ def _judged(line: bytes, policy: Policy, world: LocalWorld) -> Decision:
         return Decision(False, "malformed_call", f"a bug in Blue Flame: {type(error).__name__}: {error!s:.200}")
 
 
-def _asked(tool: str, argument: str | None, policy: Policy, world: LocalWorld) -> Decision:
+def _judge_call(tool: str, argument: str | None, policy: Policy, world: LocalWorld) -> Decision:
     from blueflame.model.policy import Call
     from blueflame.policy.decide import decide
     from blueflame.policy.tool_inputs import SHAPES
@@ -198,6 +198,6 @@ def _asked(tool: str, argument: str | None, policy: Policy, world: LocalWorld) -
     return decide(policy, Call(tool=tool, input=given, cwd=policy.worktree), world)
 
 
-def _said(decision: Decision) -> dict[str, str]:
+def _build_decision_json(decision: Decision) -> dict[str, str]:
     word = "allow" if decision.allowed else "deny"
     return {"decision": word, "rule": decision.rule, "details": decision.details}

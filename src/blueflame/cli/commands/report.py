@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from blueflame.cli.options import CONFIG, JSON, SESSION
-from blueflame.cli.output import say, tell
+from blueflame.cli.output import print_json, print_text
 
 HTML = typer.Option(None, "--html", help="Write it to this file: one page that needs nothing from elsewhere.")
 
@@ -40,14 +40,14 @@ def report(
 
         write_whole(html.absolute(), render_page(made, evidence, made_at=now))
     if as_json:
-        from blueflame.cli.render.report import report_json
+        from blueflame.cli.render.report import build_report_json
 
-        tell(report_json(made, evidence, html=html))
+        print_json(build_report_json(made, evidence, html=html))
     elif html is not None:
-        say(f"The report of {made.session} is in {html}")
+        print_text(f"The report of {made.session} is in {html}")
     else:
-        from blueflame.cli.console import make_console, show
-        from blueflame.cli.render.report import show_report
+        from blueflame.cli.console import make_console, print_view
+        from blueflame.cli.render.report import render_report
 
-        show(make_console(), show_report(made, evidence))
+        print_view(make_console(), render_report(made, evidence))
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, RECORD, REPLAY, SCRIPT, SESSION
-from blueflame.cli.output import say
+from blueflame.cli.output import print_text
 from blueflame.model.errors import UsageError
 
 
@@ -21,11 +21,11 @@ def resume(
 ) -> int:
     """Go on with an unfinished session: agents that still run are adopted, nothing is done twice."""
     from blueflame.cli.commands.run import read_decisions
-    from blueflame.cli.foreground import Manner, carry, read_cassette
+    from blueflame.cli.foreground import RunOptions, read_cassette, run_session
     from blueflame.orchestrator import project as app
 
     ground = app.grounds(config)
-    manner = Manner(
+    options = RunOptions(
         script=script,
         decisions=read_decisions(decisions),
         cassette=read_cassette(record, replay),
@@ -47,5 +47,5 @@ def resume(
         if found.ended:
             raise UsageError(f"{wanted} has ended ({found.outcome}): start a new session with 'blueflame run'")
         if not as_json and not quiet:
-            say(f"resuming {wanted}: {found.request.splitlines()[0][:100]}")
-        return carry(ground, journal, found, manner)
+            print_text(f"resuming {wanted}: {found.request.splitlines()[0][:100]}")
+        return run_session(ground, journal, found, options)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, DECISIONS, JSON, QUIET, RECORD, REPLAY, SCRIPT
-from blueflame.cli.output import say
+from blueflame.cli.output import print_text
 from blueflame.model.errors import PlanError, Refused, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from blueflame.cli.foreground import Manner
+    from blueflame.cli.foreground import RunOptions
     from blueflame.documents.decisions import Decisions
     from blueflame.journal.journal import Journal, SessionInfo
     from blueflame.model.task import Task
@@ -44,13 +44,13 @@ def run(
     quiet: bool = QUIET,
 ) -> int:
     """Plan a request, work on it in parallel, check it, and land what you approve."""
-    from blueflame.cli.foreground import Manner, carry, planner_talks, read_cassette
-    from blueflame.cli.stale_checkouts import see_to_stale
+    from blueflame.cli.foreground import RunOptions, can_planner_talk, read_cassette, run_session
+    from blueflame.cli.stale_checkouts import handle_stale_checkouts
     from blueflame.orchestrator import project as app
 
     ground = app.grounds(config)
     request, tasks = read_request(text, task, plan)
-    manner = Manner(
+    options = RunOptions(
         script=script,
         decisions=read_decisions(decisions),
         cassette=read_cassette(record, replay),
@@ -58,17 +58,17 @@ def run(
         quiet=quiet,
         config=config,
     )
-    say_warnings(ground)
+    print_warnings(ground)
     if dry_run:
-        from blueflame.cli.dry_run import rehearse
+        from blueflame.cli.dry_run import show_dry_run
 
-        return rehearse(ground, request, tasks, workflow=workflow, script=script, as_json=as_json)
-    refuse_early(ground, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=allow_dirty)
+        return show_dry_run(ground, request, tasks, workflow=workflow, script=script, as_json=as_json)
+    check_request(ground, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=allow_dirty)
     with app.orchestrating(ground) as journal:
         left = app.unfinished(journal)
-        if left is not None and _takes_up(ground, journal, left, manner, fresh=fresh):
-            return carry(ground, journal, app.look(journal, left.id), manner)
-        see_to_stale(ground, journal, manner)
+        if left is not None and _should_resume(ground, journal, left, options, fresh=fresh):
+            return run_session(ground, journal, app.look(journal, left.id), options)
+        handle_stale_checkouts(ground, journal, options)
         session = app.begin(
             ground,
             journal,
@@ -77,9 +77,9 @@ def run(
             tasks=tasks,
             allow_dirty=allow_dirty,
             scripted=script is not None,
-            interactive=planner_talks(ground, manner, workflow=workflow, planned=tasks is not None),
+            interactive=can_planner_talk(ground, options, workflow=workflow, planned=tasks is not None),
         )
-        return carry(ground, journal, session, manner)
+        return run_session(ground, journal, session, options)
 
 
 def read_request(text: str | None, task: str | None, plan: Path | None) -> tuple[str, Sequence[Task] | None]:
@@ -100,7 +100,7 @@ def read_request(text: str | None, task: str | None, plan: Path | None) -> tuple
     return task, None
 
 
-def refuse_early(
+def check_request(
     ground: app.Grounds,
     plan: Path | None,
     tasks: Sequence[Task] | None,
@@ -115,15 +115,15 @@ def refuse_early(
     from blueflame.session.from_settings import workflow_of
 
     flow = workflow_of(ground.settings, workflow)
-    if _may_be_taken_up(ground):  # an unfinished session is fit to go on
+    if _has_unfinished_session(ground):  # an unfinished session is fit to go on
         wiring.check_runtimes(ground, flow, script=script, replay=replay)
     else:
         wiring.check_prerequisites(ground, flow, script=script, replay=replay, allow_dirty=allow_dirty)
     if plan is not None and tasks is not None:
-        _refuse_plan(ground, plan, tasks, flow.name)
+        _check_plan(ground, plan, tasks, flow.name)
 
 
-def _may_be_taken_up(ground: app.Grounds) -> bool:
+def _has_unfinished_session(ground: app.Grounds) -> bool:
     from blueflame.orchestrator import project as wiring
 
     if not ground.places.journal.exists():
@@ -132,7 +132,7 @@ def _may_be_taken_up(ground: app.Grounds) -> bool:
         return wiring.unfinished(journal) is not None
 
 
-def _refuse_plan(ground: app.Grounds, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
+def _check_plan(ground: app.Grounds, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
     """A planner is asked again at the gate; a person mends their own file."""
     from blueflame.session.from_settings import limits_of
     from blueflame.session.plan_problems import problems
@@ -151,16 +151,16 @@ def read_decisions(path: Path | None) -> Decisions | None:
     return load_decisions(path)
 
 
-def say_warnings(ground: app.Grounds) -> None:
+def print_warnings(ground: app.Grounds) -> None:
     from blueflame.orchestrator import project as wiring
 
     for warning in ground.loaded.warnings:
-        say(f"blueflame: {warning}", err=True)
+        print_text(f"blueflame: {warning}", err=True)
     for misgiving in wiring.misgivings(ground):
-        say(f"blueflame: {misgiving}", err=True)
+        print_text(f"blueflame: {misgiving}", err=True)
     if ground.repo.submodules:
         names = ", ".join(ground.repo.submodules)
-        say(f"blueflame: submodules are left empty in agents' checkouts: {names}", err=True)
+        print_text(f"blueflame: submodules are left empty in agents' checkouts: {names}", err=True)
 
 
 def refuse_unfinished(left: SessionInfo | None) -> None:
@@ -171,11 +171,13 @@ def refuse_unfinished(left: SessionInfo | None) -> None:
         )
 
 
-def _takes_up(ground: app.Grounds, journal: Journal, left: SessionInfo, manner: Manner, *, fresh: bool) -> bool:
+def _should_resume(
+    ground: app.Grounds, journal: Journal, left: SessionInfo, options: RunOptions, *, fresh: bool
+) -> bool:
     """Whether to go on with the unfinished session; `fresh` (or the answer) ends it instead."""
     from blueflame.orchestrator import project as wiring
 
-    choice = "fresh" if fresh else _ask_about(journal, left, manner)
+    choice = "fresh" if fresh else _ask_about_unfinished(journal, left, options)
     if choice == "quit":
         raise Refused(f"{left.id} is still unfinished: 'blueflame resume' goes on with it")
     if choice == "fresh":
@@ -183,21 +185,21 @@ def _takes_up(ground: app.Grounds, journal: Journal, left: SessionInfo, manner: 
     return choice == "resume"
 
 
-def _ask_about(journal: Journal, left: SessionInfo, manner: Manner) -> str:
+def _ask_about_unfinished(journal: Journal, left: SessionInfo, options: RunOptions) -> str:
     import asyncio
 
     from blueflame.cli.console import make_console
-    from blueflame.cli.gates.answerers import AtTerminal, FromDecisions
-    from blueflame.cli.live.view import live_view
+    from blueflame.cli.gates.answerers import DecisionsAnswerer, TerminalAnswerer
+    from blueflame.cli.live.view import choose_view
     from blueflame.orchestrator import project as wiring
     from blueflame.session.gates.questions import resume_gate
     from blueflame.system.terminal import is_attended
 
     session = wiring.look(journal, left.id)
     gate = resume_gate(session)
-    if manner.decisions is not None:
-        return asyncio.run(FromDecisions(manner.decisions).ask(gate, session, "")).choice
-    if not is_attended() or manner.as_json:
+    if options.decisions is not None:
+        return asyncio.run(DecisionsAnswerer(options.decisions).ask(gate, session, "")).choice
+    if not is_attended() or options.as_json:
         refuse_unfinished(left)
     console = make_console()
-    return asyncio.run(AtTerminal(console, live_view(console, quiet=True)).ask(gate, session, "")).choice
+    return asyncio.run(TerminalAnswerer(console, choose_view(console, quiet=True)).ask(gate, session, "")).choice

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, JSON
-from blueflame.cli.output import say
+from blueflame.cli.output import print_text
 from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ def run(
     """
     from blueflame.orchestrator.foreground_sandbox import run_boxed
 
-    ground = _ground(config, worktree)
+    ground = _find_ground(config, worktree)
     if ground.sandbox.level == "off":
-        say("blueflame: sandbox.level is off: the command runs without any walls", err=True)
-    return run_boxed(ground, command, hosts=_hosts(host))
+        print_text("blueflame: sandbox.level is off: the command runs without any walls", err=True)
+    return run_boxed(ground, command, hosts=_check_hosts(host))
 
 
 @sandbox_app.command()
@@ -60,21 +60,21 @@ def show(
     as_json: bool = JSON,
 ) -> int:
     """Say in plain words what exists inside, what can be written and reached, and which limits hold."""
-    from blueflame.cli.output import tell
-    from blueflame.cli.render.sandbox import sandbox_json, show_sandbox
+    from blueflame.cli.output import print_json
+    from blueflame.cli.render.sandbox import build_sandbox_json, print_sandbox
     from blueflame.orchestrator.foreground_sandbox import box_of, level_held, shortcomings
 
-    ground = _ground(config, worktree)
-    box = box_of(ground, Path("/private"), hosts=_hosts(host))
+    ground = _find_ground(config, worktree)
+    box = box_of(ground, Path("/private"), hosts=_check_hosts(host))
     held, problems = level_held(), shortcomings(ground.sandbox.level)
     if as_json:
-        tell(sandbox_json(box, held, problems))
+        print_json(build_sandbox_json(box, held, problems))
     else:
-        show_sandbox(box, held, problems)
+        print_sandbox(box, held, problems)
     return 0
 
 
-def _ground(config: Path | None, worktree: Path | None) -> Ground:
+def _find_ground(config: Path | None, worktree: Path | None) -> Ground:
     from blueflame.orchestrator.foreground_sandbox import ground_of
     from blueflame.sandbox.person_checkout import checkout_at, read_checkout
 
@@ -82,11 +82,11 @@ def _ground(config: Path | None, worktree: Path | None) -> Ground:
     if worktree is not None and not worktree.is_dir():
         raise UsageError(f"--worktree {worktree} is not a folder; name the folder that the command may write to")
     checkout = read_checkout(Path(os.path.realpath(worktree))) if worktree is not None else checkout_at(here)
-    settings, main = _settings(config, checkout)
+    settings, main = _find_settings(config, checkout)
     return ground_of(checkout, here, settings, main)
 
 
-def _settings(config: Path | None, checkout: Checkout) -> tuple[Settings | None, Checkout | None]:
+def _find_settings(config: Path | None, checkout: Checkout) -> tuple[Settings | None, Checkout | None]:
     """An agent's checkout obeys the configuration of the repository it belongs to: its own copy is the agent's."""
     from blueflame.config import NAME, load
     from blueflame.sandbox.person_checkout import read_checkout
@@ -103,7 +103,7 @@ def _settings(config: Path | None, checkout: Checkout) -> tuple[Settings | None,
     return None, None
 
 
-def _hosts(names: list[str]) -> list[str]:
+def _check_hosts(names: list[str]) -> list[str]:
     """As strictly as those of the configuration."""
     from pydantic import ValidationError
 

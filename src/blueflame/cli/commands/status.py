@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from blueflame.cli.options import CONFIG, JSON, SESSION
-from blueflame.cli.output import say, tell
+from blueflame.cli.output import print_json, print_text
 
 
 def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """How a session stands: open gates, agents at work, every task."""
-    from blueflame.cli.console import make_console, show
-    from blueflame.cli.render.session import session_json, show_status
-    from blueflame.cli.render.status import commands_json, orchestrator_json, orchestrator_line, show_commands
+    from blueflame.cli.console import make_console, print_view
+    from blueflame.cli.render.session import build_session_json, render_status
+    from blueflame.cli.render.status import (
+        build_commands_json,
+        build_orchestrator_json,
+        describe_orchestrator,
+        render_commands,
+    )
     from blueflame.orchestrator import project as app
     from blueflame.system.clock import SystemClock
 
@@ -22,14 +27,14 @@ def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json:
     holder, now = app.orchestrator_of(ground, found), SystemClock().now()
     checkups, commands = app.examine(ground, found), app.commands_of(ground, found)
     if as_json:
-        told = session_json(found, now=now, checkups=checkups)
-        told |= commands_json(commands) | orchestrator_json(holder, now=now)
-        tell(told)
+        told = build_session_json(found, now=now, checkups=checkups)
+        told |= build_commands_json(commands) | build_orchestrator_json(holder, now=now)
+        print_json(told)
         return 0
-    show(make_console(), show_status(found, now=now, checkups=checkups))
+    print_view(make_console(), render_status(found, now=now, checkups=checkups))
     if commands:
-        show(make_console(), show_commands(commands, now=now))
-    words = orchestrator_line(holder, found, checkups, now=now)
+        print_view(make_console(), render_commands(commands, now=now))
+    words = describe_orchestrator(holder, found, checkups, now=now)
     if words:
-        say(f"\n{words}")
+        print_text(f"\n{words}")
     return 0

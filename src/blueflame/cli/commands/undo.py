@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from blueflame.cli.options import CONFIG, JSON
-from blueflame.cli.output import say, tell
+from blueflame.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
     from blueflame.model.event import LandingUndone
@@ -37,26 +37,26 @@ def undo(
         found = app.look(journal, app.find_session(journal, session))
         reversal = foresee(ground.repo, found, changeset)
         if not as_json:
-            say(_foreseen(reversal))
+            print_text(_describe_reversal(reversal))
         if not yes:
-            _ask(reversal)
+            _confirm(reversal)
         done = take_back(ground.repo, reversal, by=getpass.getuser())
         journal.append(found.id, found.seq, [done], SystemClock().now())
     if as_json:
-        tell(_as_json(found.id, reversal, done))
+        print_json(_build_json(found.id, reversal, done))
     else:
-        say(f"{changeset} is taken back: {reversal.branch} is at {done.after[:12]}")
+        print_text(f"{changeset} is taken back: {reversal.branch} is at {done.after[:12]}")
     return 0
 
 
-def _foreseen(reversal: Reversal) -> str:
+def _describe_reversal(reversal: Reversal) -> str:
     lines = [f"{reversal.changeset} [{reversal.group}] {reversal.title}", f"  takes back {', '.join(reversal.tasks)}"]
     if reversal.leaning:
         lines.append(f"  ! {', '.join(reversal.leaning)} landed later and builds on it")
     return "\n".join(lines)
 
 
-def _ask(reversal: Reversal) -> None:
+def _confirm(reversal: Reversal) -> None:
     from blueflame.model.errors import Refused
     from blueflame.system.terminal import is_attended
 
@@ -66,7 +66,7 @@ def _ask(reversal: Reversal) -> None:
         raise Refused("nothing was changed")
 
 
-def _as_json(session: str, reversal: Reversal, done: LandingUndone) -> dict[str, object]:
+def _build_json(session: str, reversal: Reversal, done: LandingUndone) -> dict[str, object]:
     return {
         "session": session,
         "changeset": reversal.changeset,

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from blueflame.cli.options import CONFIG
-from blueflame.cli.output import say
+from blueflame.cli.output import print_text
 from blueflame.model.exit_codes import Exit
 
 SESSION = typer.Argument(
@@ -23,24 +23,24 @@ def watch(
     as_json: bool = typer.Option(False, "--json", help="One JSON object per change and line."),
 ) -> int:
     """What each agent does now, for how much, until the session ends. Ctrl-C ends the view, not the session."""
-    from blueflame.cli.live.follow import Watched, follow_agent, look_on, snapshot
+    from blueflame.cli.live.follow import FollowedSession, follow_agent, follow_session, print_snapshot
     from blueflame.orchestrator import project as app
 
     ground = app.grounds(config)
     with app.reading(ground) as journal:
         running = app.unfinished(journal)
         name = running.id if session is None and running else app.find_session(journal, session)
-        watched = Watched(ground, journal, app.look(journal, name))
+        watched = FollowedSession(ground, journal, app.look(journal, name))
         try:
             if agent is not None:
                 follow_agent(watched, agent, once=once, as_json=as_json)
             elif once:
-                snapshot(watched, as_json=as_json)
+                print_snapshot(watched, as_json=as_json)
             elif not watched.over():
-                look_on(watched, as_json=as_json)
+                follow_session(watched, as_json=as_json)
         except KeyboardInterrupt:
-            say("The view has ended; the session goes on.", err=True)
+            print_text("The view has ended; the session goes on.", err=True)
             return Exit.INTERRUPTED
         if agent is None and (words := watched.over()):
-            say(words, err=as_json)
+            print_text(words, err=as_json)
     return Exit.OK

@@ -10,17 +10,17 @@ from typing import Protocol
 from rich.console import Console
 from rich.text import Text
 
-from blueflame.cli.gates.prompt import TerminalAnswerer
-from blueflame.cli.gates.view import context_of
+from blueflame.cli.gates.prompt import GatePrompt
+from blueflame.cli.gates.view import build_gate_context
 from blueflame.cli.live.view import LiveView
-from blueflame.cli.render.changeset import judged_line
+from blueflame.cli.render.changeset import render_outcome
 from blueflame.documents.decisions import Decisions, used_in
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.session.state import Session
 from blueflame.text.sanitize import clean
 
-DiffOf = Callable[[Session, Gate], Callable[[], str] | None]
+FindDiff = Callable[[Session, Gate], Callable[[], str] | None]
 """How to read the diff that a gate is about; None where there is none."""
 
 
@@ -28,7 +28,7 @@ class Answerer(Protocol):
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer: ...
 
 
-JUDGED = {
+STATE_AFTER = {
     "approve": ChangesetState.APPROVED,
     "reject": ChangesetState.REJECTED,
     "skip": ChangesetState.SKIPPED,
@@ -39,19 +39,19 @@ def _no_diff(_session: Session, _gate: Gate) -> None:
     return None
 
 
-class AtTerminal:
+class TerminalAnswerer:
     """The frame gives way, the gate is shown, the person answers, the frame comes back."""
 
-    def __init__(self, console: Console, view: LiveView, diff_of: DiffOf = _no_diff) -> None:
+    def __init__(self, console: Console, view: LiveView, diff_of: FindDiff = _no_diff) -> None:
         self._console, self._view, self._diff_of = console, view, diff_of
-        self._prompt = TerminalAnswerer(console)
+        self._prompt = GatePrompt(console)
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:
         self._view.pause()
         try:
             if objection:
                 self._console.print(Text(f"That will not do: {clean(objection)}", "warn"))
-            answer = await self._prompt.ask(gate, context_of(session, gate, diff=self._diff_of(session, gate)))
+            answer = await self._prompt.ask(gate, build_gate_context(session, gate, diff=self._diff_of(session, gate)))
             self._tell_what_follows(gate, session, answer)
             return answer
         except asyncio.CancelledError:
@@ -64,12 +64,12 @@ class AtTerminal:
     def _tell_what_follows(self, gate: Gate, session: Session, answer: Answer) -> None:
         """What becomes of a changeset's tasks stays on the screen, above the next question (GATE-07)."""
         if gate.kind is GateKind.CHANGESET:
-            record = replace(session.changesets[gate.subject], state=JUDGED[answer.choice])
-            self._console.print(judged_line(record))
+            record = replace(session.changesets[gate.subject], state=STATE_AFTER[answer.choice])
+            self._console.print(render_outcome(record))
             self._console.print()
 
 
-class FromDecisions:
+class DecisionsAnswerer:
     """What a person wrote down beforehand. Used entries are known from the journal."""
 
     def __init__(self, decisions: Decisions) -> None:
@@ -79,7 +79,7 @@ class FromDecisions:
         return self._decisions.answer(gate, used_in(session.answers.values()))
 
 
-class Elsewhere:
+class WaitingAnswerer:
     """Nobody is here: say once that a gate waits and how it is answered, then wait. Nothing is ever guessed.
 
     Without money nothing goes on, so there is nothing to guess: the session is put down, and a resume asks again.

@@ -17,14 +17,14 @@ from blueflame.session.state import Session
 from blueflame.system.terminal_attach import Parting, attach, until_there
 from blueflame.text.sanitize import clean
 
-LEAVING = "Ctrl-] comes back here and leaves it running."
+LEAVE_HINT = "Ctrl-] comes back here and leaves it running."
 
 
-def greeting(agent: str) -> str:
-    return f"Connected to {agent}. {LEAVING}"
+def format_greeting(agent: str) -> str:
+    return f"Connected to {agent}. {LEAVE_HINT}"
 
 
-def farewell(agent: str, parting: Parting) -> str:
+def format_farewell(agent: str, parting: Parting) -> str:
     again = f"blueflame attach {agent}"
     return {
         Parting.ENDED: f"{agent} has ended.",
@@ -34,7 +34,7 @@ def farewell(agent: str, parting: Parting) -> str:
     }[parting]
 
 
-class Conversation:
+class AgentChat:
     """The frame gives way while the person talks with an agent, and comes back when one of them leaves.
 
     A person has one terminal: a question waits until it is free, and says so.
@@ -50,8 +50,8 @@ class Conversation:
         async with self.terminal:
             self._view.pause()
             try:
-                self._say(greeting(attempt.agent_id))
-                self._say(farewell(attempt.agent_id, await attach(folder)))
+                self._say(format_greeting(attempt.agent_id))
+                self._say(format_farewell(attempt.agent_id, await attach(folder)))
             except WorldError as error:  # it ended in the very moment
                 self._say(str(error))
             finally:
@@ -61,10 +61,10 @@ class Conversation:
         self._console.print(Text(clean(text), "quiet"), soft_wrap=True)
 
 
-class AfterConversation:
+class AnswererAfterChat:
     """Somebody who is asked once the terminal is free."""
 
-    def __init__(self, answerer: Answerer, conversation: Conversation, console: Console) -> None:
+    def __init__(self, answerer: Answerer, conversation: AgentChat, console: Console) -> None:
         self._answerer, self._conversation, self._console = answerer, conversation, console
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:

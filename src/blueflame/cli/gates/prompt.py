@@ -12,8 +12,8 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import columns
-from blueflame.cli.render.diff import page, show_diff
+from blueflame.cli.console import build_columns
+from blueflame.cli.render.diff import render_diff, show_in_pager
 from blueflame.documents.plans import dump_plan, read_plan
 from blueflame.model.errors import PlanError, ProcessFailed
 from blueflame.model.gate import Answer, Gate, GateKind, Option
@@ -38,12 +38,12 @@ class GateContext:
     problems_of: Callable[[Sequence[Task]], Sequence[str]] = _no_problems
 
 
-SPELLED = {"replan": "re-plan"}
+DISPLAY_NAMES = {"replan": "re-plan"}
 VIEW = Option("view", "view the diff")
 HELP = ("?", "help")
 BACK = "-"
 
-ASKS = {
+NOTE_QUESTIONS = {
     (GateKind.CHANGESET, "reject"): "Rejection reason",
     (GateKind.PLAN, "replan"): "Notes for the planner",
     (GateKind.SESSION, "replan"): "Notes for the planner",
@@ -68,7 +68,7 @@ EXAMPLE = """\
 """
 
 
-class TerminalAnswerer:
+class GatePrompt:
     """Asks a person at this terminal. One question at a time; cancel `ask` when somebody else answered first."""
 
     def __init__(self, console: Console, keyboard: Keyboard | None = None) -> None:
@@ -98,9 +98,9 @@ class TerminalAnswerer:
 
     async def _once(self, gate: Gate, context: GateContext) -> Answer | None:
         """One round of choosing; None asks again."""
-        offered = offers(gate, context)
-        typed = await self._prompt(choices_line(offered) + "? ")
-        option = chosen(typed, offered)
+        offered = list_offers(gate, context)
+        typed = await self._prompt(format_choices(offered) + "? ")
+        option = find_choice(typed, offered)
         if typed.lower() in HELP:
             self._help(offered)
         elif option is None:
@@ -121,8 +121,8 @@ class TerminalAnswerer:
         return await self._keyboard.line()
 
     def _help(self, offered: Sequence[Option]) -> None:
-        rows = [(Text(_spelled(option), "key"), option.label) for option in offered]
-        self._console.print(columns(rows))
+        rows = [(Text(_format_choice(option), "key"), option.label) for option in offered]
+        self._console.print(build_columns(rows))
         self._console.print(
             Text("  Ctrl-D or Ctrl-C leaves the question open: 'blueflame resume' asks it again.", "quiet")
         )
@@ -137,12 +137,12 @@ class TerminalAnswerer:
     async def _view(self, context: GateContext) -> None:
         assert context.diff is not None, "view is offered only where there is a diff"
         diff = await asyncio.to_thread(context.diff)
-        await page(show_diff(diff or "(no difference)"), self._console)
+        await show_in_pager(render_diff(diff or "(no difference)"), self._console)
 
     async def _noted(self, gate: Gate, option: Option) -> Answer | None:
-        question = ASKS.get((gate.kind, option.name), "Why")
+        question = NOTE_QUESTIONS.get((gate.kind, option.name), "Why")
         while (typed := await self._prompt(f"{question}: > ")) != BACK:
-            if (problem := _wrong_note(gate, option, typed)) is None:
+            if (problem := _check_note(gate, option, typed)) is None:
                 return Answer(choice=option.name, note=typed)
             self._console.print(Text(f"  {problem} {BACK} goes back to the choices.", "warn"))
         return None
@@ -160,7 +160,7 @@ class TerminalAnswerer:
                 if not problems:
                     return Answer(choice=choice, payload=edited(read_plan(copy)))
                 self._console.print(Text("The edited plan cannot be used:", "bad"))
-                self._console.print(columns([(Text(BAD, "bad"), clean(problem)) for problem in problems]))
+                self._console.print(build_columns([(Text(BAD, "bad"), clean(problem)) for problem in problems]))
                 if not await self._again():
                     self._console.print(Text("Given up: the plan is as it was.", "quiet"))
                     return None
@@ -191,29 +191,29 @@ class TerminalAnswerer:
                 return typed.startswith("e")
 
 
-def offers(gate: Gate, context: GateContext) -> tuple[Option, ...]:
+def list_offers(gate: Gate, context: GateContext) -> tuple[Option, ...]:
     """The gate's options, and viewing where there is something to view; the way out stays last."""
     if context.diff is None:
         return gate.options
     return (*gate.options[:-1], VIEW, *gate.options[-1:])
 
 
-def choices_line(offered: Sequence[Option]) -> str:
-    return " / ".join(_spelled(option) for option in offered)
+def format_choices(offered: Sequence[Option]) -> str:
+    return " / ".join(_format_choice(option) for option in offered)
 
 
-def _spelled(option: Option) -> str:
-    name = "view diff" if option is VIEW else SPELLED.get(option.name, option.name)
+def _format_choice(option: Option) -> str:
+    name = "view diff" if option is VIEW else DISPLAY_NAMES.get(option.name, option.name)
     return f"({name[0]}){name[1:]}"
 
 
-def chosen(typed: str, offered: Sequence[Option]) -> Option | None:
+def find_choice(typed: str, offered: Sequence[Option]) -> Option | None:
     """By its first letter or its whole name, in any case."""
     word = typed.lower().replace("-", "")
     return next((option for option in offered if word in (option.key, option.name)), None)
 
 
-def _wrong_note(gate: Gate, option: Option, typed: str) -> str | None:
+def _check_note(gate: Gate, option: Option, typed: str) -> str | None:
     if not typed:
         return "It cannot be empty."
     if (gate.kind, option.name) != (GateKind.BUDGET, "raise"):

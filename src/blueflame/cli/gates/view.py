@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import Heading, columns, facts, stack
+from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
 from blueflame.cli.gates.prompt import GateContext
-from blueflame.cli.render.changeset import show_changeset
-from blueflame.cli.render.plan import show_plan
-from blueflame.cli.render.session import budget_line, show_continuation
+from blueflame.cli.render.changeset import render_changeset
+from blueflame.cli.render.plan import render_plan
+from blueflame.cli.render.session import format_budget, render_cycle
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.task import Task
@@ -24,19 +24,19 @@ from blueflame.text.marks import BAD, DOT, NOTE
 from blueflame.text.sanitize import clean
 
 
-def context_of(session: Session, gate: Gate, *, diff: Callable[[], str] | None = None) -> GateContext:
+def build_gate_context(session: Session, gate: Gate, *, diff: Callable[[], str] | None = None) -> GateContext:
     """The view, the diff and the tasks that go with a gate of a session."""
     return GateContext(
-        view=VIEWS[gate.kind](session, gate),
+        view=RENDERERS[gate.kind](session, gate),
         diff=diff,
-        tasks=_tasks_of(session, gate),
+        tasks=_find_tasks(session, gate),
         problems_of=lambda tasks: (
             proposal(session, tuple(tasks), "edit", session.plan_round).problems if gate.kind is GateKind.PLAN else ()
         ),
     )
 
 
-def _tasks_of(session: Session, gate: Gate) -> tuple[Task, ...]:
+def _find_tasks(session: Session, gate: Gate) -> tuple[Task, ...]:
     if gate.kind is GateKind.PLAN:
         return session.plan.tasks if session.plan else ()
     if gate.kind is GateKind.OVERLAP:
@@ -45,10 +45,10 @@ def _tasks_of(session: Session, gate: Gate) -> tuple[Task, ...]:
     return (record.task,) if record else ()
 
 
-def _plan(session: Session, gate: Gate) -> RenderableType:
+def _render_plan_gate(session: Session, gate: Gate) -> RenderableType:
     tasks = session.plan.tasks if session.plan else ()
     wrong = [*gate.evidence.get("problems", ())]
-    return show_plan(
+    return render_plan(
         tasks,
         session=session.id,
         request=session.request,
@@ -60,10 +60,10 @@ def _plan(session: Session, gate: Gate) -> RenderableType:
     )
 
 
-def _changeset(session: Session, gate: Gate) -> RenderableType:
+def _render_changeset_gate(session: Session, gate: Gate) -> RenderableType:
     record = session.changesets[gate.subject]
     peers = [r for r in session.changesets.values() if r.changeset.cycle == record.changeset.cycle]
-    view = show_changeset(
+    view = render_changeset(
         record,
         session=session.id,
         place=(peers.index(record) + 1, len(peers)),
@@ -73,72 +73,72 @@ def _changeset(session: Session, gate: Gate) -> RenderableType:
         budget=session.limits.session_budget,
     )
     deferred = [peer for peer in peers if peer.state is ChangesetState.DEFERRED]
-    return stack(view, *(_deferred(peer) for peer in deferred))
+    return stack_parts(view, *(_render_deferred(peer) for peer in deferred))
 
 
-def _deferred(record: ChangesetRecord) -> RenderableType:
+def _render_deferred(record: ChangesetRecord) -> RenderableType:
     why = clean(record.note) or "it builds on a rejected changeset"
     return Text.assemble(("  ! NOTE: ", "warn"), f"[{clean(record.changeset.group)}] is deferred: {why}.")
 
 
-def _continuation(session: Session, _gate: Gate) -> RenderableType:
+def _render_session_gate(session: Session, _gate: Gate) -> RenderableType:
     hint = "  To change what has not landed, edit .blueflame/tasks.yaml, then continue."
-    return stack(show_continuation(session), Text(hint, "quiet"))
+    return stack_parts(render_cycle(session), Text(hint, "quiet"))
 
 
-def _validation(session: Session, gate: Gate) -> RenderableType:
+def _render_validation_gate(session: Session, gate: Gate) -> RenderableType:
     by = str(gate.evidence.get("by", "")) or "the validator"
     issues = [str(issue) for issue in gate.evidence.get("issues", ())]
-    return stack(
+    return stack_parts(
         Heading("Validation failed", f"by {clean(by)}", gate.subject),
-        _quoted(str(gate.evidence.get("notes", ""))),
-        columns([(Text(BAD, "bad"), clean(issue)) for issue in issues]) if issues else None,
-        _earlier(session, gate.subject),
+        _render_quote(str(gate.evidence.get("notes", ""))),
+        build_columns([(Text(BAD, "bad"), clean(issue)) for issue in issues]) if issues else None,
+        _render_earlier_attempts(session, gate.subject),
     )
 
 
-def _validator(session: Session, gate: Gate) -> RenderableType:
-    return stack(
+def _render_validator_gate(session: Session, gate: Gate) -> RenderableType:
+    return stack_parts(
         Heading("Validator failed", gate.subject),
-        _quoted(str(gate.evidence.get("reason", ""))),
-        _earlier(session, gate.subject),
+        _render_quote(str(gate.evidence.get("reason", ""))),
+        _render_earlier_attempts(session, gate.subject),
     )
 
 
-def _quoted(text: str) -> RenderableType | None:
+def _render_quote(text: str) -> RenderableType | None:
     """The last lines of what somebody said, indented: enough to judge by, and the question stays on the screen."""
     lines = clean(text).strip().splitlines()
     shown = ([f"… {len(lines) - 20} lines above"] if len(lines) > 20 else []) + lines[-20:]
-    return columns([(Text("│", "quiet"), line) for line in shown]) if lines else None
+    return build_columns([(Text("│", "quiet"), line) for line in shown]) if lines else None
 
 
-def _earlier(session: Session, task: str) -> RenderableType | None:
+def _render_earlier_attempts(session: Session, task: str) -> RenderableType | None:
     record = session.tasks.get(task)
     if record is None or not record.history:
         return None
     rows = [
-        (Text(DOT, "quiet"), f"attempt {entry.attempt}", entry.result.value.replace("_", " "), _first(entry.notes))
+        (Text(DOT, "quiet"), f"attempt {entry.attempt}", entry.result.value.replace("_", " "), _first_line(entry.notes))
         for entry in record.history
     ]
-    return Group(Text("Earlier attempts", "head"), columns(rows))
+    return Group(Text("Earlier attempts", "head"), build_columns(rows))
 
 
-def _first(text: str) -> str:
+def _first_line(text: str) -> str:
     lines = clean(text).strip().splitlines()
     return lines[0] if lines else ""
 
 
-def _budget(session: Session, gate: Gate) -> RenderableType:
+def _render_budget_gate(session: Session, gate: Gate) -> RenderableType:
     about: dict[str, RenderableType] = {
-        "Session budget:": budget_line(session.limits.session_budget, session.spend),
+        "Session budget:": format_budget(session.limits.session_budget, session.spend),
         "Left to do:": f"{len(session.unfinished)} of {len(session.tasks)} tasks",
     }
     if gate.subject == DAY:
         about = {"Budget of the day:": clean(str(gate.evidence.get("budget", ""))), **about}
-    return Group(Heading("Budget reached", session.id), facts(about))
+    return Group(Heading("Budget reached", session.id), build_facts(about))
 
 
-def _rate_limit(session: Session, gate: Gate) -> RenderableType:
+def _render_rate_limit_gate(session: Session, gate: Gate) -> RenderableType:
     ends = gate.evidence.get("until")
     about: Mapping[str, RenderableType] = {
         "Runtime:": clean(gate.subject),
@@ -146,32 +146,35 @@ def _rate_limit(session: Session, gate: Gate) -> RenderableType:
         "Over:": until(float(ends)).strip() if ends is not None else "nobody knows when",
         "Meanwhile:": f"{len(session.live)} agents at work or waiting; nothing is lost",
     }
-    return Group(Heading("No model for now", gate.subject), facts(about))
+    return Group(Heading("No model for now", gate.subject), build_facts(about))
 
 
-def _listing(title: str, lines: Sequence[str], session: Session) -> RenderableType:
-    return Group(Heading(title, session.id), columns([(Text(DOT, "quiet"), clean(line)) for line in lines]))
+def _render_list(title: str, lines: Sequence[str], session: Session) -> RenderableType:
+    return Group(Heading(title, session.id), build_columns([(Text(DOT, "quiet"), clean(line)) for line in lines]))
 
 
-def _drift(session: Session, gate: Gate) -> RenderableType:
-    return _listing("Configuration changed", [str(change) for change in gate.evidence.get("changes", ())], session)
+def _render_drift_gate(session: Session, gate: Gate) -> RenderableType:
+    return _render_list("Configuration changed", [str(change) for change in gate.evidence.get("changes", ())], session)
 
 
-def _stall(session: Session, gate: Gate) -> RenderableType:
+def _render_stall_gate(session: Session, gate: Gate) -> RenderableType:
     about: Mapping[str, RenderableType] = {
         "Agent:": clean(str(gate.evidence.get("agent", ""))),
         "Silent for:": duration(float(gate.evidence.get("seconds", 0))),
-        "Time limit:": _time_limit(session, gate),
+        "Time limit:": _describe_time_limit(session, gate),
     }
-    return stack(Group(Heading("Silent agent", gate.subject), facts(about)), _earlier(session, gate.subject))
+    return stack_parts(
+        Group(Heading("Silent agent", gate.subject), build_facts(about)),
+        _render_earlier_attempts(session, gate.subject),
+    )
 
 
-def _time_limit(session: Session, gate: Gate) -> str:
+def _describe_time_limit(session: Session, gate: Gate) -> str:
     record = session.attempts.get(str(gate.evidence.get("attempt", "")))
     return f"{duration(record.attempt.timeout)}: it is ended then in any case" if record else ""
 
 
-def _overlap(session: Session, gate: Gate) -> RenderableType:
+def _render_overlap_gate(session: Session, gate: Gate) -> RenderableType:
     names = [name for name in gate.evidence.get("tasks", ()) if name in session.tasks]
     rows = [
         (Text(name, "id"), clean(session.tasks[name].task.title), Text(when, "quiet"))
@@ -179,34 +182,36 @@ def _overlap(session: Session, gate: Gate) -> RenderableType:
     ]
     paths = [(Text(NOTE, "warn"), clean(str(path))) for path in gate.evidence.get("paths", ())]
     near = "in the same lines" if gate.evidence.get("kind") == "lines" else "in other lines so far"
-    return stack(Group(Heading("Two agents in one file", near, gate.subject), columns(rows)), columns(paths))
+    return stack_parts(
+        Group(Heading("Two agents in one file", near, gate.subject), build_columns(rows)), build_columns(paths)
+    )
 
 
-def _tasks(session: Session, gate: Gate) -> RenderableType:
-    return _listing("Tasks file", [str(problem) for problem in gate.evidence.get("problems", ())], session)
+def _render_tasks_gate(session: Session, gate: Gate) -> RenderableType:
+    return _render_list("Tasks file", [str(problem) for problem in gate.evidence.get("problems", ())], session)
 
 
-def _resume(session: Session, _gate: Gate) -> RenderableType:
+def _render_resume_gate(session: Session, _gate: Gate) -> RenderableType:
     left = f"{len(session.unfinished)} of {len(session.tasks)} tasks left, cycle {session.cycle}"
-    return _listing("Unfinished session", [session.request, left], session)
+    return _render_list("Unfinished session", [session.request, left], session)
 
 
-def _stale(session: Session, gate: Gate) -> RenderableType:
-    return _listing("Left behind", [gate.title], session)
+def _render_stale_gate(session: Session, gate: Gate) -> RenderableType:
+    return _render_list("Left behind", [gate.title], session)
 
 
-VIEWS: Mapping[GateKind, Callable[[Session, Gate], RenderableType]] = {
-    GateKind.PLAN: _plan,
-    GateKind.CHANGESET: _changeset,
-    GateKind.SESSION: _continuation,
-    GateKind.VALIDATION: _validation,
-    GateKind.VALIDATOR: _validator,
-    GateKind.BUDGET: _budget,
-    GateKind.RATE_LIMIT: _rate_limit,
-    GateKind.DRIFT: _drift,
-    GateKind.STALL: _stall,
-    GateKind.OVERLAP: _overlap,
-    GateKind.TASKS: _tasks,
-    GateKind.RESUME: _resume,
-    GateKind.STALE: _stale,
+RENDERERS: Mapping[GateKind, Callable[[Session, Gate], RenderableType]] = {
+    GateKind.PLAN: _render_plan_gate,
+    GateKind.CHANGESET: _render_changeset_gate,
+    GateKind.SESSION: _render_session_gate,
+    GateKind.VALIDATION: _render_validation_gate,
+    GateKind.VALIDATOR: _render_validator_gate,
+    GateKind.BUDGET: _render_budget_gate,
+    GateKind.RATE_LIMIT: _render_rate_limit_gate,
+    GateKind.DRIFT: _render_drift_gate,
+    GateKind.STALL: _render_stall_gate,
+    GateKind.OVERLAP: _render_overlap_gate,
+    GateKind.TASKS: _render_tasks_gate,
+    GateKind.RESUME: _render_resume_gate,
+    GateKind.STALE: _render_stale_gate,
 }

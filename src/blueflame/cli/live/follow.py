@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 
-from blueflame.cli.console import make_console, show
-from blueflame.cli.live.feed import tell_all
-from blueflame.cli.live.frame import Picture
-from blueflame.cli.live.transcript import entry_json, entry_line
-from blueflame.cli.live.view import Doings, Frame, LineLog, LiveView
-from blueflame.cli.output import say, tell
-from blueflame.cli.render.activity import activity_json, activity_line
-from blueflame.cli.render.status import orchestrator_line
+from blueflame.cli.console import make_console, print_view
+from blueflame.cli.live.feed import format_events
+from blueflame.cli.live.frame import SessionFrame
+from blueflame.cli.live.transcript import build_entry_json, format_entry
+from blueflame.cli.live.view import ActivityReader, EventLines, LiveFrame, LiveView
+from blueflame.cli.output import print_json, print_text
+from blueflame.cli.render.activity import build_activity_json, draw_activity_line
+from blueflame.cli.render.status import describe_orchestrator
 from blueflame.journal.journal import Journal
 from blueflame.model.activity import Activity, Doing, Stand
 from blueflame.model.attempt import AttemptRecord
@@ -29,13 +29,13 @@ from blueflame.telemetry.transcript import Diary
 from blueflame.text.format import duration
 from blueflame.text.outcomes import WORDS
 
-TICK = 0.25
-LOOK = 1.0  # seconds between two looks at who is at work
-ENDLESS = 100_000  # lines: a picture that is printed once need not fit a screen
+TICK_SECONDS = 0.25
+CHECK_SECONDS = 1.0  # seconds between two looks at who is at work
+UNLIMITED_HEIGHT = 100_000  # lines: a picture that is printed once need not fit a screen
 
 
 @dataclass(slots=True)
-class Watched:
+class FollowedSession:
     """A session as the journal tells it, read on and on."""
 
     ground: app.Grounds
@@ -54,8 +54,8 @@ class Watched:
     def over(self) -> str:
         """Why there is nothing more to see, and what to do; empty while there is."""
         if self.session.ended:
-            return ended_words(self.session)
-        if self.now() - self._looked_at >= LOOK:
+            return describe_ended_session(self.session)
+        if self.now() - self._looked_at >= CHECK_SECONDS:
             self._looked_at = self.now()
             self._over = self._nobody()
         return self._over
@@ -67,10 +67,10 @@ class Watched:
         checkups = app.examine(self.ground, self.session)
         if any(found.warden_pid for found in checkups.values()):
             return ""  # agents work on by themselves
-        return f"{self.session.id}: nothing runs. {orchestrator_line(None, self.session, checkups, now=self.now())}"
+        return f"{self.session.id}: nothing runs. {describe_orchestrator(None, self.session, checkups, now=self.now())}"
 
 
-def ended_words(session: Session) -> str:
+def describe_ended_session(session: Session) -> str:
     outcome = WORDS.get(session.outcome, session.outcome)
     return (
         f"{session.id} has ended: {outcome}.\n"
@@ -78,49 +78,49 @@ def ended_words(session: Session) -> str:
     )
 
 
-def snapshot(watched: Watched, *, as_json: bool) -> None:
+def print_snapshot(watched: FollowedSession, *, as_json: bool) -> None:
     """One look."""
     session, now = watched.session, watched.now()
-    found = Doings(app.follower(watched.ground, session), session)()
+    found = ActivityReader(app.follower(watched.ground, session), session)()
     if as_json:
         for name, activity in found.items():
-            tell(activity_json(activity, session.attempts[name], now=now), indent=None)
+            print_json(build_activity_json(activity, session.attempts[name], now=now), indent=None)
         return
-    recent = tell_all(watched.journal.events(session.id))
-    show(make_console(), Picture(session, now, found, recent, ENDLESS, asked_elsewhere=True))
+    recent = format_events(watched.journal.events(session.id))
+    print_view(make_console(), SessionFrame(session, now, found, recent, UNLIMITED_HEIGHT, asked_elsewhere=True))
 
 
-def look_on(watched: Watched, *, as_json: bool) -> None:
+def follow_session(watched: FollowedSession, *, as_json: bool) -> None:
     """Until the session ends, or nobody is at work on it any more."""
     console, session = make_console(), watched.session
-    doings = Doings(app.follower(watched.ground, session), session)
-    view = _view(console, doings, watched, as_json=as_json)
+    doings = ActivityReader(app.follower(watched.ground, session), session)
+    view = _choose_view(console, doings, watched, as_json=as_json)
     try:
-        if isinstance(view, Frame):
+        if isinstance(view, LiveFrame):
             view.see(session, watched.journal.events(session.id))
         while not watched.over():
             view.tick(watched.now())
-            time.sleep(TICK)
+            time.sleep(TICK_SECONDS)
             if events := watched.news():
                 view.see(session, events)
     finally:
         view.close()
     if console.is_terminal and not as_json:
-        snapshot(watched, as_json=False)
+        print_snapshot(watched, as_json=False)
 
 
-def _view(console: Console, doings: Doings, watched: Watched, *, as_json: bool) -> LiveView:
+def _choose_view(console: Console, doings: ActivityReader, watched: FollowedSession, *, as_json: bool) -> LiveView:
     if as_json:
-        return JsonChanges(console, doings, watched.session, watched.now)
+        return ActivityJsonLines(console, doings, watched.session, watched.now)
     if console.is_terminal and not console.is_dumb_terminal:
-        return Frame(console, doings, asked_elsewhere=True)
-    return Changes(console, doings)
+        return LiveFrame(console, doings, asked_elsewhere=True)
+    return ActivityLines(console, doings)
 
 
-class Changes(LineLog):
+class ActivityLines(EventLines):
     """Events, and what agents turn to: a line for each."""
 
-    def __init__(self, console: Console, doings: Doings) -> None:
+    def __init__(self, console: Console, doings: ActivityReader) -> None:
         super().__init__(console)
         self._doings = doings
         self._seen: dict[str, object] = {}
@@ -131,17 +131,17 @@ class Changes(LineLog):
             news = _without_figures(activity)
             if self._seen.get(name) != news:
                 self._seen[name] = news
-                self._console.print(activity_line(activity, now=now), soft_wrap=True)
+                self._console.print(draw_activity_line(activity, now=now), soft_wrap=True)
 
 
 def _without_figures(activity: Activity) -> tuple[object, ...]:
     return activity.stand.doing, activity.stand.why, activity.call, activity.words, activity.refused
 
 
-class JsonChanges(LineLog):
+class ActivityJsonLines(EventLines):
     """Each change of what an agent does as one JSON object on one line; its end is the last."""
 
-    def __init__(self, console: Console, doings: Doings, session: Session, now: Callable[[], float]) -> None:
+    def __init__(self, console: Console, doings: ActivityReader, session: Session, now: Callable[[], float]) -> None:
         super().__init__(console)
         self._doings, self._session, self._clock = doings, session, now
         self._seen: dict[str, Activity] = {}
@@ -166,7 +166,7 @@ class JsonChanges(LineLog):
         self._tell(replace(last, stand=stand, spend=record.ended.spend), self._clock())
 
     def _tell(self, activity: Activity, now: float) -> None:
-        tell(activity_json(activity, self._session.attempts[activity.attempt.id], now=now), indent=None)
+        print_json(build_activity_json(activity, self._session.attempts[activity.attempt.id], now=now), indent=None)
 
 
 def find_agent(session: Session, wanted: str) -> AttemptRecord:
@@ -183,7 +183,7 @@ def find_agent(session: Session, wanted: str) -> AttemptRecord:
     raise UsageError(f"{session.id} has no agent {wanted!r}; the newest: {known}")
 
 
-def follow_agent(watched: Watched, wanted: str, *, once: bool, as_json: bool) -> None:
+def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: bool) -> None:
     """All that one agent said, asked to do and used; then what it does until it ends."""
     session, name = watched.session, find_agent(watched.session, wanted).attempt.id
     attempt, worktree = session.attempts[name].attempt, session.attempts[name].worktree
@@ -196,18 +196,18 @@ def follow_agent(watched: Watched, wanted: str, *, once: bool, as_json: bool) ->
         ended = session.attempts[name].ended is not None
         for entry in diary.news():
             if as_json:
-                tell(entry_json(entry, agent=attempt.agent_id, now=seen_at), indent=None)
+                print_json(build_entry_json(entry, agent=attempt.agent_id, now=seen_at), indent=None)
             else:
-                console.print(entry_line(entry, now=seen_at), soft_wrap=True)
+                console.print(format_entry(entry, now=seen_at), soft_wrap=True)
         if once or ended or watched.over():
             break
-        time.sleep(TICK)
+        time.sleep(TICK_SECONDS)
         seen_at = watched.now()
     if ended and not as_json:
-        say(_last_line(session.attempts[name]))
+        print_text(_describe_ended_attempt(session.attempts[name]))
 
 
-def _last_line(record: AttemptRecord) -> str:
+def _describe_ended_attempt(record: AttemptRecord) -> str:
     assert record.ended is not None
     ending = record.ended.ending.value.replace("_", " ")
     return f"{record.attempt.agent_id} has ended: {ending} after {duration(record.ended.seconds)}."

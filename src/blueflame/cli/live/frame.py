@@ -14,8 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from blueflame.cli.console import Heading
-from blueflame.cli.render.activity import MARKS, budget_bar, doing, few, money, waits
-from blueflame.cli.render.session import budget_line
+from blueflame.cli.render.activity import (
+    ACTIVITY_MARKS,
+    describe_wait,
+    draw_activity,
+    draw_budget_bar,
+    format_cost,
+    format_tokens,
+)
+from blueflame.cli.render.session import format_budget
 from blueflame.model.activity import Activity, Doing, Stand
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.event import RuntimeParked
@@ -28,17 +35,17 @@ from blueflame.text.format import clock
 from blueflame.text.marks import MARKS as TASK_MARKS
 from blueflame.text.sanitize import clean, one_line
 
-BAR, SHORT_BAR = 20, 10
+BAR_WIDTH, SHORT_BAR_WIDTH = 20, 10
 NARROW, NARROWEST = 64, 48
-RECENT = 12
-QUESTIONS = 3
+MAX_EVENTS = 12
+MAX_QUESTIONS = 3
 GAP = 2
-LEAST = 12  # columns that what an agent does must have
-Row = tuple[AttemptRecord, Activity]
+MIN_ACTIVITY_WIDTH = 12  # columns that what an agent does must have
+AgentRow = tuple[AttemptRecord, Activity]
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class SessionFrame:
     """Fits into `height` lines: events give way first, then agents, and what is left out is counted."""
 
     session: Session
@@ -51,14 +58,14 @@ class Picture:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
         head = [*self._head(width), *self._parked(), *self._overlaps()]
-        gates = [line for gate in [*self.session.open_gates.values()][:QUESTIONS] for line in self._question(gate)]
+        gates = [line for gate in [*self.session.open_gates.values()][:MAX_QUESTIONS] for line in self._question(gate)]
         rows = self._rows()
-        left = self.height - 1 - _lines(head, width) - _with_gap(gates)
+        left = self.height - 1 - _count_head_lines(head, width) - _count_with_gap(gates)
         most = max(left - 1, 1)
-        left -= _with_gap(rows[:most])
-        agents = [Agents(rows, most, now=self.now, warn_at=self.session.limits.warn_threshold)] if rows else []
-        kept = max(min(RECENT, left - 1), 0)
-        recent = [_cut(line) for line in self.recent][-kept:] if kept else []
+        left -= _count_with_gap(rows[:most])
+        agents = [AgentTable(rows, most, now=self.now, warn_at=self.session.limits.warn_threshold)] if rows else []
+        kept = max(min(MAX_EVENTS, left - 1), 0)
+        recent = [_keep_on_one_line(line) for line in self.recent][-kept:] if kept else []
         yield from head
         for part in (agents, gates, recent):
             yield from [Text(), *part] if part else []
@@ -70,27 +77,32 @@ class Picture:
         doing = session.outcome or session.wave or session.phase.value
         age = (session.last_at if session.ended else self.now) - session.opened_at
         title = Heading("Blue Flame", stage, doing.replace("_", " "), clock(age), name)
-        return [title, _bars(session, live_spend(self.activities), width)]
+        return [title, _draw_bars(session, sum_live_spend(self.activities), width)]
 
     def _parked(self) -> list[RenderableType]:
         """One line for each runtime, however many of its agents wait."""
-        stands = {name: _stand(parked) for name, parked in self.session.parked.items()} | {
+        stands = {name: _build_stand(parked) for name, parked in self.session.parked.items()} | {
             activity.attempt.runtime: activity.stand
             for activity in self.activities.values()
             if activity.stand.doing is Doing.PARKED
         }
-        return [_cut(Text(f"‖ {clean(name)} {waits(stands[name])}", "warn")) for name in sorted(stands)]
+        return [
+            _keep_on_one_line(Text(f"‖ {clean(name)} {describe_wait(stands[name])}", "warn")) for name in sorted(stands)
+        ]
 
     def _overlaps(self) -> list[RenderableType]:
-        return [_cut(Text(f"! {one_line(overlap_words(each))}", "warn")) for each in standing(self.session)[:QUESTIONS]]
+        return [
+            _keep_on_one_line(Text(f"! {one_line(overlap_words(each))}", "warn"))
+            for each in standing(self.session)[:MAX_QUESTIONS]
+        ]
 
     def _question(self, gate: Gate) -> list[Text]:
         title = Text.assemble(("? ", "warn"), (f"{gate.id}  ", "id"), one_line(gate.title))
         choices = "|".join(option.name for option in gate.options)
         how = [Text(f"  blueflame answer {gate.id} {choices}", "quiet")] if self.asked_elsewhere else []
-        return [_cut(line) for line in (title, *how)]
+        return [_keep_on_one_line(line) for line in (title, *how)]
 
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[AgentRow]:
         records = [self.session.attempts[name] for name in self.session.live]
         ordered = sorted(records, key=lambda record: (record.intended_at, record.attempt.id))
         return [
@@ -98,19 +110,19 @@ class Picture:
         ]
 
 
-def _stand(parked: RuntimeParked) -> Stand:
+def _build_stand(parked: RuntimeParked) -> Stand:
     return Stand(doing=Doing.PARKED, kind=parked.kind, why=parked.reason, until=parked.until)
 
 
-def live_spend(activities: Mapping[str, Activity]) -> Spend:
+def sum_live_spend(activities: Mapping[str, Activity]) -> Spend:
     return reduce(add, (activity.spend for activity in activities.values()), NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
-class Agents:
+class AgentTable:
     """A row for each; where it is narrow, columns are left out in the order in which they are missed least."""
 
-    rows: Sequence[Row]
+    rows: Sequence[AgentRow]
     most: int
     now: float
     warn_at: float
@@ -120,16 +132,16 @@ class Agents:
         shown = self.rows if len(self.rows) <= self.most else self.rows[: max(self.most - 1, 0)]
         before, after = ([each for each in kind if room >= each.at] for kind in (BEFORE, AFTER))
         cells = {each: [each.cell(*row, self, room) for row in shown] for each in (*before, *after)}
-        kept = [each for each in after if any(map(_wide, cells[each]))]
-        taken = sum(max(map(_wide, cells[each]), default=0) + GAP for each in (*before, *kept))
-        width = max(room - taken, LEAST)
+        kept = [each for each in after if any(map(_measure, cells[each]))]
+        taken = sum(max(map(_measure, cells[each]), default=0) + GAP for each in (*before, *kept))
+        width = max(room - taken, MIN_ACTIVITY_WIDTH)
         grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False, collapse_padding=True)
         for each in before:
             grid.add_column(no_wrap=True, justify=each.justify)
         grid.add_column(no_wrap=True, width=width, overflow="ellipsis")
         for each in kept:
             grid.add_column(no_wrap=True, justify=each.justify)
-        middle = [doing(activity, now=self.now, width=width) for _record, activity in shown]
+        middle = [draw_activity(activity, now=self.now, width=width) for _record, activity in shown]
         for row in zip(*(cells[e] for e in before), middle, *(cells[e] for e in kept), strict=True):
             grid.add_row(*row)
         yield grid
@@ -137,48 +149,48 @@ class Agents:
             yield Text(f"… {len(self.rows) - len(shown)} more", "quiet")
 
 
-def _who(record: AttemptRecord, activity: Activity, _view: Agents, _room: int) -> Text:
-    mark, style = MARKS[activity.stand.doing]
+def _format_name(record: AttemptRecord, activity: Activity, _view: AgentTable, _room: int) -> Text:
+    mark, style = ACTIVITY_MARKS[activity.stand.doing]
     return Text.assemble((f"{mark} ", style), f"{one_line(record.attempt.subject)} #{record.attempt.n}")
 
 
-def _age(record: AttemptRecord, _activity: Activity, view: Agents, _room: int) -> Text:
+def _format_age(record: AttemptRecord, _activity: Activity, view: AgentTable, _room: int) -> Text:
     return Text(clock(view.now - (record.started_at or record.intended_at)))
 
 
-def _refused(_record: AttemptRecord, activity: Activity, _view: Agents, _room: int) -> Text:
+def _format_refused(_record: AttemptRecord, activity: Activity, _view: AgentTable, _room: int) -> Text:
     return Text(f"{activity.refused} refused" if activity.refused else "", "warn")
 
 
-def _budget(_record: AttemptRecord, activity: Activity, view: Agents, room: int) -> Text:
-    return budget_bar(activity, 10 if room >= 100 else 5, warn_at=view.warn_at)
+def _draw_budget(_record: AttemptRecord, activity: Activity, view: AgentTable, room: int) -> Text:
+    return draw_budget_bar(activity, 10 if room >= 100 else 5, warn_at=view.warn_at)
 
 
 class Column(NamedTuple):
     at: int  # columns that the terminal must have for it to be shown
-    cell: Callable[[AttemptRecord, Activity, Agents, int], Text]
+    cell: Callable[[AttemptRecord, Activity, AgentTable, int], Text]
     justify: Literal["left", "right"] = "right"
 
 
 BEFORE: tuple[Column, ...] = (
-    Column(0, _who, "left"),
+    Column(0, _format_name, "left"),
     Column(76, lambda record, _a, _v, _r: Text(record.attempt.agent_id, "id"), "left"),
-    Column(44, _age),
+    Column(44, _format_age),
 )
 AFTER: tuple[Column, ...] = (
-    Column(110, _refused),
-    Column(100, lambda _record, activity, _v, _r: Text(f"{few(activity.spend.tokens)} tok", "quiet")),
-    Column(48, lambda _record, activity, _v, _r: Text(money(activity.spend))),
-    Column(56, _budget, "left"),
+    Column(110, _format_refused),
+    Column(100, lambda _record, activity, _v, _r: Text(f"{format_tokens(activity.spend.tokens)} tok", "quiet")),
+    Column(48, lambda _record, activity, _v, _r: Text(format_cost(activity.spend))),
+    Column(56, _draw_budget, "left"),
 )
 """What stands before and behind what an agent does. One that has nothing to say for anybody gives its place away."""
 
 
-def _wide(text: Text) -> int:
+def _measure(text: Text) -> int:
     return cell_len(text.plain)
 
 
-def _lines(parts: Sequence[RenderableType], width: int) -> int:
+def _count_head_lines(parts: Sequence[RenderableType], width: int) -> int:
     """Of the head: a title that breaks where it is narrow, its rule, and one line for each of the rest."""
     title, bars = parts[0], parts[1]
     assert isinstance(title, Heading)
@@ -187,12 +199,12 @@ def _lines(parts: Sequence[RenderableType], width: int) -> int:
     return 2 + breaks + bars.row_count + len(parts) - 2
 
 
-def _with_gap(lines: Sequence[object]) -> int:
+def _count_with_gap(lines: Sequence[object]) -> int:
     return len(lines) + 1 if lines else 0
 
 
-def _bars(session: Session, live: Spend, room: int) -> Table:
-    budget, width = session.limits.session_budget, SHORT_BAR if room < NARROW else BAR
+def _draw_bars(session: Session, live: Spend, room: int) -> Table:
+    budget, width = session.limits.session_budget, SHORT_BAR_WIDTH if room < NARROW else BAR_WIDTH
     grid = Table.grid(padding=(0, GAP, 0, 0))
     grid.add_column(no_wrap=True, min_width=len("tasks"))
     grid.add_column(no_wrap=True, min_width=width)
@@ -200,22 +212,22 @@ def _bars(session: Session, live: Spend, room: int) -> Table:
     if session.tasks:
         total, landed = len(session.tasks), session.count(TaskState.MERGED)
         shares = ((landed, "━", "good"), (session.count(*VERIFIED) - landed, "╍", "id"))
-        grid.add_row(Text("tasks", "quiet"), bar(shares, total, width), _standing(session, landed, total))
+        grid.add_row(Text("tasks", "quiet"), draw_bar(shares, total, width), _format_states(session, landed, total))
     ended, running = budget.used(session.spend), budget.used(live)
-    style = _alarm(ended + running, budget.limit, session.limits.warn_threshold)
+    style = _choose_style(ended + running, budget.limit, session.limits.warn_threshold)
     used = ((ended, "━", style), (running, "╍", style))
-    line = Text(f"{'~' if running else ''}{budget_line(budget, session.spend + live)}")
-    grid.add_row(Text("cost", "quiet"), bar(used, budget.limit, width), line)
+    line = Text(f"{'~' if running else ''}{format_budget(budget, session.spend + live)}")
+    grid.add_row(Text("cost", "quiet"), draw_bar(used, budget.limit, width), line)
     return grid
 
 
-def _alarm(used: int, limit: int, warn_at: float) -> str:
+def _choose_style(used: int, limit: int, warn_at: float) -> str:
     if not limit or used < limit * warn_at:
         return "id"
     return "bad" if used >= limit else "warn"
 
 
-def bar(shares: Sequence[tuple[int, str, str]], whole: int, width: int = BAR) -> Text:
+def draw_bar(shares: Sequence[tuple[int, str, str]], whole: int, width: int = BAR_WIDTH) -> Text:
     """Shares of a whole, each with its own glyph and style; the rest is a thin line."""
     text, drawn, sofar = Text(), 0, 0
     for share, glyph, style in shares:
@@ -226,7 +238,7 @@ def bar(shares: Sequence[tuple[int, str, str]], whole: int, width: int = BAR) ->
     return text.append("─" * (width - drawn), "quiet")
 
 
-def _standing(session: Session, done: int, total: int) -> Text:
+def _format_states(session: Session, done: int, total: int) -> Text:
     """`3 of 12 landed`, and the other states that occur, each with its mark."""
     text = Text(f"{done} of {total} landed", overflow="ellipsis")
     for state, (mark, style) in TASK_MARKS.items():
@@ -236,7 +248,7 @@ def _standing(session: Session, done: int, total: int) -> Text:
     return text
 
 
-def _cut(line: Text) -> Text:
+def _keep_on_one_line(line: Text) -> Text:
     line = line.copy()
     line.no_wrap, line.overflow = True, "ellipsis"
     return line

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from blueflame.cli.render.activity import used_line
+from blueflame.cli.render.activity import format_usage
 from blueflame.model.audit import ALLOW, BLOCK
 from blueflame.telemetry.transcript import Bill, Call, Entry, Trouble, Words
 from blueflame.text.marks import BAD, DOT, NOTE, OK
@@ -16,35 +16,37 @@ from blueflame.text.sanitize import one_line
 NO_TIME = " " * 8
 
 
-def entry_line(entry: Entry, *, now: float | None) -> Text:
+def format_entry(entry: Entry, *, now: float | None) -> Text:
     """`14:30:27  ✓ Edit src/a.py`; `now` is when it was seen, for what does not say when it was."""
     match entry:
         case Words(text):
-            return _line(_clock(now), "»", "quiet", one_line(text))
+            return _build_line(_format_clock(now), "»", "quiet", one_line(text))
         case Trouble(text):
-            return _line(_clock(now), NOTE, "warn", one_line(text))
+            return _build_line(_format_clock(now), NOTE, "warn", one_line(text))
         case Bill():
-            return _line(_clock(_seconds(entry.at) or now), "$", "quiet", _bill(entry), style="quiet")
+            return _build_line(
+                _format_clock(_parse_stamp(entry.at) or now), "$", "quiet", _describe_bill(entry), style="quiet"
+            )
         case Call():
             mark, style = {True: (OK, "good"), False: (BAD, "bad"), None: (DOT, "quiet")}[entry.allowed]
             refused = f"  refused: {one_line(entry.why)}" if entry.why else "  refused"
             words = one_line(f"{entry.tool} {entry.target}") + (refused if entry.allowed is False else "")
-            return _line(_clock(_seconds(entry.at) or now), mark, style, words)
+            return _build_line(_format_clock(_parse_stamp(entry.at) or now), mark, style, words)
 
 
-def _line(at: str, mark: str, mark_style: str, words: str, *, style: str = "") -> Text:
+def _build_line(at: str, mark: str, mark_style: str, words: str, *, style: str = "") -> Text:
     return Text.assemble((f"{at}  ", "quiet"), (f"{mark} ", mark_style), (words, style))
 
 
-def _bill(bill: Bill) -> str:
+def _describe_bill(bill: Bill) -> str:
     if bill.refused:
         return f"a model call was refused: {one_line(bill.refused)}"
     of = f" of {one_line(bill.model)}" if bill.model else ""
-    used, total = used_line(bill.spend) or "nothing", used_line(bill.total) or "nothing"
+    used, total = format_usage(bill.spend) or "nothing", format_usage(bill.total) or "nothing"
     return f"{used}{of}" + (f"; {total} so far" if bill.total != bill.spend else "")
 
 
-def entry_json(entry: Entry, *, agent: str, now: float | None) -> dict[str, Any]:
+def build_entry_json(entry: Entry, *, agent: str, now: float | None) -> dict[str, Any]:
     told: dict[str, Any] = {"agent": agent, "at": now, "kind": "words"}
     match entry:
         case Words(text):
@@ -55,18 +57,18 @@ def entry_json(entry: Entry, *, agent: str, now: float | None) -> dict[str, Any]
             spent = {"tokens": entry.spend.tokens, "cost_usd": entry.spend.usd}
             total = {"total_tokens": entry.total.tokens, "total_cost_usd": entry.total.usd}
             about = {"model": entry.model, "refused": entry.refused}
-            return told | {"kind": "used", "at": _seconds(entry.at) or now} | spent | total | about
+            return told | {"kind": "used", "at": _parse_stamp(entry.at) or now} | spent | total | about
         case Call():
             decision = {True: ALLOW, False: BLOCK, None: None}[entry.allowed]
             call = {"tool": entry.tool, "target": entry.target, "decision": decision, "why": entry.why}
-            return told | {"kind": "call", "at": _seconds(entry.at) or now} | call
+            return told | {"kind": "call", "at": _parse_stamp(entry.at) or now} | call
 
 
-def _clock(at: float | None) -> str:
+def _format_clock(at: float | None) -> str:
     return NO_TIME if at is None else f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
 
 
-def _seconds(stamp: str) -> float | None:
+def _parse_stamp(stamp: str) -> float | None:
     try:
         return datetime.fromisoformat(stamp).timestamp() if stamp else None
     except ValueError:

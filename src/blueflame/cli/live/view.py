@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from blueflame.cli.live.feed import tell_all
-from blueflame.cli.live.frame import RECENT, Picture
-from blueflame.cli.render.activity import activity_line
+from blueflame.cli.live.feed import format_events
+from blueflame.cli.live.frame import MAX_EVENTS, SessionFrame
+from blueflame.cli.render.activity import draw_activity_line
 from blueflame.journal.codec import encode
 from blueflame.model.activity import Activity
 from blueflame.model.event import Recorded
@@ -22,21 +22,21 @@ from blueflame.session.state import Session
 from blueflame.system.tail import STEP
 from blueflame.telemetry.activity import Follower
 
-EVERY = 0.125  # seconds between two frames at least: more is only flicker
-QUIET = 60.0  # seconds without a line after which a log says what goes on: whoever reads it sees that it lives
+MIN_FRAME_SECONDS = 0.125  # seconds between two frames at least: more is only flicker
+QUIET_SECONDS = 60.0  # seconds without a line after which a log says what goes on: whoever reads it sees that it lives
 
-CAUGHT_UP = 4 * 1024 * 1024  # bytes
+MAX_FIRST_READ = 4 * 1024 * 1024  # bytes
 
-Activities = Callable[[], Mapping[str, Activity]]
+ReadActivities = Callable[[], Mapping[str, Activity]]
 """What each agent does now, by attempt; asked for when it is to be shown."""
 
 
-class Doings:
+class ActivityReader:
     """What the running agents of one session do now, each looked at anew when it is called."""
 
     def __init__(self, follower: Follower, session: Session) -> None:
         self._follower, self._session = follower, session
-        self._most = CAUGHT_UP  # at first: whoever comes late has much to read
+        self._most = MAX_FIRST_READ  # at first: whoever comes late has much to read
 
     def __call__(self) -> Mapping[str, Activity]:
         session, most, self._most = self._session, self._most, STEP
@@ -54,22 +54,22 @@ class LiveView(Protocol):
     def close(self) -> None: ...
 
 
-class LineLog:
+class EventLines:
     """One line per significant event: for pipes, logs and dumb terminals."""
 
     def __init__(
-        self, console: Console, activities: Activities = dict, *, timer: Callable[[], float] = monotonic
+        self, console: Console, activities: ReadActivities = dict, *, timer: Callable[[], float] = monotonic
     ) -> None:
         self._console, self._activities, self._timer = console, activities, timer
         self._said_at = timer()
 
     def see(self, session: Session, recorded: Sequence[Recorded]) -> None:  # noqa: ARG002 - an onlooker gets both
-        self._say(tell_all(recorded))
+        self._say(format_events(recorded))
 
     def tick(self, now: float) -> None:
         """After a long silence: a line for each agent."""
-        if self._timer() - self._said_at >= QUIET:
-            self._say([activity_line(each, now=now) for each in self._activities().values()])
+        if self._timer() - self._said_at >= QUIET_SECONDS:
+            self._say([draw_activity_line(each, now=now) for each in self._activities().values()])
 
     def pause(self) -> None:
         pass
@@ -86,7 +86,7 @@ class LineLog:
             self._said_at = self._timer()
 
 
-class JsonLines(LineLog):
+class EventJsonLines(EventLines):
     """Every event as one JSON object on one line."""
 
     def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
@@ -100,7 +100,7 @@ class JsonLines(LineLog):
         pass
 
 
-class Silence(LineLog):
+class NoView(EventLines):
     """Nothing at all: for --quiet and for commands that print one JSON object at the end."""
 
     def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
@@ -110,20 +110,20 @@ class Silence(LineLog):
         pass
 
 
-class Frame:
+class LiveFrame:
     """Who works on what, for how long and for how much, redrawn in place a few times a second."""
 
     def __init__(
         self,
         console: Console,
-        activities: Activities = dict,
+        activities: ReadActivities = dict,
         *,
         timer: Callable[[], float] = monotonic,
         asked_elsewhere: bool = False,
     ) -> None:
         self._console, self._activities, self._timer = console, activities, timer
         self._asked_elsewhere = asked_elsewhere
-        self._recent: deque[Text] = deque(maxlen=RECENT)
+        self._recent: deque[Text] = deque(maxlen=MAX_EVENTS)
         self._session: Session | None = None
         self._now = 0.0
         self._drawn_at = float("-inf")
@@ -134,7 +134,7 @@ class Frame:
     def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
         self._session = session
         self._now = max([self._now, *(each.at for each in recorded)])
-        self._recent.extend(tell_all(recorded))
+        self._recent.extend(format_events(recorded))
         self._draw()
 
     def tick(self, now: float) -> None:
@@ -159,7 +159,7 @@ class Frame:
     def _draw(self) -> None:
         """Only when there is something new to see; the clock in it turns once a second."""
         at = self._timer()
-        if self._live is None or self._session is None or at - self._drawn_at < EVERY:
+        if self._live is None or self._session is None or at - self._drawn_at < MIN_FRAME_SECONDS:
             return
         self._drawn_at = at
         activities = self._activities()
@@ -168,20 +168,20 @@ class Frame:
             return
         self._drawn = news
         height = self._console.size.height
-        picture = Picture(
+        picture = SessionFrame(
             self._session, self._now, activities, self._recent, height, asked_elsewhere=self._asked_elsewhere
         )
         self._live.update(picture, refresh=True)
 
 
-def live_view(
-    console: Console, activities: Activities = dict, *, as_json: bool = False, quiet: bool = False
+def choose_view(
+    console: Console, activities: ReadActivities = dict, *, as_json: bool = False, quiet: bool = False
 ) -> LiveView:
     """The view that suits who is watching."""
     if as_json:
-        return JsonLines(console)
+        return EventJsonLines(console)
     if quiet:
-        return Silence(console)
+        return NoView(console)
     if console.is_terminal and not console.is_dumb_terminal:
-        return Frame(console, activities)
-    return LineLog(console, activities)
+        return LiveFrame(console, activities)
+    return EventLines(console, activities)

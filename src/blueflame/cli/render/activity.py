@@ -15,7 +15,7 @@ from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.text.format import clock
 from blueflame.text.sanitize import one_line
 
-MARKS: Mapping[Doing, tuple[str, str]] = {
+ACTIVITY_MARKS: Mapping[Doing, tuple[str, str]] = {
     Doing.STARTING: ("·", "quiet"),
     Doing.SETUP: ("·", "quiet"),
     Doing.WORKING: ("▸", "id"),
@@ -24,46 +24,58 @@ MARKS: Mapping[Doing, tuple[str, str]] = {
     Doing.ENDING: ("◂", "warn"),
     Doing.ENDED: ("■", "quiet"),
 }
-KINDS: Mapping[str, str] = {"rate_limit": "rate limit", "outage": "the model is overloaded", "network": "no network"}
-ROOM_FOR_MORE = 12  # columns that must be left for a second thing to be told
-MORE = " · "
+WAIT_REASONS: Mapping[str, str] = {
+    "rate_limit": "rate limit",
+    "outage": "the model is overloaded",
+    "network": "no network",
+}
+MIN_SECOND_WIDTH = 12  # columns that must be left for a second thing to be told
+SEPARATOR = " · "
 
 
-def words_of(activity: Activity, *, now: float) -> str:
+def describe_activity(activity: Activity, *, now: float) -> str:
     """One line, whole: what it does, or why it does nothing."""
     stand = activity.stand
     if stand.doing is Doing.WORKING:
-        return latest(activity) or "thinking"
-    return _waiting(stand, now) + (f"; last: {latest(activity)}" if stand.doing is Doing.SILENT else "")
+        return find_latest_action(activity) or "thinking"
+    return _describe_idle(stand, now) + (
+        f"; last: {find_latest_action(activity)}" if stand.doing is Doing.SILENT else ""
+    )
 
 
-def latest(activity: Activity) -> str:
+def find_latest_action(activity: Activity) -> str:
     """Its call, or its words when they are newer."""
     call, words = one_line(activity.call), one_line(activity.words)
     return (words or call) if activity.spoke else (call or words)
 
 
-def doing(activity: Activity, *, now: float, width: int) -> Text:
+def draw_activity(activity: Activity, *, now: float, width: int) -> Text:
     """The same in so many columns: of a path the end is kept, and what is less new stands behind."""
     if activity.stand.doing is not Doing.WORKING:
-        return Text(_cut(words_of(activity, now=now), width), MARKS[activity.stand.doing][1])
+        return Text(
+            _shorten_to_width(describe_activity(activity, now=now), width), ACTIVITY_MARKS[activity.stand.doing][1]
+        )
     call, words = one_line(activity.call), one_line(activity.words)
     first, second = (words, call) if activity.spoke and words else (call, words)
     if not first:
-        return Text(_cut(second or "thinking", width))
-    text = Text(_cut_call(first, width) if first == call else _cut(first, width))
-    left = width - cell_len(text.plain) - len(MORE)
-    return text.append(MORE + _cut(second, left), "quiet") if second and left >= ROOM_FOR_MORE else text
+        return Text(_shorten_to_width(second or "thinking", width))
+    text = Text(_shorten_call(first, width) if first == call else _shorten_to_width(first, width))
+    left = width - cell_len(text.plain) - len(SEPARATOR)
+    return (
+        text.append(SEPARATOR + _shorten_to_width(second, left), "quiet")
+        if second and left >= MIN_SECOND_WIDTH
+        else text
+    )
 
 
-def _waiting(stand: Stand, now: float) -> str:
+def _describe_idle(stand: Stand, now: float) -> str:
     match stand.doing:
         case Doing.STARTING:
             return "starting"
         case Doing.SETUP:
             return "setup commands"
         case Doing.PARKED:
-            return waits(stand)
+            return describe_wait(stand)
         case Doing.SILENT:
             return f"silent for {clock(now - (stand.since or now))}"
         case Doing.ENDED:
@@ -71,47 +83,47 @@ def _waiting(stand: Stand, now: float) -> str:
     return f"ending: {one_line(stand.why)}" if stand.why else "ending"
 
 
-def waits(stand: Stand) -> str:
+def describe_wait(stand: Stand) -> str:
     """`waits until 14:32: rate limit`, in the person's own time."""
-    why = KINDS.get(stand.kind, "") or one_line(stand.why) or "its model cannot be had"
-    return f"waits until {_hour(stand.until, stand.since)}: {why}" if stand.until else f"waits: {why}"
+    why = WAIT_REASONS.get(stand.kind, "") or one_line(stand.why) or "its model cannot be had"
+    return f"waits until {_format_hour(stand.until, stand.since)}: {why}" if stand.until else f"waits: {why}"
 
 
-def _hour(at: float, since: float | None) -> str:
+def _format_hour(at: float, since: float | None) -> str:
     """With the day when it is not the same: limits of a week are waited for as well."""
     then, now = (datetime.fromtimestamp(when).astimezone() for when in (at, since or at))
     return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%a %H:%M}"
 
 
-def _cut(text: str, width: int) -> str:
+def _shorten_to_width(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, max(width - 1, 0)).rstrip() + "…" if width > 0 else ""
 
 
-def _cut_call(call: str, width: int) -> str:
+def _shorten_call(call: str, width: int) -> str:
     """`Edit …/cli/live.py`: where it works is told by the end of a path, what it runs by the beginning."""
     tool, _, target = call.partition(" ")
     if cell_len(call) <= width or " " in target or "/" not in target:
-        return _cut(call, width)
+        return _shorten_to_width(call, width)
     left = width - cell_len(tool) - 2
     tails = (target[at:] for at, sign in enumerate(target) if sign == "/")
     fitting = next((tail for tail in tails if cell_len(tail) <= left), None)
-    return f"{tool} …{fitting}" if fitting else _cut(call, width)
+    return f"{tool} …{fitting}" if fitting else _shorten_to_width(call, width)
 
 
-def few(tokens: int) -> str:
+def format_tokens(tokens: int) -> str:
     """`940`, `12.4k`, `1.25M`: as exact as is useful while it grows."""
     if tokens < 1000:
         return str(tokens)
     return f"{tokens / 1000:.1f}k" if tokens < 999_950 else f"{tokens / 1e6:.2f}M"
 
 
-def money(spend: Spend) -> str:
+def format_cost(spend: Spend) -> str:
     return f"${spend.usd:.2f}"
 
 
-def budget_bar(activity: Activity, width: int, *, warn_at: float) -> Text:
+def draw_budget_bar(activity: Activity, width: int, *, warn_at: float) -> Text:
     """How much of its tightest budget is used, with a `!` from the warning on; empty without a budget."""
     if activity.tightest is None:
         return Text()
@@ -122,31 +134,31 @@ def budget_bar(activity: Activity, width: int, *, warn_at: float) -> Text:
     return text.append("!" if share >= warn_at else " ", style)
 
 
-def used_line(spend: Spend, calls: int = 0, refused: int = 0) -> str:
+def format_usage(spend: Spend, calls: int = 0, refused: int = 0) -> str:
     """`12.4k tokens, $0.42, 17 calls, 2 refused`; what is nothing is left out."""
     parts = [
-        f"{few(spend.tokens)} tokens" if spend.tokens else "",
-        money(spend) if spend.micro_usd else "",
+        f"{format_tokens(spend.tokens)} tokens" if spend.tokens else "",
+        format_cost(spend) if spend.micro_usd else "",
         f"{calls} call{'' if calls == 1 else 's'}" if calls else "",
         f"{refused} refused" if refused else "",
     ]
     return ", ".join(part for part in parts if part)
 
 
-def activity_line(activity: Activity, *, now: float) -> Text:
+def draw_activity_line(activity: Activity, *, now: float) -> Text:
     """`14:32:05  ▸ task-001 #1  Edit src/a.py  12.4k tokens, $0.42`: for pipes."""
-    mark, style = MARKS[activity.stand.doing]
-    attempt, used = activity.attempt, used_line(activity.spend, activity.calls, activity.refused)
+    mark, style = ACTIVITY_MARKS[activity.stand.doing]
+    attempt, used = activity.attempt, format_usage(activity.spend, activity.calls, activity.refused)
     return Text.assemble(
         (f"{datetime.fromtimestamp(now).astimezone():%H:%M:%S}  ", "quiet"),
         (f"{mark} ", style),
         (f"{attempt.agent_id}  ", "id"),
-        f"{one_line(attempt.subject)} #{attempt.n}  {words_of(activity, now=now)}",
+        f"{one_line(attempt.subject)} #{attempt.n}  {describe_activity(activity, now=now)}",
         (f"  ({used})" if used else "", "quiet"),
     )
 
 
-def activity_json(activity: Activity, record: AttemptRecord, *, now: float) -> dict[str, Any]:
+def build_activity_json(activity: Activity, record: AttemptRecord, *, now: float) -> dict[str, Any]:
     attempt, stand = activity.attempt, activity.stand
     ended_at = now if record.ended_at is None else record.ended_at
     return {
@@ -169,13 +181,13 @@ def activity_json(activity: Activity, record: AttemptRecord, *, now: float) -> d
         "refused": activity.refused,
         "tokens": activity.spend.tokens,
         "cost_usd": activity.spend.usd,
-        "budgets": budgets_json(activity),
+        "budgets": build_budgets_json(activity),
         "ending": record.ended.ending.value if record.ended else None,
         "seconds": round(max(ended_at - (record.started_at or record.intended_at), 0.0), 3),
     }
 
 
-def budgets_json(activity: Activity) -> list[dict[str, Any]]:
+def build_budgets_json(activity: Activity) -> list[dict[str, Any]]:
     """What bounds it, its own budget first; none where there is no limit."""
     attempt = activity.attempt
     named: Sequence[tuple[str, Budget]] = [
@@ -183,11 +195,11 @@ def budgets_json(activity: Activity) -> list[dict[str, Any]]:
         *((ceiling.name, ceiling.budget) for ceiling in attempt.ceilings),
     ]
     return [
-        {"name": name, "unit": budget.unit.value, "limit": _in_unit(budget, budget.limit)}
+        {"name": name, "unit": budget.unit.value, "limit": _convert_to_unit(budget, budget.limit)}
         for name, budget in named
         if not budget.unlimited
     ]
 
 
-def _in_unit(budget: Budget, amount: int) -> float | int:
+def _convert_to_unit(budget: Budget, amount: int) -> float | int:
     return amount / 1e6 if budget.unit is Unit.USD else amount

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import Heading, columns, stack
+from blueflame.cli.console import Heading, build_columns, stack_parts
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState, FileChange
 from blueflame.model.review import Risk, Weakening
 from blueflame.model.spend import NOTHING, Budget, Spend
@@ -18,11 +18,11 @@ from blueflame.text.format import count, duration
 from blueflame.text.marks import BAD, NOTE, OK
 from blueflame.text.sanitize import clean, one_line, shorten
 
-SHOWN_FILES, SHOWN_WEAKENINGS, SHOWN_LOSSES = 12, 10, 10
-LONGEST_WHY, LONGEST_NOTES, LONGEST_LINE = 240, 300, 100
+MAX_FILES, MAX_WEAKENINGS, MAX_LOSSES = 12, 10, 10
+MAX_DESCRIPTION, MAX_NOTES, MAX_LINE = 240, 300, 100
 
 
-def show_changeset(
+def render_changeset(
     record: ChangesetRecord,
     *,
     session: str,
@@ -44,105 +44,105 @@ def show_changeset(
         (f"[{one_line(changeset.group)}]", "group"),
         (f" {one_line(changeset.title)}", "head"),
     )
-    return stack(
+    return stack_parts(
         Heading("Changeset review", cost, f"cycle {changeset.cycle}", session),
-        Group(title, *_contents(record, tasks or {}, costs or {}, budget or Budget())),
-        _files(build.files) if build and build.files else None,
-        _checks(build.checks) if build and build.checks else None,
-        _weakened(build.weakened) if build and build.weakened else None,
-        _risks(build.risks) if build and build.risks else None,
-        *_notes(record, rejected),
+        Group(title, *_render_contents(record, tasks or {}, costs or {}, budget or Budget())),
+        _render_files(build.files) if build and build.files else None,
+        _render_checks(build.checks) if build and build.checks else None,
+        _render_weakenings(build.weakened) if build and build.weakened else None,
+        _render_risks(build.risks) if build and build.risks else None,
+        *_render_notes(record, rejected),
     )
 
 
-def _contents(
+def _render_contents(
     record: ChangesetRecord, tasks: Mapping[str, TaskRecord], costs: Mapping[str, Spend], budget: Budget
 ) -> list[RenderableType]:
     changeset = record.changeset
-    size = [Text(f"  [{size_of(record.build)}]")] if record.build else []
+    size = [Text(f"  [{format_size(record.build)}]")] if record.build else []
     spent = sum((costs[name] for name in changeset.tasks if name in costs), NOTHING)
     cost = [Text(f"  Cost: {budget.show(budget.used(spent))}")] if budget.used(spent) else []
-    rows = [row for name in changeset.tasks if name in tasks for row in _task(tasks[name])]
+    rows = [row for name in changeset.tasks if name in tasks for row in _render_task(tasks[name])]
     named = Text(f"  Tasks: {', '.join(changeset.tasks)}")
-    return [*size, named, *cost, *([columns(rows, indent=4)] if rows else [])]
+    return [*size, named, *cost, *([build_columns(rows, indent=4)] if rows else [])]
 
 
-def _task(record: TaskRecord) -> list[tuple[RenderableType, ...]]:
+def _render_task(record: TaskRecord) -> list[tuple[RenderableType, ...]]:
     """What it is, why it was wanted, and what the reviewer said of it."""
     task = record.task
     rows: list[tuple[RenderableType, ...]] = [(Text(task.id, "id"), one_line(task.title))]
     if len(why := one_line(task.description)) > 1 and why != one_line(task.title):
-        rows.append(("", Text.assemble(("why  ", "quiet"), shorten(why, LONGEST_WHY))))
+        rows.append(("", Text.assemble(("why  ", "quiet"), shorten(why, MAX_DESCRIPTION))))
     if record.verdict_notes.strip():
-        rows.append(("", Text.assemble(("review  ", "quiet"), shorten(record.verdict_notes, LONGEST_NOTES))))
+        rows.append(("", Text.assemble(("review  ", "quiet"), shorten(record.verdict_notes, MAX_NOTES))))
     if record.retries or len(record.history) > 0:
         rows.append(("", Text(f"after {count(len(record.history), 'earlier attempt')}", "quiet")))
     return rows
 
 
-def size_of(build: Build) -> str:
+def format_size(build: Build) -> str:
     return f"{count(len(build.files), 'file')} changed, +{build.added:,}, -{build.deleted:,}"
 
 
-def _files(files: Sequence[FileChange]) -> RenderableType:
+def _render_files(files: Sequence[FileChange]) -> RenderableType:
     """All of a few; of many the largest, and the rest summed up."""
     largest = sorted(files, key=lambda file: (-file.added - file.deleted, file.path))
-    shown, rest = sorted(largest[:SHOWN_FILES], key=lambda file: file.path), largest[SHOWN_FILES:]
+    shown, rest = sorted(largest[:MAX_FILES], key=lambda file: file.path), largest[MAX_FILES:]
     rows = [(clean(file.path), Text(f"+{file.added}", "good"), Text(f"-{file.deleted}", "bad")) for file in shown]
     added, deleted = sum(file.added for file in rest), sum(file.deleted for file in rest)
     folded = [Text(f"  … and {len(rest):,} more, smaller: +{added:,}, -{deleted:,}", "quiet")] if rest else []
-    return Group(columns(rows, right=(1, 2)), *folded)
+    return Group(build_columns(rows, right=(1, 2)), *folded)
 
 
-def _checks(checks: Sequence[Check]) -> RenderableType:
+def _render_checks(checks: Sequence[Check]) -> RenderableType:
     rows = [
         (
             Text(OK, "good") if check.passed else Text(BAD, "bad"),
             clean(check.name),
-            _how_it_went(check),
+            _format_result(check),
             Text(duration(check.seconds), "quiet"),
         )
         for check in checks
     ]
-    return Group(Text("Checks on the very commit that would land", "quiet"), columns(rows, right=(3,)))
+    return Group(Text("Checks on the very commit that would land", "quiet"), build_columns(rows, right=(3,)))
 
 
-def _how_it_went(check: Check) -> Text:
+def _format_result(check: Check) -> Text:
     if check.passed:
         return Text("flaky: red at first" if check.flaky else "", "warn")
     return Text("timed out" if check.timed_out else f"exit {check.exit_code}", "bad")
 
 
-def _weakened(found: Sequence[Weakening]) -> RenderableType:
+def _render_weakenings(found: Sequence[Weakening]) -> RenderableType:
     """Called out with the lines themselves: a green check says little when it asks for less."""
     rows: list[tuple[RenderableType, ...]] = []
-    for each in found[:SHOWN_WEAKENINGS]:
+    for each in found[:MAX_WEAKENINGS]:
         rows.append((Text(NOTE, "warn"), clean(str(each))))
-        rows += [("", Text(f"  {shorten(line, LONGEST_LINE)}", _side(line))) for line in each.lines]
-    more = len(found) - SHOWN_WEAKENINGS
+        rows += [("", Text(f"  {shorten(line, MAX_LINE)}", _choose_line_style(line))) for line in each.lines]
+    more = len(found) - MAX_WEAKENINGS
     rest = [Text(f"  … and {more:,} more; --json has them all", "quiet")] if more > 0 else []
-    return Group(Text("Tests say less than before", "warn"), columns(rows), *rest)
+    return Group(Text("Tests say less than before", "warn"), build_columns(rows), *rest)
 
 
-def _side(line: str) -> str:
+def _choose_line_style(line: str) -> str:
     return "bad" if line.startswith("-") else "good"
 
 
-def _risks(found: Sequence[Risk]) -> RenderableType:
+def _render_risks(found: Sequence[Risk]) -> RenderableType:
     return Group(
-        Text("Look twice: this changeset", "warn"), columns([(Text(NOTE, "warn"), clean(str(r))) for r in found])
+        Text("Look twice: this changeset", "warn"), build_columns([(Text(NOTE, "warn"), clean(str(r))) for r in found])
     )
 
 
-def _notes(record: ChangesetRecord, rejected: Sequence[str]) -> list[RenderableType]:
+def _render_notes(record: ChangesetRecord, rejected: Sequence[str]) -> list[RenderableType]:
     """What a person must not overlook; at most one block, so that it stays calm."""
     notes = [f"Depends on rejected changeset [{one_line(group)}]: kept for the next cycle." for group in rejected]
     if record.changeset.missing:
         notes.append(f"Not in it, though of the same group: {', '.join(record.changeset.missing)}.")
     losses = record.build.losses if record.build else ()
-    notes += [f"{one_line(str(loss))}." for loss in losses[:SHOWN_LOSSES]]
-    if len(losses) > SHOWN_LOSSES:
-        notes.append(f"… and {len(losses) - SHOWN_LOSSES} more lines that are not as their task left them.")
+    notes += [f"{one_line(str(loss))}." for loss in losses[:MAX_LOSSES]]
+    if len(losses) > MAX_LOSSES:
+        notes.append(f"… and {len(losses) - MAX_LOSSES} more lines that are not as their task left them.")
     notes += [
         f"A conflict in {one_line(', '.join(each.paths))} was resolved by {one_line(each.by)}: {one_line(each.notes)}"
         for each in record.resolutions
@@ -152,7 +152,7 @@ def _notes(record: ChangesetRecord, rejected: Sequence[str]) -> list[RenderableT
     return [Group(*(Text.assemble((f"  {NOTE} NOTE: ", "warn"), note) for note in notes))] if notes else []
 
 
-def judged_line(record: ChangesetRecord) -> Text:
+def render_outcome(record: ChangesetRecord) -> Text:
     """What came of it, in one line: said right after the answer, and again in the list of what landed."""
     name = f"[{one_line(record.changeset.group)}]"
     tasks = ", ".join(record.changeset.tasks)
@@ -179,7 +179,7 @@ def judged_line(record: ChangesetRecord) -> Text:
             return Text.assemble((" ", "quiet"), f" {name} waits: {tasks}")
 
 
-TALLY: Mapping[ChangesetState, str] = {
+OUTCOMES: Mapping[ChangesetState, str] = {
     ChangesetState.LANDED: "approved",
     ChangesetState.APPROVED: "approved",
     ChangesetState.PROPOSED: "proposed",
@@ -191,17 +191,17 @@ TALLY: Mapping[ChangesetState, str] = {
 }
 
 
-def tally(records: Sequence[ChangesetRecord]) -> str:
+def count_outcomes(records: Sequence[ChangesetRecord]) -> str:
     """`1 changeset approved, 1 re-queued, 1 deferred.` A deferral is no re-queue: its work stays verified."""
-    words = [TALLY[record.state] for record in records if record.state in TALLY]
-    counted = [(word, words.count(word)) for word in dict.fromkeys(TALLY.values()) if word in words]
+    words = [OUTCOMES[record.state] for record in records if record.state in OUTCOMES]
+    counted = [(word, words.count(word)) for word in dict.fromkeys(OUTCOMES.values()) if word in words]
     if not counted:
         return "No changeset has been judged."
     (word, n), *rest = counted
     return ", ".join([f"{count(n, 'changeset')} {word}", *(f"{n} {word}" for word, n in rest)]) + "."
 
 
-def changeset_json(record: ChangesetRecord) -> dict[str, Any]:
+def build_changeset_json(record: ChangesetRecord) -> dict[str, Any]:
     changeset, build = record.changeset, record.build
     return {
         "id": changeset.id,

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from blueflame.billing.price_table import AS_OF
-from blueflame.cli.console import Heading, columns, facts, stack
+from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
 from blueflame.model.spend import Spend
 from blueflame.session.accounts import Entry, Total, sum_of, totals
 from blueflame.session.estimate import CostRange
@@ -17,12 +17,14 @@ from blueflame.text.format import count, money
 from blueflame.text.marks import NOTE
 from blueflame.text.sanitize import clean, one_line
 
-OF_A_SESSION = ("role", "task", "model", "agent")
-SHOWN = 40
-KINDS = {"input": "input", "output": "output", "cache_read": "cache read", "cache_write": "cache write"}
+SESSION_TABLES = ("role", "task", "model", "agent")
+MAX_ROWS = 40
+TOKEN_KINDS = {"input": "input", "output": "output", "cache_read": "cache read", "cache_write": "cache write"}
 
 
-def show_cost(entries: Sequence[Entry], *, session: str, by: str | None, foreseen: CostRange | None) -> RenderableType:
+def render_cost(
+    entries: Sequence[Entry], *, session: str, by: str | None, foreseen: CostRange | None
+) -> RenderableType:
     spend = sum_of(entries)
     about: dict[str, RenderableType] = {"Cost:": f"{money(spend.micro_usd)}, {spend.tokens:,} tokens"}
     if foreseen is not None:
@@ -31,68 +33,74 @@ def show_cost(entries: Sequence[Entry], *, session: str, by: str | None, foresee
     if live:
         now = sum_of(live)
         about["At work:"] = f"{count(len(live), 'agent')}, {money(now.micro_usd)} so far (in these figures)"
-    tables = [_table(entries, each, foreseen) for each in ((by,) if by else OF_A_SESSION)]
-    return stack(
-        Group(Heading("Cost", session or count(len({entry.session for entry in entries}), "session")), facts(about)),
+    tables = [_render_table(entries, each, foreseen) for each in ((by,) if by else SESSION_TABLES)]
+    return stack_parts(
+        Group(
+            Heading("Cost", session or count(len({entry.session for entry in entries}), "session")), build_facts(about)
+        ),
         *(tables if entries else [Text("No agent has been started.", "quiet")]),
-        _notes(entries),
+        _render_notes(entries),
     )
 
 
-def _table(entries: Sequence[Entry], by: str, foreseen: CostRange | None) -> RenderableType:
-    ranked = _ranked(totals(entries, by), by)
-    shown = ranked[:SHOWN]
-    named = [_column(by, [one_line(clean(total.name)) for total in shown], "id")]
-    figures = list(_figures(shown, _work_of(entries) if by == "agent" else {}))
-    last = [_column("foreseen", _foreseen(shown, foreseen), "quiet")] if by == "role" and foreseen is not None else []
+def _render_table(entries: Sequence[Entry], by: str, foreseen: CostRange | None) -> RenderableType:
+    ranked = _rank_totals(totals(entries, by), by)
+    shown = ranked[:MAX_ROWS]
+    named = [_build_column(by, [one_line(clean(total.name)) for total in shown], "id")]
+    figures = list(_build_figures(shown, _list_work(entries) if by == "agent" else {}))
+    last = (
+        [_build_column("foreseen", _format_estimates(shown, foreseen), "quiet")]
+        if by == "role" and foreseen is not None
+        else []
+    )
     if any(total.live for total in shown):
-        last.append(_column("", [f"{total.live} at work" if total.live else "" for total in shown], "good"))
+        last.append(_build_column("", [f"{total.live} at work" if total.live else "" for total in shown], "good"))
     table = [*named, *figures, *last]
     right = [n for n, column in enumerate(table) if n and column[0].plain != "for"]
-    hidden = ranked[SHOWN:]
+    hidden = ranked[MAX_ROWS:]
     rest = sum(total.spend.micro_usd for total in hidden)
     more = [Text(f"  … and {len(hidden)} more, {money(rest)} together", "quiet")] if hidden else []
     rows = list(zip(*table, strict=True))
-    return Group(Text(f"By {by}", "head"), columns(rows, right=right, whole=range(1, len(table))), *more)
+    return Group(Text(f"By {by}", "head"), build_columns(rows, right=right, whole=range(1, len(table))), *more)
 
 
-def _column(head: str, cells: Sequence[str], style: str = "") -> list[Text]:
+def _build_column(head: str, cells: Sequence[str], style: str = "") -> list[Text]:
     return [Text(head, "quiet"), *(Text(cell, style) for cell in cells)]
 
 
-def _figures(shown: Sequence[Total], work: Mapping[str, str]) -> Iterator[list[Text]]:
+def _build_figures(shown: Sequence[Total], work: Mapping[str, str]) -> Iterator[list[Text]]:
     """One column for each kind of token that was used at all; an agent is one attempt, and has its work instead."""
     if work:
-        yield _column("for", [work[total.name] for total in shown])
+        yield _build_column("for", [work[total.name] for total in shown])
     else:
-        yield _column("attempts", [f"{total.attempts}" for total in shown])
-    for kind, title in KINDS.items():
-        amounts = [_kinds(total.spend)[kind] for total in shown]
+        yield _build_column("attempts", [f"{total.attempts}" for total in shown])
+    for kind, title in TOKEN_KINDS.items():
+        amounts = [_count_tokens(total.spend)[kind] for total in shown]
         if any(amounts) or kind in ("input", "output"):
-            yield _column(title, [f"{amount:,}" for amount in amounts])
+            yield _build_column(title, [f"{amount:,}" for amount in amounts])
     costs = [total.spend.micro_usd for total in shown]
     small = any(0 < cost < 10_000 for cost in costs)
-    yield _column("cost", [f"${cost / 1e6:.4f}" if small else money(cost) for cost in costs])
+    yield _build_column("cost", [f"${cost / 1e6:.4f}" if small else money(cost) for cost in costs])
 
 
-def _work_of(entries: Sequence[Entry]) -> Mapping[str, str]:
+def _list_work(entries: Sequence[Entry]) -> Mapping[str, str]:
     return {entry.agent: f"{entry.subject} #{entry.n}" for entry in entries}
 
 
-def _foreseen(shown: Sequence[Total], foreseen: CostRange | None) -> list[str]:
+def _format_estimates(shown: Sequence[Total], foreseen: CostRange | None) -> list[str]:
     expected = {each.role: each for each in foreseen.roles} if foreseen is not None else {}
     found = [expected.get(total.name) for total in shown]
     return [f"${each.low / 1e6:.2f} - ${each.high / 1e6:.2f}" if each else "" for each in found]
 
 
-def _ranked(found: Sequence[Total], by: str) -> list[Total]:
+def _rank_totals(found: Sequence[Total], by: str) -> list[Total]:
     """Days and sessions as they came, roles as they work, the rest dearest first."""
     if by in ("day", "session", "role"):
         return list(found)
     return sorted(found, key=lambda total: (-total.spend.micro_usd, -total.spend.tokens, total.name))
 
 
-def _kinds(spend: Spend) -> Mapping[str, int]:
+def _count_tokens(spend: Spend) -> Mapping[str, int]:
     return {
         "input": spend.input_tokens,
         "output": spend.output_tokens,
@@ -101,12 +109,12 @@ def _kinds(spend: Spend) -> Mapping[str, int]:
     }
 
 
-def _notes(entries: Sequence[Entry]) -> RenderableType | None:
-    lines = [Text(f"{NOTE} {words}", "warn") for words in _words(entries)]
+def _render_notes(entries: Sequence[Entry]) -> RenderableType | None:
+    lines = [Text(f"{NOTE} {words}", "warn") for words in _list_notes(entries)]
     return Group(*lines) if lines else None
 
 
-def _words(entries: Sequence[Entry]) -> Iterator[str]:
+def _list_notes(entries: Sequence[Entry]) -> Iterator[str]:
     """What makes these figures less than certain."""
     unpriced = sorted({model for entry in entries for model in entry.unpriced})
     if unpriced:
@@ -120,29 +128,32 @@ def _words(entries: Sequence[Entry]) -> Iterator[str]:
         yield f"{count(damaged, 'line')} of the meters cannot be read and are not counted"
 
 
-def cost_json(entries: Sequence[Entry], *, session: str, by: str | None, foreseen: CostRange | None) -> dict[str, Any]:
+def build_cost_json(
+    entries: Sequence[Entry], *, session: str, by: str | None, foreseen: CostRange | None
+) -> dict[str, Any]:
     return {
         "session": session or None,
-        **_spend_json(sum_of(entries)),
-        "foreseen": _foreseen_json(foreseen),
+        **_build_spend_json(sum_of(entries)),
+        "foreseen": _build_estimate_json(foreseen),
         "by": {
-            each: [_total_json(total) for total in totals(entries, each)] for each in ((by,) if by else OF_A_SESSION)
+            each: [_build_total_json(total) for total in totals(entries, each)]
+            for each in ((by,) if by else SESSION_TABLES)
         },
-        "attempts": [_entry_json(entry) for entry in entries],
-        "notes": list(_words(entries)),
+        "attempts": [_build_entry_json(entry) for entry in entries],
+        "notes": list(_list_notes(entries)),
         "prices_as_of": AS_OF,
     }
 
 
-def _spend_json(spend: Spend) -> dict[str, Any]:
-    return {"cost_usd": spend.usd, "tokens": spend.tokens, **_kinds(spend)}
+def _build_spend_json(spend: Spend) -> dict[str, Any]:
+    return {"cost_usd": spend.usd, "tokens": spend.tokens, **_count_tokens(spend)}
 
 
-def _total_json(total: Total) -> dict[str, Any]:
-    return {"name": total.name, "attempts": total.attempts, "live": total.live, **_spend_json(total.spend)}
+def _build_total_json(total: Total) -> dict[str, Any]:
+    return {"name": total.name, "attempts": total.attempts, "live": total.live, **_build_spend_json(total.spend)}
 
 
-def _entry_json(entry: Entry) -> dict[str, Any]:
+def _build_entry_json(entry: Entry) -> dict[str, Any]:
     return {
         "id": entry.attempt,
         "session": entry.session,
@@ -154,12 +165,12 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "ending": entry.ending or None,
         "live": entry.live,
         "metered": entry.metered,
-        **_spend_json(entry.spend),
-        "models": {model: _spend_json(spend) for model, spend in entry.by_model.items()},
+        **_build_spend_json(entry.spend),
+        "models": {model: _build_spend_json(spend) for model, spend in entry.by_model.items()},
     }
 
 
-def _foreseen_json(foreseen: CostRange | None) -> dict[str, Any] | None:
+def _build_estimate_json(foreseen: CostRange | None) -> dict[str, Any] | None:
     if foreseen is None:
         return None
     roles = {each.role: {"base": each.low / 1e6, "with_retries": each.high / 1e6} for each in foreseen.roles}

@@ -25,7 +25,7 @@ STYLES = (
 )
 
 
-def show_diff(diff: str) -> Text:
+def render_diff(diff: str) -> Text:
     """Line by line; a carriage return and any escape in the files stay visible and do nothing."""
     painted = Text(no_wrap=True, overflow="ignore")
     for line in diff.removesuffix("\n").split("\n"):
@@ -35,20 +35,20 @@ def show_diff(diff: str) -> Text:
     return painted
 
 
-async def page(view: Text, console: Console) -> None:
+async def show_in_pager(view: Text, console: Console) -> None:
     """Through the pager when somebody can leaf; whole, in the pipe, when nobody can."""
     if not (console.is_terminal and is_attended()):
         console.print(view, soft_wrap=True)
         return
     with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
-        (Path(folder) / "diff").write_text(paged(view, console), encoding="utf-8")
+        (Path(folder) / "diff").write_text(format_for_pager(view, console), encoding="utf-8")
         try:
             await lend([*pager(), "diff"], cwd=Path(folder))
         except ProcessFailed:  # no pager on this machine: the words matter more than the leafing
             console.print(view, soft_wrap=True)
 
 
-def paged(view: Text, console: Console) -> str:
+def format_for_pager(view: Text, console: Console) -> str:
     """Line by line, without laying anything out: a pager does that, and a long diff should not be waited for."""
     if console.color_system is None or console.no_color:
         return f"{view.plain}\n"

@@ -9,30 +9,30 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import Heading, columns, facts, stack
+from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
 from blueflame.model.memory import KIND_OF, Lesson, Record, SessionSummary, TaskFailure, TaskResult, headline
 from blueflame.model.settings import Settings
 from blueflame.text.format import count
 from blueflame.text.sanitize import clean, one_line, shorten
 
-SHOWN = 60
+MAX_ROWS = 60
 
 
-def show_list(records: Sequence[Record], settings: Settings) -> RenderableType:
+def render_records(records: Sequence[Record], settings: Settings) -> RenderableType:
     rows = [
         (Text(KIND_OF[type(each)], "group"), Text(clean(each.key), "id"), shorten(one_line(headline(each)), 60))
-        for each in records[:SHOWN]
+        for each in records[:MAX_ROWS]
     ]
-    more = len(records) - SHOWN
+    more = len(records) - MAX_ROWS
     rest = Text(f"  … and {more:,} more; --json has all", "quiet") if more > 0 else None
-    return stack(
-        Group(Heading("Memory", count(len(records), "record")), Text(f"  {memory_words(settings)}", "quiet")),
-        columns(rows, whole=(0, 1)) if rows else Text("Nothing is remembered yet.", "quiet"),
+    return stack_parts(
+        Group(Heading("Memory", count(len(records), "record")), Text(f"  {describe_memory(settings)}", "quiet")),
+        build_columns(rows, whole=(0, 1)) if rows else Text("Nothing is remembered yet.", "quiet"),
         rest,
     )
 
 
-def memory_words(settings: Settings) -> str:
+def describe_memory(settings: Settings) -> str:
     """Whether and where sessions are remembered."""
     if not settings.beads.enabled or settings.memory.provider == "none":
         return "sessions are not remembered (beads.enabled, memory.provider); what is here stays"
@@ -40,15 +40,15 @@ def memory_words(settings: Settings) -> str:
     return f"in .blueflame/memory.db{also}; planners get {settings.memory.context_tokens:,} tokens of it at most"
 
 
-def list_json(records: Sequence[Record], settings: Settings) -> dict[str, Any]:
+def build_records_json(records: Sequence[Record], settings: Settings) -> dict[str, Any]:
     return {
         "enabled": settings.beads.enabled,
         "provider": settings.memory.provider,
-        "memories": [_row(each) for each in records],
+        "memories": [_build_record_json(each) for each in records],
     }
 
 
-def _row(record: Record) -> dict[str, Any]:
+def _build_record_json(record: Record) -> dict[str, Any]:
     origin = record.origin
     return {
         "key": record.key,
@@ -67,12 +67,12 @@ def _row(record: Record) -> dict[str, Any]:
     }
 
 
-def show_record(record: Record) -> RenderableType:
-    about = {name: clean(words) for name, words in (*_about(record), *_origin(record)) if words}
-    return Group(Heading(KIND_OF[type(record)], clean(record.key)), facts(about))
+def render_record(record: Record) -> RenderableType:
+    about = {name: clean(words) for name, words in (*_list_facts(record), *_list_origin(record)) if words}
+    return Group(Heading(KIND_OF[type(record)], clean(record.key)), build_facts(about))
 
 
-def _about(record: Record) -> Iterator[tuple[str, str]]:
+def _list_facts(record: Record) -> Iterator[tuple[str, str]]:
     if isinstance(record, SessionSummary):
         yield "Request:", record.request
         yield "Outcome:", f"{record.outcome or 'not finished'} {record.reason}".strip()
@@ -92,7 +92,7 @@ def _about(record: Record) -> Iterator[tuple[str, str]]:
         yield "Notes:", record.notes
 
 
-def _origin(record: Record) -> Iterator[tuple[str, str]]:
+def _list_origin(record: Record) -> Iterator[tuple[str, str]]:
     origin = record.origin
     yield "Session:", f"{origin.session} {origin.task}".strip()
     yield "When:", f"{datetime.fromtimestamp(origin.at).astimezone():%Y-%m-%d %H:%M}" if 0 < origin.at < 1e11 else ""

@@ -7,12 +7,12 @@ from typing import Any
 
 from rich.text import Text
 
-from blueflame.cli.console import Heading, columns, make_console, show
+from blueflame.cli.console import Heading, build_columns, make_console, print_view
 from blueflame.model.policy import Decision, Policy
 from blueflame.text.marks import BAD, OK
 from blueflame.text.sanitize import clean, one_line
 
-ALLOWING: Mapping[str, str] = {
+SETTINGS: Mapping[str, str] = {
     "tool_not_allowed": "Add the tool to permissions.allowed_tools, and to the role's tools if it lists any.",
     "tool_blocked": "Take the tool out of permissions.blocked_tools and put it into permissions.allowed_tools.",
     "outside_worktree": "To be read, its folder must be in sandbox.read_only; to be written, in sandbox.writable.",
@@ -30,32 +30,32 @@ ALLOWING: Mapping[str, str] = {
 NOT_BY_CONFIG = "Nothing in the configuration does: write the call as the details say."
 
 
-def how_to_allow(decision: Decision) -> str:
-    return "" if decision.allowed else ALLOWING.get(decision.rule, NOT_BY_CONFIG)
+def suggest_setting(decision: Decision) -> str:
+    return "" if decision.allowed else SETTINGS.get(decision.rule, NOT_BY_CONFIG)
 
 
-def answer_json(decision: Decision) -> dict[str, str]:
+def build_decision_json(decision: Decision) -> dict[str, str]:
     word = "allow" if decision.allowed else "deny"
     return {
         "decision": word,
         "rule": decision.rule,
         "details": decision.details,
-        "how_to_allow": how_to_allow(decision),
+        "how_to_allow": suggest_setting(decision),
     }
 
 
-def show_answer(tool: str, argument: str, decision: Decision) -> None:
+def print_decision(tool: str, argument: str, decision: Decision) -> None:
     mark = Text(OK, "good") if decision.allowed else Text(BAD, "bad")
     verdict = "is allowed" if decision.allowed else f"is refused by the rule {decision.rule}"
     rows: list[tuple[str | Text, ...]] = [(mark, one_line(f"{tool} {argument}".strip()) + f" {verdict}")]
     if decision.details:
         rows.append(("", clean(decision.details)))
     if not decision.allowed:
-        rows.append(("", f"To allow it: {how_to_allow(decision)}"))
-    show(make_console(), columns(rows, indent=0))
+        rows.append(("", f"To allow it: {suggest_setting(decision)}"))
+    print_view(make_console(), build_columns(rows, indent=0))
 
 
-def policy_json(policy: Policy) -> dict[str, Any]:
+def build_policy_json(policy: Policy) -> dict[str, Any]:
     """What counts, in the words of the configuration; the compiled patterns are nobody's business."""
     return {
         "role": policy.role,
@@ -74,39 +74,39 @@ def policy_json(policy: Policy) -> dict[str, Any]:
     }
 
 
-def show_policy(policy: Policy) -> None:
-    rows = [(Text(head, "key"), clean(words)) for head, words in _rows(policy) if words]
+def print_policy(policy: Policy) -> None:
+    rows = [(Text(head, "key"), clean(words)) for head, words in _list_rules(policy) if words]
     console = make_console()
-    show(console, Heading(f"What a {policy.role} may do", policy.worktree))
-    show(console, columns(rows, indent=0))
+    print_view(console, Heading(f"What a {policy.role} may do", policy.worktree))
+    print_view(console, build_columns(rows, indent=0))
 
 
-def _subagents(policy: Policy) -> tuple[str, ...]:
+def _list_subagent_tools(policy: Policy) -> tuple[str, ...]:
     """One tool with two names; it is for nobody unless the person lists it."""
     names = ("Task", "Agent")
     return () if any(name in policy.allowed_tools for name in names) else names
 
 
-def _rows(policy: Policy) -> tuple[tuple[str, str], ...]:
-    naming = f"new files in {_list(policy.naming_globs.written)} are named in {policy.naming_style}"
+def _list_rules(policy: Policy) -> tuple[tuple[str, str], ...]:
+    naming = f"new files in {_join_names(policy.naming_globs.written)} are named in {policy.naming_style}"
     return (
-        ("use", _list((*policy.allowed_tools, *(("StructuredOutput",) if policy.structured_output else ())))),
-        ("never use", _list((*policy.blocked_tools, *_subagents(policy), "mcp__*"))),
-        ("read", f"the worktree, {_list((*policy.scratch, *policy.readable))}"),
-        ("write", "nothing: this role only reads" if policy.read_only else _written(policy)),
-        ("never touch", _list(policy.blocked_paths.written)),
-        ("run", _list(policy.allowed_commands)),
-        ("never run", _list(policy.blocked_patterns)),
+        ("use", _join_names((*policy.allowed_tools, *(("StructuredOutput",) if policy.structured_output else ())))),
+        ("never use", _join_names((*policy.blocked_tools, *_list_subagent_tools(policy), "mcp__*"))),
+        ("read", f"the worktree, {_join_names((*policy.scratch, *policy.readable))}"),
+        ("write", "nothing: this role only reads" if policy.read_only else _describe_writable(policy)),
+        ("never touch", _join_names(policy.blocked_paths.written)),
+        ("run", _join_names(policy.allowed_commands)),
+        ("never run", _join_names(policy.blocked_patterns)),
         ("names", naming if policy.naming_style and not policy.read_only else ""),
         ("commits", "" if policy.read_only else f"match {policy.commit_pattern}"),
     )
 
 
-def _written(policy: Policy) -> str:
-    paths = _list(policy.allowed_paths.written)
-    scope = "" if policy.scope is None else f", of these only {_list(policy.scope or ('.',))}"
-    return f"{paths}{scope}" + (f"; and freely {_list(policy.scratch)}" if policy.scratch else "")
+def _describe_writable(policy: Policy) -> str:
+    paths = _join_names(policy.allowed_paths.written)
+    scope = "" if policy.scope is None else f", of these only {_join_names(policy.scope or ('.',))}"
+    return f"{paths}{scope}" + (f"; and freely {_join_names(policy.scratch)}" if policy.scratch else "")
 
 
-def _list(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(names)) or "nothing"

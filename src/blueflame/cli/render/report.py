@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import Heading, columns, facts, stack
-from blueflame.cli.render.changeset import changeset_json, judged_line
-from blueflame.cli.render.session import budget_line
+from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
+from blueflame.cli.render.changeset import build_changeset_json, render_outcome
+from blueflame.cli.render.session import format_budget
 from blueflame.model.task import TaskState
 from blueflame.report.build import AttemptLine, Decision, Report
 from blueflame.report.evidence import Audited, Evidence
@@ -21,24 +21,26 @@ from blueflame.text.marks import BAD, NOTE, OK
 from blueflame.text.outcomes import WORDS
 from blueflame.text.sanitize import clean, one_line, shorten
 
-SHOWN = 15
+MAX_ROWS = 15
 
 
-def show_report(report: Report, evidence: Evidence) -> RenderableType:
-    return stack(
-        Group(Heading("Report", report.session), facts(_head(report, evidence.audit))),
-        _part("Changesets", [judged_line(record) for record in report.changesets]),
-        _table("Attempts that did not pass", [_failure(each) for each in report.failures]),
-        _table(
+def render_report(report: Report, evidence: Evidence) -> RenderableType:
+    return stack_parts(
+        Group(Heading("Report", report.session), build_facts(_build_head(report, evidence.audit))),
+        _render_part("Changesets", [render_outcome(record) for record in report.changesets]),
+        _render_table("Attempts that did not pass", [_build_failure_row(each) for each in report.failures]),
+        _render_table(
             "Incidents", [(clock(each.at - report.began), each.kind, one_line(each.words)) for each in report.incidents]
         ),
-        _table("Decisions", [_decision(each, report.began) for each in report.decisions]),
-        _table("Refused by the watcher", [(f"{rule.count} times", rule.rule) for rule in evidence.audit.refused]),
+        _render_table("Decisions", [_build_decision_row(each, report.began) for each in report.decisions]),
+        _render_table(
+            "Refused by the watcher", [(f"{rule.count} times", rule.rule) for rule in evidence.audit.refused]
+        ),
         Text(f"All of it as a page: blueflame report {report.session} --html report.html", "quiet"),
     )
 
 
-def _head(report: Report, audit: Audited) -> dict[str, RenderableType]:
+def _build_head(report: Report, audit: Audited) -> dict[str, RenderableType]:
     outcome = WORDS.get(report.outcome, report.outcome) if report.ended else "not ended"
     reason = f" ({one_line(report.reason)})" if report.reason else ""
     merged = report.in_state(TaskState.MERGED)
@@ -49,7 +51,7 @@ def _head(report: Report, audit: Audited) -> dict[str, RenderableType]:
         "Tasks:": f"{merged} of {len(report.tasks)} landed in {count(report.cycles, 'cycle')}",
         "Attempts:": f"{len(report.attempts)}, {len(report.failures)} did not pass",
         "Time:": f"{duration(report.seconds)} ({duration(report.agent_seconds)} of agents' work)",
-        "Cost:": budget_line(report.budget, report.spend) + foreseen,
+        "Cost:": format_budget(report.budget, report.spend) + foreseen,
         "By role:": ", ".join(
             f"{one_line(each.name)} {money(each.spend.micro_usd)}" for each in report.accounts["role"]
         ),
@@ -57,22 +59,22 @@ def _head(report: Report, audit: Audited) -> dict[str, RenderableType]:
     }
 
 
-def _part(title: str, lines: Sequence[RenderableType]) -> RenderableType | None:
-    more = [Text(f"  … and {len(lines) - SHOWN} more", "quiet")] if len(lines) > SHOWN else []
-    return Group(Text(title, "head"), *lines[-SHOWN:], *more) if lines else None
+def _render_part(title: str, lines: Sequence[RenderableType]) -> RenderableType | None:
+    more = [Text(f"  … and {len(lines) - MAX_ROWS} more", "quiet")] if len(lines) > MAX_ROWS else []
+    return Group(Text(title, "head"), *lines[-MAX_ROWS:], *more) if lines else None
 
 
-def _table(title: str, rows: Sequence[tuple[str | Text, ...]]) -> RenderableType | None:
-    more = [Text(f"  … and {len(rows) - SHOWN} more", "quiet")] if len(rows) > SHOWN else []
-    return Group(Text(title, "head"), columns(rows[-SHOWN:]), *more) if rows else None
+def _render_table(title: str, rows: Sequence[tuple[str | Text, ...]]) -> RenderableType | None:
+    more = [Text(f"  … and {len(rows) - MAX_ROWS} more", "quiet")] if len(rows) > MAX_ROWS else []
+    return Group(Text(title, "head"), build_columns(rows[-MAX_ROWS:]), *more) if rows else None
 
 
-def _failure(each: AttemptLine) -> tuple[str | Text, ...]:
+def _build_failure_row(each: AttemptLine) -> tuple[str | Text, ...]:
     ending = each.ending.value.replace("_", " ") if each.ending else ""
     return Text(BAD, "bad"), clean(named(each.id)), ending, shorten(each.reason, 200)
 
 
-def _decision(each: Decision, began: float) -> tuple[str | Text, ...]:
+def _build_decision_row(each: Decision, began: float) -> tuple[str | Text, ...]:
     if each.settled is None:
         return Text(NOTE, "warn"), clock(each.asked - began), clean(each.gate.id), "waits for an answer"
     answer = f"{each.choice}, by {each.by}" if each.choice else "withdrawn"
@@ -80,7 +82,7 @@ def _decision(each: Decision, began: float) -> tuple[str | Text, ...]:
     return Text(OK, "good"), clock(each.asked - began), clean(each.gate.id), one_line(answer) + note
 
 
-def report_json(report: Report, evidence: Evidence, *, html: Path | None = None) -> dict[str, Any]:
+def build_report_json(report: Report, evidence: Evidence, *, html: Path | None = None) -> dict[str, Any]:
     foreseen = report.foreseen
     return {
         "session": report.session,
@@ -115,7 +117,7 @@ def report_json(report: Report, evidence: Evidence, *, html: Path | None = None)
             }
             for task in report.tasks
         ],
-        "attempts": [_attempt_json(each) for each in report.attempts],
+        "attempts": [_build_attempt_json(each) for each in report.attempts],
         "checks": [
             {
                 "at": run.at,
@@ -142,18 +144,18 @@ def report_json(report: Report, evidence: Evidence, *, html: Path | None = None)
             }
             for each in report.verdicts
         ],
-        "changesets": [changeset_json(record) for record in report.changesets],
-        "decisions": [_decision_json(each) for each in report.decisions],
+        "changesets": [build_changeset_json(record) for record in report.changesets],
+        "decisions": [_build_decision_json(each) for each in report.decisions],
         "incidents": [{"at": each.at, "kind": each.kind, "words": each.words} for each in report.incidents],
-        "costs": {by: [_total_json(total) for total in rows] for by, rows in report.accounts.items()},
-        "audit": _audit_json(evidence.audit),
+        "costs": {by: [_build_total_json(total) for total in rows] for by, rows in report.accounts.items()},
+        "audit": _build_audit_json(evidence.audit),
         "cleaned_away": evidence.gone,
         "left_out": list(report.left_out),
         "html": str(html) if html is not None else None,
     }
 
 
-def _attempt_json(each: AttemptLine) -> dict[str, Any]:
+def _build_attempt_json(each: AttemptLine) -> dict[str, Any]:
     return {
         "id": each.id,
         "agent": each.agent,
@@ -173,7 +175,7 @@ def _attempt_json(each: AttemptLine) -> dict[str, Any]:
     }
 
 
-def _decision_json(each: Decision) -> dict[str, Any]:
+def _build_decision_json(each: Decision) -> dict[str, Any]:
     return {
         "gate": each.gate.id,
         "kind": each.gate.kind.value,
@@ -188,7 +190,7 @@ def _decision_json(each: Decision) -> dict[str, Any]:
     }
 
 
-def _total_json(total: Total) -> dict[str, Any]:
+def _build_total_json(total: Total) -> dict[str, Any]:
     return {
         "name": total.name,
         "attempts": total.attempts,
@@ -197,7 +199,7 @@ def _total_json(total: Total) -> dict[str, Any]:
     }
 
 
-def _audit_json(audit: Audited) -> dict[str, Any]:
+def _build_audit_json(audit: Audited) -> dict[str, Any]:
     return {
         "calls": audit.calls,
         "refused": {rule.rule: rule.count for rule in audit.refused},

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from blueflame.cli.output import say
+from blueflame.cli.output import print_text
 from blueflame.sandbox.bwrap import plain_words
 
 if TYPE_CHECKING:
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from blueflame.sandbox import Problem
 
 
-def show_sandbox(box: Box, held: Level, problems: Sequence[Problem]) -> None:
+def print_sandbox(box: Box, held: Level, problems: Sequence[Problem]) -> None:
     lines = [f"Level: {box.level.value} is asked for; this machine can hold {held.value}."]
     lines += [f"  ! {problem.words}" for problem in problems]
     for heading, said in plain_words(box):
         if said or heading.startswith("Nothing"):
             lines += ["", heading + (":" if said else "."), *(f"  {line}" for line in said)]
     lines += ["", "An agent has a clone of its own in the place of your checkout, and may write to its .git."]
-    say("\n".join(lines))
+    print_text("\n".join(lines))
 
 
-def sandbox_json(box: Box, held: Level, problems: Sequence[Problem]) -> dict[str, Any]:
+def build_sandbox_json(box: Box, held: Level, problems: Sequence[Problem]) -> dict[str, Any]:
     return {
         "level": box.level.value,
         "level_held": held.value,

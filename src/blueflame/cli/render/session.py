@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import Heading, columns, facts, stack
-from blueflame.cli.render.agents import NOT_LOOKED_AT, show_agents
-from blueflame.cli.render.changeset import changeset_json, judged_line, tally
-from blueflame.cli.render.locks import locks_json, show_locks, waits_for
+from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
+from blueflame.cli.render.agents import UNKNOWN_HEALTH, render_agents
+from blueflame.cli.render.changeset import build_changeset_json, count_outcomes, render_outcome
+from blueflame.cli.render.locks import build_locks_json, find_wait_reason, render_locks
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import RuntimeParked
@@ -28,10 +28,10 @@ from blueflame.text.marks import MARKS, OK
 from blueflame.text.outcomes import WORDS
 from blueflame.text.sanitize import clean, one_line, shorten
 
-SHOWN_AGENTS = 15
+MAX_AGENTS = 15
 
 
-def budget_line(budget: Budget, spend: Spend) -> str:
+def format_budget(budget: Budget, spend: Spend) -> str:
     """`$2.14 / $10.00 USD limit` or `12,450 / 50,000 token limit`."""
     used = budget.used(spend)
     if budget.unlimited:
@@ -41,71 +41,78 @@ def budget_line(budget: Budget, spend: Spend) -> str:
     return f"{used:,} / {budget.limit:,} token limit"
 
 
-def show_continuation(session: Session) -> RenderableType:
+def render_cycle(session: Session) -> RenderableType:
     """What a cycle brought, before a person says whether another one begins."""
     judged = [record for record in session.changesets.values() if record.changeset.cycle == session.cycle]
     landed = [record for record in judged if record.state is ChangesetState.LANDED]
     about: dict[str, RenderableType] = {
         "Approved:": f"{count(len(landed), 'changeset')} (merged to {clean(session.base_branch)})",
-        "Re-queued:": _named(session.in_state(TaskState.REQUEUED)),
-        "Blocked:": _named(session.in_state(TaskState.BLOCKED)),
+        "Re-queued:": _list_tasks(session.in_state(TaskState.REQUEUED)),
+        "Blocked:": _list_tasks(session.in_state(TaskState.BLOCKED)),
     }
     for title, state in (("Deferred:", TaskState.DEFERRED), ("Failed:", TaskState.FAILED)):
         if names := session.in_state(state):
-            about[title] = _named(names)
-    about["Session budget:"] = budget_line(session.limits.session_budget, session.spend)
-    lines = [judged_line(record) for record in judged]
-    return stack(
-        Group(Heading(f"Wave cycle {session.cycle} complete", tally(judged).rstrip("."), session.id), facts(about)),
-        columns([(line,) for line in lines]) if lines else None,
+            about[title] = _list_tasks(names)
+    about["Session budget:"] = format_budget(session.limits.session_budget, session.spend)
+    lines = [render_outcome(record) for record in judged]
+    return stack_parts(
+        Group(
+            Heading(f"Wave cycle {session.cycle} complete", count_outcomes(judged).rstrip("."), session.id),
+            build_facts(about),
+        ),
+        build_columns([(line,) for line in lines]) if lines else None,
     )
 
 
-def _named(ids: Sequence[str], *, most: int = 12) -> str:
+def _list_tasks(ids: Sequence[str], *, most: int = 12) -> str:
     if not ids:
         return "0 tasks"
     listed = ", ".join(ids[:most]) + (", …" if len(ids) > most else "")
     return f"{count(len(ids), 'task')} ({listed})"
 
 
-def show_summary(session: Session, *, now: float, estimate: CostRange | None = None) -> RenderableType:
+def render_summary(session: Session, *, now: float, estimate: CostRange | None = None) -> RenderableType:
     """The end: tasks, attempts, time, cost, what landed, and what did not and why."""
     landed = [r for r in session.changesets.values() if r.state is ChangesetState.LANDED]
     proposed = [r for r in session.changesets.values() if r.state is ChangesetState.PROPOSED]
-    return stack(
-        Group(Heading("Session summary", session.id), facts(_totals(session, now, estimate))),
-        _landed(landed, session.base_branch) if landed else None if proposed else Text("Nothing has landed.", "warn"),
-        columns([(judged_line(record),) for record in proposed]) if proposed else None,
-        _not_landed(session),
-        _roles_cost(session, estimate) if session.attempts else None,
-        _agents_cost(session.attempts.values()) if session.attempts else None,
+    return stack_parts(
+        Group(Heading("Session summary", session.id), build_facts(_build_totals(session, now, estimate))),
+        _render_landed(landed, session.base_branch)
+        if landed
+        else None
+        if proposed
+        else Text("Nothing has landed.", "warn"),
+        build_columns([(render_outcome(record),) for record in proposed]) if proposed else None,
+        _render_not_landed(session),
+        _render_cost_by_role(session, estimate) if session.attempts else None,
+        _render_cost_by_agent(session.attempts.values()) if session.attempts else None,
     )
 
 
-def _totals(session: Session, now: float, estimate: CostRange | None) -> dict[str, RenderableType]:
+def _build_totals(session: Session, now: float, estimate: CostRange | None) -> dict[str, RenderableType]:
     ended = [r.ended for r in session.attempts.values() if r.ended is not None]
     at_work = sum(end.seconds for end in ended)
     outcome = WORDS.get(session.outcome, session.outcome) if session.outcome else "not ended"
     reason = f" ({one_line(session.outcome_reason)})" if session.outcome_reason else ""
     merged = session.count(TaskState.MERGED)
-    cost = budget_line(session.limits.session_budget, session.spend)
+    cost = format_budget(session.limits.session_budget, session.spend)
     expected = f"; estimated {estimate.show}" if estimate else ""
     wall = max((session.last_at if session.ended else now) - session.opened_at, 0.0)
     return {
         "Outcome:": Text(outcome + reason, "good" if session.outcome == "completed" else "warn"),
         "Tasks:": f"{merged} of {len(session.tasks)} landed in {count(session.cycle, 'cycle')}",
-        "Attempts:": f"{len(session.attempts)} ({_by_ending(session.attempts.values())})",
+        "Attempts:": f"{len(session.attempts)} ({_count_endings(session.attempts.values())})",
         "Time:": f"{duration(wall)} ({duration(at_work)} of agents' work)",
         "Cost:": cost + expected,
     }
 
 
-def _by_ending(records: Iterable[AttemptRecord]) -> str:
+def _count_endings(records: Iterable[AttemptRecord]) -> str:
     names = [record.ended.ending.value if record.ended else "running" for record in records]
     return ", ".join(f"{names.count(name)} {name.replace('_', ' ')}" for name in sorted(set(names))) or "none"
 
 
-def _landed(records: Sequence[ChangesetRecord], base: str) -> RenderableType:
+def _render_landed(records: Sequence[ChangesetRecord], base: str) -> RenderableType:
     rows = [
         (
             Text(OK, "good"),
@@ -115,32 +122,32 @@ def _landed(records: Sequence[ChangesetRecord], base: str) -> RenderableType:
         )
         for record in records
     ]
-    return Group(Text(f"Landed on {clean(base)}", "head"), columns(rows))
+    return Group(Text(f"Landed on {clean(base)}", "head"), build_columns(rows))
 
 
-def _not_landed(session: Session) -> RenderableType | None:
+def _render_not_landed(session: Session) -> RenderableType | None:
     left = [r for r in session.tasks.values() if r.state is not TaskState.MERGED]
     if not left:
         return None
-    rows = [_task_row(record, record.verdict_notes or record.reason) for record in _by_id(left)]
-    return Group(Text("Not landed", "head"), columns(rows))
+    rows = [_build_task_row(record, record.verdict_notes or record.reason) for record in _sort_by_id(left)]
+    return Group(Text("Not landed", "head"), build_columns(rows))
 
 
-def _by_id(records: Iterable[TaskRecord]) -> list[TaskRecord]:
+def _sort_by_id(records: Iterable[TaskRecord]) -> list[TaskRecord]:
     return sorted(records, key=lambda record: record.task.id)
 
 
-def _task_row(record: TaskRecord, words: str) -> tuple[RenderableType, ...]:
+def _build_task_row(record: TaskRecord, words: str) -> tuple[RenderableType, ...]:
     mark, style = MARKS[record.state]
     why = Text.assemble(one_line(record.task.title), (f"  {shorten(words, 100)}" if words else "", "quiet"))
     return Text(mark, style), Text(record.task.id, "id"), Text(record.state.value, style), why
 
 
-def _roles_cost(session: Session, estimate: CostRange | None) -> RenderableType:
+def _render_cost_by_role(session: Session, estimate: CostRange | None) -> RenderableType:
     """Actual beside estimate, role by role (COST-11)."""
     expected = {role.role: role for role in estimate.roles} if estimate else {}
     by_role = [record.attempt.role for record in session.attempts.values()]
-    rows = [(*map(_quiet, ("role", "attempts", "tokens", "cost", "estimated" if estimate else "")),)]
+    rows = [(*map(_dim, ("role", "attempts", "tokens", "cost", "estimated" if estimate else "")),)]
     for role in sorted(set(by_role), key=by_role.index):
         spend, range_ = session.spend_by_role.get(role, Spend()), expected.get(role)
         foreseen = f"${range_.low / 1e6:.2f} - ${range_.high / 1e6:.2f}" if range_ else ""
@@ -150,33 +157,35 @@ def _roles_cost(session: Session, estimate: CostRange | None) -> RenderableType:
                 Text(f"{by_role.count(role)}"),
                 Text(f"{spend.tokens:,}"),
                 Text(f"${spend.usd:.2f}"),
-                _quiet(foreseen),
+                _dim(foreseen),
             )
         )
-    return Group(Text("Cost by role", "head"), columns(rows, right=(1, 2, 3, 4)))
+    return Group(Text("Cost by role", "head"), build_columns(rows, right=(1, 2, 3, 4)))
 
 
-def _agents_cost(records: Iterable[AttemptRecord]) -> RenderableType:
+def _render_cost_by_agent(records: Iterable[AttemptRecord]) -> RenderableType:
     """Who cost what, dearest first."""
-    ranked = sorted(records, key=lambda r: (-_spent(r).micro_usd, -_spent(r).tokens, r.intended_at, r.attempt.id))
-    rows = [(*map(_quiet, ("agent", "for", "ending", "time", "tokens", "cost", "budget")),)]
-    rows += [_agent_cost(record) for record in ranked[:SHOWN_AGENTS]]
-    hidden = ranked[SHOWN_AGENTS:]
-    usd = sum(_spent(record).micro_usd for record in hidden) / 1e6
+    ranked = sorted(
+        records, key=lambda r: (-_get_spend(r).micro_usd, -_get_spend(r).tokens, r.intended_at, r.attempt.id)
+    )
+    rows = [(*map(_dim, ("agent", "for", "ending", "time", "tokens", "cost", "budget")),)]
+    rows += [_build_agent_row(record) for record in ranked[:MAX_AGENTS]]
+    hidden = ranked[MAX_AGENTS:]
+    usd = sum(_get_spend(record).micro_usd for record in hidden) / 1e6
     rest = [Text(f"  … and {count(len(hidden), 'agent')} more, ${usd:.2f} together", "quiet")] if hidden else []
-    return Group(Text("Cost by agent", "head"), columns(rows, right=(3, 4, 5, 6)), *rest)
+    return Group(Text("Cost by agent", "head"), build_columns(rows, right=(3, 4, 5, 6)), *rest)
 
 
-def _quiet(text: str) -> Text:
+def _dim(text: str) -> Text:
     return Text(text, "quiet")
 
 
-def _spent(record: AttemptRecord) -> Spend:
+def _get_spend(record: AttemptRecord) -> Spend:
     return record.ended.spend if record.ended else Spend()
 
 
-def _agent_cost(record: AttemptRecord) -> tuple[Text, ...]:
-    attempt, spend = record.attempt, _spent(record)
+def _build_agent_row(record: AttemptRecord) -> tuple[Text, ...]:
+    attempt, spend = record.attempt, _get_spend(record)
     budget = "" if attempt.budget.unlimited else attempt.budget.show(attempt.budget.limit)
     ending = record.ended.ending.value.replace("_", " ") if record.ended else "running"
     return (
@@ -190,51 +199,53 @@ def _agent_cost(record: AttemptRecord) -> tuple[Text, ...]:
     )
 
 
-def show_status(session: Session, *, now: float, checkups: Mapping[str, Checkup] | None = None) -> RenderableType:
+def render_status(session: Session, *, now: float, checkups: Mapping[str, Checkup] | None = None) -> RenderableType:
     """How things stand: the session, its open questions, who is at work and how they are, every task."""
     stage = f"cycle {session.cycle}, {session.wave}" if session.wave else session.phase.value
     about: dict[str, RenderableType] = {
         "Request:": one_line(session.request),
         "State:": WORDS.get(session.outcome, session.outcome) if session.ended else stage,
         "Started:": f"{duration(now - session.opened_at)} ago",
-        "Budget:": _with_live(session, checkups or {}),
+        "Budget:": _format_live_budget(session, checkups or {}),
     }
     if session.parked and not session.ended:
-        about["Waits for:"] = Text("\n".join(clean(_parked(each, now)) for each in session.parked.values()), "warn")
+        about["Waits for:"] = Text(
+            "\n".join(clean(_describe_parked(each, now)) for each in session.parked.values()), "warn"
+        )
     if session.overlaps:
         about["Overlaps:"] = Text("\n".join(clean(overlap_words(each)) for each in standing(session)), "warn")
     live = [session.attempts[name] for name in session.live]
-    return stack(
-        Group(Heading("Session status", session.id), facts(about)),
-        show_gates(list(session.open_gates.values())) if session.open_gates else None,
-        show_agents(live, now=now, checkups=checkups or {}) if live else None,
-        show_locks(session, now=now),
-        _all_tasks(session) if session.tasks else None,
+    return stack_parts(
+        Group(Heading("Session status", session.id), build_facts(about)),
+        render_gates(list(session.open_gates.values())) if session.open_gates else None,
+        render_agents(live, now=now, checkups=checkups or {}) if live else None,
+        render_locks(session, now=now),
+        _render_all_tasks(session) if session.tasks else None,
     )
 
 
-def _with_live(session: Session, checkups: Mapping[str, Checkup]) -> str:
+def _format_live_budget(session: Session, checkups: Mapping[str, Checkup]) -> str:
     """What ended agents used and what running ones have used so far; that is not final, and marked."""
     budget = session.limits.session_budget
     live = sum((found.spend for found in checkups.values()), Spend())
-    return f"{'~' if budget.used(live) else ''}{budget_line(budget, session.spend + live)}"
+    return f"{'~' if budget.used(live) else ''}{format_budget(budget, session.spend + live)}"
 
 
-def _parked(parked: RuntimeParked, now: float) -> str:
+def _describe_parked(parked: RuntimeParked, now: float) -> str:
     """`claude: the provider says too much for now; 3 agents wait until 14:32 (in 12m)`"""
     left = f" (in {duration(parked.until - now)})" if parked.until is not None and parked.until > now else ""
     return told(parked) + until(parked.until) + left
 
 
-def _all_tasks(session: Session) -> RenderableType:
+def _render_all_tasks(session: Session) -> RenderableType:
     rows = [
-        _task_row(record, "; ".join(filter(None, (waits_for(session, record.task.id), record.reason))))
-        for record in _by_id(session.tasks.values())
+        _build_task_row(record, "; ".join(filter(None, (find_wait_reason(session, record.task.id), record.reason))))
+        for record in _sort_by_id(session.tasks.values())
     ]
-    return Group(Text("Tasks", "head"), columns(rows))
+    return Group(Text("Tasks", "head"), build_columns(rows))
 
 
-def show_gates(gates: Sequence[Gate]) -> RenderableType:
+def render_gates(gates: Sequence[Gate]) -> RenderableType:
     """Open questions, each with the way to answer it."""
     if not gates:
         return Text("No gate is open.", "quiet")
@@ -247,10 +258,10 @@ def show_gates(gates: Sequence[Gate]) -> RenderableType:
         for gate in gates
     ]
     answer = Text(f"  Answer with: blueflame answer {gates[0].id} CHOICE", "quiet")
-    return Group(Text("Waiting for an answer", "head"), columns(rows), answer)
+    return Group(Text("Waiting for an answer", "head"), build_columns(rows), answer)
 
 
-def gates_json(gates: Sequence[Gate]) -> list[dict[str, Any]]:
+def build_gates_json(gates: Sequence[Gate]) -> list[dict[str, Any]]:
     return [
         {
             "id": gate.id,
@@ -268,7 +279,9 @@ def gates_json(gates: Sequence[Gate]) -> list[dict[str, Any]]:
     ]
 
 
-def session_json(session: Session, *, now: float, checkups: Mapping[str, Checkup] | None = None) -> dict[str, Any]:
+def build_session_json(
+    session: Session, *, now: float, checkups: Mapping[str, Checkup] | None = None
+) -> dict[str, Any]:
     """Everything a machine may want to know about a session, in one object: for status and for the summary."""
     budget = session.limits.session_budget
     return {
@@ -282,11 +295,11 @@ def session_json(session: Session, *, now: float, checkups: Mapping[str, Checkup
         "seconds": round(max((session.last_at if session.ended else now) - session.opened_at, 0.0), 3),
         "cost_usd": session.spend.usd,
         "tokens": session.spend.tokens,
-        "budget": {"unit": budget.unit.value, "limit": _limit(budget)},
-        "tasks": [_task_json(session, record) for record in _by_id(session.tasks.values())],
-        "locks": locks_json(session),
-        "attempts": [_attempt_json(record, now, checkups or {}) for record in session.attempts.values()],
-        "changesets": [changeset_json(record) for record in session.changesets.values()],
+        "budget": {"unit": budget.unit.value, "limit": _get_limit(budget)},
+        "tasks": [_build_task_json(session, record) for record in _sort_by_id(session.tasks.values())],
+        "locks": build_locks_json(session),
+        "attempts": [_build_attempt_json(record, now, checkups or {}) for record in session.attempts.values()],
+        "changesets": [build_changeset_json(record) for record in session.changesets.values()],
         "parked": [
             {"runtime": each.runtime, "kind": each.kind, "reason": each.reason, "until": each.until}
             for each in session.parked.values()
@@ -294,18 +307,18 @@ def session_json(session: Session, *, now: float, checkups: Mapping[str, Checkup
         "overlaps": [
             {"tasks": list(each.tasks), "paths": list(each.paths), "kind": each.kind} for each in standing(session)
         ],
-        "gates": gates_json(list(session.open_gates.values())),
+        "gates": build_gates_json(list(session.open_gates.values())),
     }
 
 
-def _limit(budget: Budget) -> float | int | None:
+def _get_limit(budget: Budget) -> float | int | None:
     """In the unit it is written in: dollars or tokens; None where there is no limit."""
     if budget.unlimited:
         return None
     return budget.limit / 1e6 if budget.unit is Unit.USD else budget.limit
 
 
-def _task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
+def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
     return {
         "id": record.task.id,
         "title": record.task.title,
@@ -313,14 +326,14 @@ def _task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
         "state": record.state.value,
         "attempts": record.attempts,
         "reason": record.reason,
-        "waits_for": waits_for(session, record.task.id),
+        "waits_for": find_wait_reason(session, record.task.id),
         "commit": record.result.sha if record.result else None,
     }
 
 
-def _attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str, Checkup]) -> dict[str, Any]:
+def _build_attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str, Checkup]) -> dict[str, Any]:
     attempt, end = record.attempt, record.ended
-    found = checkups.get(attempt.id, Checkup(state=Health.ENDED) if end else NOT_LOOKED_AT)
+    found = checkups.get(attempt.id, Checkup(state=Health.ENDED) if end else UNKNOWN_HEALTH)
     spend = end.spend if end else found.spend
     seconds = end.seconds if end else now - (record.started_at or record.intended_at)
     return {

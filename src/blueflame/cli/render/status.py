@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import columns
+from blueflame.cli.console import build_columns
 from blueflame.orchestrator.engine.health import Checkup
 from blueflame.orchestrator.engine.presence import Orchestrator, UnderWay
 from blueflame.session.state import Session
@@ -17,12 +17,12 @@ from blueflame.text.format import duration
 from blueflame.text.sanitize import clean
 
 
-def orchestrator_line(
+def describe_orchestrator(
     holder: Orchestrator | None, session: Session, checkups: Mapping[str, Checkup], *, now: float
 ) -> str:
     """Empty when there is nothing to say: the session is over and nobody is at work."""
     if holder is None:
-        return _nobody(session, checkups)
+        return _describe_absence(session, checkups)
     who = "a process that has not said who it is" if holder.pid is None else f"pid {holder.pid}"
     since = "" if holder.since is None else f", for {duration(now - holder.since)}"
     silent = duration(now - holder.last_sign)
@@ -34,7 +34,7 @@ def orchestrator_line(
     return f"Blue Flame is at work on it ({who}{since}; last sign of life {silent} ago)."
 
 
-def _nobody(session: Session, checkups: Mapping[str, Checkup]) -> str:
+def _describe_absence(session: Session, checkups: Mapping[str, Checkup]) -> str:
     if session.ended:
         return ""
     if any(found.warden_pid for found in checkups.values()):
@@ -42,14 +42,14 @@ def _nobody(session: Session, checkups: Mapping[str, Checkup]) -> str:
     return "Nobody is at work on it: go on with 'blueflame resume'."
 
 
-def orchestrator_json(holder: Orchestrator | None, *, now: float) -> dict[str, Any]:
+def build_orchestrator_json(holder: Orchestrator | None, *, now: float) -> dict[str, Any]:
     if holder is None:
         return {"orchestrator_pid": None, "orchestrator": None}
     state = {"pid": holder.pid, "since": holder.since, "last_sign": holder.last_sign, "late": holder.is_late(now)}
     return {"orchestrator_pid": holder.pid, "orchestrator": state}
 
 
-def show_commands(commands: Sequence[UnderWay], *, now: float) -> RenderableType:
+def render_commands(commands: Sequence[UnderWay], *, now: float) -> RenderableType:
     """Checks and hooks: they may hang like an agent, and are ended at their time limit like one."""
     rows: list[tuple[RenderableType, ...]] = [
         tuple(Text(word, "quiet") for word in ("command", "pid", "age", "silent"))
@@ -63,8 +63,8 @@ def show_commands(commands: Sequence[UnderWay], *, now: float) -> RenderableType
         )
         for each in commands
     ]
-    return Group(Text("\nChecks and hooks under way", "head"), columns(rows, right=(1, 2, 3)))
+    return Group(Text("\nChecks and hooks under way", "head"), build_columns(rows, right=(1, 2, 3)))
 
 
-def commands_json(commands: Sequence[UnderWay]) -> dict[str, Any]:
+def build_commands_json(commands: Sequence[UnderWay]) -> dict[str, Any]:
     return {"commands": [asdict(each) for each in commands]}
