@@ -25,15 +25,15 @@ from blueflame.session.estimate import CostRange
 from blueflame.session.state import Session
 from blueflame.text.event_lines import describe
 
-MOST_INCIDENTS = 300
-MOST_CHECKS = 1_000
-MOST_DECISIONS = 500
-MOST_ATTEMPTS = 2_000
-ACCOUNTS = ("role", "task", "model")
+MAX_INCIDENTS = 300
+MAX_CHECKS = 1_000
+MAX_DECISIONS = 500
+MAX_ATTEMPTS = 2_000
+COST_TABLES = ("role", "task", "model")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskLine:
+class TaskRow:
     id: str
     title: str
     group: str
@@ -48,7 +48,7 @@ class TaskLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptLine:
+class AttemptRow:
     id: str
     agent: str
     role: str
@@ -78,7 +78,7 @@ class CheckRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictLine:
+class VerdictRow:
     at: float
     task: str
     commit: str
@@ -86,7 +86,7 @@ class VerdictLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class GateDecision:
     gate: Gate
     asked: float
     settled: float | None = None  # None: it waits for an answer
@@ -121,12 +121,12 @@ class Report:
     budget: Budget
     foreseen: CostRange | None
     agent_seconds: float
-    tasks: tuple[TaskLine, ...]
-    attempts: tuple[AttemptLine, ...]
+    tasks: tuple[TaskRow, ...]
+    attempts: tuple[AttemptRow, ...]
     checks: tuple[CheckRun, ...]
-    verdicts: tuple[VerdictLine, ...]
+    verdicts: tuple[VerdictRow, ...]
     changesets: tuple[ChangesetRecord, ...]
-    decisions: tuple[Decision, ...]
+    decisions: tuple[GateDecision, ...]
     incidents: tuple[Incident, ...]
     accounts: Mapping[str, tuple[Total, ...]]
     timeline: Timeline
@@ -142,20 +142,20 @@ class Report:
         return max(self.until - self.began, 0.0)
 
     @property
-    def failures(self) -> tuple[AttemptLine, ...]:
+    def failures(self) -> tuple[AttemptRow, ...]:
         return tuple(each for each in self.attempts if each.ending is not None and not each.passed)
 
     def in_state(self, *states: TaskState) -> int:
         return sum(task.state in states for task in self.tasks)
 
 
-def report_of(events: Sequence[Recorded], session: Session, entries: Sequence[Entry], *, now: float) -> Report:
+def build_report(events: Sequence[Recorded], session: Session, entries: Sequence[Entry], *, now: float) -> Report:
     """`session` is what the events replay to; `entries` is its account, live meters included."""
-    walk = _Walk()
+    walk = _EventScan()
     for recorded in events:
         walk.take(recorded)
     until = walk.ended_at if session.ended and walk.ended_at is not None else now
-    attempts = tuple(_attempt_lines(session, {entry.attempt: entry.spend for entry in entries}, until))
+    attempts = tuple(_build_attempt_rows(session, {entry.attempt: entry.spend for entry in entries}, until))
     decisions = tuple(walk.decisions.values())
     return Report(
         session=session.id,
@@ -174,51 +174,51 @@ def report_of(events: Sequence[Recorded], session: Session, entries: Sequence[En
         budget=session.limits.session_budget,
         foreseen=forecast(events),
         agent_seconds=sum(each.seconds for each in attempts),
-        tasks=tuple(_task_lines(session, attempts)),
-        attempts=attempts[-MOST_ATTEMPTS:],
-        checks=tuple(walk.checks[-MOST_CHECKS:]),
-        verdicts=tuple(walk.verdicts[-MOST_CHECKS:]),
+        tasks=tuple(_build_task_rows(session, attempts)),
+        attempts=attempts[-MAX_ATTEMPTS:],
+        checks=tuple(walk.checks[-MAX_CHECKS:]),
+        verdicts=tuple(walk.verdicts[-MAX_CHECKS:]),
         changesets=tuple(session.changesets.values()),
-        decisions=decisions[-MOST_DECISIONS:],
-        incidents=tuple(walk.incidents[-MOST_INCIDENTS:]),
-        accounts={by: _ranked(totals(entries, by), by) for by in ACCOUNTS},
+        decisions=decisions[-MAX_DECISIONS:],
+        incidents=tuple(walk.incidents[-MAX_INCIDENTS:]),
+        accounts={by: _rank_totals(totals(entries, by), by) for by in COST_TABLES},
         timeline=lay_out(
-            _spans(attempts[-MOST_ATTEMPTS:], until),
-            _waits(decisions[-MOST_DECISIONS:], until),
+            _spans(attempts[-MAX_ATTEMPTS:], until),
+            _waits(decisions[-MAX_DECISIONS:], until),
             tuple(walk.landings),
             began=session.opened_at,
             until=until,
         ),
         graph=draw(tuple(record.task for record in session.tasks.values())),
-        left_out=tuple(_left_out(walk, len(attempts), len(decisions))),
+        left_out=tuple(_list_left_out(walk, len(attempts), len(decisions))),
     )
 
 
-def _left_out(walk: _Walk, attempts: int, decisions: int) -> Iterator[str]:
+def _list_left_out(walk: _EventScan, attempts: int, decisions: int) -> Iterator[str]:
     counts = {
-        "attempts": (attempts, MOST_ATTEMPTS),
-        "checks": (len(walk.checks), MOST_CHECKS),
-        "verdicts": (len(walk.verdicts), MOST_CHECKS),
-        "decisions": (decisions, MOST_DECISIONS),
-        "incidents": (len(walk.incidents), MOST_INCIDENTS),
+        "attempts": (attempts, MAX_ATTEMPTS),
+        "checks": (len(walk.checks), MAX_CHECKS),
+        "verdicts": (len(walk.verdicts), MAX_CHECKS),
+        "decisions": (decisions, MAX_DECISIONS),
+        "incidents": (len(walk.incidents), MAX_INCIDENTS),
     }
     for name, (there, most) in counts.items():
         if there > most:
             yield f"the oldest {there - most:,} of {there:,} {name}"
 
 
-def _ranked(found: Sequence[Total], by: str) -> tuple[Total, ...]:
+def _rank_totals(found: Sequence[Total], by: str) -> tuple[Total, ...]:
     if by == "role":
         return tuple(found)
     return tuple(sorted(found, key=lambda total: (-total.spend.micro_usd, -total.spend.tokens, total.name)))
 
 
-def _attempt_lines(session: Session, spends: Mapping[str, Spend], until: float) -> Iterator[AttemptLine]:
+def _build_attempt_rows(session: Session, spends: Mapping[str, Spend], until: float) -> Iterator[AttemptRow]:
     for record in sorted(session.attempts.values(), key=lambda each: (each.intended_at, each.attempt.id)):
         attempt, ended = record.attempt, record.ended
         began = record.started_at if record.started_at is not None else record.intended_at
         end = record.ended_at if record.ended_at is not None else until
-        yield AttemptLine(
+        yield AttemptRow(
             id=attempt.id,
             agent=attempt.agent_id,
             role=attempt.role,
@@ -232,11 +232,11 @@ def _attempt_lines(session: Session, spends: Mapping[str, Spend], until: float) 
             seconds=ended.seconds if ended and ended.seconds else max(end - began, 0.0),
             spend=spends.get(attempt.id, NOTHING),
             commits=ended.commits if ended else 0,
-            reason=_why(record),
+            reason=_explain_ending(record),
         )
 
 
-def _why(record: AttemptRecord) -> str:
+def _explain_ending(record: AttemptRecord) -> str:
     ended = record.ended
     if ended is None or ended.ending is Ending.PASSED:
         return ""
@@ -244,14 +244,14 @@ def _why(record: AttemptRecord) -> str:
     return "; ".join(part for part in (broken, ended.notes or record.cancel_reason) if part)
 
 
-def _task_lines(session: Session, attempts: Sequence[AttemptLine]) -> Iterator[TaskLine]:
-    by_subject: dict[str, list[AttemptLine]] = {}
+def _build_task_rows(session: Session, attempts: Sequence[AttemptRow]) -> Iterator[TaskRow]:
+    by_subject: dict[str, list[AttemptRow]] = {}
     for each in attempts:
         by_subject.setdefault(each.subject, []).append(each)
     last = {task: name for name, record in session.changesets.items() for task in record.changeset.tasks}
     for name, record in sorted(session.tasks.items()):
         own = by_subject.get(name, [])
-        yield TaskLine(
+        yield TaskRow(
             id=name,
             title=record.task.title,
             group=record.task.cohesion_group,
@@ -266,39 +266,39 @@ def _task_lines(session: Session, attempts: Sequence[AttemptLine]) -> Iterator[T
         )
 
 
-def _spans(attempts: Sequence[AttemptLine], until: float) -> tuple[Span, ...]:
+def _spans(attempts: Sequence[AttemptRow], until: float) -> tuple[Span, ...]:
     return tuple(Span(n, each.subject, each.began, _end(each, until)) for n, each in enumerate(attempts))
 
 
-def _end(each: AttemptLine, until: float) -> float:
+def _end(each: AttemptRow, until: float) -> float:
     """What ended while no orchestrator was there is journalled late; its warden knows how long it took."""
     return min(each.ended, each.began + each.seconds) if each.ended is not None else until
 
 
-def _waits(decisions: Sequence[Decision], until: float) -> tuple[Wait, ...]:
+def _waits(decisions: Sequence[GateDecision], until: float) -> tuple[Wait, ...]:
     return tuple(
         Wait(n, each.asked, each.settled if each.settled is not None else until) for n, each in enumerate(decisions)
     )
 
 
 @dataclass(slots=True)
-class _Walk:
+class _EventScan:
     """What one walk over the journal finds."""
 
     base_before: str = ""
     ended_at: float | None = None
     running: bool = False
     checks: list[CheckRun] = field(default_factory=list)
-    verdicts: list[VerdictLine] = field(default_factory=list)
-    decisions: dict[str, Decision] = field(default_factory=dict)
+    verdicts: list[VerdictRow] = field(default_factory=list)
+    decisions: dict[str, GateDecision] = field(default_factory=dict)
     incidents: list[Incident] = field(default_factory=list)
     landings: list[tuple[float, str]] = field(default_factory=list)
 
     def take(self, recorded: Recorded) -> None:
-        note = NOTED.get(type(recorded.event))
+        note = SCANNERS.get(type(recorded.event))
         if note is not None:
             note(self, recorded.event, recorded.at)
-        kind = KINDS.get(type(recorded.event), lambda _event: "")(recorded.event)
+        kind = INCIDENT_KINDS.get(type(recorded.event), lambda _event: "")(recorded.event)
         if kind:
             self.incidents.append(Incident(at=recorded.at, kind=kind, words=describe(recorded)[0].details))
 
@@ -327,63 +327,65 @@ class _Walk:
         ]
 
     def judged(self, event: happened.VerdictGiven, at: float) -> None:
-        self.verdicts.append(VerdictLine(at=at, task=event.task, commit=event.sha, verdict=event.verdict))
+        self.verdicts.append(VerdictRow(at=at, task=event.task, commit=event.sha, verdict=event.verdict))
 
     def asked(self, event: happened.GateOpened, at: float) -> None:
-        self.decisions[event.gate.id] = Decision(gate=event.gate, asked=at)
+        self.decisions[event.gate.id] = GateDecision(gate=event.gate, asked=at)
 
     def answered(self, event: happened.GateAnswered, at: float) -> None:
         asked, answer = self.decisions[event.gate], event.answer
-        self.decisions[event.gate] = Decision(
+        self.decisions[event.gate] = GateDecision(
             gate=asked.gate, asked=asked.asked, settled=at, choice=answer.choice, note=answer.note, by=answer.by
         )
 
     def withdrawn(self, event: happened.GateWithdrawn, at: float) -> None:
         asked = self.decisions[event.gate]
-        self.decisions[event.gate] = Decision(gate=asked.gate, asked=asked.asked, settled=at, withdrawn=event.reason)
+        self.decisions[event.gate] = GateDecision(
+            gate=asked.gate, asked=asked.asked, settled=at, withdrawn=event.reason
+        )
 
     def landed(self, event: happened.Landed, at: float) -> None:
         self.landings.append((at, event.changeset))
 
 
-NOTED: Mapping[type, Callable[[_Walk, Any, float], None]] = {
-    happened.SessionOpened: _Walk.opened,
-    happened.OrchestratorStarted: _Walk.started,
-    happened.OrchestratorStopped: _Walk.stopped,
-    happened.SessionEnded: _Walk.ended,
-    happened.Checked: _Walk.checked,
-    happened.ChangesetBuilt: _Walk.built,
-    happened.VerdictGiven: _Walk.judged,
-    happened.GateOpened: _Walk.asked,
-    happened.GateAnswered: _Walk.answered,
-    happened.GateWithdrawn: _Walk.withdrawn,
-    happened.Landed: _Walk.landed,
+SCANNERS: Mapping[type, Callable[[_EventScan, Any, float], None]] = {
+    happened.SessionOpened: _EventScan.opened,
+    happened.OrchestratorStarted: _EventScan.started,
+    happened.OrchestratorStopped: _EventScan.stopped,
+    happened.SessionEnded: _EventScan.ended,
+    happened.Checked: _EventScan.checked,
+    happened.ChangesetBuilt: _EventScan.built,
+    happened.VerdictGiven: _EventScan.judged,
+    happened.GateOpened: _EventScan.asked,
+    happened.GateAnswered: _EventScan.answered,
+    happened.GateWithdrawn: _EventScan.withdrawn,
+    happened.Landed: _EventScan.landed,
 }
 
 
-def _always(kind: str) -> Callable[[Any], str]:
+def _constant(kind: str) -> Callable[[Any], str]:
     return lambda _event: kind
 
 
-KINDS: Mapping[type, Callable[[Any], str]] = {
-    happened.PlanFailed: _always("plan"),
-    happened.StopRequested: _always("stop"),
-    happened.OrchestratorStopped: _always("stop"),
-    happened.ConfigDrifted: _always("configuration"),
-    happened.BudgetWarned: _always("budget"),
-    happened.BudgetRaised: _always("budget"),
-    happened.AttemptNearsBudget: _always("budget"),
+INCIDENT_KINDS: Mapping[type, Callable[[Any], str]] = {
+    happened.PlanFailed: _constant("plan"),
+    happened.StopRequested: _constant("stop"),
+    happened.OrchestratorStopped: _constant("stop"),
+    happened.ConfigDrifted: _constant("configuration"),
+    happened.BudgetWarned: _constant("budget"),
+    happened.BudgetRaised: _constant("budget"),
+    happened.AttemptNearsBudget: _constant("budget"),
     happened.SlotsChanged: lambda event: "machine" if event.slots < event.configured else "",
-    happened.AttemptStalled: _always("silence"),
-    happened.OverlapSeen: _always("overlap"),
-    happened.EditRefused: _always("edit"),
-    happened.RuntimeParked: _always("model"),
-    happened.RuntimeResumed: _always("model"),
-    happened.ChangesetEvicted: _always("merge"),
-    happened.ChangesetTrimmed: _always("merge"),
-    happened.ChangesetConflicted: _always("merge"),
-    happened.BaseMoved: _always("merge"),
-    happened.LandingUndone: _always("merge"),
+    happened.AttemptStalled: _constant("silence"),
+    happened.OverlapSeen: _constant("overlap"),
+    happened.EditRefused: _constant("edit"),
+    happened.RuntimeParked: _constant("model"),
+    happened.RuntimeResumed: _constant("model"),
+    happened.ChangesetEvicted: _constant("merge"),
+    happened.ChangesetTrimmed: _constant("merge"),
+    happened.ChangesetConflicted: _constant("merge"),
+    happened.BaseMoved: _constant("merge"),
+    happened.LandingUndone: _constant("merge"),
     happened.HookRan: lambda event: "hook" if event.exit_code or event.timed_out else "",
 }
 """What a person who was away wants to be told of, and under which heading; "" for what is as it should be."""

@@ -21,7 +21,7 @@ from blueflame import __version__
 from blueflame.model.attempt import BLAMELESS, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.task import TaskState
-from blueflame.report.build import AttemptLine, Decision, Report, TaskLine
+from blueflame.report.build import AttemptRow, GateDecision, Report, TaskRow
 from blueflame.report.evidence import Evidence
 from blueflame.report.side_by_side import FileDiff, SideBySide
 from blueflame.report.timeline import Mark
@@ -31,7 +31,7 @@ from blueflame.text.marks import MARKS
 from blueflame.text.outcomes import WORDS
 from blueflame.text.sanitize import clean, shorten
 
-SHOWN_FAILURES = 60
+MAX_FAILURES = 60
 CONTENTS = (
     ("time", "Time"),
     ("tasks", "Tasks"),
@@ -51,7 +51,7 @@ LEGEND = (
     ("live", "at work"),
     ("ask", "waits for you"),
 )
-STATES: Mapping[TaskState, str] = {
+TASK_TONES: Mapping[TaskState, str] = {
     TaskState.MERGED: "good",
     TaskState.VALIDATED: "live",
     TaskState.DONE: "live",
@@ -61,7 +61,7 @@ STATES: Mapping[TaskState, str] = {
     TaskState.REQUEUED: "warn",
     TaskState.DEFERRED: "warn",
 }
-CHANGESETS: Mapping[ChangesetState, str] = {
+CHANGESET_TONES: Mapping[ChangesetState, str] = {
     ChangesetState.LANDED: "good",
     ChangesetState.PROPOSED: "good",
     ChangesetState.APPROVED: "live",
@@ -74,7 +74,7 @@ CHANGESETS: Mapping[ChangesetState, str] = {
     ChangesetState.DEFERRED: "warn",
 }
 RAN_OUT = frozenset({Ending.TIMEOUT, Ending.STALLED, Ending.BUDGET, Ending.RESOURCES})
-CHOICES: Mapping[str, str] = {
+CHOICE_TONES: Mapping[str, str] = {
     "approve": "good",
     "accept": "good",
     "continue": "good",
@@ -87,10 +87,10 @@ CHOICES: Mapping[str, str] = {
 
 
 def render_page(report: Report, evidence: Evidence, *, made_at: float) -> str:
-    style, script = _asset("report.css"), _asset("report.js")
+    style, script = _read_asset("report.css"), _read_asset("report.js")
     numbers = {node.task: n for n, node in enumerate(report.graph.nodes, start=1)}
     lines = report.request.strip().splitlines() or ["(no request)"]
-    template = _environment().get_template("report.html.j2")
+    template = _build_environment().get_template("report.html.j2")
     return template.render(
         report=report,
         evidence=evidence,
@@ -99,13 +99,13 @@ def render_page(report: Report, evidence: Evidence, *, made_at: float) -> str:
         zone=datetime.fromtimestamp(made_at).astimezone().strftime("%Z (UTC%z)"),
         style=Markup(style),  # noqa: S704 (ours, from the package)
         script=Markup(script),  # noqa: S704
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        style_hash=_hash_source(style),
+        script_hash=_hash_source(script),
         headline=lines[0],
         request_is_long=len(lines) > 1 or len(lines[0]) > 220,
-        outcome=_outcome(report),
+        outcome=_describe_outcome(report),
         landed=report.in_state(TaskState.MERGED),
-        purse=_purse(report),
+        purse=_build_budget_bar(report),
         contents=CONTENTS,
         legend=LEGEND,
         titles={task.id: task.title for task in report.tasks},
@@ -114,14 +114,14 @@ def render_page(report: Report, evidence: Evidence, *, made_at: float) -> str:
         changeset_number={record.changeset.id: n for n, record in enumerate(report.changesets, start=1)},
         open_gates=[each for each in report.decisions if each.settled is None and not report.ended],
         settled=[each for each in report.decisions if each.settled is not None],
-        shown_failures=report.failures[-SHOWN_FAILURES:],
+        shown_failures=report.failures[-MAX_FAILURES:],
         red=[run for run in report.checks if not run.check.passed],
         accounts=list(report.accounts.items()),
-        left_out=[*report.left_out, *_not_shown(evidence)],
+        left_out=[*report.left_out, *_list_not_shown(evidence)],
     )
 
 
-def _not_shown(evidence: Evidence) -> Sequence[str]:
+def _list_not_shown(evidence: Evidence) -> Sequence[str]:
     lines = sum(file.hidden for diff in evidence.diffs.values() for file in diff.files)
     hidden = sum(diff.hidden_files for diff in evidence.diffs.values())
     return [
@@ -131,7 +131,7 @@ def _not_shown(evidence: Evidence) -> Sequence[str]:
     ]
 
 
-def _outcome(report: Report) -> Mapping[str, str]:
+def _describe_outcome(report: Report) -> Mapping[str, str]:
     if report.ended:
         tone = "good" if report.outcome == "completed" else "warn"
         name, _, words = WORDS.get(report.outcome, report.outcome).partition(": ")
@@ -141,7 +141,7 @@ def _outcome(report: Report) -> Mapping[str, str]:
     return {"name": f"waits for {count(waiting, 'answer')}" if waiting else "not ended", "tone": "live", "words": words}
 
 
-def _purse(report: Report) -> Mapping[str, Any]:
+def _build_budget_bar(report: Report) -> Mapping[str, Any]:
     """What was used beside what was allowed and foreseen, in percent of the largest of them."""
     budget, used = report.budget, report.budget.used(report.spend)
     foreseen = report.foreseen if report.foreseen is not None and budget.unit.value == "usd" else None
@@ -163,35 +163,35 @@ def _purse(report: Report) -> Mapping[str, Any]:
     }
 
 
-def _hash(text: str) -> str:
+def _hash_source(text: str) -> str:
     return f"sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 @cache
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return files("blueflame.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 @cache
-def _environment() -> Environment:
+def _build_environment() -> Environment:
     made = Environment(
         loader=PackageLoader("blueflame.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_visible,
+        finalize=_make_visible,
     )
     made.filters.update(FILTERS)
     return made
 
 
-def _visible(value: object) -> object:
+def _make_visible(value: object) -> object:
     """Whatever could move, hide or turn text round is shown instead of obeyed; our own markup is as it is."""
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _short(value: object, most: int, keep: bool = False) -> str:
+def _shorten(value: object, most: int, keep: bool = False) -> str:
     """`keep`: line breaks are kept."""
     text = str(value)
     if keep:
@@ -199,22 +199,22 @@ def _short(value: object, most: int, keep: bool = False) -> str:
     return shorten(text[: most * 4], most)
 
 
-def _ending_of(text: str, most: int) -> str:
+def _keep_end(text: str, most: int) -> str:
     return text if len(text) <= most else f"[{len(text) - most:,} characters before] …{text[-most:]}"
 
 
-def _text(text: str) -> str:
+def _show_whitespace(text: str) -> str:
     return text.replace("\r", "␍").replace("\t", "    ")
 
 
-def _moment(at: float) -> str:
+def _format_moment(at: float) -> str:
     try:
         return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError, OSError):
         return "at an unknown time"
 
 
-def _offset(seconds: float) -> str:
+def _format_offset(seconds: float) -> str:
     whole = max(int(seconds), 0)
     days, hours, minutes = whole // 86_400, whole % 86_400 // 3_600, whole % 3_600 // 60
     if whole < 3_600:
@@ -222,12 +222,12 @@ def _offset(seconds: float) -> str:
     return f"{days} d {hours}:{minutes:02d} h" if days else f"{hours}:{minutes:02d} h"
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     days, hours = divmod(round(seconds / 3_600), 24)
     return duration(seconds) if seconds < 172_800 else f"{days} d {hours} h"
 
 
-def _tone(ending: Ending | None) -> str:
+def _choose_tone(ending: Ending | None) -> str:
     if ending is None:
         return "live"
     if ending is Ending.PASSED:
@@ -237,15 +237,15 @@ def _tone(ending: Ending | None) -> str:
     return "warn" if ending in RAN_OUT else "bad"
 
 
-def _mark(ending: Ending | None) -> str:
-    return {"good": "✓", "bad": "✗", "warn": "!", "idle": "-", "live": "…"}[_tone(ending)]
+def _choose_mark(ending: Ending | None) -> str:
+    return {"good": "✓", "bad": "✗", "warn": "!", "idle": "-", "live": "…"}[_choose_tone(ending)]
 
 
-def _label(word: str) -> str:
+def _format_label(word: str) -> str:
     return word.replace("_", " ")
 
 
-def _attempt_name(each: AttemptLine) -> str:
+def _name_attempt(each: AttemptRow) -> str:
     if each.role == "worker":
         return f"{each.subject} #{each.n}"
     return (
@@ -253,15 +253,15 @@ def _attempt_name(each: AttemptLine) -> str:
     )
 
 
-def _attempt_tip(each: AttemptLine) -> str:
-    ending = _label(each.ending.value) if each.ending else "at work"
-    facts = [_attempt_name(each), f"{ending}, {duration(each.seconds)}, {money(each.spend.micro_usd)}", each.agent]
+def _describe_attempt(each: AttemptRow) -> str:
+    ending = _format_label(each.ending.value) if each.ending else "at work"
+    facts = [_name_attempt(each), f"{ending}, {duration(each.seconds)}, {money(each.spend.micro_usd)}", each.agent]
     if each.commits:
         facts.append(count(each.commits, "commit"))
     return "\n".join([*facts, *([shorten(each.reason, 240)] if each.reason else [])])
 
 
-def _asked_tip(each: Decision) -> str:
+def _describe_gate(each: GateDecision) -> str:
     if each.settled is None:
         return f"{shorten(each.gate.title, 200)}\nwaits for an answer"
     after = duration(each.settled - each.asked)
@@ -269,16 +269,16 @@ def _asked_tip(each: Decision) -> str:
     return f"{shorten(each.gate.title, 200)}\n{shorten(answer, 100)}, after {after}"
 
 
-def _landing_tip(mark: Mark) -> str:
-    return f"{mark.name} landed\n{_moment(mark.at)}"
+def _describe_landing(mark: Mark) -> str:
+    return f"{mark.name} landed\n{_format_moment(mark.at)}"
 
 
-def _task_tip(task: TaskLine) -> str:
+def _describe_task(task: TaskRow) -> str:
     words = f"{task.id}: {shorten(task.title, 200)}\n{task.state.value}, {count(task.attempts, 'attempt')}"
     return words + (f"\n{shorten(task.reason, 200)}" if task.reason else "")
 
 
-def _curve(points: Sequence[tuple[int, int]]) -> str:
+def _draw_curve(points: Sequence[tuple[int, int]]) -> str:
     (x, y), *rest = points
     parts = [f"M{x} {y}"]
     for right, down in rest:
@@ -288,47 +288,47 @@ def _curve(points: Sequence[tuple[int, int]]) -> str:
     return "".join(parts)
 
 
-def _by_path(diff: SideBySide | None) -> Mapping[str, FileDiff]:
+def _index_by_path(diff: SideBySide | None) -> Mapping[str, FileDiff]:
     return {file.path: file for file in diff.files} if diff is not None else {}
 
 
-def _one_sided(file: FileDiff) -> str:
+def _choose_side(file: FileDiff) -> str:
     """A file that is new, or gone, needs no second column."""
     kinds = {pair.kind for pair in file.pairs} - {"hunk"}
     return {"added": " new", "deleted": " gone"}.get(next(iter(kinds)), "") if len(kinds) == 1 and file.notes else ""
 
 
-def _share_of(total: Total, rows: Sequence[Total]) -> float:
+def _compute_share(total: Total, rows: Sequence[Total]) -> float:
     most = max((row.spend.micro_usd for row in rows), default=0)
     return round(100 * total.spend.micro_usd / most, 1) if most else 0.0
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    "short": _short,
-    "text": _text,
-    "ending_of": _ending_of,
-    "moment": _moment,
-    "offset": _offset,
-    "duration": _duration,
+    "short": _shorten,
+    "text": _show_whitespace,
+    "ending_of": _keep_end,
+    "moment": _format_moment,
+    "offset": _format_offset,
+    "duration": _format_duration,
     "money": money,
     "counted": count,
-    "label": _label,
+    "label": _format_label,
     "sha": lambda sha: str(sha)[:10],
-    "tone": _tone,
-    "mark": _mark,
-    "state_tone": lambda state: STATES.get(state, "idle"),
+    "tone": _choose_tone,
+    "mark": _choose_mark,
+    "state_tone": lambda state: TASK_TONES.get(state, "idle"),
     "state_mark": lambda state: MARKS[state][0],
     "state_word": lambda state: "landed" if state is TaskState.MERGED else state.value,
-    "changeset_tone": lambda state: CHANGESETS.get(state, "idle"),
-    "choice_tone": lambda choice: CHOICES.get(choice, "warn"),
-    "attempt_name": _attempt_name,
-    "attempt_tip": _attempt_tip,
-    "asked_tip": _asked_tip,
-    "landing_tip": _landing_tip,
-    "task_tip": _task_tip,
-    "curve": _curve,
-    "by_path": _by_path,
-    "one_sided": _one_sided,
-    "share_of": _share_of,
+    "changeset_tone": lambda state: CHANGESET_TONES.get(state, "idle"),
+    "choice_tone": lambda choice: CHOICE_TONES.get(choice, "warn"),
+    "attempt_name": _name_attempt,
+    "attempt_tip": _describe_attempt,
+    "asked_tip": _describe_gate,
+    "landing_tip": _describe_landing,
+    "task_tip": _describe_task,
+    "curve": _draw_curve,
+    "by_path": _index_by_path,
+    "one_sided": _choose_side,
+    "share_of": _compute_share,
     "cost_of": lambda rows: sum(row.spend.micro_usd for row in rows),
 }

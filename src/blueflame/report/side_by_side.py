@@ -10,10 +10,10 @@ from typing import NamedTuple
 HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)")
 QUOTED = re.compile(r"\\([0-7]{3}|.)")
 ESCAPES = {"a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r"}
-LONGEST_LINE = 400
+MAX_LINE = 400
 
 
-class Line(NamedTuple):
+class DiffLine(NamedTuple):
     """One side; `changed` is what lies between the parts that both sides share."""
 
     number: int
@@ -22,10 +22,10 @@ class Line(NamedTuple):
     after: str = ""
 
 
-class Pair(NamedTuple):
+class LinePair(NamedTuple):
     kind: str  # same | changed | added | deleted | hunk
-    left: Line | None
-    right: Line | None
+    left: DiffLine | None
+    right: DiffLine | None
     words: str = ""  # of a hunk: where it is
 
 
@@ -34,7 +34,7 @@ class FileDiff:
     path: str
     was: str = ""  # its old name, if it had another
     notes: tuple[str, ...] = ()  # new file, deleted, mode, binary
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[LinePair, ...] = ()
     hidden: int = 0  # lines of the difference that are not shown
 
 
@@ -50,20 +50,20 @@ class SideBySide:
         return sum(len(file.pairs) for file in self.files)
 
 
-def side_by_side(text: str, *, most_lines: int, most_per_file: int, cut: bool = False) -> SideBySide:
+def parse_diff(text: str, *, most_lines: int, most_per_file: int, cut: bool = False) -> SideBySide:
     files: list[FileDiff] = []
     hidden, left = 0, most_lines
-    for block in _blocks(text):
+    for block in _split_files(text):
         if left <= 0:
             hidden += 1
             continue
-        file = _file(block, min(most_per_file, left))
+        file = _parse_file(block, min(most_per_file, left))
         left -= len(file.pairs)
         files.append(file)
     return SideBySide(files=tuple(files), hidden_files=hidden, cut=cut)
 
 
-def _blocks(text: str) -> Iterator[list[str]]:
+def _split_files(text: str) -> Iterator[list[str]]:
     """The lines of each file. What a file says is never taken for a heading: hunks are as long as they say."""
     block: list[str] = []
     left = right = 0
@@ -81,102 +81,102 @@ def _blocks(text: str) -> Iterator[list[str]]:
         yield block
 
 
-def _file(block: Sequence[str], most: int) -> FileDiff:
+def _parse_file(block: Sequence[str], most: int) -> FileDiff:
     start = next((n for n, line in enumerate(block) if line.startswith("@@ ")), len(block))
-    path, was, notes = _heading(block[:start])
-    pairs = list(_pairs(block[start:]))
+    path, was, notes = _parse_heading(block[:start])
+    pairs = list(_pair_lines(block[start:]))
     return FileDiff(
         path=path, was=was if was != path else "", notes=notes, pairs=tuple(pairs[:most]), hidden=len(pairs[most:])
     )
 
 
-def _heading(lines: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
+def _parse_heading(lines: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
     path = was = ""
     notes = []
     for line in lines[1:]:
         if line.startswith("+++ "):
-            path = _name(line[4:], "b/") or path
+            path = _parse_name(line[4:], "b/") or path
         elif line.startswith("--- "):
-            was = _name(line[4:], "a/") or was
+            was = _parse_name(line[4:], "a/") or was
         elif line.startswith("rename from "):
-            was = _unquoted(line.removeprefix("rename from "))
+            was = _unquote(line.removeprefix("rename from "))
         elif line.startswith("rename to "):
-            path = _unquoted(line.removeprefix("rename to "))
+            path = _unquote(line.removeprefix("rename to "))
         elif line.startswith(("new file", "deleted file", "old mode", "new mode", "Binary files")):
             notes.append("binary" if line.startswith("Binary") else line)
-    path = path or was or _named_in(lines[0])
+    path = path or was or _parse_git_line(lines[0])
     return path, was or path, tuple(notes)
 
 
-def _named_in(line: str) -> str:
+def _parse_git_line(line: str) -> str:
     """`diff --git a/x b/x`: both halves are the same when nothing else names the file."""
     rest = line.removeprefix("diff --git ")
     if rest.startswith('"'):
-        return _name(rest[: len(rest) // 2], "a/") or rest
+        return _parse_name(rest[: len(rest) // 2], "a/") or rest
     return rest[len(rest) // 2 + 1 :].removeprefix("b/")
 
 
-def _name(text: str, prefix: str) -> str:
-    name = _unquoted(text.partition("\t")[0])
+def _parse_name(text: str, prefix: str) -> str:
+    name = _unquote(text.partition("\t")[0])
     return "" if name == "/dev/null" else name.removeprefix(prefix)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """Git quotes a name that holds quotes, backslashes or control characters, as C would."""
     if not (len(text) > 1 and text.startswith('"') and text.endswith('"')):
         return text
     parts = QUOTED.split(text[1:-1])  # text and escapes in turn
-    raw = b"".join(_escape(part) if n % 2 else part.encode("utf-8", "replace") for n, part in enumerate(parts))
+    raw = b"".join(_decode_escape(part) if n % 2 else part.encode("utf-8", "replace") for n, part in enumerate(parts))
     return raw.decode("utf-8", "replace")
 
 
-def _escape(code: str) -> bytes:
+def _decode_escape(code: str) -> bytes:
     return bytes([int(code, 8) & 0xFF]) if len(code) == 3 else ESCAPES.get(code, code).encode("utf-8", "replace")
 
 
-def _pairs(lines: Sequence[str]) -> Iterator[Pair]:
+def _pair_lines(lines: Sequence[str]) -> Iterator[LinePair]:
     old = new = 0
-    deleted: list[Line] = []
-    added: list[Line] = []
+    deleted: list[DiffLine] = []
+    added: list[DiffLine] = []
     for line in lines:
         mark, text = line[:1], line[1:]
         if mark == "-":
             if added:
-                yield from _matched(deleted, added)
+                yield from _match_lines(deleted, added)
                 deleted, added = [], []
-            deleted.append(_line(old, text))
+            deleted.append(_build_line(old, text))
             old += 1
         elif mark == "+":
-            added.append(_line(new, text))
+            added.append(_build_line(new, text))
             new += 1
         else:
-            yield from _matched(deleted, added)
+            yield from _match_lines(deleted, added)
             deleted, added = [], []
             if found := HUNK.match(line):
                 old, new = int(found[1]), int(found[3])
-                yield Pair("hunk", None, None, f"line {new}{' ·' if found[5].strip() else ''} {found[5].strip()}")
+                yield LinePair("hunk", None, None, f"line {new}{' ·' if found[5].strip() else ''} {found[5].strip()}")
             elif mark != "\\":
-                yield Pair("same", _line(old, text), _line(new, text))
+                yield LinePair("same", _build_line(old, text), _build_line(new, text))
                 old, new = old + 1, new + 1
-    yield from _matched(deleted, added)
+    yield from _match_lines(deleted, added)
 
 
-def _line(number: int, text: str) -> Line:
-    over = len(text) - LONGEST_LINE
-    return Line(number, text if over <= 0 else f"{text[:LONGEST_LINE]} … [{over} more characters]")
+def _build_line(number: int, text: str) -> DiffLine:
+    over = len(text) - MAX_LINE
+    return DiffLine(number, text if over <= 0 else f"{text[:MAX_LINE]} … [{over} more characters]")
 
 
-def _matched(deleted: Sequence[Line], added: Sequence[Line]) -> Iterator[Pair]:
+def _match_lines(deleted: Sequence[DiffLine], added: Sequence[DiffLine]) -> Iterator[LinePair]:
     for left, right in zip(deleted, added, strict=False):
-        yield Pair("changed", *_marked(left, right))
+        yield LinePair("changed", *_mark_difference(left, right))
     both = min(len(deleted), len(added))
     for left in deleted[both:]:
-        yield Pair("deleted", left, None)
+        yield LinePair("deleted", left, None)
     for right in added[both:]:
-        yield Pair("added", None, right)
+        yield LinePair("added", None, right)
 
 
-def _marked(left: Line, right: Line) -> tuple[Line, Line]:
+def _mark_difference(left: DiffLine, right: DiffLine) -> tuple[DiffLine, DiffLine]:
     """What both begin and end with is not marked; two lines with little in common are marked as a whole."""
     one, other = left.before, right.before
     most = min(len(one), len(other))
@@ -184,9 +184,9 @@ def _marked(left: Line, right: Line) -> tuple[Line, Line]:
     end = next((n for n in range(most - start) if one[-1 - n] != other[-1 - n]), most - start)
     if (start + end) * 3 < most:
         return left, right
-    return _cut(left, start, end), _cut(right, start, end)
+    return _split_line(left, start, end), _split_line(right, start, end)
 
 
-def _cut(line: Line, start: int, end: int) -> Line:
+def _split_line(line: DiffLine, start: int, end: int) -> DiffLine:
     text, stop = line.before, len(line.before) - end
-    return Line(line.number, text[:start], text[start:stop], text[stop:])
+    return DiffLine(line.number, text[:start], text[start:stop], text[stop:])

@@ -9,7 +9,7 @@ from blueflame.model.attempt import Ending
 from blueflame.model.event import OrchestratorStarted, Recorded
 from blueflame.model.spend import NOTHING, Spend
 from blueflame.model.task import TaskState
-from blueflame.report.build import Report, report_of
+from blueflame.report.build import Report, build_report
 from blueflame.report.evidence import Evidence
 from blueflame.report.page import render_page
 from blueflame.session.accounts import Entry
@@ -39,7 +39,7 @@ def account(session: Session) -> list[Entry]:
 
 def report(world: World) -> Report:
     session = replay(world.journal)
-    return report_of(world.journal, session, account(session), now=session.last_at + 60)
+    return build_report(world.journal, session, account(session), now=session.last_at + 60)
 
 
 def test_failures_decisions_and_landings_are_told() -> None:

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blueflame.report.side_by_side import LONGEST_LINE, FileDiff, side_by_side
+from blueflame.report.side_by_side import MAX_LINE, FileDiff, parse_diff
 from support.sessions import git
 
 MANY = 100_000
 
 
 def files_of(text: str, *, most: int = MANY, per_file: int = MANY) -> tuple[FileDiff, ...]:
-    return side_by_side(text, most_lines=most, most_per_file=per_file).files
+    return parse_diff(text, most_lines=most, most_per_file=per_file).files
 
 
 def difference(repo: Path) -> str:
@@ -73,9 +73,9 @@ def test_renamed_deleted_binary_and_empty_files_have_their_names(repo: Path) -> 
 def test_what_is_left_out_is_counted(repo: Path) -> None:
     for name in "abc":
         (repo / name).write_text("".join(f"{n}\n" for n in range(50)))
-    (repo / "d").write_text("x" * (LONGEST_LINE + 9) + "\n")
+    (repo / "d").write_text("x" * (MAX_LINE + 9) + "\n")
     text = difference(repo)
-    found = side_by_side(text, most_lines=60, most_per_file=40)
+    found = parse_diff(text, most_lines=60, most_per_file=40)
     assert [(file.path, len(file.pairs), file.hidden) for file in found.files] == [("a", 40, 11), ("b", 20, 31)]
     assert found.hidden_files == 2
     assert "[9 more characters]" in sides(files_of(text)[-1])[1][0]

@@ -21,8 +21,8 @@ def report(
     """
     from blueflame.orchestrator import project as app
     from blueflame.orchestrator.costs import account
-    from blueflame.report.build import report_of
-    from blueflame.report.evidence import evidence_for
+    from blueflame.report.build import build_report
+    from blueflame.report.evidence import collect_evidence
     from blueflame.session.replay import replay
     from blueflame.system.clock import SystemClock
 
@@ -32,8 +32,8 @@ def report(
     found, now = replay(events), SystemClock().now()
     checkups = app.examine(ground, found) if found.live else {}
     entries = account(found, ground.places.attempts, checkups, now=now)
-    made = report_of(events, found, entries, now=now)
-    evidence = evidence_for(made, ground.repo, ground.places, diffs=html is not None)
+    made = build_report(events, found, entries, now=now)
+    evidence = collect_evidence(made, ground.repo, ground.places, diffs=html is not None)
     if html is not None:
         from blueflame.report.page import render_page
         from blueflame.system.files import write_whole

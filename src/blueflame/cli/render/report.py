@@ -13,8 +13,8 @@ from blueflame.cli.console import Heading, build_columns, build_facts, stack_par
 from blueflame.cli.render.changeset import build_changeset_json, render_outcome
 from blueflame.cli.render.session import format_budget
 from blueflame.model.task import TaskState
-from blueflame.report.build import AttemptLine, Decision, Report
-from blueflame.report.evidence import Audited, Evidence
+from blueflame.report.build import AttemptRow, GateDecision, Report
+from blueflame.report.evidence import AuditSummary, Evidence
 from blueflame.session.accounts import Total
 from blueflame.text.format import clock, count, duration, money, named
 from blueflame.text.marks import BAD, NOTE, OK
@@ -40,7 +40,7 @@ def render_report(report: Report, evidence: Evidence) -> RenderableType:
     )
 
 
-def _build_head(report: Report, audit: Audited) -> dict[str, RenderableType]:
+def _build_head(report: Report, audit: AuditSummary) -> dict[str, RenderableType]:
     outcome = WORDS.get(report.outcome, report.outcome) if report.ended else "not ended"
     reason = f" ({one_line(report.reason)})" if report.reason else ""
     merged = report.in_state(TaskState.MERGED)
@@ -69,12 +69,12 @@ def _render_table(title: str, rows: Sequence[tuple[str | Text, ...]]) -> Rendera
     return Group(Text(title, "head"), build_columns(rows[-MAX_ROWS:]), *more) if rows else None
 
 
-def _build_failure_row(each: AttemptLine) -> tuple[str | Text, ...]:
+def _build_failure_row(each: AttemptRow) -> tuple[str | Text, ...]:
     ending = each.ending.value.replace("_", " ") if each.ending else ""
     return Text(BAD, "bad"), clean(named(each.id)), ending, shorten(each.reason, 200)
 
 
-def _build_decision_row(each: Decision, began: float) -> tuple[str | Text, ...]:
+def _build_decision_row(each: GateDecision, began: float) -> tuple[str | Text, ...]:
     if each.settled is None:
         return Text(NOTE, "warn"), clock(each.asked - began), clean(each.gate.id), "waits for an answer"
     answer = f"{each.choice}, by {each.by}" if each.choice else "withdrawn"
@@ -155,7 +155,7 @@ def build_report_json(report: Report, evidence: Evidence, *, html: Path | None =
     }
 
 
-def _build_attempt_json(each: AttemptLine) -> dict[str, Any]:
+def _build_attempt_json(each: AttemptRow) -> dict[str, Any]:
     return {
         "id": each.id,
         "agent": each.agent,
@@ -175,7 +175,7 @@ def _build_attempt_json(each: AttemptLine) -> dict[str, Any]:
     }
 
 
-def _build_decision_json(each: Decision) -> dict[str, Any]:
+def _build_decision_json(each: GateDecision) -> dict[str, Any]:
     return {
         "gate": each.gate.id,
         "kind": each.gate.kind.value,
@@ -199,7 +199,7 @@ def _build_total_json(total: Total) -> dict[str, Any]:
     }
 
 
-def _build_audit_json(audit: Audited) -> dict[str, Any]:
+def _build_audit_json(audit: AuditSummary) -> dict[str, Any]:
     return {
         "calls": audit.calls,
         "refused": {rule.rule: rule.count for rule in audit.refused},
