@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from blueflame.cli.command_table import COMMANDS
 from blueflame.config import load
 
 ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "blueflame"
+PACKAGES = sorted(init.parent.name for init in SOURCE.glob("*/__init__.py"))
 PAGES = sorted(
     page
     for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/blueflame/*/README.md"))
@@ -117,6 +120,37 @@ def test_every_dependency_is_explained() -> None:
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     text = (ROOT / "docs/explanation/dependencies.md").read_text(encoding="utf-8")
     assert [name for name in (re.split(r"[<>=\[ ]", entry)[0] for entry in wanted) if name not in text] == []
+
+
+def named_sources(page: Path) -> Iterator[str]:
+    """The modules and packages that a page names in code spans: `session/replay`, `git/landing.py`, `watcher/`."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for span in re.findall(r"`([a-z_]+(?:/[a-z_.]*)+)`", text):
+        if span.split("/")[0] in PACKAGES:
+            yield span
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_modules_that_a_page_names_exist(page: Path) -> None:
+    def exists(span: str) -> bool:
+        path, _, member = span.removesuffix(".py").partition(".")
+        places = (SOURCE / path, SOURCE / f"{path}.py", ROOT / span)
+        found = next((place for place in places if place.exists()), None)
+        return found is not None and (not member or member in (SOURCE / f"{path}.py").read_text(encoding="utf-8"))
+
+    if "decisions" not in page.parts and page.name != "CHANGELOG.md":  # these say what was true at their date
+        assert [span for span in named_sources(page) if not exists(span)] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_is_in_the_architecture_page(package: str) -> None:
+    page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    assert re.search(rf"^\| `{package}/` \|", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_says_what_it_is(package: str) -> None:
+    assert ast.get_docstring(ast.parse((SOURCE / package / "__init__.py").read_text(encoding="utf-8")))
 
 
 def test_every_decision_is_in_the_index_and_has_its_four_parts() -> None:
