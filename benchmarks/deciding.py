@@ -15,7 +15,7 @@ from blueflame.model.attempt import WORKER, Attempt, Ending
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task, TaskState
 from blueflame.session.scheduling.ready_queue import ReadyQueue
-from blueflame.testing.simulation import Fate, World, chance, opened
+from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening, hash_to_fraction
 
 SIZES = (100, 1_000, 10_000)
 SLOTS = 8
@@ -82,7 +82,7 @@ def _play(plan: tuple[Task, ...], queue: ReadyQueue) -> int:
     return events
 
 
-class Mishaps(Fate):
+class Mishaps(SimulatedOutcomes):
     """Work takes as long as it takes; now and then it fails or is refused."""
 
     def __init__(self, plan: Sample, seed: int) -> None:
@@ -95,10 +95,10 @@ class Mishaps(Fate):
         return self.lengths.get(attempt.subject, 1.0) * (1.0 if attempt.role == WORKER else REVIEW)
 
     def ending(self, attempt: Attempt) -> Ending:
-        return Ending.FAILED if chance(self.seed, "fails", attempt.id) < FAILS else Ending.PASSED
+        return Ending.FAILED if hash_to_fraction(self.seed, "fails", attempt.id) < FAILS else Ending.PASSED
 
     def approves(self, attempt: Attempt) -> bool:
-        return chance(self.seed, "refused", attempt.id) >= REFUSED
+        return hash_to_fraction(self.seed, "refused", attempt.id) >= REFUSED
 
 
 def _session_cost(size: int, *, barrier: bool) -> float:
@@ -107,7 +107,7 @@ def _session_cost(size: int, *, barrier: bool) -> float:
     spent, events = 0.0, 0
     for seed in range(max(1, EVENTS // (20 * size))):
         fate = Mishaps(sample(Random(seed), size, estimated=True), seed)
-        world = World(fate, [opened(workflow=Workflow(barrier=barrier), limits=limits)])
+        world = Simulation(fate, [build_opening(workflow=Workflow(barrier=barrier), limits=limits)])
         with _without_collecting():
             begun = process_time()
             world.run()

@@ -20,7 +20,7 @@ from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import Collected, changes, collect, set_ref
 from blueflame.model.ids import attempt_ref, branch_name
 from blueflame.orchestrator import project as app
-from blueflame.testing import throwaway_repository
+from blueflame.testing import create_throwaway_repository
 
 TASKS = 50
 
@@ -57,7 +57,7 @@ def run() -> Report:
 
 
 def _repository(path: Path) -> Path:
-    return throwaway_repository(path, {"blueflame.yaml": CONFIG, "notes/README.txt": "notes\n"})
+    return create_throwaway_repository(path, {"blueflame.yaml": CONFIG, "notes/README.txt": "notes\n"})
 
 
 def _session(path: Path) -> float:

@@ -16,7 +16,7 @@ from blueflame.orchestrator.foreground_sandbox import box_of as box_at
 from blueflame.orchestrator.foreground_sandbox import ground_of, shortcomings
 from blueflame.sandbox import Prepared, prepare
 from blueflame.sandbox.person_checkout import read_checkout
-from blueflame.testing import throwaway_repository
+from blueflame.testing import create_throwaway_repository
 from blueflame.warden.launch_file import Launch
 from blueflame.warden.spawn import start
 
@@ -30,7 +30,7 @@ def run() -> Report:
     if problems:
         raise SystemExit(f"benchmarks: {problems[0].words}")
     with tempfile.TemporaryDirectory() as folder:
-        repo = throwaway_repository(Path(folder) / "repo", {"README.md": "sample\n"})
+        repo = create_throwaway_repository(Path(folder) / "repo", {"README.md": "sample\n"})
         ground = ground_of(read_checkout(repo), repo, None, None)
         began = perf_counter()
         box = box_at(ground, Path(folder) / "attempt")

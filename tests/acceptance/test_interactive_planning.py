@@ -15,7 +15,7 @@ import pytest
 from blueflame.orchestrator.foreground_sandbox import shortcomings
 from blueflame.testing import LoopbackModel
 from support.command_line import call, configure, found_in, task
-from support.model_scripts import KEY, model_script
+from support.model_scripts import KEY, build_model_script
 from support.real_agents import needs_claude
 from support.terminals import Person, person_at
 
@@ -50,7 +50,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackModel]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("TERM", "xterm-256color")
-    with LoopbackModel(model_script(TALK)) as serving:
+    with LoopbackModel(build_model_script(TALK)) as serving:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", serving.url)
         yield serving
 

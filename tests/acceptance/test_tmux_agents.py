@@ -15,7 +15,7 @@ import pytest
 from blueflame.orchestrator.foreground_sandbox import shortcomings
 from blueflame.testing import LoopbackModel
 from support.command_line import YES, configure, finish, found_in, launched, until, write
-from support.model_scripts import KEY, model_script, worker_turns, writing
+from support.model_scripts import KEY, build_model_script, build_worker_scenario, build_write_turns
 from support.real_agents import needs_claude
 from support.repositories import git
 
@@ -55,9 +55,9 @@ def test_a_worker_is_watched_in_tmux_and_its_work_lands(
     configure(repo, {"roles": {"worker": {"runtime": "tmux", "model": "sonnet"}}, "planning": {"workflow": "single"}})
     decisions = write(tmp_path / "решения.yaml", YES)
     tmux("new-session", "-d", "-s", "cc-worker", "sleep 600")  # somebody else's: it must not stand in the way
-    turns = writing("src/barn.txt", "crimson\n")
+    turns = build_write_turns("src/barn.txt", "crimson\n")
     turns[-1]["delay"] = 3.0  # seconds, in which the window can be looked at
-    with LoopbackModel(model_script(worker_turns("task-001", *turns))) as model:
+    with LoopbackModel(build_model_script(build_worker_scenario("task-001", *turns))) as model:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
         with launched("run", "--task", "Paint the barn", "--decisions-file", decisions, "--json", cwd=repo) as session:
             until(lambda: "barn" in tmux("capture-pane", "-p", "-t", "=cc-worker-2:"), what="the agent in its window")

@@ -15,7 +15,7 @@ from blueflame.model.verdict import Check
 from blueflame.orchestrator.merging.assemble import Assembled, Scene, assemble
 from blueflame.orchestrator.merging.bisect import Laboratory, Stopped, blame
 from blueflame.session.replay import replay
-from blueflame.testing.simulation import opened
+from blueflame.testing.simulation import build_opening
 from support.random_merges import commit_file, git, small_repository
 
 NAME = "make test"
@@ -87,7 +87,7 @@ def test_a_stop_says_nothing_about_the_tree() -> None:
 @pytest.mark.parametrize("culprit", [1, 6, 16])
 def test_of_sixteen_tasks_four_trees_find_the_culprit(tmp_path: Path, culprit: int) -> None:
     repo = small_repository(tmp_path)
-    session = replay([opened()])
+    session = replay([build_opening()])
     names = tuple(f"task-{n:03d}" for n in range(1, 17))
     for n, name in enumerate(names, start=1):
         tip = commit_file(

@@ -13,7 +13,7 @@ from blueflame.model.attempt import MERGER, Ending
 from blueflame.model.event import AttemptEnded, ChangesetEvicted, ConflictResolved, Landed
 from blueflame.orchestrator.foreground_sandbox import shortcomings
 from blueflame.testing import LoopbackModel
-from support.model_scripts import KEY, model_script
+from support.model_scripts import KEY, build_model_script
 from support.real_agents import needs_claude
 from support.sessions import Stage, Told, make_stage, start_orchestrator, task
 
@@ -103,7 +103,7 @@ def test_claude_resolves_a_conflict_with_its_own_tools(repo: Path, monkeypatch: 
         {"structured": {"status": "pass", "notes": "both lines are kept", "issues": []}},
         {"text": "done"},
     ]
-    with LoopbackModel(model_script({"when": {"user": "You are a release engineer"}, "turns": turns})) as model:
+    with LoopbackModel(build_model_script({"when": {"user": "You are a release engineer"}, "turns": turns})) as model:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
         told = stage.run({"session": ["stop"]})
     assert merger_of(told) is Ending.PASSED, [event.ended for event in told.of(AttemptEnded)][-1]

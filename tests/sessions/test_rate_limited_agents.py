@@ -22,12 +22,12 @@ from blueflame.orchestrator.watchers.limits import Lookout
 from blueflame.orchestrator.watchers.rate_limits import await_runtime, forget
 from blueflame.session.decide import AwaitRuntime
 from blueflame.session.state import Session
-from support.model_gateways import SECRET, TOKEN, model_orders
-from support.model_providers import error, message, provider, says
+from support.model_gateways import SECRET, TOKEN, build_model_options
+from support.model_providers import answer_json, build_error, build_message, start_provider
 from support.sessions import Stage, task
 
 PATIENCE = 60.0
-FINE = says(200, message())
+FINE = answer_json(200, build_message())
 CALL = f"""
 exec 5<>"/dev/tcp/127.0.0.1/$BLUEFLAME_GATEWAY_PORT"
 printf 'POST /anthropic/v1/messages HTTP/1.1\\r\\nx-api-key: {TOKEN}\\r\\ncontent-length: 2\\r\\n\\r\\n{{}}' >&5
@@ -52,7 +52,7 @@ class Scene:
     async def submit(self, url: str, **model: Any) -> None:  # noqa: ANN401 (as the gateway's orders have it)
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
-        orders = model_orders(url, shared=str(self.word), **model)
+        orders = build_model_options(url, shared=str(self.word), **model)
         await self.flame.engine.submit(
             Order(
                 attempt=self.attempt,
@@ -106,7 +106,7 @@ def test_a_limit_is_seen_waited_for_and_over_when_the_agent_got_through(scene: S
         assert (await scene.end()).exit_code == 0
         assert not scene.word.exists()
 
-    with provider(says(429, error(), retry_after_ms="4000"), FINE) as far:
+    with start_provider(answer_json(429, build_error(), retry_after_ms="4000"), FINE) as far:
         play(story())
 
 
@@ -119,15 +119,20 @@ def test_try_now_lets_the_agent_that_waits_try_at_once(scene: Scene) -> None:
         forget(scene.word)
         assert (await scene.end()).exit_code == 0
 
-    with provider(says(429, error(), retry_after_ms="3600000"), FINE) as far:
+    with start_provider(answer_json(429, build_error(), retry_after_ms="3600000"), FINE) as far:
         play(story())
 
 
 @pytest.mark.parametrize(
     ("replies", "orders", "reason", "cause"),
     [
-        ((says(503, error("api_error", "Down.")),), {"outage_wait": 0.0}, Reason.OUTAGE, "outage"),
-        ((says(429, error(), retry_after_ms="9000"),), {"rate_limit_wait": 1.0}, Reason.OUTAGE, "rate_limit"),
+        ((answer_json(503, build_error("api_error", "Down.")),), {"outage_wait": 0.0}, Reason.OUTAGE, "outage"),
+        (
+            (answer_json(429, build_error(), retry_after_ms="9000"),),
+            {"rate_limit_wait": 1.0},
+            Reason.OUTAGE,
+            "rate_limit",
+        ),
     ],
 )
 def test_who_gave_up_says_on_what(
@@ -138,5 +143,5 @@ def test_who_gave_up_says_on_what(
         ended = await scene.end()
         assert (ended.reason, ended.cause) == (reason, cause)
 
-    with provider(*replies) as far:
+    with start_provider(*replies) as far:
         play(story())

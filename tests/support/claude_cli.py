@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from blueflame.testing import Asked, LoopbackModel, throwaway_repository
+from blueflame.testing import LoopbackModel, ReceivedRequest, create_throwaway_repository
 from support.closed_network import ClosedNetwork
 
 KEY = "sk-loopback"
@@ -39,7 +39,7 @@ class Ran:
     err: str
     repo: Path
     home: Path
-    asked: tuple[Asked, ...]
+    asked: tuple[ReceivedRequest, ...]
 
     @property
     def lines(self) -> list[Json]:
@@ -88,7 +88,7 @@ class Place:
     env: Mapping[str, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.repo = throwaway_repository(self.root / "мой repo", {"README.md": "# sample\n"})
+        self.repo = create_throwaway_repository(self.root / "мой repo", {"README.md": "# sample\n"})
         self.home, self.scratch = self.root / "home", self.root / "T"
         self.home.mkdir()
         self.scratch.mkdir()

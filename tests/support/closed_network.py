@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+SOURCE_FOLDER = Path(__file__).resolve().parents[2] / "src"
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-HERE = str(Path(__file__).resolve())
-ENTER = """
+THIS_FILE = str(Path(__file__).resolve())
+ENTER_NAMESPACES = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 for path in sys.argv[1].split(","):
@@ -42,7 +42,7 @@ class ClosedNetwork:
         """To start this program in there; it is the program itself once it runs, with the same pid."""
         kinds = ["user", "net"] if self.own_user else ["net"]
         places = ",".join(f"/proc/{self.holder}/ns/{kind}" for kind in kinds)
-        return [sys.executable, "-I", "-S", "-c", ENTER, places, *argv]
+        return [sys.executable, "-I", "-S", "-c", ENTER_NAMESPACES, places, *argv]
 
     def listen(self) -> socket.socket:
         """A listener on 127.0.0.1 of that network, at a free port."""
@@ -56,8 +56,8 @@ class ClosedNetwork:
 def closed_network() -> Iterator[ClosedNetwork]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        argv = [sys.executable, "-S", HERE, str(theirs.fileno())]
-        environ = {"PYTHONPATH": str(SOURCE), "PATH": os.defpath}
+        argv = [sys.executable, "-S", THIS_FILE, str(theirs.fileno())]
+        environ = {"PYTHONPATH": str(SOURCE_FOLDER), "PATH": os.defpath}
         with subprocess.Popen(
             argv, pass_fds=[theirs.fileno()], env=environ, stderr=subprocess.PIPE, text=True
         ) as holder:
@@ -74,7 +74,7 @@ def closed_network() -> Iterator[ClosedNetwork]:
 
 
 @cache
-def why_not() -> str:
+def explain_unavailable() -> str:
     """Why there can be no closed network here; empty when there can."""
     try:
         with closed_network():
@@ -83,11 +83,11 @@ def why_not() -> str:
         return str(error)
 
 
-def hold(line: socket.socket) -> None:
+def hold_network(line: socket.socket) -> None:
     """In the process that holds it: make the network, then hand out listeners until nobody wants any."""
     from blueflame.warden.namespaces import bring_up_loopback, hand_over, listen
 
-    own_user = _unshare()
+    own_user = _unshare_network()
     bring_up_loopback()
     line.sendall(b"u" if own_user else b"r")
     while line.recv(1) == b"l":
@@ -95,7 +95,7 @@ def hold(line: socket.socket) -> None:
             hand_over(line, [door])
 
 
-def _unshare() -> bool:
+def _unshare_network() -> bool:
     """Whether it took a namespace for users."""
     from blueflame.warden.namespaces import map_user
 
@@ -111,4 +111,4 @@ def _unshare() -> bool:
 
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as given, suppress(KeyboardInterrupt):
-        hold(given)
+        hold_network(given)

@@ -14,18 +14,18 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from blueflame.gateway.access_log import Book
-from blueflame.gateway.connect import Address, system_connect
-from blueflame.gateway.options import read_orders
-from blueflame.gateway.relay import Patience, Side
-from blueflame.gateway.request_context import MOST_OPEN, Counter
-from blueflame.gateway.server import listen
+from blueflame.gateway.access_log import AccessLog
+from blueflame.gateway.connect import Address, connect_with_system
+from blueflame.gateway.options import read_options
+from blueflame.gateway.relay import GatewayTimeouts, Stream
+from blueflame.gateway.request_context import MAX_CONNECTIONS, RequestContext
+from blueflame.gateway.server import start_listener
 
-QUICK = Patience(head=0.3, hello=0.3, resolve=0.3, connect=1.0, idle=0.5, linger=0.5)
-Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+SHORT_TIMEOUTS = GatewayTimeouts(head=0.3, hello=0.3, resolve=0.3, connect=1.0, idle=0.5, linger=0.5)
+ServerBehaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def echo_bytes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(65536):
         writer.write(data)
         await writer.drain()
@@ -33,10 +33,10 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 @dataclass
-class Upstream:
+class RecordingServer:
     """A server on loopback: how often it was reached, and all it was told."""
 
-    behave: Behaviour = echo
+    behave: ServerBehaviour = echo_bytes
     port: int = 0
     connections: int = 0
     heard: bytearray = field(default_factory=bytearray)
@@ -59,11 +59,11 @@ class Upstream:
 
 
 @dataclass
-class Stage:
+class GatewayHarness:
     """`answers` is what the resolver says, one after the other; `reached` are the addresses connected to."""
 
     folder: Path
-    upstream: Upstream
+    upstream: RecordingServer
     answers: list[Sequence[str]]
     port: int = 0
     source: str = "127.0.0.2"
@@ -77,16 +77,16 @@ class Stage:
         found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return [(address, port) for address in found]
 
-    async def connect(self, address: Address) -> Side:
+    async def connect(self, address: Address) -> Stream:
         """Whatever the address, the upstream is behind it."""
         self.reached.append(address)
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", self.upstream.port, local_addr=(self.source, 0)
         )  # from another address than its own: a connection to oneself is refused
-        return Side(reader=reader, writer=writer)
+        return Stream(reader=reader, writer=writer)
 
-    async def call(self) -> Side:
-        return await system_connect(("127.0.0.1", self.port))
+    async def call(self) -> Stream:
+        return await connect_with_system(("127.0.0.1", self.port))
 
     async def ask(self, request: bytes, *, end: bool = True) -> bytes:
         """Say it, and hear all until the gateway closes."""
@@ -99,12 +99,12 @@ class Stage:
         heard = b""
         with suppress(ConnectionError):
             heard = await side.reader.read()
-        await hang_up(side)
+        await close_stream(side)
         return heard
 
-    async def tunnel(self, target: str = "example.org:443") -> Side:
+    async def tunnel(self, target: str = "example.org:443") -> Stream:
         side = await self.call()
-        side.writer.write(connect(target))
+        side.writer.write(format_connect(target))
         assert await side.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
         return side
 
@@ -112,72 +112,72 @@ class Stage:
         return [json.loads(line) for line in (self.folder / "gateway.jsonl").read_text().splitlines()]
 
 
-Play = Callable[[Stage], Coroutine[object, object, None]]
+GatewayScenario = Callable[[GatewayHarness], Coroutine[object, object, None]]
 
 
-async def hang_up(side: Side) -> None:
+async def close_stream(side: Stream) -> None:
     side.writer.close()
     with suppress(ConnectionError):
         await side.writer.wait_closed()
 
 
-def connect(target: str) -> bytes:
+def format_connect(target: str) -> bytes:
     return f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nProxy-Authorization: Basic geheim\r\n\r\n".encode()
 
 
 @asynccontextmanager
-async def stage(
+async def start_gateway(
     folder: Path,
     hosts: Sequence[str] = ("example.org",),
     *,
     answers: Sequence[Sequence[str]] = (("151.101.0.223",),),
-    behave: Behaviour = echo,
-    patience: Patience = QUICK,
-    most_open: int = MOST_OPEN,
+    behave: ServerBehaviour = echo_bytes,
+    patience: GatewayTimeouts = SHORT_TIMEOUTS,
+    most_open: int = MAX_CONNECTIONS,
     largest_book: int = 1 << 20,
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[GatewayHarness]:
     folder.mkdir(parents=True, exist_ok=True)
-    upstream = Upstream(behave)
+    upstream = RecordingServer(behave)
     server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0)
     upstream.port = server.sockets[0].getsockname()[1]
-    scene = Stage(folder, upstream, list(answers))
-    book = Book(str(folder / "gateway.jsonl"), folder.name, largest=largest_book)
-    counter = Counter(
-        orders=read_orders(str(folder), {"port": 61128, "hosts": list(hosts)}),
+    scene = GatewayHarness(folder, upstream, list(answers))
+    book = AccessLog(str(folder / "gateway.jsonl"), folder.name, largest=largest_book)
+    counter = RequestContext(
+        orders=read_options(str(folder), {"port": 61128, "hosts": list(hosts)}),
         book=book,
         resolve=scene.resolve,
         connect=scene.connect,
         patience=patience,
         most_open=most_open,
     )
-    listener = await listen(counter, socket.create_server(("127.0.0.1", 0)))
+    listener = await start_listener(counter, socket.create_server(("127.0.0.1", 0)))
     scene.port = listener.sockets[0].getsockname()[1]
     try:
         yield scene
     finally:
         listener.close()
         server.close()
-        await _all_done()
+        await _wait_for_tasks()
         book.close()
 
 
-async def _all_done() -> None:
+async def _wait_for_tasks() -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     await asyncio.gather(*others, return_exceptions=True)
 
 
-def play(folder: Path, scene: Play, *hosts: str, **wishes: object) -> Stage:
+def run_scenario(folder: Path, scene: GatewayScenario, *hosts: str, **wishes: object) -> GatewayHarness:
     """The scene on a stage of its own; what is left of it can be looked at afterwards."""
 
-    async def run() -> Stage:
-        async with stage(folder, hosts or ("example.org",), **wishes) as there:  # type: ignore[arg-type]  # passed on
+    async def run() -> GatewayHarness:
+        async with start_gateway(folder, hosts or ("example.org",), **wishes) as there:  # type: ignore[arg-type]  # passed on
             await scene(there)
         return there
 
     return asyncio.run(run())
 
 
-def client_hello(name: str | None) -> bytes:
+def build_client_hello(name: str | None) -> bytes:
     """The first bytes of a real TLS client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -188,14 +188,14 @@ def client_hello(name: str | None) -> bytes:
     return outgoing.read()
 
 
-SEEDS = st.sampled_from(
-    [connect("example.org:443"), client_hello("example.org"), b"GET http://example.org/ HTTP/1.1\r\n\r\n"]
+VALID_OPENINGS = st.sampled_from(
+    [format_connect("example.org:443"), build_client_hello("example.org"), b"GET http://example.org/ HTTP/1.1\r\n\r\n"]
 )
 
 
 @st.composite
-def damaged(draw: st.DrawFn) -> bytes:
+def damaged_requests(draw: st.DrawFn) -> bytes:
     """A proper request with something wrong somewhere."""
-    seed = draw(SEEDS)
+    seed = draw(VALID_OPENINGS)
     at, length = draw(st.integers(0, len(seed) - 1)), draw(st.integers(0, 8))
     return seed[:at] + draw(st.binary(max_size=8)) + seed[at + length :]

@@ -43,7 +43,7 @@ for line in sys.stdin:
 """
 
 
-def model_orders(upstream: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+def build_model_options(upstream: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
     """As the engine writes them into launch.json; every API is at the one provider."""
     apis = {
         "anthropic": {"upstream": upstream, "auth": "x-api-key", "secret": "key"},
@@ -70,7 +70,7 @@ def model_orders(upstream: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 @dataclass
-class Door:
+class RunningGateway:
     folder: Path
     warden: subprocess.Popen[str]
     pid: int
@@ -107,7 +107,7 @@ class Door:
         until(lambda: len(self.lines()) >= count, f"usage.jsonl has {count} lines")
         return self.lines()
 
-    def call(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> Talk:
+    def call(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> AgentCall:
         """`body` in JSON unless it is bytes; underscores in names of headers are hyphens."""
         plug = socket.create_connection(("127.0.0.1", self.port), timeout=20)
         data = body if isinstance(body, bytes) else json.dumps(body or {"model": "claude-test"}).encode()
@@ -118,15 +118,15 @@ class Door:
             named.setdefault("content-length", str(len(data)))
         lines = [f"POST {target} HTTP/1.1", "host: 127.0.0.1", *(f"{name}: {value}" for name, value in named.items())]
         plug.sendall("\r\n".join((*lines, "", "")).encode() + data)
-        return Talk(plug)
+        return AgentCall(plug)
 
-    def ask(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> Heard:
+    def ask(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> AgentAnswer:
         with self.call(target, body, **headers) as talk:
             return talk.all()
 
 
 @dataclass(frozen=True)
-class Heard:
+class AgentAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -137,14 +137,14 @@ class Heard:
         return json.loads(self.body)
 
 
-class Talk:
+class AgentCall:
     """One connection of an agent."""
 
     def __init__(self, plug: socket.socket) -> None:
         self._plug = plug
         self._file = plug.makefile("rb")
 
-    def __enter__(self) -> Talk:
+    def __enter__(self) -> AgentCall:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -169,23 +169,23 @@ class Talk:
         assert self._file.read(2) == b"\r\n"
         return data
 
-    def all(self) -> Heard:
+    def all(self) -> AgentAnswer:
         status, headers = self.head()
         if "content-length" in headers:
-            return Heard(status, headers, self._file.read(int(headers["content-length"])), whole=True)
+            return AgentAnswer(status, headers, self._file.read(int(headers["content-length"])), whole=True)
         parts = []
         try:
             while part := self.chunk():
                 parts.append(part)
         except (OSError, ValueError):
-            return Heard(status, headers, b"".join(parts), whole=False)
-        return Heard(status, headers, b"".join(parts), whole=True)
+            return AgentAnswer(status, headers, b"".join(parts), whole=False)
+        return AgentAnswer(status, headers, b"".join(parts), whole=True)
 
 
 @contextmanager
-def model_door(
+def start_model_gateway(
     folder: Path, orders: Mapping[str, Any], secrets: Mapping[str, str] | None = None, **env: str
-) -> Iterator[Door]:
+) -> Iterator[RunningGateway]:
     folder.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN, ROOT, str(folder)]
     warden = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
@@ -198,7 +198,7 @@ def model_door(
         warden.stdin.flush()
         told = json.loads(warden.stdout.readline())
         try:
-            yield Door(folder, warden, told["pid"], told["port"])
+            yield RunningGateway(folder, warden, told["pid"], told["port"])
         finally:
             warden.kill()
     until(lambda: not alive(told["pid"]), "the gateway has ended")

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-PATIENCE = 20.0
+MAX_WAIT_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProviderRequest:
     """One request as it arrived."""
 
     method: str
@@ -29,10 +29,10 @@ class Asked:
         return json.loads(self.body)
 
 
-class Line:
+class ProviderConnection:
     """The connection of one request, for a play to speak on."""
 
-    def __init__(self, handler: BaseHTTPRequestHandler, asked: Asked, hangs_up: threading.Event) -> None:
+    def __init__(self, handler: BaseHTTPRequestHandler, asked: ProviderRequest, hangs_up: threading.Event) -> None:
         self._handler = handler
         self.asked = asked
         self.hangs_up = hangs_up
@@ -54,16 +54,16 @@ class Line:
         self._handler.close_connection = True
 
 
-Play = Callable[[Line], None]
+ProviderBehaviour = Callable[[ProviderConnection], None]
 
 
 @dataclass
 class Provider:
     """Plays one after the other, the last one for ever; remembers all that was asked."""
 
-    plays: list[Play]
+    plays: list[ProviderBehaviour]
     port: int = 0
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ProviderRequest] = field(default_factory=list)
     connections: int = 0
     closing: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -72,14 +72,14 @@ class Provider:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def next_play(self, asked: Asked) -> Play:
+    def next_play(self, asked: ProviderRequest) -> ProviderBehaviour:
         with self.lock:
             self.asked.append(asked)
             return self.plays.pop(0) if len(self.plays) > 1 else self.plays[0]
 
 
 @contextmanager
-def provider(*plays: Play, port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Provider]:
+def start_provider(*plays: ProviderBehaviour, port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Provider]:
     there = Provider(list(plays))
 
     class Handler(BaseHTTPRequestHandler):
@@ -93,9 +93,9 @@ def provider(*plays: Play, port: int = 0, tls: ssl.SSLContext | None = None) -> 
         def serve(self) -> None:
             size = int(self.headers.get("content-length") or 0)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            asked = Asked(self.command, self.path, headers, self.rfile.read(size))
+            asked = ProviderRequest(self.command, self.path, headers, self.rfile.read(size))
             with suppress(ConnectionError):
-                there.next_play(asked)(Line(self, asked, there.closing))
+                there.next_play(asked)(ProviderConnection(self, asked, there.closing))
 
         do_GET = do_POST = serve  # noqa: N815 (the names are http.server's)
 
@@ -126,11 +126,11 @@ def provider(*plays: Play, port: int = 0, tls: ssl.SSLContext | None = None) -> 
 # --- plays
 
 
-def says(status: int, content: object, **headers: str) -> Play:
+def answer_json(status: int, content: object, **headers: str) -> ProviderBehaviour:
     """A whole answer in JSON. Underscores in names of headers are hyphens."""
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
 
-    def play(line: Line) -> None:
+    def play(line: ProviderConnection) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         line.head(status, {"content-type": "application/json", "content-length": str(len(body)), **named})
         line.say(body)
@@ -138,16 +138,16 @@ def says(status: int, content: object, **headers: str) -> Play:
     return play
 
 
-def streams(pieces: Sequence[bytes | threading.Event], *, whole: bool = True) -> Play:
+def stream_events(pieces: Sequence[bytes | threading.Event], *, whole: bool = True) -> ProviderBehaviour:
     """Server-sent events; an event of threading in between is waited for. Without `whole` it breaks off at the end."""
 
-    def play(line: Line) -> None:
+    def play(line: ProviderConnection) -> None:
         line.head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
         for piece in pieces:
             if isinstance(piece, bytes):
                 line.chunk(piece)
             else:
-                piece.wait(PATIENCE)
+                piece.wait(MAX_WAIT_SECONDS)
         if whole:
             line.say(b"0\r\n\r\n")
         else:
@@ -156,17 +156,17 @@ def streams(pieces: Sequence[bytes | threading.Event], *, whole: bool = True) ->
     return play
 
 
-def never_answers(line: Line) -> None:
-    line.hangs_up.wait(PATIENCE)
+def never_answer(line: ProviderConnection) -> None:
+    line.hangs_up.wait(MAX_WAIT_SECONDS)
 
 
-def breaks_off(line: Line) -> None:
+def break_connection(line: ProviderConnection) -> None:
     line.break_off()
 
 
-def waits_for(gate: threading.Event, then: Play) -> Play:
-    def play(line: Line) -> None:
-        gate.wait(PATIENCE)
+def wait_then(gate: threading.Event, then: ProviderBehaviour) -> ProviderBehaviour:
+    def play(line: ProviderConnection) -> None:
+        gate.wait(MAX_WAIT_SECONDS)
         then(line)
 
     return play
@@ -175,28 +175,28 @@ def waits_for(gate: threading.Event, then: Play) -> Play:
 # --- what the APIs say
 
 
-def event(name: str, content: object) -> bytes:
+def format_event(name: str, content: object) -> bytes:
     return f"event: {name}\ndata: {json.dumps(content)}\n\n".encode()
 
 
-def message(model: str = "claude-test", *, read: int = 100, wrote: int = 20, **more: int) -> dict[str, object]:
+def build_message(model: str = "claude-test", *, read: int = 100, wrote: int = 20, **more: int) -> dict[str, object]:
     usage = {"input_tokens": read, "output_tokens": wrote, **more}
     content = [{"type": "text", "text": "Hello."}]
     return {"type": "message", "id": "msg_1", "role": "assistant", "model": model, "content": content, "usage": usage}
 
 
-def message_events(model: str = "claude-test", *, read: int = 100, wrote: int = 20, **more: int) -> list[bytes]:
+def build_message_events(model: str = "claude-test", *, read: int = 100, wrote: int = 20, **more: int) -> list[bytes]:
     """message_start (usage so far), some text, message_delta (usage at the end), message_stop."""
     begun = {"id": "msg_1", "model": model, "usage": {"input_tokens": read, "output_tokens": 1, **more}}
     text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}}
     usage = {"output_tokens": wrote}
     return [
-        event("message_start", {"type": "message_start", "message": begun}),
-        event("content_block_delta", text),
-        event("message_delta", {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}),
-        event("message_stop", {"type": "message_stop"}),
+        format_event("message_start", {"type": "message_start", "message": begun}),
+        format_event("content_block_delta", text),
+        format_event("message_delta", {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}),
+        format_event("message_stop", {"type": "message_stop"}),
     ]
 
 
-def error(kind: str = "rate_limit_error", words: str = "Slow down.") -> dict[str, object]:
+def build_error(kind: str = "rate_limit_error", words: str = "Slow down.") -> dict[str, object]:
     return {"type": "error", "error": {"type": kind, "message": words}}

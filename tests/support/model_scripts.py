@@ -8,7 +8,7 @@ from typing import Any
 KEY = "sk-ant-api03-this-must-never-be-seen-anywhere"
 
 
-def plan_turns(*tasks: Mapping[str, Any]) -> dict[str, Any]:
+def build_planner_scenario(*tasks: Mapping[str, Any]) -> dict[str, Any]:
     """A planner that looks at the repository once and then plans these tasks."""
     return {
         "when": {"user": "You are the planner of a team"},
@@ -20,11 +20,11 @@ def plan_turns(*tasks: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def worker_turns(task: str, *turns: Mapping[str, Any]) -> dict[str, Any]:
+def build_worker_scenario(task: str, *turns: Mapping[str, Any]) -> dict[str, Any]:
     return {"when": {"user": rf"You carry out one task, (?P<task>{task})"}, "turns": list(turns)}
 
 
-def writing(path: str, text: str) -> list[dict[str, Any]]:
+def build_write_turns(path: str, text: str) -> list[dict[str, Any]]:
     """A worker that writes a file by its tool, commits it in a shell and says so."""
     return [
         {
@@ -40,7 +40,7 @@ def writing(path: str, text: str) -> list[dict[str, Any]]:
     ]
 
 
-def verdict_turns(status: str = "pass", notes: str = "it does what was asked") -> dict[str, Any]:
+def build_reviewer_scenario(status: str = "pass", notes: str = "it does what was asked") -> dict[str, Any]:
     return {
         "when": {"user": "You are a reviewer"},
         "turns": [
@@ -50,11 +50,11 @@ def verdict_turns(status: str = "pass", notes: str = "it does what was asked") -
     }
 
 
-def model_script(*scenarios: Mapping[str, Any], key: str = KEY) -> dict[str, Any]:
+def build_model_script(*scenarios: Mapping[str, Any], key: str = KEY) -> dict[str, Any]:
     return {"key": key, "scenarios": list(scenarios)}
 
 
-def totals(served: Sequence[Any]) -> dict[str, int]:
+def sum_served(served: Sequence[Any]) -> dict[str, int]:
     """Added up at the far end."""
     names = ("input", "output", "cache_read", "cache_write")
     return {name: sum(getattr(each, name) for each in served) for name in names}

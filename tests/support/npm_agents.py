@@ -15,7 +15,13 @@ from blueflame.orchestrator.foreground_sandbox import shortcomings
 from blueflame.session.state import Session
 from blueflame.telemetry.audit import Audit, read_audit
 from blueflame.testing import LoopbackModel
-from support.model_scripts import plan_turns, totals, verdict_turns, worker_turns, writing
+from support.model_scripts import (
+    build_planner_scenario,
+    build_reviewer_scenario,
+    build_worker_scenario,
+    build_write_turns,
+    sum_served,
+)
 from support.sessions import Stage, Told, make_stage, task
 
 HOME = "BLUEFLAME_AGENTS"
@@ -98,7 +104,7 @@ def goes_all_the_way(stage: Stage, model: LoopbackModel) -> None:
 
     assert told.session.outcome == "completed", what_happened(told)
     assert (stage.read("src/1.txt"), stage.read("src/2.txt")) == ("one\n", "two\n")
-    assert tokens(told.session) == totals(model.served)
+    assert tokens(told.session) == sum_served(model.served)
     assert told.session.spend.micro_usd > 0
     assert {served.key for served in model.served} == {KEY}
     assert not _holding(stage, KEY)
@@ -113,7 +119,7 @@ def is_refused_and_goes_on(stage: Stage, model: LoopbackModel, *, refusals: int 
     assert (stage.files(), stage.read("src/1.txt")) == (sorted([*stage.files("main~1"), "src/1.txt"]), "one\n")
     refused = [line for line in audit_of(told).lines[1:] if not line.allowed]
     assert len(refused) == refusals, refused
-    assert tokens(told.session) == totals(model.served)
+    assert tokens(told.session) == sum_served(model.served)
     return told
 
 
@@ -126,22 +132,22 @@ def ends_at_its_budget(stage: Stage, model: LoopbackModel) -> None:
     assert ended.ending is Ending.BUDGET, what_happened(told)
     assert ended.commits == 1
     assert len(model.served) == 2  # 1257 tokens, then 1566 more
-    assert tokens(told.session) == totals(model.served)
+    assert tokens(told.session) == sum_served(model.served)
 
 
 WHOLE = (
-    plan_turns(task(1), task(2)),
-    worker_turns("task-001", *writing("src/1.txt", "one\n")),
-    worker_turns("task-002", *writing("src/2.txt", "two\n")),
-    verdict_turns(),
+    build_planner_scenario(task(1), task(2)),
+    build_worker_scenario("task-001", *build_write_turns("src/1.txt", "one\n")),
+    build_worker_scenario("task-002", *build_write_turns("src/2.txt", "two\n")),
+    build_reviewer_scenario(),
 )
 
 FORBIDDEN: tuple[dict[str, Any], ...] = (
     {"tool": {"write": "{{cwd}}/elsewhere.txt", "content": "x\n"}},
     {"tool": {"shell": "echo x > .env"}},
 )
-ONE = (worker_turns("task-001", *writing("src/1.txt", "one\n")),)
-REFUSED = (worker_turns("task-001", *FORBIDDEN, *writing("src/1.txt", "one\n")),)
+ONE = (build_worker_scenario("task-001", *build_write_turns("src/1.txt", "one\n")),)
+REFUSED = (build_worker_scenario("task-001", *FORBIDDEN, *build_write_turns("src/1.txt", "one\n")),)
 
 
 def _holding(stage: Stage, secret: str) -> list[str]:

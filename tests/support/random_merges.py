@@ -33,7 +33,7 @@ from blueflame.orchestrator.merging.build_and_land import Site, build
 from blueflame.session.decide import BuildChangeset, Effect, LandChangeset
 from blueflame.session.gates.answers import skip
 from blueflame.session.merging.queue import give_back
-from blueflame.testing.simulation import World, chance, opened
+from blueflame.testing.simulation import Simulation, build_opening, hash_to_fraction
 from support.random_sessions import Dice
 
 SHARED = ("f0.txt", "f1.txt")
@@ -69,14 +69,14 @@ def commit_file(repo: Repository, parent: str, path: str, text: str, subject: st
     return git(repo.root, "commit-tree", tree, "-p", parent, "-m", subject).strip()
 
 
-class MergeWorld(World):
+class MergeWorld(Simulation):
     """What a session does with git is done; what agents and people do is drawn."""
 
     def __init__(self, lot: Dice, repo: Repository, *, mode: str, limits: Limits, workflow: Workflow) -> None:
         self.repo, self.mode, self.lot = repo, mode, lot
         self.start = head_of(repo, "main")
         self.own: list[str] = []  # commits that a person put on the base
-        first = opened(workflow=workflow, limits=limits)
+        first = build_opening(workflow=workflow, limits=limits)
         assert isinstance(first.event, SessionOpened)
         super().__init__(lot, [Recorded(1, 0.0, replace(first.event, base_sha=self.start))])
 
@@ -126,14 +126,14 @@ class MergeWorld(World):
 
     async def check(self, commit: str, again: bool) -> tuple[Check, ...]:
         tree = tree_of(self.repo, commit)
-        flaky = not again and chance(self.lot.seed, "flaky", tree) < 0.2
+        flaky = not again and hash_to_fraction(self.lot.seed, "flaky", tree) < 0.2
         return (Check(name="make test", exit_code=int(self.is_red(commit) or flaky), seconds=0.0),)
 
     def is_red(self, commit: str) -> bool:
         """Some pairs do not go together, always the same ones."""
         there = sorted(marks_in(self.repo, commit))
         pairs = ((one, other) for n, one in enumerate(there) for other in there[n + 1 :])
-        return any(chance(self.lot.seed, "red", *pair) < self.lot.odds.red / 2 for pair in pairs)
+        return any(hash_to_fraction(self.lot.seed, "red", *pair) < self.lot.odds.red / 2 for pair in pairs)
 
     def _land(self, changeset: str) -> Sequence[Event]:
         made = self.session.changesets[changeset].build

@@ -21,7 +21,7 @@ from blueflame.session.foundations import holds
 from blueflame.session.gates.edits import edited
 from blueflame.session.merging.queue import next_up
 from blueflame.session.state import ACTIVE, HookDue, Session
-from blueflame.testing.simulation import Fate, World, chance, opened
+from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening, hash_to_fraction
 
 PATHS = ("src/", "src/a.py", "src/b.py", "src/ядро/", "src/ядро/c d.py", "docs/e.md", "tests/f.py", "lib/g.py")
 GROUPS = ("main", "api", "ui")
@@ -98,7 +98,7 @@ class Odds:
 FAILURES = tuple(ending for ending in Ending if ending not in (Ending.PASSED, Ending.CANCELLED, Ending.LOST))
 
 
-class Dice(Fate):
+class Dice(SimulatedOutcomes):
     """Everything goes wrong now and then, always in the same way for the same seed."""
 
     def __init__(self, tasks: Sequence[Task], seed: int, odds: Odds) -> None:
@@ -107,7 +107,7 @@ class Dice(Fate):
         self.odds = odds
 
     def roll(self, *about: object) -> float:
-        return chance(self.seed, *about)
+        return hash_to_fraction(self.seed, *about)
 
     def pick(self, choices: Sequence[str], *about: object) -> str:
         return choices[int(self.roll("pick", *about) * len(choices))]
@@ -217,11 +217,11 @@ def odds(draw: st.DrawFn) -> Odds:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, most: int = 9, hasty: bool = False) -> World:
+def worlds(draw: st.DrawFn, *, most: int = 9, hasty: bool = False) -> Simulation:
     """A world at its beginning. In a hasty one nothing but attempts takes time."""
     dice = Hasty if hasty else Dice
     fate = dice(draw(plans(most)), draw(st.integers(0, 2**32)), draw(odds()))
-    return World(fate, [opened(workflow=draw(workflows), limits=draw(bounds()))])
+    return Simulation(fate, [build_opening(workflow=draw(workflows), limits=draw(bounds()))])
 
 
 class Hasty(Dice):

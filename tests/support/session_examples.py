@@ -13,7 +13,7 @@ from blueflame.model.spend import NOTHING, Spend
 from blueflame.model.task import Task, TaskState
 from blueflame.session.decide import CrossBoundary, Diagnose
 from blueflame.session.state import HookDue, Session
-from blueflame.testing.simulation import Fate, World, opened
+from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
 
 BARRIER = Workflow()
 FLOW = Workflow(name="flow", barrier=False)
@@ -41,7 +41,7 @@ def task(
     )
 
 
-class Told(Fate):
+class Told(SimulatedOutcomes):
     """All goes well but for what is told here. Attempts are called like `task-001.worker.2`.
 
     An answer is a choice, a whole Answer, or None for a person who says nothing; by gate id, else by kind.
@@ -119,22 +119,22 @@ def called(attempt: Attempt) -> str:
     return f"{attempt.subject}.{attempt.role}.{attempt.n}"
 
 
-def begun(fate: Fate, workflow: Workflow = BARRIER, limits: Limits | None = None) -> World:
+def begun(fate: SimulatedOutcomes, workflow: Workflow = BARRIER, limits: Limits | None = None) -> Simulation:
     """A world at its very beginning."""
-    return World(fate, [opened(workflow=workflow, limits=limits)])
+    return Simulation(fate, [build_opening(workflow=workflow, limits=limits)])
 
 
-def told(fate: Fate, workflow: Workflow = BARRIER, limits: Limits | None = None) -> World:
+def told(fate: SimulatedOutcomes, workflow: Workflow = BARRIER, limits: Limits | None = None) -> Simulation:
     return begun(fate, workflow, limits).run()
 
 
-def events(world: World, kind: type[E]) -> list[E]:
+def events(world: Simulation, kind: type[E]) -> list[E]:
     return [recorded.event for recorded in world.journal if isinstance(recorded.event, kind)]
 
 
-def states(world: World) -> dict[str, TaskState]:
+def states(world: Simulation) -> dict[str, TaskState]:
     return {name: record.state for name, record in world.session.tasks.items()}
 
 
-def moves(world: World, name: str) -> list[str]:
+def moves(world: Simulation, name: str) -> list[str]:
     return [event.cause.value for event in events(world, TaskMoved) if event.task == name]

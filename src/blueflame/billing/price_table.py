@@ -16,9 +16,9 @@ from typing import TypeAlias
 
 AS_OF = "2026-11-16"
 
-Line: TypeAlias = tuple[str, str, int, float, float, float, float, float, float]
+PriceLine: TypeAlias = tuple[str, str, int, float, float, float, float, float, float]
 
-TABLE: tuple[Line, ...] = (
+PRICE_LINES: tuple[PriceLine, ...] = (
     # vendor, model, above, input, output, cache_read, cache_write, cache_write_1h, web_search
     ("anthropic", "*claude-haiku-5-5*", 100_000, 0.5, 2.5, 0.05, 0.625, 1.0, 0.01),
     ("anthropic", "*claude-haiku-5-5*", 0, 0.1, 0.5, 0.01, 0.125, 0.2, 0.01),

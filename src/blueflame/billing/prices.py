@@ -9,17 +9,17 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
-from blueflame.billing.price_table import TABLE, Line
+from blueflame.billing.price_table import PRICE_LINES, PriceLine
 from blueflame.billing.usage import Usage
 
 MILLION = 1_000_000
 COLUMNS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
 FALLBACK = "fallback"  # under which name a call is priced that no row fits
-WEB_SEARCH = 10_000  # what a search costs where a person's own price does not say
+DEFAULT_WEB_SEARCH_PRICE = 10_000  # what a search costs where a person's own price does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class PriceRow:
     """Millionths of a dollar for a million tokens; `web_search` for one request.
 
     `model` may have * for any letters. `above`: only for calls that read more tokens than that, caches included.
@@ -36,14 +36,14 @@ class Row:
 
     def fits(self, model: str, read: int = 0) -> bool:
         large_enough = read > self.above or not self.above
-        return large_enough and _pattern(self.model).fullmatch(model.casefold()) is not None
+        return large_enough and _compile_pattern(self.model).fullmatch(model.casefold()) is not None
 
 
-def prompt_size(usage: Usage) -> int:
+def count_prompt_tokens(usage: Usage) -> int:
     return usage.input + usage.cache_read + usage.cache_write
 
 
-def cost(row: Row, usage: Usage) -> int:
+def compute_cost(row: PriceRow, usage: Usage) -> int:
     """Exact, and rounded up once for the whole call."""
     parts = (
         row.input * usage.input,
@@ -55,18 +55,18 @@ def cost(row: Row, usage: Usage) -> int:
     return -(-sum(parts) // MILLION) + row.web_search * usage.web_search
 
 
-def row_for(rows: Iterable[Row], usage: Usage, otherwise: Row) -> Row:
+def find_row(rows: Iterable[PriceRow], usage: Usage, otherwise: PriceRow) -> PriceRow:
     """The first row that fits counts."""
-    read = prompt_size(usage)
+    read = count_prompt_tokens(usage)
     return next((row for row in rows if row.fits(usage.model, read)), otherwise)
 
 
 @lru_cache(maxsize=512)
-def _pattern(model: str) -> re.Pattern[str]:
+def _compile_pattern(model: str) -> re.Pattern[str]:
     return re.compile(".*".join(re.escape(part) for part in model.casefold().split("*")), re.DOTALL)
 
 
-class Priced(Protocol):
+class OwnPrice(Protocol):
     """A person's own price, in dollars for a million tokens (model/settings.Price)."""
 
     @property
@@ -81,67 +81,71 @@ class Priced(Protocol):
     def cache_write_1h(self) -> float | None: ...
 
 
-def compile_prices(own: Mapping[str, Priced], observed: Mapping[str, Fraction] | None = None) -> tuple[Row, ...]:
+def compile_prices(own: Mapping[str, OwnPrice], observed: Mapping[str, Fraction] | None = None) -> tuple[PriceRow, ...]:
     """The person's rows first, then what has been observed (by which factor a model differs from the table), then the
     table. Of the person's own, the one with more letters is looked at first: it is the more exact one."""
-    mine = [_own_row(model, price) for model, price in sorted(own.items(), key=lambda pair: (-len(pair[0]), pair[0]))]
-    table = built_in()
-    corrected = [row for model in sorted(observed or {}) for row in _corrected(table, model, (observed or {})[model])]
+    mine = [
+        _build_own_row(model, price) for model, price in sorted(own.items(), key=lambda pair: (-len(pair[0]), pair[0]))
+    ]
+    table = build_listed_rows()
+    corrected = [
+        row for model in sorted(observed or {}) for row in _correct_rows(table, model, (observed or {})[model])
+    ]
     return (*mine, *corrected, *table)
 
 
 @lru_cache(maxsize=1)
-def built_in() -> tuple[Row, ...]:
-    return tuple(_listed_row(line) for line in TABLE)
+def build_listed_rows() -> tuple[PriceRow, ...]:
+    return tuple(_build_listed_row(line) for line in PRICE_LINES)
 
 
-def fallback(rows: Sequence[Row]) -> Row:
+def build_fallback_row(rows: Sequence[PriceRow]) -> PriceRow:
     """For a model that no row fits: the dearest of each column, so that a budget is kept whatever it costs."""
-    return Row(model=FALLBACK, **{column: max(getattr(row, column) for row in rows) for column in COLUMNS})
+    return PriceRow(model=FALLBACK, **{column: max(getattr(row, column) for row in rows) for column in COLUMNS})
 
 
-def as_json(row: Row) -> dict[str, Any]:
+def format_row(row: PriceRow) -> dict[str, Any]:
     return asdict(row)
 
 
-def row_of(line: Mapping[str, Any]) -> Row:
+def parse_row(line: Mapping[str, Any]) -> PriceRow:
     """The row that `as_json` wrote; raises KeyError or TypeError for anything else."""
     figures = {column: line[column] for column in COLUMNS}
     if not all(type(figure) is int and figure >= 0 for figure in figures.values()):
         raise TypeError(f"prices are whole numbers of millionths of a dollar: {dict(line)!r}")
-    return Row(model=str(line.get("model", FALLBACK)), above=int(line.get("above", 0)), **figures)
+    return PriceRow(model=str(line.get("model", FALLBACK)), above=int(line.get("above", 0)), **figures)
 
 
-def _own_row(model: str, price: Priced) -> Row:
+def _build_own_row(model: str, price: OwnPrice) -> PriceRow:
     cache_write = price.input if price.cache_write is None else price.cache_write
-    return Row(
+    return PriceRow(
         model=model,
-        input=_micro(price.input),
-        output=_micro(price.output),
-        cache_read=_micro(price.input if price.cache_read is None else price.cache_read),
-        cache_write=_micro(cache_write),
-        cache_write_1h=_micro(cache_write if price.cache_write_1h is None else price.cache_write_1h),
-        web_search=WEB_SEARCH,
+        input=_to_micro_usd(price.input),
+        output=_to_micro_usd(price.output),
+        cache_read=_to_micro_usd(price.input if price.cache_read is None else price.cache_read),
+        cache_write=_to_micro_usd(cache_write),
+        cache_write_1h=_to_micro_usd(cache_write if price.cache_write_1h is None else price.cache_write_1h),
+        web_search=DEFAULT_WEB_SEARCH_PRICE,
     )
 
 
-def _corrected(table: Sequence[Row], model: str, factor: Fraction) -> list[Row]:
+def _correct_rows(table: Sequence[PriceRow], model: str, factor: Fraction) -> list[PriceRow]:
     """Every row that the model would have been priced by, so also that of its large calls."""
     rows = [row for row in table if row.fits(model, row.above + 1)]
     ends = next((at for at, row in enumerate(rows) if not row.above), len(rows))
-    return [_scaled(row, model, factor) for row in rows[: ends + 1] or [fallback(table)]]
+    return [_scale_row(row, model, factor) for row in rows[: ends + 1] or [build_fallback_row(table)]]
 
 
-def _scaled(row: Row, model: str, factor: Fraction) -> Row:
+def _scale_row(row: PriceRow, model: str, factor: Fraction) -> PriceRow:
     """Rounded up: a correction never makes a budget larger than it is."""
     tokens = {column: -int(-getattr(row, column) * factor // 1) for column in COLUMNS if column != "web_search"}
     return replace(row, model=model, **tokens)
 
 
-def _listed_row(line: Line) -> Row:
+def _build_listed_row(line: PriceLine) -> PriceRow:
     _vendor, model, above, *dollars = line
-    input_, output, cache_read, cache_write, cache_write_1h, web_search = map(_micro, dollars)
-    return Row(
+    input_, output, cache_read, cache_write, cache_write_1h, web_search = map(_to_micro_usd, dollars)
+    return PriceRow(
         model=model,
         above=above,
         input=input_,
@@ -153,5 +157,5 @@ def _listed_row(line: Line) -> Row:
     )
 
 
-def _micro(dollars: float) -> int:
+def _to_micro_usd(dollars: float) -> int:
     return round(dollars * MILLION)

@@ -9,17 +9,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-LARGEST_PART = 8 * 1024 * 1024  # of a larger one only both ends are kept
-KEPT_HEAD, KEPT_TAIL = 64 * 1024, 256 * 1024
+MAX_PART_BYTES = 8 * 1024 * 1024  # of a larger one only both ends are kept
+KEPT_HEAD_BYTES, KEPT_TAIL_BYTES = 64 * 1024, 256 * 1024
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _OUTSIDE = re.compile(rb'["{}\[\]]')
 _TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)  # as far as it goes; possessive, so that no way back is kept
-_BEFORE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks say nothing about what follows
+_LEADING_BYTES = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks say nothing about what follows
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AnswerPart:
     """One event, or one object. `cut` when it was too large: then `data` is its beginning and `tail` its end."""
 
     name: str
@@ -28,7 +28,7 @@ class Part:
     tail: bytes = b""
 
 
-class _Held:
+class _PartBuffer:
     """Bytes of a part that is still coming in."""
 
     __slots__ = ("_head", "_largest", "_pieces", "_size", "_tail")
@@ -50,7 +50,7 @@ class _Held:
             if self._size > self._largest:
                 self._cut(b"".join(self._pieces))
         elif data:
-            self._tail = (self._tail + data[-KEPT_TAIL:])[-KEPT_TAIL:]
+            self._tail = (self._tail + data[-KEPT_TAIL_BYTES:])[-KEPT_TAIL_BYTES:]
 
     def add_cut(self, head: bytes, tail: bytes) -> None:
         """What was too large before it got here."""
@@ -60,29 +60,29 @@ class _Held:
 
     def _cut(self, whole: bytes) -> None:
         self._pieces = []
-        self._head, self._tail = whole[: min(KEPT_HEAD, self._largest)], whole[-KEPT_TAIL:]
+        self._head, self._tail = whole[: min(KEPT_HEAD_BYTES, self._largest)], whole[-KEPT_TAIL_BYTES:]
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> AnswerPart:
         if self._head is None:
-            return Part(name, b"".join(self._pieces))
-        return Part(name, self._head, cut=True, tail=self._tail)
+            return AnswerPart(name, b"".join(self._pieces))
+        return AnswerPart(name, self._head, cut=True, tail=self._tail)
 
     @property
     def empty(self) -> bool:
         return self._head is None and not self._size
 
 
-class EventLines:
+class EventParser:
     """Server-sent events: LF, CRLF or CR, data in several lines, comments."""
 
-    def __init__(self, largest: int = LARGEST_PART) -> None:
-        self._line = _Held(largest)
-        self._data = _Held(largest)
+    def __init__(self, largest: int = MAX_PART_BYTES) -> None:
+        self._line = _PartBuffer(largest)
+        self._data = _PartBuffer(largest)
         self._has_data = False
         self._name = ""
         self._after_cr = False
 
-    def feed(self, data: bytes) -> Iterator[Part]:
+    def feed(self, data: bytes) -> Iterator[AnswerPart]:
         if self._after_cr and data:
             self._after_cr = False
             data = data.removeprefix(b"\n")
@@ -95,13 +95,13 @@ class EventLines:
             yield from self._take_line()
         self._line.add(rest)
 
-    def end(self) -> Iterator[Part]:
+    def end(self) -> Iterator[AnswerPart]:
         """What a server left without its last empty line."""
         if not self._line.empty:
             yield from self._take_line()
         yield from self._dispatch()
 
-    def _take_line(self) -> Iterator[Part]:
+    def _take_line(self) -> Iterator[AnswerPart]:
         line = self._line.part("")
         self._line.clear()
         if not line.data:
@@ -120,7 +120,7 @@ class EventLines:
             else:
                 self._data.add(value)
 
-    def _dispatch(self) -> Iterator[Part]:
+    def _dispatch(self) -> Iterator[AnswerPart]:
         if self._has_data:
             yield self._data.part(self._name)
         self._data.clear()
@@ -128,18 +128,18 @@ class EventLines:
         self._name = ""
 
 
-class Objects:
+class JsonObjectParser:
     """JSON: every object at the top, or directly in a list at the top."""
 
-    def __init__(self, largest: int = LARGEST_PART) -> None:
-        self._held = _Held(largest)
+    def __init__(self, largest: int = MAX_PART_BYTES) -> None:
+        self._held = _PartBuffer(largest)
         self._depth = 0
         self._begun_at = -1  # the depth in which the object began that is being held
         self._in_text = False
         self._escaped = False
         self._in_list = False
 
-    def feed(self, data: bytes) -> Iterator[Part]:
+    def feed(self, data: bytes) -> Iterator[AnswerPart]:
         at, kept_from = 0, 0
         if self._escaped and data:
             self._escaped, at = False, 1
@@ -176,7 +176,7 @@ class Objects:
             at += 1
         return at
 
-    def end(self) -> Iterator[Part]:
+    def end(self) -> Iterator[AnswerPart]:
         """An object without its end is none."""
         return iter(())
 
@@ -189,26 +189,26 @@ class Objects:
         return True
 
 
-class Parts:
+class AnswerParser:
     """Looks at the first byte to tell JSON from events: a server does not always answer as it was asked to."""
 
-    def __init__(self, largest: int = LARGEST_PART) -> None:
+    def __init__(self, largest: int = MAX_PART_BYTES) -> None:
         self._largest = largest
-        self._reader: EventLines | Objects | None = None
+        self._reader: EventParser | JsonObjectParser | None = None
 
-    def feed(self, data: bytes) -> Iterator[Part]:
+    def feed(self, data: bytes) -> Iterator[AnswerPart]:
         if self._reader is None:
-            data = data.lstrip(_BEFORE)
+            data = data.lstrip(_LEADING_BYTES)
             if not data:
                 return
-            self._reader = (Objects if data[:1] in b"{[" else EventLines)(self._largest)
+            self._reader = (JsonObjectParser if data[:1] in b"{[" else EventParser)(self._largest)
         yield from self._reader.feed(data)
 
     @property
     def whole(self) -> bool:
         """It is JSON, not a stream of events."""
-        return isinstance(self._reader, Objects)
+        return isinstance(self._reader, JsonObjectParser)
 
-    def end(self) -> Iterator[Part]:
+    def end(self) -> Iterator[AnswerPart]:
         if self._reader is not None:
             yield from self._reader.end()

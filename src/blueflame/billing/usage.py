@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blueflame.billing.sse import LARGEST_PART, Part, Parts
-from blueflame.billing.usage_formats import TAKE, Count
+from blueflame.billing.sse import MAX_PART_BYTES, AnswerParser, AnswerPart
+from blueflame.billing.usage_formats import EVENT_READERS, UsageCount
 
-APIS = tuple(TAKE)
+APIS = tuple(EVENT_READERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Usage:
     complete: bool = False
 
 
-MARKS: Mapping[str, tuple[bytes, ...]] = {
+USAGE_MARKS: Mapping[str, tuple[bytes, ...]] = {
     "anthropic": (b'"usage"', b"message_stop"),
     "openai-responses": (b'"usage"', b"response.completed", b"response.incomplete", b"response.failed"),
     "openai-chat": (b'"usage"',),
@@ -48,12 +48,12 @@ _USAGE = re.compile(rb'(?<!\\)"(usage|usageMetadata)"\s*:\s*(?=\{)')
 class UsageReader:
     """Feed it the answer's body in whatever pieces; ask for `usage` at any time."""
 
-    def __init__(self, api: str, *, largest: int = LARGEST_PART) -> None:
+    def __init__(self, api: str, *, largest: int = MAX_PART_BYTES) -> None:
         self._api = api
-        self._take = TAKE[api]
-        self._marks = MARKS[api]
-        self._parts = Parts(largest)
-        self._count = Count()
+        self._take = EVENT_READERS[api]
+        self._marks = USAGE_MARKS[api]
+        self._parts = AnswerParser(largest)
+        self._count = UsageCount()
 
     def feed(self, data: bytes) -> None:
         for part in self._parts.feed(data):
@@ -78,13 +78,13 @@ class UsageReader:
             complete=count.ended and count.told,
         )
 
-    def _read(self, part: Part) -> None:
+    def _read(self, part: AnswerPart) -> None:
         if part.cut:
-            self._take(self._count, part.name, _ends_of(part))
+            self._take(self._count, part.name, _read_cut_part(part))
         elif part.data.strip() == _DONE:
             self._count.ended = self._count.ended or self._api == "openai-chat"
         elif part.name == "message_stop" or any(mark in part.data for mark in self._marks):
-            self._take(self._count, part.name, _parsed(part.data))
+            self._take(self._count, part.name, _parse_object(part.data))
         if self._parts.whole and self._api != "gemini":  # Gemini streams a list of objects, too
             self._count.ended = self._count.told
 
@@ -94,7 +94,7 @@ def reader_for(api: str, streamed: bool) -> UsageReader:  # noqa: ARG001  what c
     return UsageReader(api)
 
 
-def _parsed(data: bytes) -> Mapping[str, Any]:
+def _parse_object(data: bytes) -> Mapping[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -102,7 +102,7 @@ def _parsed(data: bytes) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _ends_of(part: Part) -> Mapping[str, Any]:
+def _read_cut_part(part: AnswerPart) -> Mapping[str, Any]:
     """What can be told of an event that was too large to keep: its kind and model are at one end, usage at the other.
 
     In JSON a quote inside a text has a backslash before it, so what looks like a key is one.
@@ -111,13 +111,13 @@ def _ends_of(part: Part) -> Mapping[str, Any]:
     model = _MODEL.search(part.data) or _MODEL.search(part.tail)
     found: dict[str, Any] = {"model": model[1].decode(errors="replace")} if model else {}
     for usage in _USAGE.finditer(part.tail):
-        found[usage[1].decode()] = _object_at(part.tail, usage.end())
+        found[usage[1].decode()] = _parse_object_at(part.tail, usage.end())
     if kind and kind[1].startswith(b"response."):
         found = {"response": found}
     return found | {"type": kind[1].decode() if kind else part.name}
 
 
-def _object_at(data: bytes, at: int) -> Mapping[str, Any]:
+def _parse_object_at(data: bytes, at: int) -> Mapping[str, Any]:
     try:
         value, _ = json.JSONDecoder().raw_decode(data[at:].decode(errors="replace"))
     except (ValueError, RecursionError):

@@ -10,18 +10,18 @@ import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-LARGEST_BOOK = 32 * 1024 * 1024
+MAX_LOG_BYTES = 32 * 1024 * 1024
 
 
-def _now() -> str:
+def _format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(slots=True, kw_only=True)
-class Entry:
+class AccessEntry:
     """One request, from its first byte to its end."""
 
-    began: str = field(default_factory=_now)
+    began: str = field(default_factory=_format_now)
     kind: str = ""
     host: str = ""
     port: int = 0
@@ -35,22 +35,22 @@ class Entry:
         self.decision, self.rule, self.details = decision, rule, details
 
 
-class Book:
+class AccessLog:
     """`problem` is said when a line could not be written: nothing more is let through then."""
 
-    def __init__(self, path: str, attempt: str, *, largest: int = LARGEST_BOOK) -> None:
+    def __init__(self, path: str, attempt: str, *, largest: int = MAX_LOG_BYTES) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._room = largest - os.fstat(self._file).st_size
         self._attempt = attempt
         self.problem = ""
-        self.open: dict[int, Entry] = {}
+        self.open: dict[int, AccessEntry] = {}
 
-    def begin(self) -> Entry:
-        entry = Entry()
+    def begin(self) -> AccessEntry:
+        entry = AccessEntry()
         self.open[id(entry)] = entry
         return entry
 
-    def end(self, entry: Entry) -> None:
+    def end(self, entry: AccessEntry) -> None:
         if self.open.pop(id(entry), None) is not None:
             self._write(entry)
 
@@ -62,8 +62,8 @@ class Book:
             self.end(entry)
         os.close(self._file)
 
-    def _write(self, entry: Entry) -> None:
-        data = _line(entry, self._attempt)
+    def _write(self, entry: AccessEntry) -> None:
+        data = _format_line(entry, self._attempt)
         if len(data) > self._room:
             self.problem = "the gateway's record is full"
         if self.problem:
@@ -78,10 +78,10 @@ class Book:
             self.problem = "the gateway's record cannot be written: the disk is full"
 
 
-def _line(entry: Entry, attempt: str) -> bytes:
+def _format_line(entry: AccessEntry, attempt: str) -> bytes:
     content = {
         "timestamp": entry.began,
-        "ended": _now(),
+        "ended": _format_now(),
         "attempt": attempt,
         "kind": entry.kind,
         "host": entry.host,

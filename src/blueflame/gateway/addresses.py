@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-NOT_PUBLIC_4 = tuple(
+RESERVED_IPV4 = tuple(
     IPv4Network(text)
     for text in (
         "0.0.0.0/8",  # "this network"; Linux takes 0.0.0.0 for the machine itself
@@ -27,11 +27,11 @@ NOT_PUBLIC_4 = tuple(
         "240.0.0.0/4",
     )
 )
-PUBLIC_6 = IPv6Network("2000::/3")  # all that was ever given out for the public net
-NOT_PUBLIC_6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
+PUBLIC_IPV6 = IPv6Network("2000::/3")  # all that was ever given out for the public net
+RESERVED_IPV6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
 NAT64 = IPv6Network("64:ff9b::/96")  # carries an IPv4 address in its last 32 bits
-PRIVATE_USE = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16"))
-PRIVATE_USE_6 = IPv6Network("fc00::/7")
+PRIVATE_IPV4 = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16"))
+PRIVATE_IPV6 = IPv6Network("fc00::/7")
 
 
 def is_public(text: str) -> bool:
@@ -40,20 +40,20 @@ def is_public(text: str) -> bool:
         address = ip_address(text)
     except ValueError:
         return False
-    return _public_4(address) if isinstance(address, IPv4Address) else _public_6(address)
+    return _is_public_ipv4(address) if isinstance(address, IPv4Address) else _is_public_ipv6(address)
 
 
-def _public_4(address: IPv4Address) -> bool:
-    return not any(address in network for network in NOT_PUBLIC_4)
+def _is_public_ipv4(address: IPv4Address) -> bool:
+    return not any(address in network for network in RESERVED_IPV4)
 
 
-def _public_6(address: IPv6Address) -> bool:
+def _is_public_ipv6(address: IPv6Address) -> bool:
     if address in NAT64:
-        return _public_4(IPv4Address(int(address) & 0xFFFFFFFF))
+        return _is_public_ipv4(IPv4Address(int(address) & 0xFFFFFFFF))
     return (
         address.scope_id is None
-        and address in PUBLIC_6
-        and not any(address in network for network in NOT_PUBLIC_6)  # mapped, 6to4 and Teredo are not in or are here
+        and address in PUBLIC_IPV6
+        and not any(address in network for network in RESERVED_IPV6)  # mapped, 6to4 and Teredo are not in or are here
     )
 
 
@@ -64,11 +64,11 @@ def is_private_use(text: str) -> bool:
     except ValueError:
         return False
     if isinstance(address, IPv4Address):
-        return any(address in network for network in PRIVATE_USE)
-    return address in PRIVATE_USE_6
+        return any(address in network for network in PRIVATE_IPV4)
+    return address in PRIVATE_IPV6
 
 
-def same_address(one: str, other: str) -> bool:
+def is_same_address(one: str, other: str) -> bool:
     try:
         return ip_address(one) == ip_address(other)
     except ValueError:

@@ -5,16 +5,16 @@ A tunnel to example.org must speak to example.org: a shared front end would othe
 
 from __future__ import annotations
 
-from blueflame.gateway.request import Refused
+from blueflame.gateway.request import RequestRefused
 
 HANDSHAKE, CLIENT_HELLO = 0x16, 0x01
-LONGEST_RECORD = 1 << 14
-LONGEST_HELLO = 1 << 15  # with post-quantum keys some two kilobytes; session tickets may add a few more
+MAX_RECORD_BYTES = 1 << 14
+MAX_HELLO_BYTES = 1 << 15  # with post-quantum keys some two kilobytes; session tickets may add a few more
 SERVER_NAME, HOST_NAME = 0, 0
-HIDDEN = {0xFE0D: "ECH", 0xFFCE: "ESNI"}  # the name that counts would be encrypted
+ENCRYPTED_NAME_EXTENSIONS = {0xFE0D: "ECH", 0xFFCE: "ESNI"}  # the name that counts would be encrypted
 
 
-class Cursor:
+class FieldReader:
     """Reads fields off the front; whatever does not fit is refused."""
 
     __slots__ = ("_at", "_data")
@@ -26,7 +26,7 @@ class Cursor:
     def take(self, count: int) -> bytes:
         end = self._at + count
         if end > len(self._data):
-            raise _odd("a field is longer than what holds it")
+            raise _build_refusal("a field is longer than what holds it")
         part = self._data[self._at : end]
         self._at = end
         return part
@@ -43,11 +43,11 @@ class Cursor:
         return self._at == len(self._data)
 
 
-def _odd(what: str) -> Refused:
-    return Refused(400, "not_tls", f"the connection does not begin with a proper TLS ClientHello: {what}")
+def _build_refusal(what: str) -> RequestRefused:
+    return RequestRefused(400, "not_tls", f"the connection does not begin with a proper TLS ClientHello: {what}")
 
 
-def hello_of(data: bytes) -> bytes | None:
+def extract_client_hello(data: bytes) -> bytes | None:
     """The ClientHello in the records at the front of `data`; None while some of it is still to come."""
     hello = b""
     at = 0
@@ -56,15 +56,15 @@ def hello_of(data: bytes) -> bytes | None:
         if len(data) < at + 5:
             return None
         size = int.from_bytes(data[at + 3 : at + 5])
-        if not 0 < size <= LONGEST_RECORD:
-            raise _odd(f"a record of {size} bytes")
+        if not 0 < size <= MAX_RECORD_BYTES:
+            raise _build_refusal(f"a record of {size} bytes")
         hello += data[at + 5 : at + 5 + size]
         _check_start(b"", hello)
         if len(data) < at + 5 + size:
             return None
         at += 5 + size
         if len(hello) >= 4 and len(hello) >= 4 + int.from_bytes(hello[1:4]):
-            return _whole(hello)
+            return _strip_handshake_header(hello)
 
 
 def _check_start(record: bytes, hello: bytes) -> None:
@@ -72,52 +72,52 @@ def _check_start(record: bytes, hello: bytes) -> None:
     if record and (
         record[0] != HANDSHAKE or (len(record) > 1 and record[1] != 3) or (len(record) > 2 and record[2] > 4)
     ):
-        raise _odd("it is no TLS handshake record")
+        raise _build_refusal("it is no TLS handshake record")
     if hello and hello[0] != CLIENT_HELLO:
-        raise _odd("the handshake does not begin with a hello")
-    if len(hello) >= 4 and int.from_bytes(hello[1:4]) > LONGEST_HELLO:
-        raise _odd("it is too long")
+        raise _build_refusal("the handshake does not begin with a hello")
+    if len(hello) >= 4 and int.from_bytes(hello[1:4]) > MAX_HELLO_BYTES:
+        raise _build_refusal("it is too long")
 
 
-def _whole(hello: bytes) -> bytes:
+def _strip_handshake_header(hello: bytes) -> bytes:
     if len(hello) != 4 + int.from_bytes(hello[1:4]):
-        raise _odd("something follows the hello in its record")
+        raise _build_refusal("something follows the hello in its record")
     return hello[4:]
 
 
-def server_name(hello: bytes) -> str | None:
+def read_server_name(hello: bytes) -> str | None:
     """None when the hello names no server. Refuses one that hides it."""
-    cursor = Cursor(hello)
+    cursor = FieldReader(hello)
     if cursor.number(2) != 0x0303 and hello[:2] not in (b"\3\1", b"\3\2"):
-        raise _odd("an unknown version")
+        raise _build_refusal("an unknown version")
     cursor.take(32)
     session, ciphers, compressions = cursor.field(1), cursor.field(2), cursor.field(1)
     if len(session) > 32 or len(ciphers) < 2 or len(ciphers) % 2 or not compressions:
-        raise _odd("its lists have odd lengths")
-    extensions = _extensions(cursor.field(2)) if not cursor.done else {}
+        raise _build_refusal("its lists have odd lengths")
+    extensions = _read_extensions(cursor.field(2)) if not cursor.done else {}
     if not cursor.done:
-        raise _odd("something follows its extensions")
-    hidden = [name for kind, name in HIDDEN.items() if kind in extensions]
+        raise _build_refusal("something follows its extensions")
+    hidden = [name for kind, name in ENCRYPTED_NAME_EXTENSIONS.items() if kind in extensions]
     if hidden:
-        raise Refused(403, "sni_hidden", f"the TLS hello hides its server name ({hidden[0]}); switch that off")
-    return _one_name(extensions[SERVER_NAME]) if SERVER_NAME in extensions else None
+        raise RequestRefused(403, "sni_hidden", f"the TLS hello hides its server name ({hidden[0]}); switch that off")
+    return _read_host_name(extensions[SERVER_NAME]) if SERVER_NAME in extensions else None
 
 
-def _extensions(data: bytes) -> dict[int, bytes]:
-    cursor = Cursor(data)
+def _read_extensions(data: bytes) -> dict[int, bytes]:
+    cursor = FieldReader(data)
     found: dict[int, bytes] = {}
     while not cursor.done:
         kind = cursor.number(2)
         if kind in found:
-            raise _odd("an extension comes twice")
+            raise _build_refusal("an extension comes twice")
         found[kind] = cursor.field(2)
     return found
 
 
-def _one_name(extension: bytes) -> str:
-    outer = Cursor(extension)
-    names = Cursor(outer.field(2))
+def _read_host_name(extension: bytes) -> str:
+    outer = FieldReader(extension)
+    names = FieldReader(outer.field(2))
     kind, name = names.number(1), names.field(2)
     if not outer.done or not names.done or kind != HOST_NAME or not name or not name.isascii():
-        raise _odd("its server name is not exactly one host name")
+        raise _build_refusal("its server name is not exactly one host name")
     return name.decode("ascii")

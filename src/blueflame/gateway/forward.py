@@ -7,75 +7,81 @@ from __future__ import annotations
 
 import re
 
-from blueflame.gateway.access_log import Entry
-from blueflame.gateway.connect import authority_of
-from blueflame.gateway.options import HTTPS, Orders, find_rule
-from blueflame.gateway.relay import CHUNK, Heard, Side, close, relay
-from blueflame.gateway.request import Head, Refused, malformed, read_absolute, read_authority
-from blueflame.gateway.request_context import Counter, reach
+from blueflame.gateway.access_log import AccessEntry
+from blueflame.gateway.connect import format_authority
+from blueflame.gateway.options import HTTPS_PORT, GatewayOptions, find_rule
+from blueflame.gateway.relay import CHUNK_BYTES, CountBytes, Stream, close_stream, relay_both_ways
+from blueflame.gateway.request import (
+    RequestHead,
+    RequestRefused,
+    build_malformed_refusal,
+    parse_absolute_url,
+    parse_authority,
+)
+from blueflame.gateway.request_context import RequestContext, connect_to_host
 
-HTTP = 80
-NOT_PASSED_ON = frozenset(
+HTTP_PORT = 80
+DROPPED_HEADERS = frozenset(
     ("connection", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection")
 ) | {"te", "trailer", "upgrade"}
-_SIZE = re.compile(rb"[0-9]{1,12}")
+_LENGTH = re.compile(rb"[0-9]{1,12}")
 
 
-async def forward(counter: Counter, head: Head, client: Side, entry: Entry) -> None:
+async def forward_request(counter: RequestContext, head: RequestHead, client: Stream, entry: AccessEntry) -> None:
     entry.kind = "http"
-    scheme, authority, path = read_absolute(head.target)
+    scheme, authority, path = parse_absolute_url(head.target)
     if scheme != "http":
-        raise malformed("only http:// is asked for in this way; https is reached by CONNECT")
-    entry.host, entry.port = host, port = read_authority(authority, port=HTTP)
-    _check_listed(counter.orders, host, port)
-    size = _body_size(head)
-    rule, upstream = await reach(counter, host, port)
+        raise build_malformed_refusal("only http:// is asked for in this way; https is reached by CONNECT")
+    entry.host, entry.port = host, port = parse_authority(authority, port=HTTP_PORT)
+    _check_http_allowed(counter.orders, host, port)
+    size = _read_content_length(head)
+    rule, upstream = await connect_to_host(counter, host, port)
     entry.note("allow", rule, "")
 
-    async def send(sent: Heard) -> None:
-        request = _request(head, authority_of(host, port).removesuffix(f":{HTTP}"), path)
+    async def send(sent: CountBytes) -> None:
+        request = _format_request(head, format_authority(host, port).removesuffix(f":{HTTP_PORT}"), path)
         sent(len(request))
         upstream.writer.write(request)
         await _send_body(client, upstream, size, sent)
 
     try:
-        await relay(client, upstream, entry, send, counter.patience.idle)
+        await relay_both_ways(client, upstream, entry, send, counter.patience.idle)
     finally:
-        await close(upstream, counter.patience)
+        await close_stream(upstream, counter.patience)
 
 
-def _check_listed(orders: Orders, host: str, port: int) -> None:
-    if port == HTTPS or find_rule(orders.rules, host, port) is None:
-        raise Refused(
+def _check_http_allowed(orders: GatewayOptions, host: str, port: int) -> None:
+    if port == HTTPS_PORT or find_rule(orders.rules, host, port) is None:
+        raise RequestRefused(
             403,
             "plain_http",
             f"http://{host} is refused: only https goes out; use https://{host}, or a person can allow it:"
-            f" sandbox.allowed_hosts: [{authority_of(host, port)}]",
+            f" sandbox.allowed_hosts: [{format_authority(host, port)}]",
         )
 
 
-def _body_size(head: Head) -> int:
+def _read_content_length(head: RequestHead) -> int:
     if head.values("transfer-encoding"):
-        raise Refused(411, "malformed_request", "send the body with a Content-Length; chunks are not passed on")
+        raise RequestRefused(411, "malformed_request", "send the body with a Content-Length; chunks are not passed on")
     sizes = head.values("content-length")
-    if len(sizes) > 1 or not all(_SIZE.fullmatch(size) for size in sizes):
-        raise malformed("the Content-Length is not one plain number")
+    if len(sizes) > 1 or not all(_LENGTH.fullmatch(size) for size in sizes):
+        raise build_malformed_refusal("the Content-Length is not one plain number")
     return int(sizes[0]) if sizes else 0
 
 
-def _request(head: Head, authority: str, path: str) -> bytes:
+def _format_request(head: RequestHead, authority: str, path: str) -> bytes:
     listed = {
         name.strip().lower() for value in head.values("connection") for name in value.decode("latin-1").split(",")
     }
-    dropped = (NOT_PASSED_ON | listed) - {"content-length"}  # without it the body would be read as a second request
+    dropped = (DROPPED_HEADERS | listed) - {"content-length"}  # without it the body would be read as a second request
     kept = [f"{name}: {value.decode('latin-1')}" for name, value in head.headers if name not in dropped]
     lines = (f"{head.method} {path} HTTP/1.1", f"host: {authority}", *kept, "connection: close", "", "")
     return "\r\n".join(lines).encode("latin-1")
 
 
-async def _send_body(client: Side, upstream: Side, size: int, sent: Heard) -> None:
+async def _send_body(client: Stream, upstream: Stream, size: int, sent: CountBytes) -> None:
     """That much and no more: what follows would be a request that nobody has checked."""
-    while size and (data := await client.reader.read(min(size, CHUNK))):
+    while size and (data := await client.reader.read(min(size, CHUNK_BYTES))):
         size -= len(data)
         sent(len(data))
         upstream.writer.write(data)

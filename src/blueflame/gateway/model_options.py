@@ -20,9 +20,9 @@ KEYS = (
 )
 APIS = ("anthropic", "openai", "gemini")
 AUTHS = ("x-api-key", "bearer", "oauth", "x-goog-api-key", "none")
-FIGURES = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
+PRICE_COLUMNS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
 UNITS = ("usd", "tokens")
-SHORTEST_TOKEN = 8
+MIN_TOKEN_LENGTH = 8
 _UPSTREAM = re.compile(
     r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([1-9][0-9]{0,4}))?((?:/[A-Za-z0-9._~-]+)*)/?"
 )
@@ -47,7 +47,7 @@ class Upstream:
             raise ValueError(f"{what}: there is no port {self.port}")
 
 
-class Api:
+class ProviderApi:
     """How one provider is reached. The credential is `secret`, or read from `file` for each call."""
 
     __slots__ = ("auth", "file", "name", "secret", "upstream")
@@ -58,7 +58,7 @@ class Api:
         only(read, ("upstream", "auth", "secret", "file"), what)
         self.name = name
         self.upstream = Upstream(read.get("upstream"), f"{what}: upstream")
-        self.auth = one_of(read.get("auth"), AUTHS, f"{what}: auth")
+        self.auth = _read_choice(read.get("auth"), AUTHS, f"{what}: auth")
         self.file = absolute(read["file"], f"{what}: file") if read.get("file") else ""
         wanted = text(read.get("secret", ""), f"{what}: secret")
         self.secret = secrets.get(wanted, "") if wanted else ""
@@ -73,7 +73,7 @@ class Api:
             raise ValueError(f"{what}: only auth oauth can be read from a file, not {self.auth}")
 
 
-class Limit:
+class BudgetLimit:
     """One budget. `limit` is in millionths of a dollar, or in tokens."""
 
     __slots__ = ("limit", "name", "unit")
@@ -82,11 +82,11 @@ class Limit:
         read = table(value, "gateway: model: budgets")
         only(read, ("name", "unit", "limit"), "gateway: model: budgets")
         self.name = text(read.get("name"), "gateway: model: budgets: name")
-        self.unit = one_of(read.get("unit"), UNITS, f"gateway: model: budgets: {self.name}: unit")
+        self.unit = _read_choice(read.get("unit"), UNITS, f"gateway: model: budgets: {self.name}: unit")
         self.limit = number(read.get("limit"), f"gateway: model: budgets: {self.name}: limit")
 
 
-class ModelOrders:
+class ModelOptions:
     __slots__ = (
         *("apis", "budgets", "fallback", "key", "outage_wait", "places", "prices", "rate_limit_wait", "record"),
         *("replay", "shared", "token"),
@@ -96,74 +96,74 @@ class ModelOrders:
         only(read, KEYS, "gateway: model")
         text(read.get("runtime"), "gateway: model: runtime")  # for people who read the launch
         self.token = text(read.get("token"), "gateway: model: token")
-        if len(self.token) < SHORTEST_TOKEN or not _VISIBLE.fullmatch(self.token):
-            raise ValueError(f"gateway: model: token must be at least {SHORTEST_TOKEN} visible ASCII characters")
-        self.record, self.replay = (_path(read, name) for name in ("record", "replay"))
-        self.apis = _apis(read.get("apis"), secrets, replayed=bool(self.replay))
+        if len(self.token) < MIN_TOKEN_LENGTH or not _VISIBLE.fullmatch(self.token):
+            raise ValueError(f"gateway: model: token must be at least {MIN_TOKEN_LENGTH} visible ASCII characters")
+        self.record, self.replay = (_read_path(read, name) for name in ("record", "replay"))
+        self.apis = _read_apis(read.get("apis"), secrets, replayed=bool(self.replay))
         budgets = read.get("budgets")
         if not isinstance(budgets, list):
             raise TypeError(f"gateway: model: budgets must be a list, not {budgets!r:.80}")
-        self.budgets = tuple(Limit(value) for value in budgets)
-        _seconds(read.get("warn"), "gateway: model: warn")  # the orchestrator warns; it reads the record
-        self.prices = _prices(read.get("prices"))
-        self.fallback = _figures(read.get("fallback"), "gateway: model: fallback")
-        self.rate_limit_wait = _seconds(read.get("rate_limit_wait"), "gateway: model: rate_limit_wait")
-        self.outage_wait = _seconds(read.get("outage_wait"), "gateway: model: outage_wait")
-        self.shared = _path(read, "shared")
+        self.budgets = tuple(BudgetLimit(value) for value in budgets)
+        _read_seconds(read.get("warn"), "gateway: model: warn")  # the orchestrator warns; it reads the record
+        self.prices = _read_prices(read.get("prices"))
+        self.fallback = _read_price_row(read.get("fallback"), "gateway: model: fallback")
+        self.rate_limit_wait = _read_seconds(read.get("rate_limit_wait"), "gateway: model: rate_limit_wait")
+        self.outage_wait = _read_seconds(read.get("outage_wait"), "gateway: model: outage_wait")
+        self.shared = _read_path(read, "shared")
         self.key = text(read.get("key", ""), "gateway: model: key")
-        self.places = _places(read.get("places", {}))
+        self.places = _read_placeholders(read.get("places", {}))
 
 
-def read_model(value: object, secrets: Mapping[str, str]) -> ModelOrders | None:
+def read_model_options(value: object, secrets: Mapping[str, str]) -> ModelOptions | None:
     """Raises ValueError: a door that is asked for something it does not know must not open."""
     if value is None:
         return None
     try:
-        return ModelOrders(table(value, "gateway: model"), secrets)
+        return ModelOptions(table(value, "gateway: model"), secrets)
     except TypeError as e:
         raise ValueError(str(e)) from e
 
 
-def one_of(value: object, known: tuple[str, ...], what: str) -> str:
+def _read_choice(value: object, known: tuple[str, ...], what: str) -> str:
     if value not in known:
         raise ValueError(f"{what} is {value!r:.80}, not one of {', '.join(known)}")
     return str(value)
 
 
-def _apis(value: object, secrets: Mapping[str, str], *, replayed: bool) -> dict[str, Api]:
+def _read_apis(value: object, secrets: Mapping[str, str], *, replayed: bool) -> dict[str, ProviderApi]:
     read = table(value, "gateway: model: apis")
     only(read, APIS, "gateway: model: apis")
-    return {name: Api(name, read[name], secrets, replayed=replayed) for name in sorted(read)}
+    return {name: ProviderApi(name, read[name], secrets, replayed=replayed) for name in sorted(read)}
 
 
-def _prices(value: object) -> tuple[dict[str, Any], ...]:
+def _read_prices(value: object) -> tuple[dict[str, Any], ...]:
     if not isinstance(value, list):
         raise TypeError(f"gateway: model: prices must be a list, not {value!r:.80}")
     for row in value:
         text(table(row, "gateway: model: prices").get("model"), "gateway: model: prices: model")
-    return tuple(_figures(row, "gateway: model: prices") for row in value)
+    return tuple(_read_price_row(row, "gateway: model: prices") for row in value)
 
 
-def _figures(value: object, what: str) -> dict[str, Any]:
+def _read_price_row(value: object, what: str) -> dict[str, Any]:
     """A row as billing/prices reads it; `above` is how many tokens a call must read at least to be priced by it."""
     read = table(value, what)
-    only(read, ("model", *FIGURES, "above"), what)
+    only(read, ("model", *PRICE_COLUMNS, "above"), what)
     model = text(read.get("model", "fallback"), f"{what}: model")
-    figures = {name: number(read.get(name), f"{what}: {model}: {name}") for name in FIGURES}
+    figures = {name: number(read.get(name), f"{what}: {model}: {name}") for name in PRICE_COLUMNS}
     return {"model": model, "above": number(read.get("above", 0), f"{what}: {model}: above"), **figures}
 
 
-def _seconds(value: object, what: str) -> float:
+def _read_seconds(value: object, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise ValueError(f"{what} must be a number that is not negative, not {value!r:.80}")
     return float(value)
 
 
-def _path(read: Mapping[str, Any], name: str) -> str:
+def _read_path(read: Mapping[str, Any], name: str) -> str:
     value = read.get(name, "")
     return absolute(value, f"gateway: model: {name}") if value else text(value, f"gateway: model: {name}")
 
 
-def _places(value: object) -> dict[str, str]:
+def _read_placeholders(value: object) -> dict[str, str]:
     read = table(value, "gateway: model: places")
     return {name: text(place, f"gateway: model: places: {name}") for name, place in read.items()}

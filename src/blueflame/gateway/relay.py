@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
-from blueflame.gateway.access_log import Entry
-from blueflame.gateway.request import LARGEST_HEAD
+from blueflame.gateway.access_log import AccessEntry
+from blueflame.gateway.request import MAX_HEAD_BYTES
 
-CHUNK = 256 * 1024
+CHUNK_BYTES = 256 * 1024
 
-Heard = Callable[[int], None]
-Send = Callable[[Heard], Coroutine[object, object, None]]
+CountBytes = Callable[[int], None]
+SendRequest = Callable[[CountBytes], Coroutine[object, object, None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Stream:
     """One connection, seen from here."""
 
     reader: asyncio.StreamReader
@@ -24,7 +24,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class GatewayTimeouts:
     """Seconds."""
 
     head: float = 10.0
@@ -35,7 +35,7 @@ class Patience:
     linger: float = 10.0
 
 
-async def relay(client: Side, upstream: Side, entry: Entry, send: Send, idle: float) -> None:
+async def relay_both_ways(client: Stream, upstream: Stream, entry: AccessEntry, send: SendRequest, idle: float) -> None:
     """Until both sides have said all. `send` passes on what the client says, and tells how much that was."""
     now = asyncio.get_running_loop().time
     async with asyncio.timeout(idle) as quiet:
@@ -48,19 +48,19 @@ async def relay(client: Side, upstream: Side, entry: Entry, send: Send, idle: fl
             entry.down += count
             quiet.reschedule(now() + idle)
 
-        await _both(send(sent), pump(upstream, client, received))
+        await _run_both(send(sent), copy_until_eof(upstream, client, received))
 
 
-async def pump(source: Side, target: Side, heard: Heard) -> None:
+async def copy_until_eof(source: Stream, target: Stream, heard: CountBytes) -> None:
     """Until the source has said all; the target is told so and may go on talking."""
-    while data := await source.reader.read(CHUNK):
+    while data := await source.reader.read(CHUNK_BYTES):
         heard(len(data))
         target.writer.write(data)
         await target.writer.drain()
     target.writer.write_eof()
 
 
-async def _both(one: Coroutine[object, object, None], other: Coroutine[object, object, None]) -> None:
+async def _run_both(one: Coroutine[object, object, None], other: Coroutine[object, object, None]) -> None:
     """Until both are done; when one fails the other ends with it."""
     tasks = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
     try:
@@ -71,7 +71,7 @@ async def _both(one: Coroutine[object, object, None], other: Coroutine[object, o
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def close(side: Side, patience: Patience) -> None:
+async def close_stream(side: Stream, patience: GatewayTimeouts) -> None:
     """What is written already may still get through, but nobody keeps us by not reading it."""
     side.writer.close()
     try:
@@ -81,7 +81,7 @@ async def close(side: Side, patience: Patience) -> None:
         side.writer.transport.abort()
 
 
-async def say(side: Side, data: bytes, patience: Patience) -> None:
+async def send_last_bytes(side: Stream, data: bytes, patience: GatewayTimeouts) -> None:
     """The last words to a client. What it still sends is read for a moment: closing at once would tear them up."""
     try:
         async with asyncio.timeout(min(1.0, patience.linger)):
@@ -89,7 +89,7 @@ async def say(side: Side, data: bytes, patience: Patience) -> None:
             await side.writer.drain()
             side.writer.write_eof()
             read = 0
-            while read < 4 * LARGEST_HEAD and (part := await side.reader.read(LARGEST_HEAD)):
+            while read < 4 * MAX_HEAD_BYTES and (part := await side.reader.read(MAX_HEAD_BYTES)):
                 read += len(part)
     except (OSError, TimeoutError):
         pass

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from blueflame.gateway.options import read_host
+from blueflame.gateway.options import normalize_host
 
-LARGEST_HEAD = 64 * 1024
-MOST_HEADERS = 200
+MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 200
 _FIRST_LINE = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,16384}) HTTP/1\.([01])")
 _HEADER = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\x20-\x7e\x80-\xff\t]*)")
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\\]+)(?::([1-9][0-9]{0,4}))?")
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([/?][^#]*)?")
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """Why a request is not served: an HTTP status, a rule's stable name, and words that somebody can act on."""
 
     def __init__(self, status: int, rule: str, words: str) -> None:
@@ -25,12 +25,12 @@ class Refused(Exception):
         self.words = words
 
 
-def malformed(words: str) -> Refused:
-    return Refused(400, "malformed_request", words)
+def build_malformed_refusal(words: str) -> RequestRefused:
+    return RequestRefused(400, "malformed_request", words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class RequestHead:
     method: str
     target: str
     version: str
@@ -41,41 +41,43 @@ class Head:
         return [value for key, value in self.headers if key == name]
 
 
-def read_head(data: bytes) -> Head:
+def parse_head(data: bytes) -> RequestHead:
     """`data` ends with the empty line."""
     first, *lines = data.removesuffix(b"\r\n\r\n").split(b"\r\n")
     found = _FIRST_LINE.fullmatch(first)
     if found is None:
-        raise malformed("this is no HTTP/1.1 request; only HTTP is spoken here")
-    if len(lines) > MOST_HEADERS:
-        raise malformed(f"the request has more than {MOST_HEADERS} headers")
+        raise build_malformed_refusal("this is no HTTP/1.1 request; only HTTP is spoken here")
+    if len(lines) > MAX_HEADERS:
+        raise build_malformed_refusal(f"the request has more than {MAX_HEADERS} headers")
     method, target, minor = (part.decode("ascii") for part in found.groups())
-    return Head(method=method, target=target, version=f"1.{minor}", headers=tuple(map(_header, lines)))
+    return RequestHead(method=method, target=target, version=f"1.{minor}", headers=tuple(map(_parse_header, lines)))
 
 
-def _header(line: bytes) -> tuple[str, bytes]:
+def _parse_header(line: bytes) -> tuple[str, bytes]:
     found = _HEADER.fullmatch(line)
     if found is None:
-        raise malformed("a header of the request is malformed")
+        raise build_malformed_refusal("a header of the request is malformed")
     return found[1].decode("ascii").lower(), found[2].rstrip(b" \t")
 
 
-def read_authority(text: str, *, port: int | None) -> tuple[str, int]:
+def parse_authority(text: str, *, port: int | None) -> tuple[str, int]:
     """Host and port; without a `port` to fall back to, one must be written."""
     found = _AUTHORITY.fullmatch(text)
-    host = read_host(found[1]) if found else None
+    host = normalize_host(found[1]) if found else None
     if found is None or host is None:
-        raise malformed(f"{text[:80]!r} is no host name that this gateway takes; write a name such as example.org")
+        raise build_malformed_refusal(
+            f"{text[:80]!r} is no host name that this gateway takes; write a name such as example.org"
+        )
     number = int(found[2]) if found[2] else port
     if number is None or number > 65535:
-        raise malformed(f"{text[:80]!r} has no port; write {host}:443")
+        raise build_malformed_refusal(f"{text[:80]!r} has no port; write {host}:443")
     return host, number
 
 
-def read_absolute(target: str) -> tuple[str, str, str]:
+def parse_absolute_url(target: str) -> tuple[str, str, str]:
     """Scheme, authority, and what is asked of that host."""
     found = _ABSOLUTE.fullmatch(target)
     if found is None:
-        raise malformed("the request's target is neither a path nor an address")
+        raise build_malformed_refusal("the request's target is neither a path nor an address")
     path = found[3] or "/"
     return found[1].lower(), found[2], path if path.startswith("/") else f"/{path}"

@@ -4,42 +4,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from blueflame.gateway.access_log import Book
+from blueflame.gateway.access_log import AccessLog
 from blueflame.gateway.connect import (
-    Connect,
-    Resolve,
-    admit,
-    connect_first,
-    find_addresses,
-    system_connect,
-    system_resolve,
+    Connector,
+    Resolver,
+    connect_to_first,
+    connect_with_system,
+    find_allowing_rule,
+    resolve_public_addresses,
+    resolve_with_system,
 )
-from blueflame.gateway.model_api.handler import Door
-from blueflame.gateway.options import Orders
-from blueflame.gateway.relay import Patience, Side
-from blueflame.gateway.request import Refused
+from blueflame.gateway.model_api.handler import ModelHandler
+from blueflame.gateway.options import GatewayOptions
+from blueflame.gateway.relay import GatewayTimeouts, Stream
+from blueflame.gateway.request import RequestRefused
 
-MOST_OPEN = 64
+MAX_CONNECTIONS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counter:
+class RequestContext:
     """The two ways into the world, `resolve` and `connect`, can be others in tests."""
 
-    orders: Orders
-    book: Book
-    resolve: Resolve = system_resolve
-    connect: Connect = system_connect
-    patience: Patience = field(default_factory=Patience)
-    most_open: int = MOST_OPEN
-    model: Door | None = None
+    orders: GatewayOptions
+    book: AccessLog
+    resolve: Resolver = resolve_with_system
+    connect: Connector = connect_with_system
+    patience: GatewayTimeouts = field(default_factory=GatewayTimeouts)
+    most_open: int = MAX_CONNECTIONS
+    model: ModelHandler | None = None
 
 
-async def reach(counter: Counter, host: str, port: int) -> tuple[str, Side]:
+async def connect_to_host(counter: RequestContext, host: str, port: int) -> tuple[str, Stream]:
     """The rule that allows it, and the connection."""
     orders, patience = counter.orders, counter.patience
-    rule = admit(orders, host, port)
+    rule = find_allowing_rule(orders, host, port)
     if counter.book.problem:
-        raise Refused(503, "record_full", f"nothing more can be let through: {counter.book.problem}")
-    addresses = await find_addresses(orders, host, port, counter.resolve, patience)
-    return rule.text, await connect_first(orders, host, addresses, counter.connect, patience)
+        raise RequestRefused(503, "record_full", f"nothing more can be let through: {counter.book.problem}")
+    addresses = await resolve_public_addresses(orders, host, port, counter.resolve, patience)
+    return rule.text, await connect_to_first(orders, host, addresses, counter.connect, patience)

@@ -5,24 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from blueflame.gateway.request import Refused
+from blueflame.gateway.request import RequestRefused
 
-ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-DENIED = b"\x15\x03\x03\x00\x02\x02\x31"  # the TLS alert access_denied: a client shows that much at least
+TUNNEL_ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+TLS_ACCESS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"  # the TLS alert access_denied: a client shows that much at least
 PHRASES = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
-LONGEST_PHRASE = 400
+MAX_PHRASE_LENGTH = 400
 
 
-def refusal(refused: Refused) -> bytes:
-    return reply(refused.status, {"error": refused.words, "rule": refused.rule}, phrase=refused.words)
+def format_refusal(refused: RequestRefused) -> bytes:
+    return format_json_response(refused.status, {"error": refused.words, "rule": refused.rule}, phrase=refused.words)
 
 
-def reply(status: int, content: Mapping[str, object], *, phrase: str = "", with_body: bool = True) -> bytes:
+def format_json_response(
+    status: int, content: Mapping[str, object], *, phrase: str = "", with_body: bool = True
+) -> bytes:
     body = (json.dumps(content, ensure_ascii=True) + "\n").encode()
-    line = f"HTTP/1.1 {status} {_one_line(phrase or PHRASES.get(status, 'Error'))}"
+    line = f"HTTP/1.1 {status} {_clean_phrase(phrase or PHRASES.get(status, 'Error'))}"
     head = (line, "Content-Type: application/json", f"Content-Length: {len(body)}", "Connection: close")
     return "\r\n".join((*head, "", "")).encode("ascii") + (body if with_body else b"")
 
 
-def _one_line(words: str) -> str:
-    return "".join(letter if " " <= letter <= "~" else "?" for letter in words)[:LONGEST_PHRASE]
+def _clean_phrase(words: str) -> str:
+    return "".join(letter if " " <= letter <= "~" else "?" for letter in words)[:MAX_PHRASE_LENGTH]

@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import asyncio
 
-from blueflame.gateway.access_log import Entry
-from blueflame.gateway.client_hello import HANDSHAKE, LONGEST_HELLO, hello_of, server_name
-from blueflame.gateway.options import HTTPS, is_literal, read_host
-from blueflame.gateway.relay import Heard, Side, close, pump, relay
-from blueflame.gateway.request import Head, Refused, read_authority
-from blueflame.gateway.request_context import Counter, reach
-from blueflame.gateway.responses import ESTABLISHED
+from blueflame.gateway.access_log import AccessEntry
+from blueflame.gateway.client_hello import HANDSHAKE, MAX_HELLO_BYTES, extract_client_hello, read_server_name
+from blueflame.gateway.options import HTTPS_PORT, is_ip_literal, normalize_host
+from blueflame.gateway.relay import CountBytes, Stream, close_stream, copy_until_eof, relay_both_ways
+from blueflame.gateway.request import RequestHead, RequestRefused, parse_authority
+from blueflame.gateway.request_context import RequestContext, connect_to_host
+from blueflame.gateway.responses import TUNNEL_ESTABLISHED
 
-LONGEST_OPENING = 2 * LONGEST_HELLO  # records cut into tiny pieces are mostly headers
+MAX_OPENING_BYTES = 2 * MAX_HELLO_BYTES  # records cut into tiny pieces are mostly headers
 
 
-class Cut(Refused):
+class TunnelRefused(RequestRefused):
     """Refused after the tunnel was announced: HTTP can say no more."""
 
 
-async def tunnel(counter: Counter, head: Head, client: Side, entry: Entry) -> None:
+async def open_tunnel(counter: RequestContext, head: RequestHead, client: Stream, entry: AccessEntry) -> None:
     entry.kind = "connect"
-    entry.host, entry.port = host, port = read_authority(head.target, port=None)
-    rule, upstream = await reach(counter, host, port)
+    entry.host, entry.port = host, port = parse_authority(head.target, port=None)
+    rule, upstream = await connect_to_host(counter, host, port)
     entry.note("allow", rule, "")
 
-    async def send(sent: Heard) -> None:
-        first = await first_words(client.reader, host, port, counter.patience.hello)
+    async def send(sent: CountBytes) -> None:
+        first = await read_first_bytes(client.reader, host, port, counter.patience.hello)
         sent(len(first))
         upstream.writer.write(first)
-        await pump(client, upstream, sent)
+        await copy_until_eof(client, upstream, sent)
 
     try:
-        client.writer.write(ESTABLISHED)
-        await relay(client, upstream, entry, send, counter.patience.idle)
-    except Refused as e:
-        raise Cut(e.status, e.rule, e.words) from e
+        client.writer.write(TUNNEL_ESTABLISHED)
+        await relay_both_ways(client, upstream, entry, send, counter.patience.idle)
+    except RequestRefused as e:
+        raise TunnelRefused(e.status, e.rule, e.words) from e
     finally:
-        await close(upstream, counter.patience)
+        await close_stream(upstream, counter.patience)
 
 
-async def first_words(reader: asyncio.StreamReader, host: str, port: int, patience: float) -> bytes:
+async def read_first_bytes(reader: asyncio.StreamReader, host: str, port: int, patience: float) -> bytes:
     """What may be passed on first: at port 443 a TLS hello to this host; elsewhere a hello must be to it, too."""
-    if port != HTTPS:
+    if port != HTTPS_PORT:
         begun = await reader.read(1 << 16)  # in some protocols the server speaks first: no hurry
         if begun[:1] != bytes([HANDSHAKE]):
             return begun
@@ -50,27 +50,27 @@ async def first_words(reader: asyncio.StreamReader, host: str, port: int, patien
         begun = b""
     try:
         async with asyncio.timeout(patience):
-            return await _checked_hello(reader, host, begun)
+            return await _read_checked_hello(reader, host, begun)
     except TimeoutError:
-        raise Refused(408, "not_tls", f"no TLS ClientHello came within {patience:g} seconds") from None
+        raise RequestRefused(408, "not_tls", f"no TLS ClientHello came within {patience:g} seconds") from None
 
 
-async def _checked_hello(reader: asyncio.StreamReader, host: str, begun: bytes) -> bytes:
-    while (hello := hello_of(begun)) is None:
-        if len(begun) > LONGEST_OPENING:
-            raise Refused(400, "not_tls", "the TLS ClientHello is cut into too many pieces")
+async def _read_checked_hello(reader: asyncio.StreamReader, host: str, begun: bytes) -> bytes:
+    while (hello := extract_client_hello(begun)) is None:
+        if len(begun) > MAX_OPENING_BYTES:
+            raise RequestRefused(400, "not_tls", "the TLS ClientHello is cut into too many pieces")
         more = await reader.read(1 << 14)
         if not more:
-            raise Refused(400, "not_tls", "the connection ended within the TLS ClientHello")
+            raise RequestRefused(400, "not_tls", "the connection ended within the TLS ClientHello")
         begun += more
-    _check_name(server_name(hello), host)
+    _check_server_name(read_server_name(hello), host)
     return begun
 
 
-def _check_name(named: str | None, host: str) -> None:
-    if named is None and is_literal(host):
+def _check_server_name(named: str | None, host: str) -> None:
+    if named is None and is_ip_literal(host):
         return  # TLS has no way to name an address
     if named is None:
-        raise Refused(403, "sni_missing", f"the TLS hello names no server; it must name {host}")
-    if read_host(named) != host:
-        raise Refused(403, "sni_mismatch", f"the tunnel is to {host}, but the TLS hello names {named[:80]!r}")
+        raise RequestRefused(403, "sni_missing", f"the TLS hello names no server; it must name {host}")
+    if normalize_host(named) != host:
+        raise RequestRefused(403, "sni_mismatch", f"the tunnel is to {host}, but the TLS hello names {named[:80]!r}")

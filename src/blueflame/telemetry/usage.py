@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from blueflame.billing.prices import FALLBACK, built_in, cost, fallback, row_for
+from blueflame.billing.prices import FALLBACK, build_fallback_row, build_listed_rows, compute_cost, find_row
 from blueflame.billing.usage import Usage
 from blueflame.model.spend import NOTHING, Spend
 from blueflame.system.files import trouble
@@ -107,9 +107,9 @@ class _Gathering:
             return
         self.by_model[usage.model] = self.by_model.get(usage.model, NOTHING) + spend
         self.priced_as.add(priced_as)
-        table = built_in()
-        row = row_for(table, usage, fallback(table))
-        self.listed[usage.model] = self.listed.get(usage.model, 0) + cost(row, usage)
+        table = build_listed_rows()
+        row = find_row(table, usage, build_fallback_row(table))
+        self.listed[usage.model] = self.listed.get(usage.model, 0) + compute_cost(row, usage)
         if priced_as == FALLBACK:
             self.unpriced[usage.model] = None
 

@@ -1,7 +1,7 @@
 """What tests of Blue Flame, ours and other people's, need: a clock turned by hand, throw-away repositories, a model."""
 
 from blueflame.testing.clock import FakeClock
-from blueflame.testing.model_server import Asked, LoopbackModel, Served
-from blueflame.testing.repositories import throwaway_repository
+from blueflame.testing.model_server import LoopbackModel, ReceivedRequest, ServedAnswer
+from blueflame.testing.repositories import create_throwaway_repository
 
-__all__ = ["Asked", "FakeClock", "LoopbackModel", "Served", "throwaway_repository"]
+__all__ = ["FakeClock", "LoopbackModel", "ReceivedRequest", "ServedAnswer", "create_throwaway_repository"]

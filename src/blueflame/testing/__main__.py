@@ -13,7 +13,7 @@ from blueflame.testing.model_server import LoopbackModel
 
 def main(argv: list[str] | None = None) -> int:
     """Prints its URL, then serves until it is told to end."""
-    told = _arguments().parse_args(argv)
+    told = _build_parser().parse_args(argv)
     signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # before its threads, which inherit that
     try:
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _arguments() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m blueflame.testing")
     model = parser.add_subparsers(dest="what", required=True).add_parser("model", help="serve a loopback model")
     model.add_argument(

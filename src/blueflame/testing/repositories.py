@@ -8,7 +8,7 @@ from pathlib import Path
 from blueflame.git.command import git, identity_environment
 
 
-def throwaway_repository(path: Path, files: Mapping[str, str]) -> Path:
+def create_throwaway_repository(path: Path, files: Mapping[str, str]) -> Path:
     """A real repository at `path` with one commit on main that holds the files."""
     path.mkdir(parents=True, exist_ok=True)
     git(path, "init", "-q", "-b", "main")

@@ -68,7 +68,7 @@ from blueflame.session.merging.queue import after_conflict, give_back, without
 from blueflame.session.replay import apply, replay
 from blueflame.session.state import HookDue, Session
 
-APPROVALS = {
+APPROVING_ANSWERS = {
     GateKind.PLAN: Answer(choice="approve"),
     GateKind.CHANGESET: Answer(choice="approve"),
     GateKind.SESSION: Answer(choice="continue"),
@@ -82,10 +82,10 @@ APPROVALS = {
     GateKind.TASKS: Answer(choice="keep"),
 }
 
-DAY = "2026-11-15"  # the one on which every simulated session is played, and nothing else
+SIMULATED_DAY = "2026-11-15"  # the one on which every simulated session is played, and nothing else
 
 
-class Fate:
+class SimulatedOutcomes:
     """What comes of each thing that is tried. All goes well; a subclass says what does not.
 
     An answer may depend on what is asked, never on when: a world taken up again goes on as it would have.
@@ -146,15 +146,15 @@ class Fate:
 
     def answer(self, gate: Gate, _session: Session) -> Answer | None:
         """None: nobody answers."""
-        return APPROVALS[gate.kind]
+        return APPROVING_ANSWERS[gate.kind]
 
 
-Letter = Callable[[Session], Sequence[Event]]
+SimulatedMessage = Callable[[Session], Sequence[Event]]
 """What a person asks from another terminal, worked out when it arrives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class ScheduledAttempt:
     """One attempt on the schedule."""
 
     attempt: Attempt
@@ -162,19 +162,21 @@ class Turn:
     ends: float
 
 
-class World:
+class Simulation:
     """One orchestrator and all around it. `journal` is all that outlives it."""
 
-    def __init__(self, fate: Fate, journal: Sequence[Recorded], *, agents: int = 1_000) -> None:
+    def __init__(self, fate: SimulatedOutcomes, journal: Sequence[Recorded], *, agents: int = 1_000) -> None:
         self.fate = fate
         self.journal = list(journal)
         self.session = replay(self.journal)
         self.now = self.session.last_at
-        self.head = _head(self.journal)
+        self.head = _find_head(self.journal)
         self.transactions: list[int] = []  # how long the journal was after each append: a crash leaves one of these
         self._capacity = Capacity(agents=agents)
         self._running: dict[Effect, None] = {}
-        self._due: list[tuple[float, str, int, Effect | Letter]] = []  # of what ends together, the first by name
+        self._due: list[
+            tuple[float, str, int, Effect | SimulatedMessage]
+        ] = []  # of what ends together, the first by name
         self._order = count()
         self._take_in([OrchestratorStarted(pid=1)])
 
@@ -183,17 +185,17 @@ class World:
         return self.session.last_at - self.session.opened_at
 
     @property
-    def schedule(self) -> tuple[Turn, ...]:
+    def schedule(self) -> tuple[ScheduledAttempt, ...]:
         return tuple(
-            Turn(attempt=record.attempt, begins=record.intended_at, ends=record.ended_at)
+            ScheduledAttempt(attempt=record.attempt, begins=record.intended_at, ends=record.ended_at)
             for record in self.session.attempts.values()
             if record.ended_at is not None
         )
 
-    def send(self, letter: Letter, *, at: float) -> None:
+    def send(self, letter: SimulatedMessage, *, at: float) -> None:
         heappush(self._due, (max(at, self.now), "", next(self._order), letter))
 
-    def run(self) -> World:
+    def run(self) -> Simulation:
         """Until the session has ended, is stopped, or waits for somebody who does not answer."""
         while self.step():
             pass
@@ -216,9 +218,9 @@ class World:
             self._take_in(ready(self.session))
         return True
 
-    def resume(self) -> World:
+    def resume(self) -> Simulation:
         """Another orchestrator takes the session up from the journal."""
-        return World(self.fate, self.journal, agents=self._capacity.agents)
+        return Simulation(self.fate, self.journal, agents=self._capacity.agents)
 
     def _is_over(self) -> bool:
         session = self.session
@@ -231,7 +233,7 @@ class World:
 
     def _decide(self) -> None:
         decided = False
-        capacity = replace(self._capacity, day=DAY, day_spend=self.session.spend)
+        capacity = replace(self._capacity, day=SIMULATED_DAY, day_spend=self.session.spend)
         while events := decide(self.session, capacity):
             decided = True
             for event in events:
@@ -263,7 +265,7 @@ class World:
     def _begin(self, effect: Attend) -> None:
         record = self.session.attempts[effect.attempt]
         if record.started_at is None:
-            base = _base_of(self.session, record.attempt)
+            base = _find_base(self.session, record.attempt)
             self._take_in([AttemptStarted(attempt=effect.attempt, base=base, worktree=None, warden_pid=1)])
 
     def _end_of(self, effect: Effect) -> float:
@@ -277,7 +279,7 @@ class World:
         return max(self.now, record.started_at + self.fate.minutes(record.attempt))
 
     def _outcome(self, effect: Effect) -> Sequence[Event]:
-        return OUTCOMES[type(effect)](self, effect)
+        return EFFECT_OUTCOMES[type(effect)](self, effect)
 
     def _attended(self, effect: Attend) -> Sequence[Event]:
         record = self.session.attempts[effect.attempt]
@@ -294,7 +296,7 @@ class World:
         if attempt.role == PLANNER:
             return self._planned(attempt, ended)
         if attempt.role == WORKER:
-            return [AttemptEnded(attempt=attempt.id, ended=replace(ended, tip=_tip(attempt), commits=1))]
+            return [AttemptEnded(attempt=attempt.id, ended=replace(ended, tip=_format_tip(attempt), commits=1))]
         if attempt.role == MERGER:
             return self._merged(attempt, ended)
         told = [VerdictGiven(task=attempt.subject, sha=base or "", verdict=self._verdict(attempt))]
@@ -307,7 +309,7 @@ class World:
             return [over]
         if not self.fate.approves(attempt):
             return [over, give_back(self.session, attempt.subject, conflict, "both sides mean different things")]
-        found = Resolution(ours=conflict.ours, theirs=conflict.theirs, commit=_tip(attempt), by=attempt.agent_id)
+        found = Resolution(ours=conflict.ours, theirs=conflict.theirs, commit=_format_tip(attempt), by=attempt.agent_id)
         return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
 
     def _planned(self, attempt: Attempt, ended: Ended) -> Sequence[Event]:
@@ -348,7 +350,7 @@ class World:
         culprit = self.fate.culprit(effect.changeset, self.head, tasks)
         if culprit:
             return [without(self.session, effect.changeset, (culprit,), "checks are red")]
-        build = Build(base=self.head, commit=f"{effect.changeset} on {_short(self.head)}")
+        build = Build(base=self.head, commit=f"{effect.changeset} on {_shorten_sha(self.head)}")
         return [ChangesetBuilt(changeset=effect.changeset, build=build)]
 
     def _landed(self, effect: LandChangeset) -> Sequence[Event]:
@@ -358,7 +360,7 @@ class World:
         if fate == "dirty":
             return tuple(skip(self.session, effect.changeset, "your checkout is not clean"))
         if fate == "moved":
-            self.head = f"pushed over {_short(self.head)}"
+            self.head = f"pushed over {_shorten_sha(self.head)}"
             return [BaseMoved(changeset=effect.changeset, expected=build.base, found=self.head)]
         self.head = build.commit
         return [Landed(changeset=effect.changeset, before=build.base, after=build.commit)]
@@ -386,20 +388,22 @@ class World:
         return None if gate is None else self.fate.answer(gate, self.session)
 
 
-OUTCOMES: dict[type, Callable[[World, Any], Sequence[Event]]] = {
-    Attend: World._attended,
-    CancelAttempt: World._cancelled,
-    CrossBoundary: World._crossed,
-    Diagnose: World._diagnosed,
-    BuildChangeset: World._built,
-    LandChangeset: World._landed,
-    RunHook: World._hooked,
-    AskGate: World._asked,
-    AwaitRuntime: World._awaited,
+EFFECT_OUTCOMES: dict[type, Callable[[Simulation, Any], Sequence[Event]]] = {
+    Attend: Simulation._attended,
+    CancelAttempt: Simulation._cancelled,
+    CrossBoundary: Simulation._crossed,
+    Diagnose: Simulation._diagnosed,
+    BuildChangeset: Simulation._built,
+    LandChangeset: Simulation._landed,
+    RunHook: Simulation._hooked,
+    AskGate: Simulation._asked,
+    AwaitRuntime: Simulation._awaited,
 }
 
 
-def opened(*, workflow: Workflow | None = None, limits: Limits | None = None, request: str = "make it so") -> Recorded:
+def build_opening(
+    *, workflow: Workflow | None = None, limits: Limits | None = None, request: str = "make it so"
+) -> Recorded:
     """The first event of a simulated session; where nothing is said of paths, all may be written."""
     bounds = limits or Limits()
     event = SessionOpened(
@@ -414,18 +418,20 @@ def opened(*, workflow: Workflow | None = None, limits: Limits | None = None, re
     return Recorded(1, 0.0, event)
 
 
-def play(fate: Fate, *, workflow: Workflow | None = None, limits: Limits | None = None, agents: int = 1_000) -> World:
+def simulate_session(
+    fate: SimulatedOutcomes, *, workflow: Workflow | None = None, limits: Limits | None = None, agents: int = 1_000
+) -> Simulation:
     """A whole session from its request on."""
-    return World(fate, [opened(workflow=workflow, limits=limits)], agents=agents).run()
+    return Simulation(fate, [build_opening(workflow=workflow, limits=limits)], agents=agents).run()
 
 
-def stop(session: Session, *, now: bool = False) -> Sequence[Event]:
+def request_stop(session: Session, *, now: bool = False) -> Sequence[Event]:
     """A letter: put the session down."""
     cancels = [AttemptCancelled(attempt=name, reason="stopped by a person") for name in session.live]
     return [StopRequested(reason="stopped by a person", now=now), *cancels]
 
 
-def proceed(session: Session, *, kill: bool = False) -> Sequence[Event]:
+def request_proceed(session: Session, *, kill: bool = False) -> Sequence[Event]:
     """A letter: go on with what is done."""
     if not session.cycle_open:
         return ()
@@ -433,28 +439,28 @@ def proceed(session: Session, *, kill: bool = False) -> Sequence[Event]:
     return [ProceedRequested(by="a person", kill=kill), *cancels]
 
 
-def fall_silent(session: Session) -> Sequence[Event]:
+def report_stalls(session: Session) -> Sequence[Event]:
     """A letter: no live agent has said anything for a while."""
     return [AttemptStalled(attempt=name, seconds=300.0) for name in session.live]
 
 
-def chance(*about: object) -> float:
+def hash_to_fraction(*about: object) -> float:
     """A number in [0, 1) that is always the same for the same things."""
     return int.from_bytes(sha256(repr(about).encode()).digest()[:8]) / 2**64
 
 
-def _tip(attempt: Attempt) -> str:
+def _format_tip(attempt: Attempt) -> str:
     return f"{attempt.subject}@{attempt.n}"
 
 
-def _base_of(session: Session, attempt: Attempt) -> str:
+def _find_base(session: Session, attempt: Attempt) -> str:
     record = session.tasks.get(attempt.subject)
     if attempt.role not in (PLANNER, WORKER) and record is not None and record.result is not None:
         return record.result.sha
     return session.base_sha
 
 
-def _head(journal: Sequence[Recorded]) -> str:
+def _find_head(journal: Sequence[Recorded]) -> str:
     """Where the base branch is, as far as the journal knows."""
     head = ""
     for recorded in journal:
@@ -468,5 +474,5 @@ def _head(journal: Sequence[Recorded]) -> str:
     return head
 
 
-def _short(sha: str) -> str:
+def _shorten_sha(sha: str) -> str:
     return sha256(sha.encode()).hexdigest()[:12]

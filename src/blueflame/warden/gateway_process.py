@@ -19,7 +19,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 
-from blueflame.gateway.options import read_orders
+from blueflame.gateway.options import read_options
 from blueflame.warden.output import open_log
 from blueflame.warden.process_tree import look, send
 from blueflame.warden.wakeup import forget_signals
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any, NoReturn
 
-    from blueflame.gateway.connect import Resolve
-    from blueflame.gateway.options import Orders
+    from blueflame.gateway.connect import Resolver
+    from blueflame.gateway.options import GatewayOptions
     from blueflame.warden.process_tree import Member
 
 CONTROL = 3  # the only file the gateway keeps, besides its input and its log
@@ -151,13 +151,13 @@ def start(
     gateway: Mapping[str, Any],
     secrets: Mapping[str, str] | None = None,
     *,
-    resolve: Resolve | None = None,
+    resolve: Resolver | None = None,
 ) -> Gateway:
     """Before anything else is started. Raises ValueError for orders it does not understand, OSError if none starts.
 
     The secrets go over by the fork and are kept nowhere on this side.
     """
-    orders = read_orders(folder, gateway, secrets)
+    orders = read_options(folder, gateway, secrets)
     ours, theirs = socket.socketpair()
     try:
         with theirs, _orphans_left_alone():
@@ -184,7 +184,7 @@ def _orphans_left_alone() -> Iterator[None]:
         libc.prctl(_PR_SET_CHILD_SUBREAPER, adopts.value, 0, 0, 0)
 
 
-def _fork_twice(control: socket.socket, orders: Orders, resolve: Resolve | None) -> None:
+def _fork_twice(control: socket.socket, orders: GatewayOptions, resolve: Resolver | None) -> None:
     middle = os.fork()
     if middle == 0:
         _step_aside(control, orders, resolve)
@@ -207,7 +207,7 @@ def _first_words(control: socket.socket) -> int:
     return int(rest)
 
 
-def _step_aside(control: socket.socket, orders: Orders, resolve: Resolve | None) -> NoReturn:
+def _step_aside(control: socket.socket, orders: GatewayOptions, resolve: Resolver | None) -> NoReturn:
     """In the first child: its own child is nobody's, once it has ended."""
     code = 1
     try:
@@ -218,7 +218,7 @@ def _step_aside(control: socket.socket, orders: Orders, resolve: Resolve | None)
         os._exit(code)
 
 
-def _be_the_gateway(control: socket.socket, orders: Orders, resolve: Resolve | None) -> NoReturn:
+def _be_the_gateway(control: socket.socket, orders: GatewayOptions, resolve: Resolver | None) -> NoReturn:
     gc.freeze()  # a socket of the warden that is collected here would close a file number that is ours by then
     try:
         most = LARGEST_CASSETTE if orders.model is not None and orders.model.record else LARGEST_FILE

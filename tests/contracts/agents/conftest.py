@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from blueflame.testing import LoopbackModel
-from support.model_scripts import model_script
+from support.model_scripts import build_model_script
 from support.npm_agents import KEY, Serve
 
 THEIRS = ("ANTHROPIC_", "CLAUDE", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_", "OPENCODE")
@@ -26,7 +26,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     with ExitStack() as stack:
 
         def serving(*scenarios: Mapping[str, Any]) -> LoopbackModel:
-            model = stack.enter_context(LoopbackModel(model_script(*scenarios, key=KEY)))
+            model = stack.enter_context(LoopbackModel(build_model_script(*scenarios, key=KEY)))
             monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
             monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
             monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", model.url)

@@ -8,7 +8,7 @@ from typing import Any
 
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded
-from support.model_scripts import worker_turns, writing
+from support.model_scripts import build_worker_scenario, build_write_turns
 from support.npm_agents import (
     ONE,
     REFUSED,
@@ -75,7 +75,7 @@ def test_what_nobody_was_asked_about_is_put_to_the_hook_afterwards(repo: Path, s
     stage.commit(".env", "SECRET=1\n")
     stage.tasks = [task(1)]
     fine, bad = {"tool": {"shell": "ls src"}}, {"tool": {"shell": "cat .env"}}
-    serve(worker_turns("task-001", fine, bad, *writing("src/1.txt", "one\n")))
+    serve(build_worker_scenario("task-001", fine, bad, *build_write_turns("src/1.txt", "one\n")))
 
     told = stage.run({"escalation": ["abort"], "session": ["stop"]})
 

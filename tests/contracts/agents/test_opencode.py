@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.model_scripts import worker_turns, writing
+from support.model_scripts import build_worker_scenario, build_write_turns
 from support.npm_agents import (
     FORBIDDEN,
     ONE,
@@ -70,7 +70,7 @@ def test_what_is_refused_is_not_done_and_the_agent_goes_on(stage: Stage, serve: 
 
 def test_neither_the_repository_nor_the_agent_can_allow_itself_anything(stage: Stage, serve: Serve) -> None:
     commit_files(stage, HOSTILE)
-    model = serve(worker_turns("task-001", REWRITES, *FORBIDDEN, *writing("src/1.txt", "one\n")))
+    model = serve(build_worker_scenario("task-001", REWRITES, *FORBIDDEN, *build_write_turns("src/1.txt", "one\n")))
 
     is_refused_and_goes_on(stage, model)
 

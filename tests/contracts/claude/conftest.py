@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from support.claude_cli import Claude, binary
-from support.closed_network import closed_network, why_not
+from support.closed_network import closed_network, explain_unavailable
 
 
 @pytest.fixture(scope="session")
 def claude(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Claude]:
     if binary() is None:
         pytest.skip("the claude binary is not installed; `pip install blueflame[dev]` brings it")
-    if why_not():
-        pytest.skip(f"no closed network: {why_not()}")
+    if explain_unavailable():
+        pytest.skip(f"no closed network: {explain_unavailable()}")
     with closed_network() as network:
         yield Claude(network, tmp_path_factory.mktemp)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from blueflame.billing.prices import built_in, cost, fallback, row_for
+from blueflame.billing.prices import build_fallback_row, build_listed_rows, compute_cost, find_row
 from blueflame.billing.usage import Usage
 from support.claude_cli import SEALED, Claude
 
@@ -36,7 +36,7 @@ def test_our_prices_are_its_own(claude: Claude, alias: str, used: dict[str, int]
         cache_write_1h=used["cache_write_1h"],
         web_search=used["web_search"],
     )
-    row = row_for(built_in(), usage, fallback(built_in()))
+    row = find_row(build_listed_rows(), usage, build_fallback_row(build_listed_rows()))
     assert row.model != "fallback"
     assert told["costUSD"] == ran.result["total_cost_usd"]
-    assert -0.001 < cost(row, usage) - Fraction(told["costUSD"]) * 1_000_000 < 1.001  # ours is rounded up
+    assert -0.001 < compute_cost(row, usage) - Fraction(told["costUSD"]) * 1_000_000 < 1.001  # ours is rounded up

@@ -20,15 +20,15 @@ from blueflame.model.audit import AuditLine
 from blueflame.model.policy import CANARY
 from blueflame.model.settings.permissions import BashRules, Permissions
 from blueflame.telemetry.audit import read_audit
-from blueflame.testing import LoopbackModel, throwaway_repository
-from support.closed_network import ClosedNetwork, closed_network, why_not
+from blueflame.testing import LoopbackModel, create_throwaway_repository
+from support.closed_network import ClosedNetwork, closed_network, explain_unavailable
 from support.hook_servers import Watch, question, watching
 from support.real_agents import needs_claude
 from support.terminals import person_at
 
 pytestmark = [
     needs_claude,
-    pytest.mark.skipif(bool(why_not()), reason=f"no closed network: {why_not()}"),
+    pytest.mark.skipif(bool(explain_unavailable()), reason=f"no closed network: {explain_unavailable()}"),
     pytest.mark.slow,
 ]
 
@@ -130,7 +130,7 @@ def stage(
     network: ClosedNetwork, root: Path, *turns: Mapping[str, Any], runtime: Claude | None = None,
     skills: tuple[str, ...] = (), **brief: Any,  # noqa: ANN401 (any part of a brief)
 ) -> Iterator[Stage]:  # fmt: skip
-    repo = throwaway_repository(root / "мой repo", {"README.md": "# sample\n", ".env": "SECRET=42\n"})
+    repo = create_throwaway_repository(root / "мой repo", {"README.md": "# sample\n", ".env": "SECRET=42\n"})
     (root / "home").mkdir()
     given = Brief(
         attempt="ses-1.task-001.worker.1",

@@ -15,7 +15,7 @@ from blueflame.journal.journal import Journal
 from blueflame.model.attempt import Attempt
 from blueflame.model.event import Recorded
 from blueflame.model.spend import Spend
-from blueflame.testing.simulation import chance
+from blueflame.testing.simulation import hash_to_fraction
 from support import hostile_session as hostile_story
 from support.command_line import configure, here
 from support.hostile_session import HOSTILE, RAN
@@ -184,7 +184,7 @@ class Busy(Told):
     """Every third attempt fails."""
 
     def spend(self, attempt: Attempt) -> Spend:
-        return Spend(micro_usd=int(1_000_000 * chance(attempt.id)), input_tokens=5_000, output_tokens=100)
+        return Spend(micro_usd=int(1_000_000 * hash_to_fraction(attempt.id)), input_tokens=5_000, output_tokens=100)
 
 
 def test_two_hundred_tasks_make_a_page_that_can_be_used(

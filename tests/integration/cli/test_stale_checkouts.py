@@ -9,7 +9,7 @@ import pytest
 from blueflame.cli.main import run
 from blueflame.git.checkouts import made_checkouts, make_scratch
 from blueflame.git.repository import open_repository
-from blueflame.testing import throwaway_repository
+from blueflame.testing import create_throwaway_repository
 
 CONFIG = """\
 schema_version: 2
@@ -23,7 +23,7 @@ roles: {planner: {runtime: scripted}, worker: {runtime: scripted}, validator: {r
 
 
 def project(tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    root = throwaway_repository(
+    root = create_throwaway_repository(
         tmp_path / "мой repo", {"blueflame.yaml": CONFIG.replace("POLICY", policy), "src/a.txt": "a\n"}
     )
     monkeypatch.chdir(root)

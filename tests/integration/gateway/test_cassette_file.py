@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from blueflame.gateway.cassette.file import Player, Recorder
+from blueflame.gateway.cassette.file import CassettePlayer, CassetteRecorder
 from blueflame.model.errors import WorldError
 
 KEY = "worker/task-001/1"
@@ -34,14 +34,14 @@ def said(words: str) -> bytes:
 
 
 def record(path: Path, *exchanges: tuple[bytes, str], key: str = KEY) -> None:
-    recorder = Recorder(str(path), key, HERE)
+    recorder = CassetteRecorder(str(path), key, HERE)
     for body, words in exchanges:
         recorder.add("anthropic", body, said(words), True)
     recorder.close()
     assert recorder.problem == ""
 
 
-def heard(player: Player, body: bytes) -> str | None:
+def heard(player: CassettePlayer, body: bytes) -> str | None:
     chunks = player.answer("anthropic", body)
     if chunks is None:
         return None
@@ -56,27 +56,27 @@ def tape(tmp_path: Path) -> Path:
 
 def test_what_was_recorded_is_played_turn_by_turn_in_this_runs_places(tape: Path) -> None:
     record(tape, (asked("in /home/ann/wt"), "see /home/ann/wt/a"), (asked("in /home/ann/wt", 1), "done"))
-    player = Player(str(tape), KEY, THERE)
+    player = CassettePlayer(str(tape), KEY, THERE)
     assert heard(player, asked("in /srv/x")) == "see /srv/x/a"
     assert heard(player, asked("in /srv/x", 1)) == "done"
 
 
 def test_the_same_question_after_a_retry_gets_the_same_answer(tape: Path) -> None:
     record(tape, (asked("a"), "one"), (asked("a", 1), "two"))
-    player = Player(str(tape), KEY, HERE)
+    player = CassettePlayer(str(tape), KEY, HERE)
     assert [heard(player, asked("a")) for _ in range(3)] == ["one"] * 3
     assert heard(player, asked("a", 1)) == "two"
 
 
 def test_two_answers_to_one_question_are_played_in_order(tape: Path) -> None:
     record(tape, (asked("a"), "one"), (asked("a"), "other"))
-    player = Player(str(tape), KEY, HERE)
+    player = CassettePlayer(str(tape), KEY, HERE)
     assert [heard(player, asked("a")) for _ in range(3)] == ["one", "other", "other"]
 
 
 def test_conversations_inside_of_one_attempt_are_told_apart(tape: Path) -> None:
     record(tape, (asked("main"), "m0"), (asked("sub"), "s0"), (asked("sub", 1), "s1"), (asked("main", 1), "m1"))
-    player = Player(str(tape), KEY, HERE)
+    player = CassettePlayer(str(tape), KEY, HERE)
     assert heard(player, asked("sub")) == "s0"
     assert heard(player, asked("main")) == "m0"
     assert heard(player, asked("main", 1)) == "m1"
@@ -85,7 +85,7 @@ def test_conversations_inside_of_one_attempt_are_told_apart(tape: Path) -> None:
 
 def test_a_conversation_that_begins_otherwise_is_played_by_order(tape: Path) -> None:
     record(tape, (asked("at 10:01"), "a0"), (asked("title", model="small"), "t0"), (asked("at 10:01", 1), "a1"))
-    player = Player(str(tape), KEY, HERE)
+    player = CassettePlayer(str(tape), KEY, HERE)
     assert heard(player, asked("another title", model="small")) == "t0"
     assert heard(player, asked("at 11:59")) == "a0"
     assert heard(player, asked("at 11:59", 1)) == "a1"
@@ -94,7 +94,7 @@ def test_a_conversation_that_begins_otherwise_is_played_by_order(tape: Path) -> 
 
 def test_a_turn_that_was_not_recorded_gets_the_next_answer_of_its_conversation(tape: Path) -> None:
     record(tape, (asked("a"), "one"), (asked("a", 2), "two"))
-    player = Player(str(tape), KEY, HERE)
+    player = CassettePlayer(str(tape), KEY, HERE)
     assert [heard(player, asked("a", n)) for n in (0, 1)] == ["one", "two"]
     assert heard(player, asked("a", 5)) is None
 
@@ -103,14 +103,14 @@ def test_an_attempt_that_was_not_recorded_plays_an_earlier_one_of_its_task(tape:
     record(tape, (asked("a"), "first"), key="worker/task-001/1")
     record(tape, (asked("a"), "second"), key="worker/task-001/2")
     record(tape, (asked("a"), "other task"), key="worker/task-0011/1")
-    assert heard(Player(str(tape), "worker/task-001/2", HERE), asked("a")) == "second"
-    assert heard(Player(str(tape), "worker/task-001/9", HERE), asked("a")) == "second"
-    assert heard(Player(str(tape), "worker/task-002/1", HERE), asked("a")) is None
-    assert heard(Player(str(tape), "validator/task-001/1", HERE), asked("a")) is None
+    assert heard(CassettePlayer(str(tape), "worker/task-001/2", HERE), asked("a")) == "second"
+    assert heard(CassettePlayer(str(tape), "worker/task-001/9", HERE), asked("a")) == "second"
+    assert heard(CassettePlayer(str(tape), "worker/task-002/1", HERE), asked("a")) is None
+    assert heard(CassettePlayer(str(tape), "validator/task-001/1", HERE), asked("a")) is None
 
 
 def test_only_whole_answers_are_kept_and_nothing_of_the_request(tape: Path) -> None:
-    recorder = Recorder(str(tape), KEY, HERE)
+    recorder = CassetteRecorder(str(tape), KEY, HERE)
     recorder.add("anthropic", asked("a secret request"), said("hm")[:-30], True)
     recorder.add("anthropic", b"oops", said("hm"), True)
     assert tape.read_bytes() == b""
@@ -123,10 +123,10 @@ def test_only_whole_answers_are_kept_and_nothing_of_the_request(tape: Path) -> N
 
 def test_an_answer_that_was_not_streamed_is_played_as_one(tape: Path) -> None:
     message = {"type": "message", "content": [{"type": "text", "text": "/home/ann/wt"}]}
-    recorder = Recorder(str(tape), KEY, HERE)
+    recorder = CassetteRecorder(str(tape), KEY, HERE)
     recorder.add("anthropic", asked("a"), json.dumps(message).encode(), False)
     recorder.close()
-    chunks = Player(str(tape), KEY, THERE).answer("anthropic", asked("a"))
+    chunks = CassettePlayer(str(tape), KEY, THERE).answer("anthropic", asked("a"))
     assert chunks is not None
     assert json.loads(b"".join(chunks))["content"][0]["text"] == "/srv/x"
 
@@ -135,9 +135,9 @@ WRITER = """
 import sys
 sys.path[:0] = [sys.argv[3]]
 from test_cassette_file import KEY, asked, said
-from blueflame.gateway.cassette.file import Recorder
+from blueflame.gateway.cassette.file import CassetteRecorder
 
-recorder = Recorder(sys.argv[1], f"worker/{sys.argv[2]}/1", {})
+recorder = CassetteRecorder(sys.argv[1], f"worker/{sys.argv[2]}/1", {})
 for n in range(40):
     recorder.add("anthropic", asked(str(n)), said(f"{sys.argv[2]} " + "x" * 20_000), True)
 assert recorder.problem == ""
@@ -152,7 +152,7 @@ def test_several_gateways_write_to_one_cassette_at_once(tape: Path) -> None:
     lines = [json.loads(line) for line in tape.read_bytes().splitlines()]
     assert len(lines) == 120
     for name in names:
-        player = Player(str(tape), f"worker/{name}/1", {})
+        player = CassettePlayer(str(tape), f"worker/{name}/1", {})
         assert heard(player, asked("7")) == f"{name} " + "x" * 20_000
 
 
@@ -164,17 +164,17 @@ def test_a_damaged_cassette_is_refused_with_its_line(tape: Path, line: str) -> N
     with tape.open("a") as file:
         file.write(line + "\n")
     with pytest.raises(WorldError, match=r"tape\.jsonl:2 is not a line of a cassette"):
-        Player(str(tape), KEY, HERE)
+        CassettePlayer(str(tape), KEY, HERE)
 
 
 def test_a_cassette_that_is_not_there_is_refused(tape: Path) -> None:
     with pytest.raises(WorldError, match="cannot read the cassette"):
-        Player(str(tape), KEY, HERE)
+        CassettePlayer(str(tape), KEY, HERE)
     with pytest.raises(WorldError, match="cannot write the cassette"):
-        Recorder(str(tape / "x"), KEY, HERE)
+        CassetteRecorder(str(tape / "x"), KEY, HERE)
 
 
 def test_a_full_disk_is_told_and_holds_nobody_up() -> None:
-    recorder = Recorder("/dev/full", KEY, HERE)
+    recorder = CassetteRecorder("/dev/full", KEY, HERE)
     recorder.add("anthropic", asked("a"), said("one"), True)
     assert "No space left" in recorder.problem

@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.gateways import Stage, client_hello, connect, damaged, hang_up, play
+from support.gateways import (
+    GatewayHarness,
+    build_client_hello,
+    close_stream,
+    damaged_requests,
+    format_connect,
+    run_scenario,
+)
 
 
 @pytest.fixture
@@ -23,10 +30,10 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("opening", "rule"),
     [
-        (client_hello("evil.example"), "sni_mismatch"),
-        (client_hello("example.org.evil.example"), "sni_mismatch"),
-        (client_hello(None), "sni_missing"),
-        (client_hello("example.org")[:-1], "not_tls"),
+        (build_client_hello("evil.example"), "sni_mismatch"),
+        (build_client_hello("example.org.evil.example"), "sni_mismatch"),
+        (build_client_hello(None), "sni_missing"),
+        (build_client_hello("example.org")[:-1], "not_tls"),
         (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "not_tls"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "not_tls"),
         (b"\x80\x2e\x01\x03\x01" + bytes(41), "not_tls"),
@@ -35,11 +42,11 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_without_a_hello_to_the_named_host_not_a_byte_goes_on(folder: Path, opening: bytes, rule: str) -> None:
-    async def scene(there: Stage) -> None:
-        answer = await there.ask(connect("example.org:443") + opening)
+    async def scene(there: GatewayHarness) -> None:
+        answer = await there.ask(format_connect("example.org:443") + opening)
         assert answer.partition(b"\r\n\r\n")[2] == (b"" if rule == "not_tls" else b"\x15\x03\x03\x00\x02\x02\x31")
 
-    there = play(folder, scene)
+    there = run_scenario(folder, scene)
 
     assert there.upstream.heard == b""
     (line,) = there.lines()
@@ -47,27 +54,30 @@ def test_without_a_hello_to_the_named_host_not_a_byte_goes_on(folder: Path, open
 
 
 def test_a_client_that_says_nothing_is_sent_away(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
-        assert await there.ask(connect("example.org:443"), end=False) == b"HTTP/1.1 200 Connection established\r\n\r\n"
+    async def scene(there: GatewayHarness) -> None:
+        assert (
+            await there.ask(format_connect("example.org:443"), end=False)
+            == b"HTTP/1.1 200 Connection established\r\n\r\n"
+        )
 
-    there = play(folder, scene)
+    there = run_scenario(folder, scene)
 
     assert "no TLS ClientHello came" in there.lines()[0]["details"]
 
 
 def test_a_hello_in_small_pieces_is_put_together(folder: Path) -> None:
-    hello = client_hello("example.org")
+    hello = build_client_hello("example.org")
 
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         side = await there.tunnel()
         for at in range(0, len(hello), 50):
             side.writer.write(hello[at : at + 50])
             await side.writer.drain()
             await asyncio.sleep(0)
         assert await side.reader.readexactly(len(hello)) == hello
-        await hang_up(side)
+        await close_stream(side)
 
-    play(folder, scene)
+    run_scenario(folder, scene)
 
 
 def test_at_another_port_the_server_may_speak_first_but_a_hello_must_be_to_it(folder: Path) -> None:
@@ -75,15 +85,15 @@ def test_at_another_port_the_server_may_speak_first_but_a_hello_must_be_to_it(fo
         writer.write(b"SSH-2.0-greeting\r\n")
         await reader.read(100)
 
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         side = await there.tunnel("git.example.org:22")
         assert await side.reader.readuntil(b"\n") == b"SSH-2.0-greeting\r\n"
         side.writer.write(b"SSH-2.0-client\r\n")
         await side.reader.read()
-        await hang_up(side)
-        await there.ask(connect("git.example.org:22") + client_hello("evil.example"))
+        await close_stream(side)
+        await there.ask(format_connect("git.example.org:22") + build_client_hello("evil.example"))
 
-    there = play(folder, scene, "git.example.org:22", behave=greet)
+    there = run_scenario(folder, scene, "git.example.org:22", behave=greet)
 
     assert bytes(there.upstream.heard) == b"SSH-2.0-client\r\n"
     assert [line["rule"] for line in there.lines()] == ["git.example.org:22", "sni_mismatch"]
@@ -92,7 +102,7 @@ def test_at_another_port_the_server_may_speak_first_but_a_hello_must_be_to_it(fo
 def test_a_real_tls_client_talks_to_a_real_tls_server(folder: Path, tmp_path: Path) -> None:
     certificate, key = _certificate(tmp_path)
 
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate, key)
         server = await asyncio.start_server(shout, "127.0.0.1", 0, ssl=context)
@@ -101,7 +111,7 @@ def test_a_real_tls_client_talks_to_a_real_tls_server(folder: Path, tmp_path: Pa
         await side.writer.start_tls(ssl.create_default_context(cafile=str(certificate)), server_hostname="example.org")
         side.writer.write(b"hush\n")
         assert await side.reader.readuntil(b"\n") == b"HUSH\n"
-        await hang_up(side)
+        await close_stream(side)
         server.close()
 
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -109,7 +119,7 @@ def test_a_real_tls_client_talks_to_a_real_tls_server(folder: Path, tmp_path: Pa
         await reader.read()
         writer.close()
 
-    (line,) = play(folder, scene).lines()
+    (line,) = run_scenario(folder, scene).lines()
 
     assert line["decision"] == "allow"
     assert line["bytes_down"] > 500
@@ -126,14 +136,14 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(opening=st.binary(max_size=600) | damaged().filter(lambda data: data[:1] == b"\x16"))
+@given(opening=st.binary(max_size=600) | damaged_requests().filter(lambda data: data[:1] == b"\x16"))
 def test_a_damaged_hello_never_gets_on_unless_it_still_names_the_host(
     tmp_path_factory: pytest.TempPathFactory, opening: bytes
 ) -> None:
-    async def scene(there: Stage) -> None:
-        await there.ask(connect("example.org:443") + opening)
+    async def scene(there: GatewayHarness) -> None:
+        await there.ask(format_connect("example.org:443") + opening)
 
-    there = play(tmp_path_factory.mktemp("rubbish"), scene)
+    there = run_scenario(tmp_path_factory.mktemp("rubbish"), scene)
 
     assert there.upstream.heard in (b"", opening)
     assert there.upstream.heard == b"" or b"example.org" in opening.lower()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateways import Stage, client_hello, connect, hang_up, play
+from support.gateways import GatewayHarness, build_client_hello, close_stream, format_connect, run_scenario
 
 
 @pytest.fixture
@@ -17,17 +17,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> None:
-    hello = client_hello("example.org")
+    hello = build_client_hello("example.org")
 
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         side = await there.tunnel()
         side.writer.write(hello)
         assert await side.reader.readexactly(len(hello)) == hello
         side.writer.write(b"more")
         assert await side.reader.readexactly(4) == b"more"
-        await hang_up(side)
+        await close_stream(side)
 
-    there = play(folder, scene)
+    there = run_scenario(folder, scene)
 
     assert there.reached == [("151.101.0.223", 443)]
     assert bytes(there.upstream.heard) == hello + b"more"
@@ -70,12 +70,12 @@ def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> Non
     ],
 )
 def test_what_is_not_listed_is_neither_looked_up_nor_reached(folder: Path, target: str, rule: str) -> None:
-    async def scene(there: Stage) -> None:
-        answer = await there.ask(connect(target))
+    async def scene(there: GatewayHarness) -> None:
+        answer = await there.ask(format_connect(target))
         status = 400 if rule == "malformed_request" else 403
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
-    there = play(folder, scene, "example.org", "*.example.net")
+    there = run_scenario(folder, scene, "example.org", "*.example.net")
 
     assert (there.asked, there.reached, there.upstream.connections) == ([], [], 0)
     (line,) = there.lines()
@@ -86,24 +86,24 @@ def test_what_is_not_listed_is_neither_looked_up_nor_reached(folder: Path, targe
     "target", ["Example.org:443", "example.org.:443", "packages.EXAMPLE.net:443", "a.b.example.net:443"]
 )
 def test_names_are_compared_by_one_spelling(folder: Path, target: str) -> None:
-    async def scene(there: Stage) -> None:
-        await hang_up(await there.tunnel(target))
+    async def scene(there: GatewayHarness) -> None:
+        await close_stream(await there.tunnel(target))
 
-    there = play(folder, scene, "example.org", "*.example.net")
+    there = run_scenario(folder, scene, "example.org", "*.example.net")
 
     assert len(there.reached) == 1
 
 
 def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
-        answer = await there.ask(connect("example.com:8443"))
+    async def scene(there: GatewayHarness) -> None:
+        answer = await there.ask(format_connect("example.com:8443"))
         first, _, rest = answer.partition(b"\r\n")
         words = json.loads(rest.partition(b"\r\n\r\n")[2])["error"]
         assert first == f"HTTP/1.1 403 {words}".encode()
         assert "example.com" in words
         assert "sandbox.allowed_hosts: [example.com:8443]" in words
 
-    play(folder, scene)
+    run_scenario(folder, scene)
 
 
 @pytest.mark.parametrize(
@@ -124,77 +124,77 @@ def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> N
     ],
 )
 def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(folder: Path, addresses: list[str]) -> None:
-    async def scene(there: Stage) -> None:
-        answer = await there.ask(connect("example.org:443"))
+    async def scene(there: GatewayHarness) -> None:
+        answer = await there.ask(format_connect("example.org:443"))
         assert b"no public address" in answer
 
-    there = play(folder, scene, answers=[addresses])
+    there = run_scenario(folder, scene, answers=[addresses])
 
     assert there.reached == []
     assert there.lines()[0]["rule"] == "address_not_public"
 
 
 def test_a_name_is_looked_up_once_and_the_checked_address_is_the_one_reached(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
-        await hang_up(await there.tunnel())
-        assert b"address_not_public" in await there.ask(connect("example.org:443"))
+    async def scene(there: GatewayHarness) -> None:
+        await close_stream(await there.tunnel())
+        assert b"address_not_public" in await there.ask(format_connect("example.org:443"))
 
-    there = play(folder, scene, answers=[["151.101.0.223"], ["127.0.0.1"]])
+    there = run_scenario(folder, scene, answers=[["151.101.0.223"], ["127.0.0.1"]])
 
     assert there.asked == ["example.org", "example.org"]  # once for each request
     assert there.reached == [("151.101.0.223", 443)]
 
 
 def test_a_private_address_is_reached_when_that_very_address_is_listed(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
-        await hang_up(await there.tunnel("nexus.corp:8443"))
-        await hang_up(await there.tunnel("10.1.2.3:8443"))
-        assert b"403" in await there.ask(connect("10.1.2.3:443"))
-        assert b"403" in await there.ask(connect("10.1.2.4:8443"))
+    async def scene(there: GatewayHarness) -> None:
+        await close_stream(await there.tunnel("nexus.corp:8443"))
+        await close_stream(await there.tunnel("10.1.2.3:8443"))
+        assert b"403" in await there.ask(format_connect("10.1.2.3:443"))
+        assert b"403" in await there.ask(format_connect("10.1.2.4:8443"))
 
-    there = play(folder, scene, "nexus.corp:8443", "10.1.2.3:8443", answers=[["10.1.2.3"]])
+    there = run_scenario(folder, scene, "nexus.corp:8443", "10.1.2.3:8443", answers=[["10.1.2.3"]])
 
     assert there.reached == [("10.1.2.3", 8443)] * 2
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "0.0.0.0"])
 def test_the_machine_itself_is_never_reached_even_when_listed(folder: Path, address: str) -> None:
-    async def scene(there: Stage) -> None:
-        assert b"address_not_public" in await there.ask(connect(f"{address}:443"))
+    async def scene(there: GatewayHarness) -> None:
+        assert b"address_not_public" in await there.ask(format_connect(f"{address}:443"))
 
-    assert play(folder, scene, address).reached == []
+    assert run_scenario(folder, scene, address).reached == []
 
 
 def test_a_public_address_of_the_machine_itself_is_no_way_in(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         there.source = "127.0.0.1"  # where the upstream is
         assert b"which is this machine itself" in await there.ask(
-            connect("example.org:443") + client_hello("example.org")
+            format_connect("example.org:443") + build_client_hello("example.org")
         )
 
-    there = play(folder, scene)
+    there = run_scenario(folder, scene)
 
     assert there.upstream.heard == b""
 
 
 def test_the_next_address_is_tried_when_one_does_not_answer(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         port, there.upstream.port = there.upstream.port, 1
-        asking = asyncio.ensure_future(there.ask(connect("example.org:443")))
+        asking = asyncio.ensure_future(there.ask(format_connect("example.org:443")))
         assert (await asking).startswith(b"HTTP/1.1 502 example.org cannot be reached: Connection refused")
         there.upstream.port = port
-        await hang_up(await there.tunnel())
+        await close_stream(await there.tunnel())
 
-    there = play(folder, scene, answers=[["151.101.0.223", "2a04:4e42::223"]])
+    there = run_scenario(folder, scene, answers=[["151.101.0.223", "2a04:4e42::223"]])
 
     assert [address for address, _ in there.reached] == ["151.101.0.223", "2a04:4e42::223", "151.101.0.223"]
     assert [line["decision"] for line in there.lines()] == ["error", "block"]
 
 
 def test_a_name_without_an_address_is_told_as_such(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
-        assert (await there.ask(connect("example.org:443"))).startswith(
+    async def scene(there: GatewayHarness) -> None:
+        assert (await there.ask(format_connect("example.org:443"))).startswith(
             b"HTTP/1.1 502 the address of example.org cannot"
         )
 
-    assert play(folder, scene, answers=[]).lines()[0]["rule"] == "name_not_found"
+    assert run_scenario(folder, scene, answers=[]).lines()[0]["rule"] == "name_not_found"

@@ -12,20 +12,27 @@ from threading import Thread
 
 import pytest
 
-from blueflame.gateway.access_log import Book
-from blueflame.gateway.model_api.backoff import Pace
-from blueflame.gateway.model_api.handler import Door as ModelDoor
-from blueflame.gateway.model_api.status_events import Teller
-from blueflame.gateway.model_api.usage_log import Ledger
-from blueflame.gateway.options import read_orders
-from blueflame.gateway.relay import Patience
-from blueflame.gateway.request_context import Counter
-from blueflame.gateway.server import listen
-from support.model_gateways import SECRET, TOKEN, Talk, model_orders
-from support.model_providers import error, message, message_events, provider, says, streams
+from blueflame.gateway.access_log import AccessLog
+from blueflame.gateway.model_api.backoff import WaitTimes
+from blueflame.gateway.model_api.handler import ModelHandler as ModelDoor
+from blueflame.gateway.model_api.status_events import StatusReporter
+from blueflame.gateway.model_api.usage_log import UsageLog
+from blueflame.gateway.options import read_options
+from blueflame.gateway.relay import GatewayTimeouts
+from blueflame.gateway.request_context import RequestContext
+from blueflame.gateway.server import start_listener
+from support.model_gateways import SECRET, TOKEN, AgentCall, build_model_options
+from support.model_providers import (
+    answer_json,
+    build_error,
+    build_message,
+    build_message_events,
+    start_provider,
+    stream_events,
+)
 
-SOON = Pace(first=1.0, longest=1.0, look=0.1, soothe=0.1, ping=0.1)
-LIMITED = says(429, error(), retry_after_ms="700")
+SOON = WaitTimes(first=1.0, longest=1.0, look=0.1, soothe=0.1, ping=0.1)
+LIMITED = answer_json(429, build_error(), retry_after_ms="700")
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
@@ -37,11 +44,11 @@ def hurried_door(folder: Path, url: str, **more: object) -> Iterator[int]:
     ends = asyncio.Event()
 
     async def serve() -> None:
-        orders = read_orders(str(folder), {"hosts": [], "model": model_orders(url, **more)}, {"key": SECRET})
+        orders = read_options(str(folder), {"hosts": [], "model": build_model_options(url, **more)}, {"key": SECRET})
         assert orders.model is not None
-        book, ledger = Book(str(folder / "gateway.jsonl"), "a"), Ledger(str(folder), "a")
-        door = ModelDoor(orders.model, ledger, "a", Teller(None), patience=Patience(), pace=SOON)
-        server = await listen(Counter(orders=orders, book=book, model=door), listener)
+        book, ledger = AccessLog(str(folder / "gateway.jsonl"), "a"), UsageLog(str(folder), "a")
+        door = ModelDoor(orders.model, ledger, "a", StatusReporter(None), patience=GatewayTimeouts(), pace=SOON)
+        server = await start_listener(RequestContext(orders=orders, book=book, model=door), listener)
         await ends.wait()
         server.close()
         await door.close()
@@ -64,7 +71,7 @@ def ask(port: int, target: str, body: object) -> tuple[int, bytes]:
     data = json.dumps(body).encode()
     plug = socket.create_connection(("127.0.0.1", port), timeout=20)
     plug.sendall(f"POST {target} HTTP/1.1\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data)
-    with Talk(plug) as talk:
+    with AgentCall(plug) as talk:
         heard = talk.all()
     assert heard.whole
     return heard.status, heard.body
@@ -78,21 +85,21 @@ STREAM = {"model": "claude-test", "stream": True}
 
 
 def test_whoever_waits_for_a_stream_hears_pings_and_then_the_answer(tmp_path: Path) -> None:
-    with provider(LIMITED, streams(message_events())) as far, hurried_door(tmp_path, far.url) as port:
+    with start_provider(LIMITED, stream_events(build_message_events())) as far, hurried_door(tmp_path, far.url) as port:
         status, body = ask(port, "/anthropic/v1/messages", STREAM)
 
     pings = body.count(PING)
-    assert (status, body) == (200, PING * pings + b"".join(message_events()))
+    assert (status, body) == (200, PING * pings + b"".join(build_message_events()))
     assert pings > 0
     (line,) = lines(tmp_path)
     assert (line["status"], line["output"], line["tries"], line["complete"]) == (200, 20, 2, True)
 
 
 def test_whoever_waits_for_one_answer_is_told_nothing_before_it(tmp_path: Path) -> None:
-    with provider(LIMITED, says(200, message())) as far, hurried_door(tmp_path, far.url) as port:
+    with start_provider(LIMITED, answer_json(200, build_message())) as far, hurried_door(tmp_path, far.url) as port:
         status, body = ask(port, "/anthropic/v1/messages", {"model": "claude-test"})
 
-    assert (status, json.loads(body)) == (200, message())
+    assert (status, json.loads(body)) == (200, build_message())
 
 
 @pytest.mark.parametrize(
@@ -105,8 +112,8 @@ def test_whoever_waits_for_one_answer_is_told_nothing_before_it(tmp_path: Path) 
     ],
 )
 def test_an_error_after_pings_comes_as_an_event(tmp_path: Path, target: str, ping: bytes) -> None:
-    refused = says(400, {"error": {"message": "No such model.", "code": "odd"}})
-    with provider(LIMITED, refused) as far, hurried_door(tmp_path, far.url) as port:
+    refused = answer_json(400, {"error": {"message": "No such model.", "code": "odd"}})
+    with start_provider(LIMITED, refused) as far, hurried_door(tmp_path, far.url) as port:
         status, body = ask(port, target, STREAM)
 
     last = body.replace(ping, b"").decode()
@@ -118,11 +125,11 @@ def test_an_error_after_pings_comes_as_an_event(tmp_path: Path, target: str, pin
 
 
 def test_giving_up_after_pings_is_an_event_too(tmp_path: Path) -> None:
-    down = says(503, error("api_error", "Down."))
-    with provider(down) as far, hurried_door(tmp_path, far.url, outage_wait=0.5) as port:
+    down = answer_json(503, build_error("api_error", "Down."))
+    with start_provider(down) as far, hurried_door(tmp_path, far.url, outage_wait=0.5) as port:
         _, body = ask(port, "/anthropic/v1/messages", STREAM)
 
-    assert json.loads(body.replace(PING, b"").decode().removeprefix("event: error\ndata: ")) == error(
+    assert json.loads(body.replace(PING, b"").decode().removeprefix("event: error\ndata: ")) == build_error(
         "api_error", "Down."
     )
     assert [line["refused"] for line in lines(tmp_path)] == ["gave_up"]

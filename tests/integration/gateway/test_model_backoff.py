@@ -11,17 +11,21 @@ from typing import Any
 
 import pytest
 
-from support.model_gateways import model_door, model_orders
-from support.model_providers import breaks_off, error, message, provider, says
+from support.model_gateways import build_model_options, start_model_gateway
+from support.model_providers import answer_json, break_connection, build_error, build_message, start_provider
 from support.wardens import until
 
-FINE = says(200, message())
-LIMITED = says(429, error(), retry_after="3600")
+FINE = answer_json(200, build_message())
+LIMITED = answer_json(429, build_error(), retry_after="3600")
 
 
 def test_a_call_that_meets_a_limit_comes_again_when_the_provider_said(tmp_path: Path) -> None:
-    limited = says(429, error(words="Slow down."), retry_after_ms="1500")
-    with provider(limited, FINE) as far, model_door(tmp_path / "a", model_orders(far.url)) as door, _pool() as pool:
+    limited = answer_json(429, build_error(words="Slow down."), retry_after_ms="1500")
+    with (
+        start_provider(limited, FINE) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
+        _pool() as pool,
+    ):
         calling = pool.submit(door.ask)
         parked = door.until_parked()
         assert calling.result().status == 200
@@ -33,15 +37,19 @@ def test_a_call_that_meets_a_limit_comes_again_when_the_provider_said(tmp_path: 
     assert (line["status"], line["tries"], line["refused"], line["input"]) == (200, 2, "", 100)
 
 
-@pytest.mark.parametrize("trouble", [says(529, error("overloaded_error")), breaks_off])
+@pytest.mark.parametrize("trouble", [answer_json(529, build_error("overloaded_error")), break_connection])
 def test_an_outage_is_waited_out(tmp_path: Path, trouble: Any) -> None:  # noqa: ANN401 (a play)
-    with provider(trouble, FINE) as far, model_door(tmp_path / "a", model_orders(far.url)) as door, _pool() as pool:
+    with (
+        start_provider(trouble, FINE) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
+        _pool() as pool,
+    ):
         calling = pool.submit(door.ask)
         parked = door.until_parked()
         assert calling.result().status == 200
         assert door.heard()["parked"] is None
 
-    assert parked["kind"] == ("network" if trouble is breaks_off else "outage")
+    assert parked["kind"] == ("network" if trouble is break_connection else "outage")
     assert parked["until"] is None
     assert len(far.asked) == 2
 
@@ -49,19 +57,21 @@ def test_an_outage_is_waited_out(tmp_path: Path, trouble: Any) -> None:  # noqa:
 def test_a_network_that_is_down_is_told_apart_and_waited_for(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with model_door(tmp_path / "a", model_orders(f"http://127.0.0.1:{port}")) as door, _pool() as pool:
+    with start_model_gateway(tmp_path / "a", build_model_options(f"http://127.0.0.1:{port}")) as door, _pool() as pool:
         calling = pool.submit(door.ask)
         parked = door.until_parked()
         assert parked["kind"] == "network"
         assert "Connection refused" in parked["reason"]
-        with provider(FINE, port=port):
+        with start_provider(FINE, port=port):
             assert calling.result().status == 200
 
 
 def test_a_provider_that_cannot_be_trusted_is_no_provider(tmp_path: Path) -> None:
     with (
-        provider(FINE) as far,
-        model_door(tmp_path / "a", model_orders(f"https://127.0.0.1:{far.port}", outage_wait=0)) as door,
+        start_provider(FINE) as far,
+        start_model_gateway(
+            tmp_path / "a", build_model_options(f"https://127.0.0.1:{far.port}", outage_wait=0)
+        ) as door,
     ):
         heard = door.ask()
 
@@ -71,12 +81,15 @@ def test_a_provider_that_cannot_be_trusted_is_no_provider(tmp_path: Path) -> Non
 
 
 def test_whoever_may_not_wait_as_long_gives_up_and_passes_the_error_on(tmp_path: Path) -> None:
-    with provider(LIMITED) as far, model_door(tmp_path / "a", model_orders(far.url, rate_limit_wait=60)) as door:
+    with (
+        start_provider(LIMITED) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, rate_limit_wait=60)) as door,
+    ):
         answers = [door.ask(), door.ask()]
         heard, lines = door.heard(), door.lines()
 
     assert [answer.status for answer in answers] == [429, 429]
-    assert answers[0].content == error()
+    assert answers[0].content == build_error()
     assert (answers[0].headers["x-should-retry"], answers[0].headers["retry-after"]) == ("false", "3600")
     assert heard["gave_up"] == {"kind": "rate_limit", "reason": "429: Slow down."}
     assert heard["parked"] is None
@@ -84,8 +97,11 @@ def test_whoever_may_not_wait_as_long_gives_up_and_passes_the_error_on(tmp_path:
 
 
 def test_an_outage_that_lasts_too_long_ends_the_patience(tmp_path: Path) -> None:
-    down = says(503, error("api_error", "Down."))
-    with provider(down) as far, model_door(tmp_path / "a", model_orders(far.url, outage_wait=0.5)) as door:
+    down = answer_json(503, build_error("api_error", "Down."))
+    with (
+        start_provider(down) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, outage_wait=0.5)) as door,
+    ):
         heard = door.ask()
         assert door.heard()["gave_up"] == {"kind": "outage", "reason": "503: Down."}
 
@@ -97,9 +113,13 @@ def test_a_limit_is_told_to_the_other_gateways_of_the_runtime(tmp_path: Path) ->
     """The first meets it and writes; the second does not even ask, until somebody wants it to try."""
     shared = tmp_path / "parked" / "claude.json"
     with (
-        provider(LIMITED, FINE) as far,
-        model_door(tmp_path / "a", model_orders(far.url, shared=str(shared), rate_limit_wait=9000)) as first,
-        model_door(tmp_path / "b", model_orders(far.url, shared=str(shared), rate_limit_wait=9000)) as second,
+        start_provider(LIMITED, FINE) as far,
+        start_model_gateway(
+            tmp_path / "a", build_model_options(far.url, shared=str(shared), rate_limit_wait=9000)
+        ) as first,
+        start_model_gateway(
+            tmp_path / "b", build_model_options(far.url, shared=str(shared), rate_limit_wait=9000)
+        ) as second,
         _pool() as pool,
     ):
         calling = [pool.submit(first.ask)]
@@ -119,8 +139,11 @@ def test_a_limit_is_told_to_the_other_gateways_of_the_runtime(tmp_path: Path) ->
 
 def test_whoever_gets_through_lifts_the_limit_for_all(tmp_path: Path) -> None:
     shared = tmp_path / "claude.json"
-    limited = says(429, error(), retry_after_ms="200")
-    with provider(limited, FINE) as far, model_door(tmp_path / "a", model_orders(far.url, shared=str(shared))) as door:
+    limited = answer_json(429, build_error(), retry_after_ms="200")
+    with (
+        start_provider(limited, FINE) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, shared=str(shared))) as door,
+    ):
         assert door.ask().status == 200
         assert not shared.exists()
 
@@ -129,13 +152,19 @@ def test_whoever_gets_through_lifts_the_limit_for_all(tmp_path: Path) -> None:
 def test_a_shared_file_that_says_nothing_holds_nobody_up(tmp_path: Path, text: str) -> None:
     shared = tmp_path / "claude.json"
     shared.write_text(text)
-    with provider(FINE) as far, model_door(tmp_path / "a", model_orders(far.url, shared=str(shared))) as door:
+    with (
+        start_provider(FINE) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, shared=str(shared))) as door,
+    ):
         assert door.ask().status == 200
 
 
 def test_nobody_waits_for_an_agent_that_has_gone(tmp_path: Path) -> None:
     orders = {"rate_limit_wait": 9000.0}
-    with provider(LIMITED) as far, model_door(tmp_path / "a", model_orders(far.url, **orders)) as door:
+    with (
+        start_provider(LIMITED) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, **orders)) as door,
+    ):
         talk = door.call()
         door.until_parked()
         talk.hang_up()
@@ -148,7 +177,11 @@ def test_nobody_waits_for_an_agent_that_has_gone(tmp_path: Path) -> None:
 
 def test_the_end_of_the_attempt_ends_the_waiting(tmp_path: Path) -> None:
     orders = {"rate_limit_wait": 9000.0}
-    with provider(LIMITED) as far, model_door(tmp_path / "a", model_orders(far.url, **orders)) as door, door.call():
+    with (
+        start_provider(LIMITED) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, **orders)) as door,
+        door.call(),
+    ):
         door.until_parked()
         assert door.heard("close")["lives"] is False
         (line,) = door.lines()

@@ -9,8 +9,15 @@ from typing import Any
 
 import pytest
 
-from support.model_gateways import Door, Heard, model_door, model_orders
-from support.model_providers import message, message_events, provider, says, streams, waits_for
+from support.model_gateways import AgentAnswer, RunningGateway, build_model_options, start_model_gateway
+from support.model_providers import (
+    answer_json,
+    build_message,
+    build_message_events,
+    start_provider,
+    stream_events,
+    wait_then,
+)
 from support.wardens import until
 
 TWO_CALLS = [{"name": "attempt", "unit": "tokens", "limit": 240}]  # each call takes 120
@@ -19,8 +26,8 @@ TWO_CALLS = [{"name": "attempt", "unit": "tokens", "limit": 240}]  # each call t
 def test_when_a_budget_is_used_up_the_next_call_is_refused_in_words_to_act_on(tmp_path: Path) -> None:
     budgets = [{"name": "session", "unit": "tokens", "limit": 10_000}, {"name": "attempt", "unit": "usd", "limit": 400}]
     with (
-        provider(says(200, message())) as far,
-        model_door(tmp_path / "a", model_orders(far.url, budgets=budgets)) as door,
+        start_provider(answer_json(200, build_message())) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
     ):
         answers = [door.ask() for _ in range(4)]
         heard, lines = door.heard(), door.lines()
@@ -47,7 +54,7 @@ def test_when_a_budget_is_used_up_the_next_call_is_refused_in_words_to_act_on(tm
         ("/gemini/v1beta/models/gemini-test:generateContent", ("error", "message")),
     ],
 )
-def test_a_refusal_has_the_shape_of_its_api(used_up: Door, target: str, place: tuple[str, str]) -> None:
+def test_a_refusal_has_the_shape_of_its_api(used_up: RunningGateway, target: str, place: tuple[str, str]) -> None:
     heard = used_up.ask(target)
 
     assert heard.status == 402
@@ -58,7 +65,10 @@ def test_a_refusal_has_the_shape_of_its_api(used_up: Door, target: str, place: t
 def used_up(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 (a generator of doors)
     budgets = [{"name": "attempt", "unit": "tokens", "limit": 200}]
     folder = tmp_path_factory.mktemp("model") / "a"
-    with provider(says(200, message())) as far, model_door(folder, model_orders(far.url, budgets=budgets)) as door:
+    with (
+        start_provider(answer_json(200, build_message())) as far,
+        start_model_gateway(folder, build_model_options(far.url, budgets=budgets)) as door,
+    ):
         door.ask()
         door.ask()
         yield door
@@ -67,8 +77,8 @@ def used_up(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 (a
 def test_nothing_left_is_nothing_at_all(tmp_path: Path) -> None:
     budgets = [{"name": "day", "unit": "usd", "limit": 0}]
     with (
-        provider(says(200, message())) as far,
-        model_door(tmp_path / "a", model_orders(far.url, budgets=budgets)) as door,
+        start_provider(answer_json(200, build_message())) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
     ):
         assert door.ask().status == 402
         assert door.heard()["refused"]["budget"] == "day"
@@ -78,8 +88,8 @@ def test_nothing_left_is_nothing_at_all(tmp_path: Path) -> None:
 def test_calls_at_once_wait_for_each_other_when_they_could_overshoot_together(tmp_path: Path) -> None:
     """Ten at once, with room for two: the third is the one that must not go."""
     with (
-        provider(says(200, message())) as far,
-        model_door(tmp_path / "a", model_orders(far.url, budgets=TWO_CALLS)) as door,
+        start_provider(answer_json(200, build_message())) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=TWO_CALLS)) as door,
         ThreadPoolExecutor(10) as pool,
     ):
         answers = list(pool.map(lambda _: door.ask(), range(10)))
@@ -94,8 +104,8 @@ def test_calls_at_once_go_together_where_there_is_room_for_all(tmp_path: Path) -
     gate = threading.Event()
     budgets = [{"name": "attempt", "unit": "tokens", "limit": 100_000}]
     with (
-        provider(says(200, message()), waits_for(gate, says(200, message()))) as far,
-        model_door(tmp_path / "a", model_orders(far.url, budgets=budgets)) as door,
+        start_provider(answer_json(200, build_message()), wait_then(gate, answer_json(200, build_message()))) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
         ThreadPoolExecutor(3) as pool,
     ):
         assert door.ask().status == 200  # now it is known how large a call is
@@ -110,15 +120,15 @@ def test_an_agent_that_asks_again_before_its_stream_has_ended_is_counted_all_the
     gate = threading.Event()
     budgets = [{"name": "attempt", "unit": "tokens", "limit": 120}]
     with (
-        provider(streams([*message_events(), gate])) as far,
-        model_door(tmp_path / "a", model_orders(far.url, budgets=budgets)) as door,
+        start_provider(stream_events([*build_message_events(), gate])) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
         door.call() as first,
     ):
         first.head()
         seen = b""
         while b"message_stop" not in seen:
             seen += first.chunk()
-        second: Heard = door.ask()
+        second: AgentAnswer = door.ask()
         gate.set()
         first.chunk()
 
@@ -129,7 +139,10 @@ def test_an_agent_that_asks_again_before_its_stream_has_ended_is_counted_all_the
 def test_what_cannot_be_recorded_is_not_let_through(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "usage.jsonl").symlink_to("/dev/full")
-    with provider(says(200, message())) as far, model_door(tmp_path / "a", model_orders(far.url)) as door:
+    with (
+        start_provider(answer_json(200, build_message())) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
+    ):
         answers = [door.ask() for _ in range(2)]
 
     assert [answer.status for answer in answers] == [200, 403]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.model_gateways import SECRET, TOKEN, model_door, model_orders
-from support.model_providers import message, message_events, provider, says, streams
+from support.model_gateways import SECRET, TOKEN, build_model_options, start_model_gateway
+from support.model_providers import answer_json, build_message, build_message_events, start_provider, stream_events
 
 ASKED = {"model": "claude-test", "stream": True, "messages": [{"role": "user", "content": "Go."}]}
 THEN = {
@@ -22,13 +22,13 @@ NOBODY = "http://127.0.0.1:9"
 def test_a_recorded_session_can_be_played_without_a_provider(tmp_path: Path) -> None:
     cassette = tmp_path / "cassette.jsonl"
     with (
-        provider(streams(message_events()), says(200, message(wrote=33))) as far,
-        model_door(tmp_path / "a", model_orders(far.url, record=str(cassette))) as door,
+        start_provider(stream_events(build_message_events()), answer_json(200, build_message(wrote=33))) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url, record=str(cassette))) as door,
     ):
         door.ask(body=ASKED)
         door.ask(body=THEN)
         recorded = door.lines()
-    with model_door(tmp_path / "b", model_orders(NOBODY, replay=str(cassette)), secrets={}) as door:
+    with start_model_gateway(tmp_path / "b", build_model_options(NOBODY, replay=str(cassette)), secrets={}) as door:
         first, second = door.ask(body=ASKED), door.ask(body=THEN)
         played = door.lines()
 
@@ -47,7 +47,7 @@ def test_a_recorded_session_can_be_played_without_a_provider(tmp_path: Path) -> 
 def test_what_was_not_recorded_is_not_made_up(tmp_path: Path) -> None:
     cassette = tmp_path / "cassette.jsonl"
     cassette.write_text("")
-    with model_door(tmp_path / "b", model_orders(NOBODY, replay=str(cassette)), secrets={}) as door:
+    with start_model_gateway(tmp_path / "b", build_model_options(NOBODY, replay=str(cassette)), secrets={}) as door:
         heard = door.ask(body=ASKED)
         (line,) = door.lines()
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from support.model_gateways import model_door, model_orders
-from support.model_providers import message_events, never_answers, provider, streams
+from support.model_gateways import build_model_options, start_model_gateway
+from support.model_providers import build_message_events, never_answer, start_provider, stream_events
 from support.wardens import alive, until
 
-START, TEXT, DELTA, STOP = message_events()
+START, TEXT, DELTA, STOP = build_message_events()
 
 
 def test_an_answer_is_read_to_its_end_when_the_agent_has_gone(tmp_path: Path) -> None:
     go_on = threading.Event()
     with (
-        provider(streams([START, TEXT, go_on, DELTA, STOP])) as far,
-        model_door(tmp_path / "a", model_orders(far.url)) as door,
+        start_provider(stream_events([START, TEXT, go_on, DELTA, STOP])) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
     ):
         with door.call() as talk:
             talk.head()
@@ -30,8 +30,8 @@ def test_when_the_attempt_ends_the_last_answer_has_a_moment(tmp_path: Path) -> N
     """`close` waits for it, so that the record is whole when the warden goes on."""
     go_on = threading.Event()
     with (
-        provider(streams([START, TEXT, go_on, DELTA, STOP])) as far,
-        model_door(tmp_path / "a", model_orders(far.url)) as door,
+        start_provider(stream_events([START, TEXT, go_on, DELTA, STOP])) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
         door.call() as talk,
     ):
         talk.head()
@@ -44,8 +44,8 @@ def test_when_the_attempt_ends_the_last_answer_has_a_moment(tmp_path: Path) -> N
 
 def test_an_answer_that_takes_too_long_is_cut_and_said_to_be_incomplete(tmp_path: Path) -> None:
     with (
-        provider(streams([START, TEXT, threading.Event()])) as far,
-        model_door(tmp_path / "a", model_orders(far.url)) as door,
+        start_provider(stream_events([START, TEXT, threading.Event()])) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
         door.call() as talk,
     ):
         talk.head()
@@ -59,8 +59,8 @@ def test_an_answer_that_takes_too_long_is_cut_and_said_to_be_incomplete(tmp_path
 def test_a_gateway_whose_warden_was_killed_reads_on_and_ends(tmp_path: Path) -> None:
     go_on = threading.Event()
     with (
-        provider(streams([START, TEXT, go_on, DELTA, STOP]), never_answers) as far,
-        model_door(tmp_path / "a", model_orders(far.url)) as door,
+        start_provider(stream_events([START, TEXT, go_on, DELTA, STOP]), never_answer) as far,
+        start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
         door.call() as one,
     ):
         one.head()  # first: whoever asks first is answered

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.model_gateways import TOKEN, model_orders
-from support.model_providers import message, provider, says
+from support.model_gateways import TOKEN, build_model_options
+from support.model_providers import answer_json, build_message, start_provider
 from support.small_sandbox import Person, boxed, open_to_all, people, person, run, said
 
 pytestmark = pytest.mark.skipif(os.uname().sysname != "Linux", reason="bubblewrap is for Linux")
@@ -33,8 +33,8 @@ def folder() -> Iterator[Path]:
 
 
 def test_an_agent_in_a_box_reaches_its_model_and_is_metered(who: Person, folder: Path) -> None:
-    with provider(says(200, message())) as far:
-        orders = model_orders(far.url)
+    with start_provider(answer_json(200, build_message())) as far:
+        orders = build_model_options(far.url)
         orders["apis"] = {"anthropic": {"upstream": far.url, "auth": "none"}}
         gateway = {"port": 61128, "hosts": [], "model": orders}
         ended = run(who, boxed(folder, "bash", "-c", CALL, net="doors", gateway=gateway))

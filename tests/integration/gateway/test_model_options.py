@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from blueflame.gateway.model_options import Upstream, read_model
+from blueflame.gateway.model_options import Upstream, read_model_options
 from blueflame.warden.gateway_process import start
-from support.model_gateways import SECRET, model_orders
+from support.model_gateways import SECRET, build_model_options
 
 SECRETS = {"key": SECRET}
 ANTHROPIC = {"upstream": "https://api.example.org", "auth": "x-api-key", "secret": "key"}
@@ -42,7 +42,7 @@ ANTHROPIC = {"upstream": "https://api.example.org", "auth": "x-api-key", "secret
     ],
 )
 def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
-    orders = {"hosts": [], "model": {**model_orders("https://api.example.org"), **wrong}}
+    orders = {"hosts": [], "model": {**build_model_options("https://api.example.org"), **wrong}}
 
     with pytest.raises(ValueError, match=told) as refused:
         start(str(tmp_path), orders, SECRETS)
@@ -52,12 +52,14 @@ def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, wrong: dict
 
 def test_a_secret_that_no_header_can_hold_is_not_shown_in_the_complaint(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds characters that no header can") as refused:
-        start(str(tmp_path), {"hosts": [], "model": model_orders("https://api.example.org")}, {"key": "ab\r\ncd"})
+        start(
+            str(tmp_path), {"hosts": [], "model": build_model_options("https://api.example.org")}, {"key": "ab\r\ncd"}
+        )
     assert "ab" not in str(refused.value).replace("above", "")
 
 
 def test_a_replay_needs_no_secret() -> None:
-    assert read_model(model_orders("https://api.example.org", replay="/cassette.jsonl"), {}) is not None
+    assert read_model_options(build_model_options("https://api.example.org", replay="/cassette.jsonl"), {}) is not None
 
 
 @pytest.mark.parametrize(

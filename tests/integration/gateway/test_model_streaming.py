@@ -12,9 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.gateway.model_api.response import Chunks
-from support.model_gateways import SECRET, TOKEN, Door, model_door, model_orders
-from support.model_providers import Provider, error, event, message, message_events, provider, says, streams
+from blueflame.gateway.model_api.response import ChunkDecoder
+from support.model_gateways import SECRET, TOKEN, RunningGateway, build_model_options, start_model_gateway
+from support.model_providers import (
+    Provider,
+    answer_json,
+    build_error,
+    build_message,
+    build_message_events,
+    format_event,
+    start_provider,
+    stream_events,
+)
 
 RESPONSE = {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 40}, "output_tokens": 20}
 CHAT = {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 40}, "completion_tokens": 20}
@@ -22,32 +31,35 @@ GEMINI = {"promptTokenCount": 100, "cachedContentTokenCount": 40, "candidatesTok
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Provider, Door]]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Provider, RunningGateway]]:
     folder = tmp_path_factory.mktemp("model") / "попытка 1"
-    with provider(says(200, message())) as far, model_door(folder, model_orders(far.url)) as door:
+    with (
+        start_provider(answer_json(200, build_message())) as far,
+        start_model_gateway(folder, build_model_options(far.url)) as door,
+    ):
         yield far, door
 
 
 @pytest.fixture
-def far(pair: tuple[Provider, Door]) -> Provider:
+def far(pair: tuple[Provider, RunningGateway]) -> Provider:
     there, _ = pair
-    there.plays[:], there.connections = [says(200, message())], 0
+    there.plays[:], there.connections = [answer_json(200, build_message())], 0
     there.asked.clear()
     return there
 
 
 @pytest.fixture
-def door(pair: tuple[Provider, Door]) -> Door:
+def door(pair: tuple[Provider, RunningGateway]) -> RunningGateway:
     """One for all: as if nothing had been written yet."""
     _, there = pair
     (there.folder / "usage.jsonl").write_text("")
     return there
 
 
-def test_an_answer_comes_back_as_it_was_and_its_usage_is_written_down(door: Door, far: Provider) -> None:
+def test_an_answer_comes_back_as_it_was_and_its_usage_is_written_down(door: RunningGateway, far: Provider) -> None:
     heard = door.ask(body={"model": "claude-test", "messages": []})
 
-    assert (heard.status, heard.content, heard.headers["connection"]) == (200, message(), "close")
+    assert (heard.status, heard.content, heard.headers["connection"]) == (200, build_message(), "close")
     (asked,) = far.asked
     assert (asked.method, asked.path, asked.content) == (
         "POST",
@@ -62,7 +74,7 @@ def test_an_answer_comes_back_as_it_was_and_its_usage_is_written_down(door: Door
     assert door.heard() == {"parked": None, "refused": None, "gave_up": None, "problem": "", "lives": True}
 
 
-def test_the_credential_is_put_in_outside_and_the_agents_own_is_left_out(door: Door, far: Provider) -> None:
+def test_the_credential_is_put_in_outside_and_the_agents_own_is_left_out(door: RunningGateway, far: Provider) -> None:
     door.ask("/anthropic/v1/messages?beta=true&key=" + TOKEN, no_token="1", accept_encoding="gzip", user_agent="cli/1")
 
     (asked,) = far.asked
@@ -92,7 +104,7 @@ def test_the_credential_is_put_in_outside_and_the_agents_own_is_left_out(door: D
     ],
 )
 def test_each_api_is_reached_in_its_own_way(
-    pair: tuple[Provider, Door], target: str, shown: dict[str, str], path: str, credential: tuple[str, str]
+    pair: tuple[Provider, RunningGateway], target: str, shown: dict[str, str], path: str, credential: tuple[str, str]
 ) -> None:
     far, door = pair
     assert door.ask(target, **shown).status == 200
@@ -108,24 +120,24 @@ def test_each_api_is_reached_in_its_own_way(
     [
         (
             "/openai/responses",
-            says(200, {"object": "response", "model": "gpt-test", "status": "completed", "usage": RESPONSE}),
+            answer_json(200, {"object": "response", "model": "gpt-test", "status": "completed", "usage": RESPONSE}),
         ),
         (
             "/openai/responses",
-            streams(
+            stream_events(
                 [
-                    event("response.created", {"type": "response.created", "response": {"model": "gpt-test"}}),
-                    event(
+                    format_event("response.created", {"type": "response.created", "response": {"model": "gpt-test"}}),
+                    format_event(
                         "response.completed",
                         {"type": "response.completed", "response": {"model": "gpt-test", "usage": RESPONSE}},
                     ),
                 ]
             ),
         ),
-        ("/openai/chat/completions", says(200, {"model": "gpt-test", "choices": [], "usage": CHAT})),
+        ("/openai/chat/completions", answer_json(200, {"model": "gpt-test", "choices": [], "usage": CHAT})),
         (
             "/openai/chat/completions",
-            streams(
+            stream_events(
                 [
                     b'data: {"model": "gpt-test", "choices": [{"delta": {"content": "Hi"}}]}\n\n',
                     b'data: {"model": "gpt-test", "choices": [], "usage": %b}\n\ndata: [DONE]\n\n'
@@ -135,11 +147,13 @@ def test_each_api_is_reached_in_its_own_way(
         ),
         (
             "/gemini/v1beta/models/gpt-test:generateContent",
-            says(200, {"candidates": [{"finishReason": "STOP"}], "modelVersion": "gpt-test", "usageMetadata": GEMINI}),
+            answer_json(
+                200, {"candidates": [{"finishReason": "STOP"}], "modelVersion": "gpt-test", "usageMetadata": GEMINI}
+            ),
         ),
         (
             "/gemini/v1beta/models/gpt-test:streamGenerateContent?alt=sse",
-            streams(
+            stream_events(
                 [
                     b'data: {"candidates": [{"finishReason": "STOP"}], "usageMetadata": %b}\n\n'
                     % json.dumps(GEMINI).encode()
@@ -148,7 +162,7 @@ def test_each_api_is_reached_in_its_own_way(
         ),
     ],
 )
-def test_every_wire_format_is_metered_alike(door: Door, far: Provider, target: str, answer: object) -> None:
+def test_every_wire_format_is_metered_alike(door: RunningGateway, far: Provider, target: str, answer: object) -> None:
     far.plays[:] = [answer]  # type: ignore[list-item]  # a play
 
     heard = door.ask(target, {"model": "gpt-test", "stream": True})
@@ -159,9 +173,9 @@ def test_every_wire_format_is_metered_alike(door: Door, far: Provider, target: s
     assert (line["model"], line["micro_usd"]) == ("gpt-test", 60 + 4 + 100)
 
 
-def test_a_stream_is_passed_on_while_it_comes(door: Door, far: Provider) -> None:
-    pieces, go_on = message_events(cache_read_input_tokens=7, cache_creation_input_tokens=9), threading.Event()
-    far.plays[:] = [streams([pieces[0], pieces[1], go_on, *pieces[2:]])]
+def test_a_stream_is_passed_on_while_it_comes(door: RunningGateway, far: Provider) -> None:
+    pieces, go_on = build_message_events(cache_read_input_tokens=7, cache_creation_input_tokens=9), threading.Event()
+    far.plays[:] = [stream_events([pieces[0], pieces[1], go_on, *pieces[2:]])]
 
     with door.call(body={"model": "claude-test", "stream": True}) as talk:
         status, headers = talk.head()
@@ -183,7 +197,7 @@ def test_a_stream_is_passed_on_while_it_comes(door: Door, far: Provider) -> None
     ]
 
 
-def test_usage_is_asked_for_where_it_would_not_come_by_itself(door: Door, far: Provider) -> None:
+def test_usage_is_asked_for_where_it_would_not_come_by_itself(door: RunningGateway, far: Provider) -> None:
     asked = {"model": "gpt-test", "stream": True, "stream_options": {"include_usage": False, "other": 1}, "text": "ä"}
 
     door.ask("/openai/chat/completions", asked)
@@ -192,7 +206,9 @@ def test_usage_is_asked_for_where_it_would_not_come_by_itself(door: Door, far: P
 
 
 @pytest.mark.parametrize("headers", [{"x_api_key": "bf-another"}, {"no_token": "1"}, {"authorization": "Basic eA=="}])
-def test_without_the_attempts_token_nothing_goes_out(door: Door, far: Provider, headers: dict[str, str]) -> None:
+def test_without_the_attempts_token_nothing_goes_out(
+    door: RunningGateway, far: Provider, headers: dict[str, str]
+) -> None:
     heard = door.ask(**headers)
 
     assert (heard.status, heard.content["error"]["type"]) == (401, "authentication_error")
@@ -212,7 +228,7 @@ def test_without_the_attempts_token_nothing_goes_out(door: Door, far: Provider, 
         "/gemini/v1beta/models/../x:generateContent",
     ],
 )
-def test_what_could_not_be_metered_is_not_passed_on(door: Door, far: Provider, target: str) -> None:
+def test_what_could_not_be_metered_is_not_passed_on(door: RunningGateway, far: Provider, target: str) -> None:
     heard = door.ask(target)
 
     assert heard.status == 404
@@ -220,7 +236,7 @@ def test_what_could_not_be_metered_is_not_passed_on(door: Door, far: Provider, t
     assert far.asked == []
 
 
-def test_responses_in_the_background_are_refused(door: Door, far: Provider) -> None:
+def test_responses_in_the_background_are_refused(door: RunningGateway, far: Provider) -> None:
     heard = door.ask("/openai/responses", {"model": "gpt-test", "background": True})
 
     assert heard.status == 400
@@ -228,14 +244,14 @@ def test_responses_in_the_background_are_refused(door: Door, far: Provider) -> N
     assert far.asked == []
 
 
-def test_what_costs_nothing_is_passed_on_without_a_line(door: Door, far: Provider) -> None:
-    far.plays[:] = [says(200, {"input_tokens": 12})]
+def test_what_costs_nothing_is_passed_on_without_a_line(door: RunningGateway, far: Provider) -> None:
+    far.plays[:] = [answer_json(200, {"input_tokens": 12})]
 
     assert door.ask("/anthropic/v1/messages/count_tokens").content == {"input_tokens": 12}
     assert door.lines() == []
 
 
-def test_a_body_in_chunks_arrives_whole(door: Door, far: Provider) -> None:
+def test_a_body_in_chunks_arrives_whole(door: RunningGateway, far: Provider) -> None:
     body = json.dumps({"model": "claude-test", "text": "x" * 100_000}).encode()
     parts = [body[:10], body[10:70_000], body[70_000:]]
     chunks = b"".join(b"%X;ext=1\r\n%b\r\n" % (len(part), part) for part in parts)
@@ -255,14 +271,14 @@ def test_a_body_in_chunks_arrives_whole(door: Door, far: Provider) -> None:
     ],
 )
 def test_a_body_that_is_too_large_or_odd_is_refused(
-    door: Door, far: Provider, headers: dict[str, str], body: bytes, status: int
+    door: RunningGateway, far: Provider, headers: dict[str, str], body: bytes, status: int
 ) -> None:
     assert door.ask(body=body, **headers).status == status
     assert far.asked == []
 
 
-def test_errors_of_the_provider_come_through(door: Door, far: Provider) -> None:
-    far.plays[:] = [says(400, error("invalid_request_error", "No such model."), request_id="req_1")]
+def test_errors_of_the_provider_come_through(door: RunningGateway, far: Provider) -> None:
+    far.plays[:] = [answer_json(400, build_error("invalid_request_error", "No such model."), request_id="req_1")]
 
     heard = door.ask()
 
@@ -272,8 +288,8 @@ def test_errors_of_the_provider_come_through(door: Door, far: Provider) -> None:
     assert (line["status"], line["micro_usd"], line["complete"], line["tries"]) == (400, 0, True, 1)
 
 
-def test_an_answer_that_breaks_off_is_passed_on_as_broken(door: Door, far: Provider) -> None:
-    far.plays[:] = [streams(message_events()[:2], whole=False)]
+def test_an_answer_that_breaks_off_is_passed_on_as_broken(door: RunningGateway, far: Provider) -> None:
+    far.plays[:] = [stream_events(build_message_events()[:2], whole=False)]
 
     heard = door.ask(body={"model": "claude-test", "stream": True})
 
@@ -283,7 +299,7 @@ def test_an_answer_that_breaks_off_is_passed_on_as_broken(door: Door, far: Provi
     assert len(far.asked) == 1  # never again, once a byte has been passed on
 
 
-def test_the_connection_to_the_provider_is_used_again(door: Door, far: Provider) -> None:
+def test_the_connection_to_the_provider_is_used_again(door: RunningGateway, far: Provider) -> None:
     for _ in range(3):
         assert door.ask().status == 200
 
@@ -291,7 +307,7 @@ def test_the_connection_to_the_provider_is_used_again(door: Door, far: Provider)
     assert far.connections <= 1
 
 
-def test_clients_that_look_whether_anybody_is_there_are_answered_here(door: Door, far: Provider) -> None:
+def test_clients_that_look_whether_anybody_is_there_are_answered_here(door: RunningGateway, far: Provider) -> None:
     import http.client
 
     for method, target in (("HEAD", "/anthropic/"), ("GET", "/anthropic/api/hello"), ("HEAD", "/anthropic")):
@@ -307,9 +323,9 @@ def test_clients_that_look_whether_anybody_is_there_are_answered_here(door: Door
 
 
 def test_an_api_that_the_runtime_did_not_ask_for_is_not_there(far: Provider, tmp_path: Path) -> None:
-    orders = model_orders(far.url)
+    orders = build_model_options(far.url)
     del orders["apis"]["openai"]
-    with model_door(tmp_path / "a", orders) as door:
+    with start_model_gateway(tmp_path / "a", orders) as door:
         heard = door.ask("/openai/responses")
 
     assert heard.status == 404
@@ -322,9 +338,9 @@ def test_a_login_is_read_anew_for_each_call(far: Provider, tmp_path: Path) -> No
     def log_in(token: str, expires: float) -> None:
         login.write_text(json.dumps({"claudeAiOauth": {"accessToken": token, "expiresAt": expires * 1000}}))
 
-    orders = model_orders(far.url)
+    orders = build_model_options(far.url)
     orders["apis"] = {"anthropic": {"upstream": far.url, "auth": "oauth", "file": str(login)}}
-    with model_door(tmp_path / "a", orders, secrets={}) as door:
+    with start_model_gateway(tmp_path / "a", orders, secrets={}) as door:
         unread = door.ask()
         for token in ("first", "second"):
             log_in(token, time.time() + 3600)
@@ -341,7 +357,9 @@ def test_a_login_is_read_anew_for_each_call(far: Provider, tmp_path: Path) -> No
     assert [line["refused"] for line in lines] == ["no_login", "", "", "no_login"]
 
 
-def test_the_secret_is_in_none_of_its_files_nor_in_what_others_see_of_its_process(door: Door, far: Provider) -> None:
+def test_the_secret_is_in_none_of_its_files_nor_in_what_others_see_of_its_process(
+    door: RunningGateway, far: Provider
+) -> None:
     door.ask()
 
     for file in door.folder.iterdir():
@@ -356,7 +374,7 @@ def test_the_secret_is_in_none_of_its_files_nor_in_what_others_see_of_its_proces
 )
 def test_frames_are_taken_off_however_the_bytes_come(bodies: list[bytes], sizes: list[int]) -> None:
     framed = b"".join(b"%x;a=b\r\n%b\r\n" % (len(body), body) for body in bodies) + b"0\r\nx: y\r\n\r\nmore"
-    chunks, found, at = Chunks(), b"", 0
+    chunks, found, at = ChunkDecoder(), b"", 0
     while at < len(framed):
         size = sizes[at % len(sizes)]
         if not chunks.done:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from support.model_gateways import SECRET, model_door, model_orders
-from support.model_providers import message, provider, says
+from support.model_gateways import SECRET, build_model_options, start_model_gateway
+from support.model_providers import answer_json, build_message, start_provider
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made with openssl")
-FINE = says(200, message())
+FINE = answer_json(200, build_message())
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,10 @@ def test_a_trusted_provider_is_asked_over_one_connection(
 ) -> None:
     context, trusted = certificate
     with (
-        provider(FINE, tls=context) as far,
-        model_door(tmp_path / "a", model_orders(f"https://localhost:{far.port}"), SSL_CERT_FILE=trusted) as door,
+        start_provider(FINE, tls=context) as far,
+        start_model_gateway(
+            tmp_path / "a", build_model_options(f"https://localhost:{far.port}"), SSL_CERT_FILE=trusted
+        ) as door,
     ):
         answers = [door.ask().status for _ in range(2)]
 
@@ -51,10 +53,10 @@ def test_a_stranger_hears_nothing(
     context, trusted = certificate
     orders = {"outage_wait": 0.0}
     with (
-        provider(FINE, tls=context) as far,
-        model_door(
+        start_provider(FINE, tls=context) as far,
+        start_model_gateway(
             tmp_path / "a",
-            model_orders(f"https://{host}:{far.port}", **orders),
+            build_model_options(f"https://{host}:{far.port}", **orders),
             SSL_CERT_FILE=trusted if trusts else "/dev/null",
         ) as door,
     ):

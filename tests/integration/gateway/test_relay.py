@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from support.gateways import QUICK, Stage, client_hello, connect, hang_up, play
+from support.gateways import (
+    SHORT_TIMEOUTS,
+    GatewayHarness,
+    build_client_hello,
+    close_stream,
+    format_connect,
+    run_scenario,
+)
 
 
 @pytest.fixture
@@ -25,19 +32,19 @@ def test_either_side_may_finish_first(folder: Path) -> None:
             said += data
         writer.write(b"you said %d bytes" % len(said))
 
-    async def scene(there: Stage) -> None:
-        hello = client_hello("example.org")
-        answer = await there.ask(connect("example.org:443") + hello + b"and that is all")
+    async def scene(there: GatewayHarness) -> None:
+        hello = build_client_hello("example.org")
+        answer = await there.ask(format_connect("example.org:443") + hello + b"and that is all")
         assert answer.endswith(b"you said %d bytes" % (len(hello) + 15))
 
-    play(folder, scene, behave=answer_after_the_end)
+    run_scenario(folder, scene, behave=answer_after_the_end)
 
 
 def test_much_goes_through_unharmed_both_ways(folder: Path) -> None:
-    hello = client_hello("example.org")
+    hello = build_client_hello("example.org")
     load = bytes(range(256)) * 64 * 1024  # 16 MB
 
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         side = await there.tunnel()
 
         async def say() -> None:
@@ -50,9 +57,9 @@ def test_much_goes_through_unharmed_both_ways(folder: Path) -> None:
         saying = asyncio.ensure_future(say())
         assert await side.reader.read() == hello + load
         await saying
-        await hang_up(side)
+        await close_stream(side)
 
-    (line,) = play(folder, scene, patience=replace(QUICK, idle=60.0)).lines()
+    (line,) = run_scenario(folder, scene, patience=replace(SHORT_TIMEOUTS, idle=60.0)).lines()
 
     assert line["bytes_up"] == line["bytes_down"] == len(hello) + len(load)
 
@@ -64,9 +71,9 @@ def test_a_server_that_does_not_read_holds_its_client_back(folder: Path) -> None
 
     never = asyncio.Event()
 
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         side = await there.tunnel()
-        side.writer.write(client_hello("example.org"))
+        side.writer.write(build_client_hello("example.org"))
         with pytest.raises((TimeoutError, ConnectionError)):
             async with asyncio.timeout(20):
                 for _ in range(1000):
@@ -75,7 +82,7 @@ def test_a_server_that_does_not_read_holds_its_client_back(folder: Path) -> None
         never.set()
         side.writer.transport.abort()
 
-    (line,) = play(folder, scene, behave=deaf).lines()
+    (line,) = run_scenario(folder, scene, behave=deaf).lines()
 
     assert line["bytes_up"] < 100 << 20
     assert "nothing was said" in line["details"]
@@ -88,46 +95,46 @@ def test_a_torn_connection_is_torn_on_the_other_side_too(folder: Path) -> None:
         plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         writer.transport.abort()
 
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         side = await there.tunnel()
-        side.writer.write(client_hello("example.org"))
+        side.writer.write(build_client_hello("example.org"))
         assert await side.reader.read() == b""
-        await hang_up(side)
+        await close_stream(side)
 
-    assert "cut off" in play(folder, scene, behave=tear).lines()[0]["details"]
+    assert "cut off" in run_scenario(folder, scene, behave=tear).lines()[0]["details"]
 
 
 def test_a_silent_tunnel_is_closed(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         side = await there.tunnel()
-        hello = client_hello("example.org")
+        hello = build_client_hello("example.org")
         side.writer.write(hello)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await side.reader.readexactly(len(hello) + 1)
-        await hang_up(side)
+        await close_stream(side)
 
-    assert "nothing was said for 0.5 seconds" in play(folder, scene).lines()[0]["details"]
+    assert "nothing was said for 0.5 seconds" in run_scenario(folder, scene).lines()[0]["details"]
 
 
 def test_only_so_many_connections_are_open_at_once(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         sides = [await there.tunnel() for _ in range(3)]
         assert (await there.ask(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 503 more than 3 connections")
         for side in sides:
-            await hang_up(side)
+            await close_stream(side)
         while not (await there.ask(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200"):
             await asyncio.sleep(0.01)
 
-    play(folder, scene, most_open=3)
+    run_scenario(folder, scene, most_open=3)
 
 
 def test_nothing_more_is_let_through_when_the_record_is_full(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
-        while not (answer := await there.ask(connect("example.org:443"))).startswith(b"HTTP/1.1 503"):
+    async def scene(there: GatewayHarness) -> None:
+        while not (answer := await there.ask(format_connect("example.org:443"))).startswith(b"HTTP/1.1 503"):
             assert b"200" in answer
         assert b"the gateway's record is full" in answer
 
-    there = play(folder, scene, largest_book=2000)
+    there = run_scenario(folder, scene, largest_book=2000)
 
     assert (folder / "gateway.jsonl").stat().st_size <= 2000
     assert there.upstream.connections < 10

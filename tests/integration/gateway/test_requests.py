@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.gateways import Stage, damaged, play
+from support.gateways import GatewayHarness, damaged_requests, run_scenario
 
 
 @pytest.fixture
@@ -34,11 +34,11 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_unencrypted_requests_are_refused(folder: Path, target: str, status: int, rule: str) -> None:
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         answer = await there.ask(f"GET {target} HTTP/1.1\r\nHost: example.org\r\n\r\n".encode())
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
-    there = play(folder, scene)
+    there = run_scenario(folder, scene)
 
     assert (there.reached, there.lines()[0]["rule"]) == ([], rule)
     assert "geheim" not in (folder / "gateway.jsonl").read_text()
@@ -57,10 +57,10 @@ def test_a_host_listed_with_port_80_gets_one_clean_request(folder: Path) -> None
         b"bodyGET /smuggled HTTP/1.1\r\nHost: evil.example\r\n\r\n"
     )
 
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         assert (await there.ask(request)).endswith(b"welcome")
 
-    there = play(folder, scene, "mirror.example:80", behave=answer)
+    there = run_scenario(folder, scene, "mirror.example:80", behave=answer)
 
     assert bytes(there.upstream.heard) == (
         b"POST /a?b=1 HTTP/1.1\r\nhost: mirror.example\r\nx-a: 1\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbody"
@@ -73,15 +73,15 @@ def test_a_host_listed_with_port_80_gets_one_clean_request(folder: Path) -> None
     ["Transfer-Encoding: chunked", "Content-Length: 4\r\nContent-Length: 5", "Content-Length: +4", "Content-Length: "],
 )
 def test_a_body_of_doubtful_length_is_not_passed_on(folder: Path, headers: str) -> None:
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         request = f"POST http://mirror.example/ HTTP/1.1\r\n{headers}\r\n\r\nbody"
         assert (await there.ask(request.encode())).startswith(b"HTTP/1.1 4")
 
-    assert play(folder, scene, "mirror.example:80").reached == []
+    assert run_scenario(folder, scene, "mirror.example:80").reached == []
 
 
 def test_the_gateway_says_what_it_is_and_where_nothing_is(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         page = await there.ask(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert json.loads(page.partition(b"\r\n\r\n")[2]) == {
             "gateway": "blueflame",
@@ -94,7 +94,7 @@ def test_the_gateway_says_what_it_is_and_where_nothing_is(folder: Path) -> None:
         assert (await there.ask(b"DELETE / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 405 ")
         assert (await there.ask(b"HEAD / HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\n")
 
-    there = play(folder, scene, "example.org", "*.example.net:8443")
+    there = run_scenario(folder, scene, "example.org", "*.example.net:8443")
 
     assert [line["decision"] for line in there.lines()] == ["allow", "block", "block", "allow"]
     assert "geheim" not in (folder / "gateway.jsonl").read_text()
@@ -120,35 +120,35 @@ def test_the_gateway_says_what_it_is_and_where_nothing_is(folder: Path) -> None:
     ],
 )
 def test_a_malformed_request_is_answered_with_400(folder: Path, request_: bytes) -> None:
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         assert (await there.ask(request_)).startswith(b"HTTP/1.1 400 ")
 
-    there = play(folder, scene)
+    there = run_scenario(folder, scene)
 
     assert (there.reached, there.lines()[0]["rule"]) == ([], "malformed_request")
 
 
 def test_an_endless_head_and_a_slow_one_are_cut_short(folder: Path) -> None:
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         assert (await there.ask(b"GET / HTTP/1.1\r\nA: " + b"b" * 200_000, end=False)).startswith(b"HTTP/1.1 431 ")
         assert (await there.ask(b"CONNECT example.org:443 HT", end=False)).startswith(b"HTTP/1.1 408 ")
 
-    assert play(folder, scene).reached == []
+    assert run_scenario(folder, scene).reached == []
 
 
 @settings(max_examples=150, deadline=None)
-@given(sent=st.lists(st.binary(max_size=600) | damaged(), min_size=1, max_size=8))
+@given(sent=st.lists(st.binary(max_size=600) | damaged_requests(), min_size=1, max_size=8))
 def test_rubbish_never_reaches_anybody_and_never_ends_the_gateway(
     tmp_path_factory: pytest.TempPathFactory, sent: list[bytes]
 ) -> None:
     """Whatever is sent: nobody but the listed host is looked up, and nothing but a hello to it goes on."""
 
-    async def scene(there: Stage) -> None:
+    async def scene(there: GatewayHarness) -> None:
         for data in sent:
             await there.ask(data)
         assert (await there.ask(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
 
-    there = play(tmp_path_factory.mktemp("rubbish"), scene)
+    there = run_scenario(tmp_path_factory.mktemp("rubbish"), scene)
 
     assert set(there.asked) <= {"example.org"}
     assert there.upstream.heard == b""

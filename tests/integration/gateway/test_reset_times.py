@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from blueflame.gateway.model_api.reset_times import reset_of
+from blueflame.gateway.model_api.reset_times import find_reset_time
 
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 
@@ -54,7 +54,7 @@ NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
     ],
 )
 def test_a_hint_is_understood(headers: dict[str, str], body: object, seconds: float) -> None:
-    assert reset_of(headers, json.dumps(body).encode(), NOW) == pytest.approx(NOW + seconds)
+    assert find_reset_time(headers, json.dumps(body).encode(), NOW) == pytest.approx(NOW + seconds)
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_a_hint_is_understood(headers: dict[str, str], body: object, seconds: fl
     ],
 )
 def test_what_is_no_hint_is_none(headers: dict[str, str], body: bytes) -> None:
-    assert reset_of(headers, body, NOW) is None
+    assert find_reset_time(headers, body, NOW) is None

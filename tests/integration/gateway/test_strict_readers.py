@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.gateway.addresses import is_private_use, is_public
-from blueflame.gateway.client_hello import hello_of, server_name
-from blueflame.gateway.options import find_rule, read_host, read_rule
-from blueflame.gateway.request import Head, Refused, read_head
-from support.gateways import client_hello
+from blueflame.gateway.client_hello import extract_client_hello, read_server_name
+from blueflame.gateway.options import find_rule, normalize_host, parse_allow_rule
+from blueflame.gateway.request import RequestHead, RequestRefused, parse_head
+from support.gateways import build_client_hello
 
 LABEL = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 NAME = st.lists(LABEL, min_size=1, max_size=4).map(".".join)
@@ -40,12 +40,12 @@ NO_HOSTS = """
 )
 def test_what_is_no_host_is_no_rule(text: object) -> None:
     with pytest.raises(ValueError, match=r"sandbox\.allowed_hosts"):
-        read_rule(text)
+        parse_allow_rule(text)
 
 
 @given(name=NAME, sub=NAME)
 def test_a_star_covers_everything_below_and_nothing_else(name: str, sub: str) -> None:
-    rules = (read_rule(f"*.{name}"),)
+    rules = (parse_allow_rule(f"*.{name}"),)
 
     assert find_rule(rules, f"{sub}.{name}", 443) is rules[0]
     assert find_rule(rules, name, 443) is None
@@ -55,12 +55,12 @@ def test_a_star_covers_everything_below_and_nothing_else(name: str, sub: str) ->
 
 @given(text=st.text(max_size=30) | st.from_regex(r"[0-9a-fx.]{1,20}"))
 def test_a_host_has_one_spelling_and_never_an_odd_letter(text: str) -> None:
-    host = read_host(text)
+    host = normalize_host(text)
 
     if host is not None:
         assert host == host.lower()
         assert host.isascii()
-        assert read_host(host) == host or ":" in host
+        assert normalize_host(host) == host or ":" in host
         assert not set(host) & set(" /\\@?#%_*\r\n\t\0")
 
 
@@ -114,25 +114,25 @@ def test_one_may_list_ones_own_network_but_never_the_machine() -> None:
 
 @given(name=NAME.filter(lambda name: len(name) < 200))
 def test_a_real_hello_tells_its_server(name: str) -> None:
-    data = client_hello(name)
+    data = build_client_hello(name)
 
-    hello = hello_of(data)
+    hello = extract_client_hello(data)
 
     assert hello is not None
-    assert server_name(hello) == name
+    assert read_server_name(hello) == name
 
 
 @given(cuts=st.lists(st.integers(1, 600), min_size=1, max_size=6))
 def test_a_hello_may_come_in_several_records_and_is_never_read_too_early(cuts: list[int]) -> None:
-    data = client_hello("example.org")
+    data = build_client_hello("example.org")
     body, records = data[5:], b""
     for cut in cuts:
         records += _record(body[:cut]) if body[:cut] else b""
         body = body[cut:]
     records += _record(body) if body else b""
 
-    assert hello_of(records) == hello_of(data)
-    assert all(hello_of(records[:end]) is None for end in range(0, len(records), 7))
+    assert extract_client_hello(records) == extract_client_hello(data)
+    assert all(extract_client_hello(records[:end]) is None for end in range(0, len(records), 7))
 
 
 def _record(part: bytes) -> bytes:
@@ -173,25 +173,25 @@ GOOD = _names((0, b"example.org"))
     ],
 )
 def test_an_unusual_hello_is_refused(hello: bytes, rule: str) -> None:
-    with pytest.raises(Refused) as refused:
-        server_name(hello)
+    with pytest.raises(RequestRefused) as refused:
+        read_server_name(hello)
     assert refused.value.rule == rule
 
 
 def test_a_plain_hello_is_taken() -> None:
-    assert server_name(_hello(GOOD)) == "example.org"
-    assert server_name(_hello(b"")) is None
-    assert server_name(_hello(b"")[:-2]) is None
+    assert read_server_name(_hello(GOOD)) == "example.org"
+    assert read_server_name(_hello(b"")) is None
+    assert read_server_name(_hello(b"")[:-2]) is None
 
 
 @settings(max_examples=300)
 @given(data=st.binary(max_size=300) | st.binary(max_size=300).map(lambda tail: b"\x16\x03\x01" + tail))
 def test_any_bytes_are_a_hello_a_refusal_or_a_beginning(data: bytes) -> None:
     try:
-        hello = hello_of(data)
+        hello = extract_client_hello(data)
         if hello is not None:
-            server_name(hello)
-    except Refused as e:
+            read_server_name(hello)
+    except RequestRefused as e:
         assert e.rule in ("not_tls", "sni_hidden")
 
 
@@ -200,6 +200,6 @@ def test_any_bytes_are_a_hello_a_refusal_or_a_beginning(data: bytes) -> None:
 )
 def test_any_bytes_are_a_head_or_a_refusal(data: bytes) -> None:
     try:
-        assert isinstance(read_head(data), Head)
-    except Refused as e:
+        assert isinstance(parse_head(data), RequestHead)
+    except RequestRefused as e:
         assert e.rule == "malformed_request"

@@ -18,8 +18,16 @@ import pytest
 
 from blueflame.orchestrator.engine.interface import Order, Outcome, Reason, Running, SetupStep
 from blueflame.orchestrator.engine.local import LocalEngine
-from support.model_gateways import SECRET, TOKEN, model_orders
-from support.model_providers import error, message, message_events, provider, says, streams, waits_for
+from support.model_gateways import SECRET, TOKEN, build_model_options
+from support.model_providers import (
+    answer_json,
+    build_error,
+    build_message,
+    build_message_events,
+    start_provider,
+    stream_events,
+    wait_then,
+)
 
 ATTEMPT = "ses-20260101-000000.task-001.worker.1"
 PATIENCE = 30.0
@@ -33,7 +41,7 @@ call() {{
     [ "$status" = 200 ]
 }}
 """
-FINE = says(200, message())
+FINE = answer_json(200, build_message())
 ONE_CALL = [{"name": "attempt", "unit": "tokens", "limit": 1}]
 
 
@@ -53,7 +61,7 @@ def order(state: Path, url: str, script: str, *, secrets: dict[str, str] | None 
         env={"PATH": os.environ["PATH"]},
         cwd=str(work),
         grace=1.0,
-        walls={"gateway": {"port": port, "hosts": [], "model": model_orders(url, **model)}},
+        walls={"gateway": {"port": port, "hosts": [], "model": build_model_options(url, **model)}},
         secrets={"key": SECRET} if secrets is None else secrets,
     )
 
@@ -121,7 +129,7 @@ def test_the_secret_reaches_the_provider_and_is_nowhere_else(state: Path) -> Non
         assert places_with_the_secret(state) == []
         assert SECRET not in repr(given)
 
-    with provider(waits_for(gate, FINE)) as far:
+    with start_provider(wait_then(gate, FINE)) as far:
         play(story(order(state, far.url, "call")))
 
     assert far.asked[0].headers["x-api-key"] == SECRET
@@ -129,7 +137,7 @@ def test_the_secret_reaches_the_provider_and_is_nowhere_else(state: Path) -> Non
 
 
 def test_without_its_secret_an_attempt_is_not_started(state: Path) -> None:
-    with provider(FINE) as far:
+    with start_provider(FINE) as far:
         ended = run(state, order(state, far.url, "call", secrets={}))
 
     assert ended.reason is Reason.SPAWN_FAILED
@@ -139,7 +147,7 @@ def test_without_its_secret_an_attempt_is_not_started(state: Path) -> None:
 
 
 def test_the_model_is_at_the_port_that_was_told_and_setup_steps_do_not_take_it(state: Path) -> None:
-    with provider(FINE) as far:
+    with start_provider(FINE) as far:
         given = order(state, far.url, 'call && echo "$BLUEFLAME_GATEWAY_PORT"')
         ended = run(state, replace(given, setup=(SetupStep(name="look", command="true"),)))
 
@@ -157,7 +165,7 @@ def test_the_model_is_at_the_port_that_was_told_and_setup_steps_do_not_take_it(s
     ],
 )
 def test_an_agent_whose_budget_is_used_up_ends_as_such(state: Path, script: str, reason: Reason) -> None:
-    with provider(FINE) as far:
+    with start_provider(FINE) as far:
         ended = run(state, order(state, far.url, script, budgets=ONE_CALL))
 
     assert ended.reason is reason
@@ -169,7 +177,7 @@ def test_an_agent_whose_budget_is_used_up_ends_as_such(state: Path, script: str,
 
 
 def test_an_agent_whose_model_is_away_for_too_long_ends_as_an_outage(state: Path) -> None:
-    with provider(says(503, error("api_error", "Down."))) as far:
+    with start_provider(answer_json(503, build_error("api_error", "Down."))) as far:
         ended = run(state, order(state, far.url, "call", outage_wait=0.0))
 
     assert (ended.reason, ended.detail) == (Reason.OUTAGE, "503: Down.")
@@ -191,14 +199,14 @@ def test_its_clocks_stand_still_while_it_waits_for_its_model(state: Path) -> Non
         assert (seen[-1].parked["kind"], seen[-1].parked["reason"]) == ("rate_limit", "429: Slow down.")
         assert (ended.reason, ended.exit_code, ended.detail) == (Reason.EXITED, 0, "")
 
-    with provider(says(429, error(), retry_after_ms="4000"), FINE) as far:
+    with start_provider(answer_json(429, build_error(), retry_after_ms="4000"), FINE) as far:
         play(story(replace(order(state, far.url, "call"), timeout=3.0, silence=2.5)))
 
     assert [line["tries"] for line in usage(state)] == [2]
 
 
 def test_an_attempt_whose_warden_was_killed_has_its_last_call_on_record(state: Path) -> None:
-    start, text, *rest = message_events()
+    start, text, *rest = build_message_events()
     gate = threading.Event()
 
     async def story(given: Order) -> None:
@@ -214,5 +222,5 @@ def test_an_attempt_whose_warden_was_killed_has_its_last_call_on_record(state: P
         assert ended.reason is Reason.LOST
         assert [(line["output"], line["complete"]) for line in usage(state)] == [(20, True)]
 
-    with provider(streams([start, text, gate, *rest])) as far:
+    with start_provider(stream_events([start, text, gate, *rest])) as far:
         play(story(order(state, far.url, "call")))

@@ -14,7 +14,7 @@ from blueflame.model.gate import Answer
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.orchestrator.observers.notifications import Courier, Notifying, notifying
 from blueflame.session.replay import apply
-from blueflame.testing.simulation import World
+from blueflame.testing.simulation import Simulation
 from blueflame.text.notifications import Notice
 from support.session_examples import Told as Story
 from support.session_examples import task
@@ -31,7 +31,7 @@ def notice(words: str, topic: str = "gate") -> Notice:
     return Notice(topic=topic, words=words, gate=words)
 
 
-def waiting() -> World:
+def waiting() -> Simulation:
     """A session that asks whether its plan is right."""
     return played(Story(task(1), answers={"plan": None}))
 

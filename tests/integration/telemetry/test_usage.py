@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from blueflame.billing.prices import compile_prices, cost, fallback, row_for
+from blueflame.billing.prices import build_fallback_row, compile_prices, compute_cost, find_row
 from blueflame.billing.usage import Usage
 from blueflame.model.spend import Spend
 from blueflame.telemetry.observed_prices import note_observed, read_observed
@@ -125,7 +125,7 @@ def test_what_was_observed_prices_the_next_attempt_right(tmp_path: Path) -> None
     assert observed == {OPUS: Fraction(6, 5)}
     rows = compile_prices({}, observed)
     usage = Usage(model=OPUS, input=1000, output=50)
-    assert cost(row_for(rows, usage, fallback(rows)), usage) == 6000
+    assert compute_cost(find_row(rows, usage, build_fallback_row(rows)), usage) == 6000
 
 
 def test_a_correction_is_measured_against_the_table_not_against_itself(tmp_path: Path) -> None:

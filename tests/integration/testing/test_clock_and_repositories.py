@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.testing import FakeClock, throwaway_repository
+from blueflame.testing import FakeClock, create_throwaway_repository
 
 
 def test_time_passes_only_when_it_is_told_to() -> None:
@@ -52,12 +52,12 @@ def test_a_sleeper_can_be_cancelled() -> None:
 
 
 def test_a_throwaway_repository_has_one_commit_with_the_files(tmp_path: Path, git: Callable[..., str]) -> None:
-    repo = throwaway_repository(tmp_path / "мой repo", {"a b.txt": "x\n", "src/ключ.py": "y = 1\n"})
+    repo = create_throwaway_repository(tmp_path / "мой repo", {"a b.txt": "x\n", "src/ключ.py": "y = 1\n"})
     assert git(repo, "ls-tree", "-r", "-z", "--name-only", "main").split("\0")[:-1] == ["a b.txt", "src/ключ.py"]
     assert git(repo, "status", "--porcelain") == ""
     assert git(repo, "rev-list", "--count", "main").strip() == "1"
 
 
 def test_a_throwaway_repository_may_be_empty(tmp_path: Path, git: Callable[..., str]) -> None:
-    repo = throwaway_repository(tmp_path / "empty", {})
+    repo = create_throwaway_repository(tmp_path / "empty", {})
     assert git(repo, "rev-list", "--count", "main").strip() == "1"

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.closed_network import ClosedNetwork, closed_network, why_not
+from support.closed_network import ClosedNetwork, closed_network, explain_unavailable
 
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=f"no closed network: {why_not()}")
+pytestmark = pytest.mark.skipif(bool(explain_unavailable()), reason=f"no closed network: {explain_unavailable()}")
 CALL = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5).sendall(b'hello')"
 DEVICES = "import socket; print([name for _, name in socket.if_nameindex()])"
 

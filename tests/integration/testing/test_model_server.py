@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from blueflame.model.errors import ScriptError
-from blueflame.testing import LoopbackModel, Served
+from blueflame.testing import LoopbackModel, ServedAnswer
 
 USAGE = {"input": 100, "output": 20, "cache_read": 30, "cache_write": 7, "cache_write_1h": 2, "thinking": 5}
 SCRIPT = {
@@ -93,8 +93,8 @@ def model() -> Iterator[LoopbackModel]:
         yield model
 
 
-def served(api: str, *, cache_write: int, whole: int) -> Served:
-    return Served(
+def served(api: str, *, cache_write: int, whole: int) -> ServedAnswer:
+    return ServedAnswer(
         api=api,
         model="m1",
         key="k",

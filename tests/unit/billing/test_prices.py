@@ -7,22 +7,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.billing.prices import COLUMNS, Row, as_json, built_in, compile_prices, cost, fallback, row_for, row_of
+from blueflame.billing.prices import (
+    COLUMNS,
+    PriceRow,
+    build_fallback_row,
+    build_listed_rows,
+    compile_prices,
+    compute_cost,
+    find_row,
+    format_row,
+    parse_row,
+)
 from blueflame.billing.usage import Usage
 from blueflame.model.settings import Price
 
 COUNT = st.integers(0, 10**9)
-ROW = st.builds(Row, model=st.just("*"), **{column: st.integers(0, 10**9) for column in COLUMNS})
+ROW = st.builds(PriceRow, model=st.just("*"), **{column: st.integers(0, 10**9) for column in COLUMNS})
 USAGE = st.builds(
     Usage, input=COUNT, output=COUNT, cache_read=COUNT, cache_write=COUNT, web_search=st.integers(0, 1000)
 )
 
 
-BUILT_IN = built_in()
+BUILT_IN = build_listed_rows()
 
 
-def priced(usage: Usage, rows: tuple[Row, ...] = BUILT_IN) -> int:
-    return cost(row_for(rows, usage, fallback(rows)), usage)
+def priced(usage: Usage, rows: tuple[PriceRow, ...] = BUILT_IN) -> int:
+    return compute_cost(find_row(rows, usage, build_fallback_row(rows)), usage)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +64,7 @@ def test_one_token_is_never_free() -> None:
 
 
 @given(ROW, USAGE, st.integers(0, 10**9))
-def test_a_call_costs_the_exact_sum_rounded_up(row: Row, usage: Usage, hour: int) -> None:
+def test_a_call_costs_the_exact_sum_rounded_up(row: PriceRow, usage: Usage, hour: int) -> None:
     hour = min(hour, usage.cache_write)
     usage = Usage(
         **{name: getattr(usage, name) for name in Usage.__slots__ if name != "cache_write_1h"}, cache_write_1h=hour
@@ -67,15 +77,15 @@ def test_a_call_costs_the_exact_sum_rounded_up(row: Row, usage: Usage, hour: int
         + row.cache_write_1h * hour,
         1_000_000,
     )
-    assert cost(row, usage) == ceil(exact) + row.web_search * usage.web_search
+    assert compute_cost(row, usage) == ceil(exact) + row.web_search * usage.web_search
 
 
 @given(USAGE)
 def test_what_no_row_fits_costs_at_least_what_any_model_does(usage: Usage) -> None:
-    rows = built_in()
-    dearest = cost(fallback(rows), usage)
-    assert all(cost(row, usage) <= dearest for row in rows)
-    assert row_for(rows, usage, fallback(rows)).model == "fallback"
+    rows = build_listed_rows()
+    dearest = compute_cost(build_fallback_row(rows), usage)
+    assert all(compute_cost(row, usage) <= dearest for row in rows)
+    assert find_row(rows, usage, build_fallback_row(rows)).model == "fallback"
 
 
 def test_a_persons_own_prices_win_and_the_more_exact_name_comes_first() -> None:
@@ -97,22 +107,24 @@ def test_what_was_observed_corrects_the_table_but_not_the_person() -> None:
     assert priced(Usage(model="claude-haiku-5-5", input=100_000), rows) == 15_000
     assert priced(Usage(model="claude-haiku-5-5", input=400_000), rows) == 300_000
     assert priced(Usage(model="claude-sonnet-5-5", input=1_000_000), rows) == 2_000_000
-    assert priced(Usage(model="new-model", input=1_000_000), rows) == fallback(built_in()).input // 100
+    assert (
+        priced(Usage(model="new-model", input=1_000_000), rows) == build_fallback_row(build_listed_rows()).input // 100
+    )
 
 
 def test_no_row_of_the_table_is_hidden_by_one_above_it() -> None:
-    rows = built_in()
+    rows = build_listed_rows()
     for at, row in enumerate(rows):
         example = Usage(model=row.model.replace("*", "-"), input=row.above + 1 if row.above else 0)
-        assert row_for(rows, example, fallback(rows)) in (row, *rows[at:])
+        assert find_row(rows, example, build_fallback_row(rows)) in (row, *rows[at:])
 
 
 @given(ROW)
-def test_a_row_survives_json(row: Row) -> None:
-    assert row_of(as_json(row)) == row
+def test_a_row_survives_json(row: PriceRow) -> None:
+    assert parse_row(format_row(row)) == row
 
 
 @pytest.mark.parametrize("wrong", [{"input": "4"}, {"output": -1}, {"cache_read": 0.5}, {"cache_write": True}])
 def test_a_row_that_is_none_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(TypeError, match="whole numbers"):
-        row_of(as_json(built_in()[0]) | wrong)
+        parse_row(format_row(build_listed_rows()[0]) | wrong)

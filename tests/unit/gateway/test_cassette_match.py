@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.billing.usage import UsageReader
-from blueflame.gateway.cassette.match import Asked, Json, Places, asked, chunks_of, events_of, whole_of
+from blueflame.gateway.cassette.match import (
+    Json,
+    Placeholders,
+    RequestPosition,
+    format_chunks,
+    locate_request,
+    parse_streamed_answer,
+    parse_whole_answer,
+)
 
 PLACES = {"{{worktree}}": "/home/ann/wt", "{{agent}}": "worker-1a2b3c4d", "{{home}}": "/home/ann"}
 OTHER = {"{{worktree}}": "/srv/x", "{{agent}}": "worker-99999999", "{{home}}": '/odd "é\\'}
@@ -41,27 +49,27 @@ def spelled_alike(value: Json) -> Json:
 
 @given(JSON)
 def test_what_is_kept_comes_back_as_it_was(value: Json) -> None:
-    places = Places(PLACES)
+    places = Placeholders(PLACES)
     assert spelled_alike(places.given(places.kept(value))) == spelled_alike(value)
 
 
 @given(JSON)
 def test_nothing_that_is_kept_names_a_place_of_this_run(value: Json) -> None:
-    kept = json.dumps(Places(PLACES).kept(value))
+    kept = json.dumps(Placeholders(PLACES).kept(value))
     assert not any(text in kept for text in PLACES.values())
 
 
 def test_an_agent_gets_the_places_of_its_own_run_also_inside_of_a_tools_input() -> None:
     inside = json.dumps({"file_path": "/home/ann/wt/a.txt", "note": "/home/ann/b"})
-    kept = Places(PLACES).kept({"partial_json": inside, "text": "by worker-1a2b3c4d"})
+    kept = Placeholders(PLACES).kept({"partial_json": inside, "text": "by worker-1a2b3c4d"})
     assert kept["text"] == "by {{agent}}"
-    back = Places(OTHER).given(kept)
+    back = Placeholders(OTHER).given(kept)
     assert json.loads(back["partial_json"]) == {"file_path": "/srv/x/a.txt", "note": '/odd "é\\/b'}
     assert back["text"] == "by worker-99999999"
 
 
 def test_without_places_nothing_changes() -> None:
-    assert Places({}).given(Places({}).kept(["{{worktree}}"])) == ["{{worktree}}"]
+    assert Placeholders({}).given(Placeholders({}).kept(["{{worktree}}"])) == ["{{worktree}}"]
 
 
 def sse(*events: dict[str, Any] | str) -> bytes:
@@ -155,9 +163,9 @@ STREAMS = {"anthropic": anthropic, "openai-responses": responses, "openai-chat":
 @given(st.sampled_from(sorted(STREAMS)), st.lists(st.integers(0, 20), max_size=8))
 def test_a_path_that_was_streamed_in_pieces_is_kept_as_a_placeholder(api: str, sizes: list[int]) -> None:
     answer = STREAMS[api](pieces(INPUT, sizes))
-    kept = Places(PLACES).kept(events_of(api, answer))
+    kept = Placeholders(PLACES).kept(parse_streamed_answer(api, answer))
     assert "/home/ann" not in json.dumps(kept)
-    played = b"".join(chunks_of(Places(OTHER).given(kept), streamed=True))
+    played = b"".join(format_chunks(Placeholders(OTHER).given(kept), streamed=True))
     assert b"{{" not in played
     assert "/srv/x/a.txt" in played.decode()
 
@@ -165,7 +173,7 @@ def test_a_path_that_was_streamed_in_pieces_is_kept_as_a_placeholder(api: str, s
 @given(st.sampled_from(sorted(STREAMS)), st.lists(st.integers(0, 20), max_size=8))
 def test_a_played_answer_says_the_same_usage(api: str, sizes: list[int]) -> None:
     answer = STREAMS[api](pieces(INPUT, sizes))
-    played = chunks_of(events_of(api, answer), streamed=True)
+    played = format_chunks(parse_streamed_answer(api, answer), streamed=True)
     before, after = UsageReader(api), UsageReader(api)
     before.feed(answer)
     for chunk in played:
@@ -177,21 +185,24 @@ def test_a_played_answer_says_the_same_usage(api: str, sizes: list[int]) -> None
 @pytest.mark.parametrize("api", sorted(STREAMS))
 def test_an_answer_that_did_not_end_is_not_kept(api: str) -> None:
     answer = STREAMS[api](["{}"])
-    assert events_of(api, answer[: len(answer) // 2]) is None
-    assert events_of(api, b'{"type": "error"}') is None
-    assert whole_of(api, b'{"type": "error"}') is None
-    assert whole_of(api, b"oops") is None
+    assert parse_streamed_answer(api, answer[: len(answer) // 2]) is None
+    assert parse_streamed_answer(api, b'{"type": "error"}') is None
+    assert parse_whole_answer(api, b'{"type": "error"}') is None
+    assert parse_whole_answer(api, b"oops") is None
 
 
 def test_a_whole_answer_is_kept_too() -> None:
     message = {"type": "message", "content": [{"type": "text", "text": "in /home/ann/wt"}]}
-    kept = Places(PLACES).kept(whole_of("anthropic", json.dumps(message).encode()))
-    assert json.loads(chunks_of(Places(OTHER).given(kept), streamed=False)[0])["content"][0]["text"] == "in /srv/x"
+    kept = Placeholders(PLACES).kept(parse_whole_answer("anthropic", json.dumps(message).encode()))
+    assert (
+        json.loads(format_chunks(Placeholders(OTHER).given(kept), streamed=False)[0])["content"][0]["text"]
+        == "in /srv/x"
+    )
 
 
 def test_geminis_list_of_chunks_is_put_together_like_a_stream() -> None:
     chunks = gemini_chunks(["in /home", "/ann/wt"])
-    kept = whole_of("gemini", json.dumps(chunks).encode())
+    kept = parse_whole_answer("gemini", json.dumps(chunks).encode())
     assert kept is not None
     assert [len(kept), kept[0]["candidates"][0]["content"]["parts"]] == [2, [{"text": "in /home/ann/wt"}]]
 
@@ -201,8 +212,8 @@ def request(*messages: tuple[str, Any], model: str = "m", **more: object) -> byt
     return json.dumps({"model": model, "messages": content} | more).encode()
 
 
-def place_of(body: bytes, api: str = "anthropic", places: dict[str, str] = PLACES) -> Asked:
-    found = asked(api, body, Places(places))
+def place_of(body: bytes, api: str = "anthropic", places: dict[str, str] = PLACES) -> RequestPosition:
+    found = locate_request(api, body, Placeholders(places))
     assert found is not None
     return found
 
@@ -242,7 +253,7 @@ def test_turns_are_counted_in_every_api() -> None:
 
 @given(st.sampled_from(sorted(STREAMS)), st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_nonsense_never_raises(api: str, data: bytes) -> None:
-    asked(api, data, Places(PLACES))
-    events_of(api, data)
-    events_of(api, b"data: " + data + b"\n\n")
-    whole_of(api, data)
+    locate_request(api, data, Placeholders(PLACES))
+    parse_streamed_answer(api, data)
+    parse_streamed_answer(api, b"data: " + data + b"\n\n")
+    parse_whole_answer(api, data)

@@ -8,7 +8,7 @@ from blueflame.memory.records import SECRET, plain, records_of
 from blueflame.model.memory import SessionSummary, TaskFailure, TaskResult
 from blueflame.model.task import TaskState
 from blueflame.session.replay import apply, open_session, replay
-from blueflame.testing.simulation import World
+from blueflame.testing.simulation import Simulation
 from support.fake_secrets import Dice, pem
 from support.random_sessions import worlds
 
@@ -16,7 +16,7 @@ MOST_STEPS = 5_000
 laws = settings(deadline=None, max_examples=15)
 
 
-def run(world: World) -> World:
+def run(world: Simulation) -> Simulation:
     for _ in range(MOST_STEPS):
         if not world.step():
             return world
@@ -25,7 +25,7 @@ def run(world: World) -> World:
 
 @laws
 @given(worlds(most=5))
-def test_saving_after_every_event_leaves_what_saving_once_would(world: World) -> None:
+def test_saving_after_every_event_leaves_what_saving_once_would(world: Simulation) -> None:
     journal = run(world).journal
     session = open_session(journal[0])
     kept = {record.key: record for record in records_of(session)}
@@ -40,7 +40,7 @@ def test_saving_after_every_event_leaves_what_saving_once_would(world: World) ->
 
 @laws
 @given(worlds(most=5))
-def test_every_task_that_landed_and_every_one_that_failed_is_kept_once(world: World) -> None:
+def test_every_task_that_landed_and_every_one_that_failed_is_kept_once(world: Simulation) -> None:
     session = replay(run(world).journal)
     records = records_of(session)
     assert len({record.key for record in records}) == len(records)

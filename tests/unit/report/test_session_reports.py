@@ -15,7 +15,7 @@ from blueflame.report.page import render_page
 from blueflame.session.accounts import Entry
 from blueflame.session.replay import apply, replay
 from blueflame.session.state import Session
-from blueflame.testing.simulation import World
+from blueflame.testing.simulation import Simulation
 from support.random_sessions import worlds
 from support.session_examples import Told, task, told
 
@@ -37,7 +37,7 @@ def account(session: Session) -> list[Entry]:
     ]
 
 
-def report(world: World) -> Report:
+def report(world: Simulation) -> Report:
     session = replay(world.journal)
     return build_report(world.journal, session, account(session), now=session.last_at + 60)
 
@@ -67,7 +67,7 @@ def test_an_orchestrator_that_vanished_is_an_incident() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(worlds(), st.integers(1, 400))
-def test_any_session_at_any_moment_has_a_report_and_a_page(world: World, length: int) -> None:
+def test_any_session_at_any_moment_has_a_report_and_a_page(world: Simulation, length: int) -> None:
     world.run()
     world.journal = world.journal[:length]
     session, made = replay(world.journal), report(world)

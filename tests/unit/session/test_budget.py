@@ -27,7 +27,7 @@ from blueflame.session.gates.questions import objection
 from blueflame.session.replay import replay
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.state import Session
-from blueflame.testing.simulation import DAY, opened
+from blueflame.testing.simulation import SIMULATED_DAY, build_opening
 from support.session_examples import FLOW, Told, begun, events, moves, states, task, told
 
 USD_10 = Budget(Unit.USD, 10_000_000)
@@ -38,7 +38,7 @@ CAPACITY = Capacity(agents=100)
 
 
 def session(budget: Budget, spend: Spend = NOTHING, reserved: Spend = NOTHING, **roles: Budget) -> Session:
-    opening = replay([opened(limits=Limits(session_budget=budget, role_budgets=roles))])
+    opening = replay([build_opening(limits=Limits(session_budget=budget, role_budgets=roles))])
     opening.spend, opening.reserved = spend, reserved
     return opening
 
@@ -309,7 +309,7 @@ def test_a_day_whose_budget_is_used_up_asks_and_is_raised_for_that_day_alone() -
     world = told(Told(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": raised}), limits=DAILY)
     gate = world.session.gates["budget-day"]
     assert gate.title == "The budget of this day is used up: $2.00 / $2.00 by all sessions since midnight."
-    assert events(world, BudgetRaised) == [BudgetRaised(limit=9_500_000, by="Ада", budget="day", day=DAY)]
+    assert events(world, BudgetRaised) == [BudgetRaised(limit=9_500_000, by="Ада", budget="day", day=SIMULATED_DAY)]
     assert [(event.budget, event.used) for event in events(world, BudgetWarned)] == [("day", 2_000_000)]
     assert world.session.outcome == "completed"
     assert world.session.limits.day_budget.limit == 2_000_000
@@ -318,7 +318,7 @@ def test_a_day_whose_budget_is_used_up_asks_and_is_raised_for_that_day_alone() -
 def test_what_other_sessions_spent_counts_for_the_day() -> None:
     given = session(UNLIMITED, worker=DOLLAR_BUDGET)
     given.limits = replace(given.limits, day_budget=Budget(Unit.USD, 2_000_000))
-    rest = Capacity(agents=9, day=DAY, day_spend=Spend(micro_usd=1_700_000))
+    rest = Capacity(agents=9, day=SIMULATED_DAY, day_spend=Spend(micro_usd=1_700_000))
     assert granted(given, capacity=rest).ceilings == (Ceiling("day", Budget(Unit.USD, 300_000)),)
     gone = replace(rest, day_spend=Spend(micro_usd=2_000_000))
     assert grant(given, WORKER, "task-001", gone) == Refusal(final=True, by="day")

@@ -12,12 +12,12 @@ from blueflame.model.task import Foundation, Result, Task, TaskState
 from blueflame.session.cascade import behind, block_dependants, defer_built_on, obstacle, reach
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
-from blueflame.testing.simulation import opened
+from blueflame.testing.simulation import build_opening
 from support.session_examples import task
 
 
 def session(*tasks: Task) -> Session:
-    return replay([opened(), Recorded(2, 0.0, PlanApproved(tasks=tasks))])
+    return replay([build_opening(), Recorded(2, 0.0, PlanApproved(tasks=tasks))])
 
 
 def put(session: Session, n: int, state: TaskState, *below: int) -> None:

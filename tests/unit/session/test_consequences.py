@@ -19,19 +19,19 @@ from blueflame.model.task import Cause, TaskState
 from blueflame.model.verdict import Check, Status, Verdict, Violation
 from blueflame.session.consequences import describe_ending, follow, red_verdict
 from blueflame.session.decide import AskGate, Diagnose, Effect, RunHook
-from blueflame.testing.simulation import World
+from blueflame.testing.simulation import Simulation
 from support.session_examples import BARRIER, FLOW, Told, begun, events, moves, states, task, told
 
 EITHER = pytest.mark.parametrize("workflow", [BARRIER, FLOW], ids=["barrier", "flow"])
 
 
-def until(world: World, name: str, state: TaskState) -> World:
+def until(world: Simulation, name: str, state: TaskState) -> Simulation:
     while world.session.tasks.get(name) is None or world.session.tasks[name].state is not state:
         assert world.step(), f"{name} never was {state}"
     return world
 
 
-def following(world: World, event: Event) -> Sequence[Event]:
+def following(world: Simulation, event: Event) -> Sequence[Event]:
     return tuple(follow(world.session, event, 7.0))
 
 

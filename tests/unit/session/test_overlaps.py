@@ -17,7 +17,7 @@ from blueflame.session.gates.questions import objection
 from blueflame.session.overlaps import FILE, LINES, changed_spans, in_order, nearness, news, overlap_words, standing
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
-from blueflame.testing.simulation import World
+from blueflame.testing.simulation import Simulation
 from support.random_sessions import plans
 from support.session_examples import BARRIER, FLOW, Told, begun, events, moves, states, task
 
@@ -80,7 +80,7 @@ def seen(session: Session) -> Sequence[Event]:
 TASKS = (task(1, locks=("src/one/",)), task(2, locks=("src/two/",)))
 
 
-def world(on_overlap: str, reply: Answer | None = None) -> World:
+def world(on_overlap: str, reply: Answer | None = None) -> Simulation:
     minutes = {"task-001.worker.1": 10.0, "task-002.worker.1": 10.0}
     fate = Told(*TASKS, answers={"overlap": reply}, minutes=minutes)
     made = begun(fate, limits=Limits(on_overlap=on_overlap, workers=2, allowed_paths=("src/**",)))
@@ -88,7 +88,7 @@ def world(on_overlap: str, reply: Answer | None = None) -> World:
     return made
 
 
-def overlap_gates(made: World) -> list[Gate]:
+def overlap_gates(made: Simulation) -> list[Gate]:
     return [event.gate for event in events(made, GateOpened) if event.gate.kind.value == "overlap"]
 
 

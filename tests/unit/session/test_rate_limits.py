@@ -10,7 +10,7 @@ from blueflame.model.task import TaskState
 from blueflame.session.decide import AwaitRuntime, decide, wanted
 from blueflame.session.rate_limits import ASK_AFTER, FIRST_REST, LONGEST_REST, SPREAD, is_worth_a_question, rest, told
 from blueflame.session.state import Session
-from blueflame.testing.simulation import World
+from blueflame.testing.simulation import Simulation
 from support.session_examples import Told, begun, events, moves, states, task
 from support.session_examples import told as story
 
@@ -97,7 +97,7 @@ def test_stop_ends_the_agents_that_wait_and_releases_their_tasks_without_blame()
     assert moves(world, "task-001") == ["claim", "release"]
 
 
-def waiting(limits: Limits, fate: Told) -> World:
+def waiting(limits: Limits, fate: Told) -> Simulation:
     """Workers are at it, and their model says: too much for now."""
     world = begun(fate, limits=limits)
     while not world.session.tasks:

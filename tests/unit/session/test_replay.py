@@ -17,7 +17,7 @@ from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.scheduling.settled_groups import Resting
 from blueflame.session.scheduling.verified_work import Neighbours
 from blueflame.session.state import Session
-from blueflame.testing.simulation import Fate, World, opened
+from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
 from support.random_sessions import worlds
 from support.session_examples import task
 
@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401  a session holds all kinds of thi
 
 @settings(deadline=None, max_examples=20)
 @given(worlds())
-def test_a_session_is_the_same_live_and_replayed_after_every_step(world: World) -> None:
+def test_a_session_is_the_same_live_and_replayed_after_every_step(world: Simulation) -> None:
     for _ in range(60):
         again = replay(world.journal)
         assert pictured(again) == pictured(world.session)
@@ -57,7 +57,7 @@ def test_a_session_is_the_same_live_and_replayed_after_every_step(world: World) 
 
 @settings(deadline=None, max_examples=20)
 @given(worlds(), st.data())
-def test_one_by_one_equals_all_at_once_at_any_event(world: World, data: st.DataObject) -> None:
+def test_one_by_one_equals_all_at_once_at_any_event(world: Simulation, data: st.DataObject) -> None:
     journal = world.run().journal
     cut = data.draw(st.integers(1, len(journal)))
     session = open_session(journal[0])
@@ -79,7 +79,7 @@ def test_an_empty_journal_is_no_session() -> None:
 
 @pytest.mark.parametrize("seq", [1, 3, 99])
 def test_a_gap_or_a_repetition_in_the_journal_is_refused(seq: int) -> None:
-    session = replay([opened()])
+    session = replay([build_opening()])
     before = pictured(session)
     with pytest.raises(IllegalMove, match=f"event {seq} of .* does not follow event 1"):
         apply(session, Recorded(seq, 0.0, OrchestratorStarted(pid=1)))
@@ -88,7 +88,7 @@ def test_a_gap_or_a_repetition_in_the_journal_is_refused(seq: int) -> None:
 
 def test_a_second_opening_is_refused() -> None:
     with pytest.raises(IllegalMove, match=r"event 2 of .* is SessionOpened in mid-session"):
-        replay([opened(), Recorded(2, 0.0, opened().event)])
+        replay([build_opening(), Recorded(2, 0.0, build_opening().event)])
 
 
 def test_every_kind_of_event_can_be_applied() -> None:
@@ -97,7 +97,7 @@ def test_every_kind_of_event_can_be_applied() -> None:
 
 def test_old_news_of_a_wave_or_a_cycle_changes_nothing() -> None:
     """A boundary that was looked at before the session went on without it."""
-    world = World(Fate((task(1),)), [opened()])
+    world = Simulation(SimulatedOutcomes((task(1),)), [build_opening()])
     while world.session.wave != "validate":
         assert world.step()
     waves = (WaveStarted(cycle=1, stage="work"), WaveStarted(cycle=9, stage="merge"))

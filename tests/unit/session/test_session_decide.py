@@ -24,7 +24,7 @@ from blueflame.session.decide import (
 )
 from blueflame.session.replay import apply
 from blueflame.session.state import HookDue
-from blueflame.testing.simulation import World, opened, stop
+from blueflame.testing.simulation import Simulation, build_opening, request_stop
 from support.session_examples import FLOW, Told, begun, events, task, told
 
 CAPACITY = Capacity(agents=99)
@@ -81,7 +81,7 @@ def test_what_should_be_under_way_follows_the_session_through_a_cycle() -> None:
 def test_no_more_agents_work_than_are_allowed_and_borne(workers: int, machine: int, at_once: int) -> None:
     """SCHED-05, SCHED-13."""
     fate = Told(*(task(n) for n in range(1, 8)))
-    world = World(fate, [opened(workflow=FLOW, limits=Limits(workers=workers))], agents=machine)
+    world = Simulation(fate, [build_opening(workflow=FLOW, limits=Limits(workers=workers))], agents=machine)
     most = 0
     for _ in iter(world.step, False):
         most = max(most, world.session.running(WORKER))
@@ -151,7 +151,7 @@ def test_live_attempts_have_slots_of_their_own_and_free_ones_are_used_again() ->
 
 def test_while_stopping_nothing_is_decided_and_only_agents_are_seen_to() -> None:
     world = begun(Told(task(1), task(2), minutes={"task-001.worker.1": 50}), limits=Limits(workers=1))
-    world.send(partial(stop, now=True), at=9.0)
+    world.send(partial(request_stop, now=True), at=9.0)
     while not world.session.stopping:
         world.step()
     (live,) = world.session.live
@@ -198,7 +198,7 @@ def test_a_validator_whose_verdict_was_lost_in_a_crash_is_asked_again() -> None:
         for each in world.journal
         if isinstance(each.event, AttemptEnded) and ".validator." in each.event.attempt
     )
-    again = World(world.fate, world.journal[:cut]).run()
+    again = Simulation(world.fate, world.journal[:cut]).run()
     assert again.session.outcome == "completed"
     assert again.session.attempts_on["task-001", VALIDATOR] == 2
 

@@ -34,7 +34,16 @@ from blueflame.session.replay import apply, open_session
 from blueflame.session.retries import MAX_LOSSES
 from blueflame.session.stages import may_claim
 from blueflame.session.state import Session
-from blueflame.testing.simulation import DAY, Fate, Letter, World, fall_silent, opened, proceed, stop
+from blueflame.testing.simulation import (
+    SIMULATED_DAY,
+    SimulatedMessage,
+    SimulatedOutcomes,
+    Simulation,
+    build_opening,
+    report_stalls,
+    request_proceed,
+    request_stop,
+)
 from support.random_sessions import bounds, dependencies_verified, ended_well, faults, plans, workflows, worlds
 
 MOST_STEPS = 5_000
@@ -44,14 +53,14 @@ laws = settings(deadline=None, max_examples=int(os.environ.get("BLUEFLAME_EXAMPL
 """More by hand: BLUEFLAME_EXAMPLES=1000 pytest tests/unit/session/test_session_laws.py"""
 
 
-def run(world: World) -> World:
+def run(world: Simulation) -> Simulation:
     for _ in range(MOST_STEPS):
         if not world.step():
             return world
     raise AssertionError("the session never ends")
 
 
-def walk(world: World) -> Iterator[tuple[Session, Event]]:
+def walk(world: Simulation) -> Iterator[tuple[Session, Event]]:
     """Each event with the session as it stood before it."""
     session = open_session(world.journal[0])
     for recorded in world.journal[1:]:
@@ -59,7 +68,7 @@ def walk(world: World) -> Iterator[tuple[Session, Event]]:
         apply(session, recorded)
 
 
-def assert_in_order(world: World) -> None:
+def assert_in_order(world: Simulation) -> None:
     session = open_session(world.journal[0])
     ends = set(world.transactions)
     for recorded in world.journal[1:]:
@@ -70,14 +79,14 @@ def assert_in_order(world: World) -> None:
 
 @laws
 @given(worlds())
-def test_a_session_keeps_its_order_and_comes_to_an_end(world: World) -> None:
+def test_a_session_keeps_its_order_and_comes_to_an_end(world: Simulation) -> None:
     assert_in_order(run(world))
     assert ended_well(world.session)
 
 
 @laws
 @given(worlds())
-def test_a_session_that_has_nothing_to_do_has_ended(world: World) -> None:
+def test_a_session_that_has_nothing_to_do_has_ended(world: Simulation) -> None:
     going = True
     while going:
         going = world.step()
@@ -87,7 +96,7 @@ def test_a_session_that_has_nothing_to_do_has_ended(world: World) -> None:
 
 @laws
 @given(worlds())
-def test_no_slot_is_idle_while_a_task_can_be_claimed(world: World) -> None:
+def test_no_slot_is_idle_while_a_task_can_be_claimed(world: Simulation) -> None:
     while world.step():
         session = world.session
         limited = not (session.limits.session_budget.unlimited and session.limits.day_budget.unlimited)
@@ -98,7 +107,7 @@ def test_no_slot_is_idle_while_a_task_can_be_claimed(world: World) -> None:
 
 @laws
 @given(worlds())
-def test_a_task_starts_only_when_its_dependencies_are_verified(world: World) -> None:
+def test_a_task_starts_only_when_its_dependencies_are_verified(world: Simulation) -> None:
     for session, event in walk(run(world)):
         if isinstance(event, TaskMoved) and event.cause is Cause.CLAIM:
             assert dependencies_verified(session, event.task)
@@ -106,7 +115,7 @@ def test_a_task_starts_only_when_its_dependencies_are_verified(world: World) -> 
 
 @laws
 @given(worlds())
-def test_what_lands_was_judged_approved_and_built_on_what_landed(world: World) -> None:
+def test_what_lands_was_judged_approved_and_built_on_what_landed(world: Simulation) -> None:
     passed: set[tuple[str, str]] = set()
     judged: dict[str, str] = {}
     landed: Counter[str] = Counter()
@@ -140,7 +149,7 @@ def _was_let_down(record: AttemptRecord) -> bool:
 
 @laws
 @given(worlds())
-def test_attempts_histories_and_cycles_are_bounded(world: World) -> None:
+def test_attempts_histories_and_cycles_are_bounded(world: Simulation) -> None:
     limits = run(world).session.limits
     cycles = sum(isinstance(recorded.event, CycleStarted) for recorded in world.journal)
     assert cycles <= limits.max_cycles
@@ -153,7 +162,7 @@ def test_attempts_histories_and_cycles_are_bounded(world: World) -> None:
 
 @laws
 @given(worlds())
-def test_no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(world: World) -> None:
+def test_no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(world: Simulation) -> None:
     names: set[str] = set()
     for session, event in walk(run(world)):
         if isinstance(event, GateOpened):
@@ -164,11 +173,11 @@ def test_no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(
 
 @laws
 @given(worlds())
-def test_no_attempt_is_promised_what_the_session_has_not_got(world: World) -> None:
+def test_no_attempt_is_promised_what_the_session_has_not_got(world: Simulation) -> None:
     """Whatever its role's budget is, and in whatever unit; the same for the day and for its task."""
     for session, event in walk(run(world)):
         if isinstance(event, AttemptIntended):
-            capacity = replace(CAPACITY, day=DAY, day_spend=session.spend)
+            capacity = replace(CAPACITY, day=SIMULATED_DAY, day_spend=session.spend)
             for pot in pots(session, event.attempt.subject, capacity):
                 assert 0 < pot.budget.used(reservation(event.attempt)) <= pot.left
 
@@ -176,7 +185,7 @@ def test_no_attempt_is_promised_what_the_session_has_not_got(world: World) -> No
 @laws
 @given(worlds())
 def test_agents_that_keep_to_their_limits_never_overspend_the_session_whatever_the_order_of_their_ends(
-    world: World,
+    world: Simulation,
 ) -> None:
     for session, _event in walk(run(world)):
         budget = session.limits.session_budget
@@ -186,7 +195,7 @@ def test_agents_that_keep_to_their_limits_never_overspend_the_session_whatever_t
 
 @laws
 @given(worlds())
-def test_nobody_is_started_with_a_runtime_that_is_parked(world: World) -> None:
+def test_nobody_is_started_with_a_runtime_that_is_parked(world: Simulation) -> None:
     for session, event in walk(run(world)):
         if isinstance(event, AttemptIntended):
             assert event.attempt.runtime not in session.parked
@@ -194,7 +203,7 @@ def test_nobody_is_started_with_a_runtime_that_is_parked(world: World) -> None:
 
 @laws
 @given(worlds())
-def test_nothing_is_started_while_a_person_is_asked_for_money(world: World) -> None:
+def test_nothing_is_started_while_a_person_is_asked_for_money(world: Simulation) -> None:
     for session, event in walk(run(world)):
         if isinstance(event, AttemptIntended):
             assert not session.asks(GateKind.BUDGET)
@@ -205,20 +214,22 @@ def test_nothing_is_started_while_a_person_is_asked_for_money(world: World) -> N
 def test_without_mishap_every_task_lands_in_the_first_cycle(
     plan: tuple[Task, ...], workflow: Workflow, limits: Limits
 ) -> None:
-    world = run(World(Fate(plan), [opened(workflow=workflow, limits=limits)]))
+    world = run(Simulation(SimulatedOutcomes(plan), [build_opening(workflow=workflow, limits=limits)]))
     assert world.session.outcome == "completed"
     assert world.session.cycle == 1
     assert set(world.session.in_state(TaskState.MERGED)) == {task.id for task in plan}
 
 
-LETTERS: st.SearchStrategy[Letter] = st.sampled_from(
-    (fall_silent, stop, partial(stop, now=True), proceed, partial(proceed, kill=True))
+LETTERS: st.SearchStrategy[SimulatedMessage] = st.sampled_from(
+    (report_stalls, request_stop, partial(request_stop, now=True), request_proceed, partial(request_proceed, kill=True))
 )
 
 
 @laws
 @given(worlds(), st.lists(st.tuples(LETTERS, st.floats(0, 60)), max_size=3))
-def test_stops_resumes_and_haste_break_nothing(world: World, letters: list[tuple[Letter, float]]) -> None:
+def test_stops_resumes_and_haste_break_nothing(
+    world: Simulation, letters: list[tuple[SimulatedMessage, float]]
+) -> None:
     for letter, at in letters:
         world.send(letter, at=at)
     run(world)
@@ -230,10 +241,10 @@ def test_stops_resumes_and_haste_break_nothing(world: World, letters: list[tuple
 
 @laws
 @given(worlds(), st.data())
-def test_a_crash_at_any_moment_breaks_nothing(world: World, data: st.DataObject) -> None:
+def test_a_crash_at_any_moment_breaks_nothing(world: Simulation, data: st.DataObject) -> None:
     run(world)
     cut = data.draw(st.sampled_from(world.transactions))
-    again = run(World(world.fate, world.journal[:cut]))
+    again = run(Simulation(world.fate, world.journal[:cut]))
     assert_in_order(again)
     assert ended_well(again.session)
 
@@ -242,7 +253,7 @@ def story(journal: list[Recorded]) -> list[tuple[float, Event]]:
     return [(each.at, each.event) for each in journal if not isinstance(each.event, OrchestratorStarted)]
 
 
-class Prompt(World):
+class Prompt(Simulation):
     """Nobody brings old news: what is no longer wanted is given up, as a crash would have given it up."""
 
     def _outcome(self, effect: Effect) -> Sequence[Event]:
@@ -251,7 +262,7 @@ class Prompt(World):
 
 @laws
 @given(worlds(hasty=True), st.data())
-def test_after_a_crash_the_story_goes_on_as_it_would_have(world: World, data: st.DataObject) -> None:
+def test_after_a_crash_the_story_goes_on_as_it_would_have(world: Simulation, data: st.DataObject) -> None:
     world = run(Prompt(world.fate, world.journal[:1]))
     cut = data.draw(st.sampled_from(world.transactions))
     again = run(Prompt(world.fate, world.journal[:cut]))
@@ -260,7 +271,7 @@ def test_after_a_crash_the_story_goes_on_as_it_would_have(world: World, data: st
 
 @laws
 @given(worlds())
-def test_what_was_spent_is_the_sum_of_all_endings(world: World) -> None:
+def test_what_was_spent_is_the_sum_of_all_endings(world: Simulation) -> None:
     endings = [recorded.event.ended for recorded in run(world).journal if isinstance(recorded.event, AttemptEnded)]
     assert world.session.spend.tokens == sum(ended.spend.tokens for ended in endings)
     assert all(ended.ending in Ending for ended in endings)

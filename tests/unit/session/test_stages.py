@@ -17,11 +17,11 @@ from blueflame.model.event import (
 )
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import TaskState
-from blueflame.testing.simulation import Fate, World, proceed, stop
+from blueflame.testing.simulation import SimulatedOutcomes, Simulation, request_proceed, request_stop
 from support.session_examples import BARRIER, FLOW, SINGLE, Told, begun, events, moves, states, task, told
 
 
-def waves(world: World) -> list[tuple[int, str]]:
+def waves(world: Simulation) -> list[tuple[int, str]]:
     return [(event.cycle, event.stage) for event in events(world, WaveStarted)]
 
 
@@ -83,7 +83,7 @@ def test_the_tasks_of_each_later_cycle_start_from_the_newest_base() -> None:
 
 def test_going_on_with_what_is_done_leaves_the_rest_for_later() -> None:
     world = begun(Told(task(1), task(2), minutes={"task-002.worker.1": 50}))
-    world.send(proceed, at=10.0)
+    world.send(request_proceed, at=10.0)
     world.run()
     landed = {name: n for n, (name, record) in enumerate(world.session.changesets.items())}
     assert landed == {"cs-001": 0, "cs-002": 1}
@@ -95,7 +95,7 @@ def test_going_on_starts_nothing_new() -> None:
     world = begun(
         Told(task(1), task(2), minutes={"task-001.worker.1": 50}, answers={"session": None}), FLOW, Limits(workers=1)
     )
-    world.send(proceed, at=10.0)
+    world.send(request_proceed, at=10.0)
     world.run()
     assert states(world) == {"task-001": TaskState.MERGED, "task-002": TaskState.PENDING}
     assert list(world.session.open_gates) == ["session-cycle-1"]
@@ -105,7 +105,7 @@ def test_going_on_starts_nothing_new() -> None:
 def test_going_on_and_killing_sends_back_what_was_left_behind(workflow: Workflow) -> None:
     fate = Told(task(1, group="a"), task(2, group="b"), minutes={"task-002.worker.1": 50}, answers={"session": None})
     world = begun(fate, workflow)
-    world.send(partial(proceed, kill=True), at=10.0)
+    world.send(partial(request_proceed, kill=True), at=10.0)
     world.run()
     assert states(world) == {"task-001": TaskState.MERGED, "task-002": TaskState.REQUEUED}
     assert world.makespan < 50
@@ -115,7 +115,7 @@ def test_going_on_and_killing_sends_back_what_was_left_behind(workflow: Workflow
 
 def test_a_stop_gives_tasks_back_without_blame_and_a_resume_goes_on() -> None:
     world = begun(Told(task(1), task(2), minutes={"task-002.worker.1": 50}))
-    world.send(stop, at=10.0)
+    world.send(request_stop, at=10.0)
     world.run()
     assert states(world) == {"task-001": TaskState.DONE, "task-002": TaskState.PENDING}
     assert world.session.tasks["task-002"].retries == 0
@@ -128,10 +128,10 @@ def test_a_stop_gives_tasks_back_without_blame_and_a_resume_goes_on() -> None:
 def test_a_stop_that_is_cut_off_does_not_cost_the_task_its_cycle() -> None:
     """The orchestrator dies between asking an agent to end and hearing that it did."""
     world = begun(Told(task(1), minutes={"task-001.worker.1": 50}))
-    world.send(stop, at=10.0)
+    world.send(request_stop, at=10.0)
     while not world.session.halted:
         world.step()
-    again = World(world.fate, world.journal).run()
+    again = Simulation(world.fate, world.journal).run()
     assert moves(again, "task-001") == ["claim", "release", "claim", "complete", "validate", "land"]
     assert again.session.cycle == 1
 
@@ -147,7 +147,7 @@ def test_an_agent_that_a_person_kills_is_not_started_again_at_once() -> None:
 
 
 def test_a_workflow_without_a_planner_works_on_the_request_itself() -> None:
-    world = told(Fate(), SINGLE)
+    world = told(SimulatedOutcomes(), SINGLE)
     (event,) = events(world, PlanApproved)
     assert [one.title for one in event.tasks] == ["make it so"]
     assert [one.attempt.role for one in events(world, AttemptIntended)] == ["worker"]

@@ -25,7 +25,7 @@ from blueflame.session.gates.questions import objection
 from blueflame.session.replay import apply, replay
 from blueflame.session.stalls import WARDEN_FIRST, stall_is_due
 from blueflame.session.state import Session
-from blueflame.testing.simulation import World, proceed, stop
+from blueflame.testing.simulation import Simulation, request_proceed, request_stop
 from support.session_examples import SINGLE, Told, begun, events, moves, states, task
 
 WORKER = "ses-20261115-120000.task-001.worker.1"
@@ -35,18 +35,18 @@ def stalled(session: Session) -> Sequence[Event]:
     return [AttemptStalled(attempt=name, seconds=130.0) for name in session.live]
 
 
-def world(on_stall: str, at: float = 0.5, **answers: str | None) -> World:
+def world(on_stall: str, at: float = 0.5, **answers: str | None) -> Simulation:
     """The worker of the only task says nothing from the middle of its minute on."""
     made = begun(Told(task(1), answers=answers), SINGLE, Limits(on_stall=on_stall))
     made.send(stalled, at=at)
     return made
 
 
-def endings(made: World) -> list[Ending]:
+def endings(made: Simulation) -> list[Ending]:
     return [event.ended.ending for event in events(made, AttemptEnded)]
 
 
-def stall_gates(made: World) -> list[str]:
+def stall_gates(made: Simulation) -> list[str]:
     return [event.gate.id for event in events(made, GateOpened) if event.gate.kind.value == "stall"]
 
 
@@ -86,7 +86,9 @@ def test_a_question_that_nobody_answered_is_withdrawn_when_the_agent_ends() -> N
     assert "needs no answer any more: the agent has ended" in wrong
 
 
-@pytest.mark.parametrize("letter", [stop, lambda session: proceed(session, kill=True)], ids=["stop", "proceed"])
+@pytest.mark.parametrize(
+    "letter", [request_stop, lambda session: request_proceed(session, kill=True)], ids=["stop", "proceed"]
+)
 def test_a_question_is_withdrawn_when_the_agent_is_ended_otherwise(letter: object) -> None:
     made = world("ask", stall=None, session="stop")
     made.send(letter, at=0.7)  # type: ignore[arg-type]  # a letter
@@ -161,6 +163,6 @@ def test_a_policy_that_changes_under_way_holds_from_then_on() -> None:
 
 def test_nothing_is_due_while_the_session_is_put_down() -> None:
     session = at_work("ask")
-    for event in stop(session):
+    for event in request_stop(session):
         tell(session, 10, event)
     assert not due(session, 500, now=1000)

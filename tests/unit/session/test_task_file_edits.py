@@ -10,14 +10,14 @@ from blueflame.model.limits import Limits
 from blueflame.model.task import Task
 from blueflame.session.state import Session
 from blueflame.session.task_file_edits import edit_of
-from blueflame.testing.simulation import World
+from blueflame.testing.simulation import Simulation
 from support.session_examples import Told, begun, events, moves, states, task
 
 LIMITS = Limits(allowed_paths=("src/**",))
 PLAN = (task(1), task(2), task(3, 2))
 
 
-def at_the_gate(*plan: Task, answers: dict[str, str | Answer | None] | None = None) -> World:
+def at_the_gate(*plan: Task, answers: dict[str, str | Answer | None] | None = None) -> Simulation:
     """task-001 has landed, the rest failed or is blocked; the question whether to go on is open."""
     endings = {f"task-002.worker.{n}": Ending.CRASHED for n in (1, 2, 3)}
     return begun(Told(*(plan or PLAN), endings=endings, answers={"session": None, **(answers or {})}), limits=LIMITS)
@@ -54,7 +54,7 @@ def test_an_edit_is_judged_as_a_plan_is() -> None:
     assert "no task left to do" in wrong(PLAN[0])
 
 
-def played(made: World, tasks: Sequence[Task], choice: str = "continue") -> World:
+def played(made: Simulation, tasks: Sequence[Task], choice: str = "continue") -> Simulation:
     """The file is imported as the boundary does it, just before the next cycle."""
 
     def letter(session: Session) -> Sequence[Event]:

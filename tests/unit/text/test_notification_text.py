@@ -20,7 +20,7 @@ from blueflame.model.limits import Limits
 from blueflame.model.spend import Spend
 from blueflame.session.gates.questions import budget_gate
 from blueflame.session.replay import apply, replay
-from blueflame.testing.simulation import World
+from blueflame.testing.simulation import Simulation
 from blueflame.text.notifications import Notice, message, notices_of, plain, settled_in
 from support.fake_secrets import MAKERS, Dice
 from support.session_examples import Told, begun, task, told
@@ -36,7 +36,7 @@ def heard(journal: Sequence[Recorded]) -> list[Notice]:
     return found
 
 
-def after(world: World, *events: Event) -> list[Notice]:
+def after(world: Simulation, *events: Event) -> list[Notice]:
     recorded = [Recorded(world.session.seq + n, world.now, event) for n, event in enumerate(events, start=1)]
     for each in recorded:
         apply(world.session, each)

@@ -10,7 +10,15 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from blueflame.gateway.cassette.match import Asked, Places, asked, chunks_of, events_of, parsed, whole_of
+from blueflame.gateway.cassette.match import (
+    Placeholders,
+    RequestPosition,
+    format_chunks,
+    locate_request,
+    parse_json,
+    parse_streamed_answer,
+    parse_whole_answer,
+)
 from blueflame.model.errors import WorldError
 
 FIELDS: Mapping[str, type] = {
@@ -24,7 +32,7 @@ FIELDS: Mapping[str, type] = {
 }
 
 
-class Recorder:
+class CassetteRecorder:
     """Several gateways write to one cassette at once: each line is one write at its end.
 
     `problem` says why it could not be written; the agent's call is not held up by that.
@@ -32,7 +40,7 @@ class Recorder:
 
     def __init__(self, path: str, key: str, places: Mapping[str, str]) -> None:
         self._key = key
-        self._places = Places(places)
+        self._places = Placeholders(places)
         self.problem = ""
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -41,8 +49,8 @@ class Recorder:
 
     def add(self, api: str, request_body: bytes, response: bytes, streamed: bool) -> None:
         """An answer with status 200; one that did not come to its end is not kept."""
-        place = asked(api, request_body, self._places)
-        kept = events_of(api, response) if streamed else whole_of(api, response)
+        place = locate_request(api, request_body, self._places)
+        kept = parse_streamed_answer(api, response) if streamed else parse_whole_answer(api, response)
         if place is None or kept is None:
             return
         line = {
@@ -69,18 +77,18 @@ class Recorder:
             self.problem = "the cassette cannot be written: the disk is full"
 
 
-class Player:
+class CassettePlayer:
     """Gives the recorded answers of one attempt. The same question after a retry gets the same answer."""
 
     def __init__(self, path: str, key: str, places: Mapping[str, str]) -> None:
-        self._places = Places(places)
-        self._lines = _lines_of(path, key)
+        self._places = Placeholders(places)
+        self._lines = _read_lines(path, key)
         self._taken: set[int] = set()
         self._threads: dict[str, str] = {}  # conversation of this run -> the recorded one that stands for it
 
     def answer(self, api: str, request_body: bytes) -> tuple[bytes, ...] | None:
         """In chunks, streamed ones as events. None when the cassette has no answer to it."""
-        place = asked(api, request_body, self._places)
+        place = locate_request(api, request_body, self._places)
         if place is None:
             return None
         mine = [n for n, line in enumerate(self._lines) if line["api"] == api]
@@ -90,9 +98,9 @@ class Player:
             return None
         self._taken.add(n)
         line = self._lines[n]
-        return chunks_of(self._places.given(line["response"]), streamed=line["streamed"])
+        return format_chunks(self._places.given(line["response"]), streamed=line["streamed"])
 
-    def _thread(self, place: Asked, mine: list[int]) -> str:
+    def _thread(self, place: RequestPosition, mine: list[int]) -> str:
         """The recorded conversation that began with the same words; else the next one that nobody has begun."""
         recorded = list(dict.fromkeys(self._lines[n]["thread"] for n in mine))
         if place.thread in recorded:
@@ -113,24 +121,24 @@ class Player:
         return next((n for n in thread if n not in self._taken), None)
 
 
-def _lines_of(path: str, key: str) -> list[dict[str, Any]]:
+def _read_lines(path: str, key: str) -> list[dict[str, Any]]:
     """Of this attempt; where it was not recorded, of an earlier one for the same role and subject."""
     found: dict[int, list[dict[str, Any]]] = {}
     family, _, n = key.rpartition("/")
     wanted = int(n) if n.isdecimal() else 0
     beginning = json.dumps({"key": f"{family}/"})[:-2].encode()
-    for number, raw in _raw_lines(path):
+    for number, raw in _iterate_raw_lines(path):
         if raw.startswith(beginning):
-            line = _checked(path, number, raw)
+            line = _parse_line(path, number, raw)
             its = line["key"].rpartition("/")[2]
             found.setdefault(int(its) if its.isdecimal() else 0, []).append(line)
         elif not raw.startswith(b'{"key": "'):
-            raise _damaged(path, number)
+            raise _build_damaged_error(path, number)
     known = [at for at in found if at <= wanted]
     return found[max(known)] if known else []
 
 
-def _raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
+def _iterate_raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
     try:
         with open(path, "rb") as file:  # noqa: PTH123  the gateway starts without pathlib
             yield from enumerate(file, start=1)
@@ -138,20 +146,20 @@ def _raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
         raise WorldError(f"cannot read the cassette {path}: {e.strerror}; name one that was recorded") from e
 
 
-def _checked(path: str, number: int, raw: bytes) -> dict[str, Any]:
-    line = parsed(raw)
+def _parse_line(path: str, number: int, raw: bytes) -> dict[str, Any]:
+    line = parse_json(raw)
     if not isinstance(line, dict) or not all(isinstance(line.get(name), kind) for name, kind in FIELDS.items()):
-        raise _damaged(path, number)
-    if line["streamed"] and not _are_events(line["response"]):
-        raise _damaged(path, number)
+        raise _build_damaged_error(path, number)
+    if line["streamed"] and not _is_event_list(line["response"]):
+        raise _build_damaged_error(path, number)
     return line
 
 
-def _are_events(response: object) -> bool:
+def _is_event_list(response: object) -> bool:
     return isinstance(response, list) and all(
         isinstance(event, list) and len(event) == 2 and isinstance(event[0], str) for event in response
     )
 
 
-def _damaged(path: str, number: int) -> WorldError:
+def _build_damaged_error(path: str, number: int) -> WorldError:
     return WorldError(f"{path}:{number} is not a line of a cassette; take the line out or record it again")

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from blueflame.billing.sse import Parts
-from blueflame.gateway.cassette.merge import merged
+from blueflame.billing.sse import AnswerParser
+from blueflame.gateway.cassette.merge import merge_pieces
 
 Json: TypeAlias = Any
-Change: TypeAlias = Callable[[str], str]
+TextChange: TypeAlias = Callable[[str], str]
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 _VOLATILE = re.compile(
     r"\b[0-9a-f]{40}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d)?"
 )
-MADE_BY_MODEL = frozenset({"function_call", "custom_tool_call", "local_shell_call", "reasoning", "web_search_call"})
+MODEL_ITEM_TYPES = frozenset({"function_call", "custom_tool_call", "local_shell_call", "reasoning", "web_search_call"})
 
 
-class Places:
+class Placeholders:
     """Texts that differ between runs, and the placeholders that stand for them: `{{worktree}}` for /abs/path.
 
     A placeholder that was in the text before gets a mark of its own, so that it comes back as it was.
@@ -44,53 +44,53 @@ class Places:
 
     def kept(self, value: Json) -> Json:
         """As it is written to the cassette."""
-        return value if self._to_keep is None else _everywhere(value, self._kept_text)
+        return value if self._to_keep is None else _replace_everywhere(value, self._kept_text)
 
     def given(self, value: Json) -> Json:
         """As an agent gets it, in this run's own places."""
-        return value if self._to_give is None else _everywhere(value, self._given_text)
+        return value if self._to_give is None else _replace_everywhere(value, self._given_text)
 
     def _kept_text(self, text: str) -> str:
         assert self._to_keep is not None
         return self._to_keep.sub(
-            lambda found: self._texts[found["text"]] if found["text"] is not None else _mark(found, "!"), text
+            lambda found: self._texts[found["text"]] if found["text"] is not None else _shift_marks(found, "!"), text
         )
 
     def _given_text(self, text: str) -> str:
         assert self._to_give is not None
         return self._to_give.sub(
-            lambda found: _mark(found, "") if found["marks"] else self._values[found[0]],
+            lambda found: _shift_marks(found, "") if found["marks"] else self._values[found[0]],
             text,
         )
 
 
-def _mark(found: re.Match[str], more: str) -> str:
+def _shift_marks(found: re.Match[str], more: str) -> str:
     """One mark more to keep, one less to give."""
     marks = found["marks"] + more if more else found["marks"][1:]
     return f"{{{{{marks}{found['name']}}}}}"
 
 
-def _everywhere(value: Json, change: Change) -> Json:
+def _replace_everywhere(value: Json, change: TextChange) -> Json:
     """In every text, and in texts that hold JSON (the input of a tool) in what it means, not in how it is spelled."""
     if isinstance(value, str):
-        return _in_text(value, change)
+        return _replace_in_text(value, change)
     if isinstance(value, list):
-        return [_everywhere(each, change) for each in value]
+        return [_replace_everywhere(each, change) for each in value]
     if isinstance(value, dict):
-        return {change(name): _everywhere(each, change) for name, each in value.items()}
+        return {change(name): _replace_everywhere(each, change) for name, each in value.items()}
     return value
 
 
-def _in_text(text: str, change: Change) -> str:
+def _replace_in_text(text: str, change: TextChange) -> str:
     if text[:1] in ("{", "["):
-        inside = parsed(text)
+        inside = parse_json(text)
         if isinstance(inside, dict | list):
-            changed = _everywhere(inside, change)
+            changed = _replace_everywhere(inside, change)
             return text if changed == inside else json.dumps(changed)
     return change(text)
 
 
-def parsed(data: str | bytes) -> Json:
+def parse_json(data: str | bytes) -> Json:
     """None for what is none."""
     try:
         return json.loads(data)
@@ -99,7 +99,7 @@ def parsed(data: str | bytes) -> Json:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestPosition:
     """Which conversation a request belongs to, and how far that has come."""
 
     thread: str
@@ -107,23 +107,28 @@ class Asked:
     model: str
 
 
-def asked(api: str, body: bytes, places: Places) -> Asked | None:
+def locate_request(api: str, body: bytes, places: Placeholders) -> RequestPosition | None:
     """None for a body that is no request of this API."""
-    request = parsed(body)
+    request = parse_json(body)
     if not isinstance(request, dict):
         return None
     model = str(request.get("model", ""))
-    mine = [_made_by_model(item) for item in _items(api, request)]
+    mine = [_is_by_model(item) for item in _list_messages(api, request)]
     turn = sum(1 for before, now in zip([False, *mine], mine, strict=False) if now and not before)
     first = next(
-        (item for item, by_model in zip(_items(api, request), mine, strict=True) if _from_user(item, by_model)), {}
+        (
+            item
+            for item, by_model in zip(_list_messages(api, request), mine, strict=True)
+            if _is_from_user(item, by_model)
+        ),
+        {},
     )
-    words = _REMINDER.sub("", "\n".join(_words(first)))
+    words = _REMINDER.sub("", "\n".join(_list_texts(first)))
     words = _VOLATILE.sub("{{…}}", str(places.kept(words))).strip()
-    return Asked(sha256(f"{model}\n{words}".encode(errors="replace")).hexdigest()[:16], turn, model)
+    return RequestPosition(sha256(f"{model}\n{words}".encode(errors="replace")).hexdigest()[:16], turn, model)
 
 
-def _items(api: str, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _list_messages(api: str, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     name = {"anthropic": "messages", "openai-chat": "messages", "openai-responses": "input", "gemini": "contents"}[api]
     found = request.get(name)
     if isinstance(found, str):
@@ -131,15 +136,15 @@ def _items(api: str, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
-def _made_by_model(item: Mapping[str, Any]) -> bool:
-    return item.get("role") in ("assistant", "model") or item.get("type") in MADE_BY_MODEL
+def _is_by_model(item: Mapping[str, Any]) -> bool:
+    return item.get("role") in ("assistant", "model") or item.get("type") in MODEL_ITEM_TYPES
 
 
-def _from_user(item: Mapping[str, Any], by_model: bool) -> bool:
+def _is_from_user(item: Mapping[str, Any], by_model: bool) -> bool:
     return not by_model and item.get("role", "user") == "user"
 
 
-def _words(item: Mapping[str, Any]) -> Iterable[str]:
+def _list_texts(item: Mapping[str, Any]) -> Iterable[str]:
     for holder in (item.get("content"), item.get("parts")):
         if isinstance(holder, str):
             yield holder
@@ -147,21 +152,23 @@ def _words(item: Mapping[str, Any]) -> Iterable[str]:
             yield from (str(part["text"]) for part in holder if isinstance(part, dict) and "text" in part)
 
 
-def events_of(api: str, response: bytes) -> list[Json] | None:
+def parse_streamed_answer(api: str, response: bytes) -> list[Json] | None:
     """A streamed answer as [name, data] pairs, blocks put together; None when it did not come to its end."""
-    parts = Parts()
-    pairs = [[part.name, _content(part.data)] for part in (*parts.feed(response), *parts.end()) if not part.cut]
-    if parts.whole or not any(_is_end(api, name, data) for name, data in pairs):
+    parts = AnswerParser()
+    pairs = [
+        [part.name, _parse_event_data(part.data)] for part in (*parts.feed(response), *parts.end()) if not part.cut
+    ]
+    if parts.whole or not any(_is_final_event(api, name, data) for name, data in pairs):
         return None
-    return merged(api, pairs)
+    return merge_pieces(api, pairs)
 
 
-def _content(data: bytes) -> Json:
-    value = parsed(data)
+def _parse_event_data(data: bytes) -> Json:
+    value = parse_json(data)
     return data.decode(errors="replace") if value is None else value
 
 
-def _is_end(api: str, name: str, data: Json) -> bool:
+def _is_final_event(api: str, name: str, data: Json) -> bool:
     if data == "[DONE]":
         return True
     if not isinstance(data, dict):
@@ -175,28 +182,28 @@ def _is_end(api: str, name: str, data: Json) -> bool:
     return isinstance(choices, list) and any(isinstance(each, dict) and each.get(reason) for each in choices)
 
 
-WHOLE = {"anthropic": "content", "openai-responses": "output", "openai-chat": "choices", "gemini": "candidates"}
+ANSWER_LISTS = {"anthropic": "content", "openai-responses": "output", "openai-chat": "choices", "gemini": "candidates"}
 
 
-def whole_of(api: str, response: bytes) -> Json | None:
+def parse_whole_answer(api: str, response: bytes) -> Json | None:
     """An answer that was not streamed (or is Gemini's list of chunks); None when it is not one."""
-    value = parsed(response)
+    value = parse_json(response)
     last = value[-1] if isinstance(value, list) and value else value
-    if not isinstance(last, dict) or not isinstance(last.get(WHOLE[api]), list):
+    if not isinstance(last, dict) or not isinstance(last.get(ANSWER_LISTS[api]), list):
         return None
     if isinstance(value, list):
-        return [data for _name, data in merged(api, [["", chunk] for chunk in value])]
+        return [data for _name, data in merge_pieces(api, [["", chunk] for chunk in value])]
     return value
 
 
-def chunks_of(kept: Json, *, streamed: bool) -> tuple[bytes, ...]:
+def format_chunks(kept: Json, *, streamed: bool) -> tuple[bytes, ...]:
     """As it goes over the wire: each event a chunk, or the whole body."""
     if not streamed:
         return (json.dumps(kept).encode(),)
-    return tuple(_event(name, data) for name, data in kept)
+    return tuple(_format_event(name, data) for name, data in kept)
 
 
-def _event(name: str, data: Json) -> bytes:
+def _format_event(name: str, data: Json) -> bytes:
     text = data if isinstance(data, str) else json.dumps(data)
     lines = "".join(f"data: {line}\n" for line in text.split("\n"))
     return (f"event: {name}\n{lines}\n" if name else f"{lines}\n").encode(errors="replace")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
-Pair = list[Any]  # [name of the event, its data]
+EventPair = list[Any]  # [name of the event, its data]
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """Part of a text: which one, and where it is held. `opens` when the event says more than that and must stay."""
 
     key: Hashable
@@ -17,10 +17,10 @@ class Piece(NamedTuple):
     opens: bool = False
 
 
-def merged(api: str, pairs: list[Pair]) -> list[Pair]:
+def merge_pieces(api: str, pairs: list[EventPair]) -> list[EventPair]:
     """Pieces are added to the first of their kind; events that say nothing (pings) are left out."""
-    find = PIECES[api]
-    kept: list[Pair] = []
+    find = PIECE_FINDERS[api]
+    kept: list[EventPair] = []
     first: dict[Hashable, tuple[dict[str, Any], str]] = {}
     for name, data in pairs:
         if not isinstance(data, dict):
@@ -33,7 +33,7 @@ def merged(api: str, pairs: list[Pair]) -> list[Pair]:
         if piece is not None and piece.key in first and not piece.opens:
             holder, field = first[piece.key]
             holder[field] += piece.holder[piece.field]
-            _carry_usage(kept[-1][1], data)
+            _copy_usage(kept[-1][1], data)
             continue
         if api == "gemini":  # its texts have no numbers: only what follows at once belongs together
             first.clear()
@@ -43,31 +43,31 @@ def merged(api: str, pairs: list[Pair]) -> list[Pair]:
     return kept
 
 
-def _carry_usage(into: object, data: Mapping[str, Any]) -> None:
+def _copy_usage(into: object, data: Mapping[str, Any]) -> None:
     """Each chunk of Gemini's has the count so far; the last one counts."""
     if "usageMetadata" in data and isinstance(into, dict):
         into["usageMetadata"] = data["usageMetadata"]
 
 
-def _anthropic(data: dict[str, Any]) -> Piece | None:
+def _find_anthropic_piece(data: dict[str, Any]) -> TextPiece | None:
     delta = data.get("delta")
     if data.get("type") != "content_block_delta" or not isinstance(delta, dict):
         return None
     fields = [name for name, value in delta.items() if name != "type" and isinstance(value, str)]
     if len(fields) != 1:
         return None
-    return Piece((data.get("index"), delta.get("type")), delta, fields[0])
+    return TextPiece((data.get("index"), delta.get("type")), delta, fields[0])
 
 
-def _responses(data: dict[str, Any]) -> Piece | None:
+def _find_responses_piece(data: dict[str, Any]) -> TextPiece | None:
     kind = data.get("type")
     if not isinstance(kind, str) or not kind.endswith(".delta") or not isinstance(data.get("delta"), str):
         return None
     place = tuple(str(data.get(name)) for name in ("item_id", "output_index", "content_index", "summary_index"))
-    return Piece((kind, place), data, "delta")
+    return TextPiece((kind, place), data, "delta")
 
 
-def _chat(data: dict[str, Any]) -> Piece | None:
+def _find_chat_piece(data: dict[str, Any]) -> TextPiece | None:
     choices = data.get("choices")
     if not isinstance(choices, list) or len(choices) != 1 or data.get("usage") or not isinstance(choices[0], dict):
         return None
@@ -77,19 +77,19 @@ def _chat(data: dict[str, Any]) -> Piece | None:
     said = {name: value for name, value in delta.items() if value is not None and name != "role"}
     calls = said.get("tool_calls")
     if isinstance(calls, list) and len(said) == 1 and len(calls) == 1 and isinstance(calls[0], dict):
-        return _chat_call(n, calls[0])
+        return _find_chat_call_piece(n, calls[0])
     fields = [name for name, value in said.items() if isinstance(value, str)]
-    return Piece((n, fields[0]), delta, fields[0]) if len(said) == 1 and fields else None
+    return TextPiece((n, fields[0]), delta, fields[0]) if len(said) == 1 and fields else None
 
 
-def _chat_call(n: Hashable, call: dict[str, Any]) -> Piece | None:
+def _find_chat_call_piece(n: Hashable, call: dict[str, Any]) -> TextPiece | None:
     function = call.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
         return None
-    return Piece((n, "call", call.get("index", 0)), function, "arguments", opens=bool(call.get("id")))
+    return TextPiece((n, "call", call.get("index", 0)), function, "arguments", opens=bool(call.get("id")))
 
 
-def _gemini(data: dict[str, Any]) -> Piece | None:
+def _find_gemini_piece(data: dict[str, Any]) -> TextPiece | None:
     candidates = data.get("candidates")
     if not isinstance(candidates, list) or len(candidates) != 1 or not isinstance(candidates[0], dict):
         return None
@@ -100,12 +100,12 @@ def _gemini(data: dict[str, Any]) -> Piece | None:
     part = parts[0]
     if not isinstance(part, dict) or not isinstance(part.get("text"), str) or not set(part) <= {"text", "thought"}:
         return None
-    return Piece(bool(part.get("thought")), part, "text")
+    return TextPiece(bool(part.get("thought")), part, "text")
 
 
-PIECES: Mapping[str, Callable[[dict[str, Any]], Piece | None]] = {
-    "anthropic": _anthropic,
-    "openai-responses": _responses,
-    "openai-chat": _chat,
-    "gemini": _gemini,
+PIECE_FINDERS: Mapping[str, Callable[[dict[str, Any]], TextPiece | None]] = {
+    "anthropic": _find_anthropic_piece,
+    "openai-responses": _find_responses_piece,
+    "openai-chat": _find_chat_piece,
+    "gemini": _find_gemini_piece,
 }

@@ -14,13 +14,13 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from blueflame.gateway.model_api.failures import LONGEST_REASON, OUTAGE, RATE_LIMIT, Trouble
-from blueflame.gateway.model_api.status_events import Teller
-from blueflame.gateway.model_options import ModelOrders
+from blueflame.gateway.model_api.failures import MAX_REASON_LENGTH, OUTAGE, RATE_LIMIT, ProviderFailure
+from blueflame.gateway.model_api.status_events import StatusReporter
+from blueflame.gateway.model_options import ModelOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WaitTimes:
     """Seconds between two tries when nobody says when; each wait is twice the one before, and up to a quarter more."""
 
     first: float = 2.0
@@ -31,16 +31,16 @@ class Pace:
     ping: float = 15.0
 
 
-class GaveUp(Exception):
+class WaitExceeded(Exception):
     """It has waited for as long as it may, or would have to wait for longer."""
 
-    def __init__(self, trouble: Trouble) -> None:
+    def __init__(self, trouble: ProviderFailure) -> None:
         super().__init__(trouble.reason)
         self.trouble = trouble
 
 
 @dataclass(slots=True, eq=False)
-class Stay:
+class CallWait:
     """One call's waiting, over all its tries."""
 
     since: dict[str, float] = field(default_factory=dict)
@@ -48,37 +48,37 @@ class Stay:
 
 
 @dataclass(slots=True)
-class Spell:
+class FailurePeriod:
     """Trouble of one kind, whichever call has met it: a client that loses patience and asks again gains no time."""
 
     since: float
     seen: float
 
 
-class Lot:
-    def __init__(self, orders: ModelOrders, attempt: str, teller: Teller, pace: Pace) -> None:
+class RateLimitWait:
+    def __init__(self, orders: ModelOptions, attempt: str, teller: StatusReporter, pace: WaitTimes) -> None:
         self._orders = orders
         self._attempt = attempt
         self._teller = teller
         self._pace = pace
-        self._spells: dict[str, Spell] = {}
+        self._spells: dict[str, FailurePeriod] = {}
         self._parked: dict[int, dict[str, object]] = {}
         self._told: dict[str, object] | None = None
 
     def is_clear(self) -> bool:
         found = self._shared()
-        return found is None or _number(found.get("until")) <= time.time()
+        return found is None or _to_float(found.get("until")) <= time.time()
 
-    async def clear_road(self, stay: Stay) -> None:
+    async def clear_road(self, stay: CallWait) -> None:
         """Waits while another gateway of the runtime has met a limit of the account. Raises GaveUp."""
-        while (found := self._shared()) is not None and (until := _number(found.get("until"))) > time.time():
-            words = str(found.get("reason", ""))[:LONGEST_REASON] or "the account's rate limit is reached"
-            trouble = Trouble(RATE_LIMIT, words, until, 429)
+        while (found := self._shared()) is not None and (until := _to_float(found.get("until"))) > time.time():
+            words = str(found.get("reason", ""))[:MAX_REASON_LENGTH] or "the account's rate limit is reached"
+            trouble = ProviderFailure(RATE_LIMIT, words, until, 429)
             self._check_patience(stay, trouble, until)
             self._park(stay, trouble)
             await asyncio.sleep(min(self._pace.look, max(0.0, until - time.time())))
 
-    async def wait(self, stay: Stay, trouble: Trouble) -> None:
+    async def wait(self, stay: CallWait, trouble: ProviderFailure) -> None:
         """Until the next try. Raises GaveUp."""
         again = self._check_patience(stay, trouble, self._next_try(stay, trouble))
         self._park(stay, trouble)
@@ -88,7 +88,7 @@ class Lot:
             if shares and self._shared() is None:
                 return  # somebody got through, or wants us to try
 
-    def leave(self, stay: Stay) -> None:
+    def leave(self, stay: CallWait) -> None:
         """It waits no longer, whatever became of it."""
         if self._parked.pop(id(stay), None) is not None:
             for spell in self._spells.values():
@@ -99,11 +99,11 @@ class Lot:
         """A call was answered: a limit that was met before it was sent is over for all."""
         self._spells.clear()
         found = self._shared()
-        if found is not None and _number(found.get("since")) <= sent_at:
+        if found is not None and _to_float(found.get("since")) <= sent_at:
             with suppress(OSError):
                 os.unlink(self._orders.shared)  # noqa: PTH108 (the gateway is light)
 
-    def _next_try(self, stay: Stay, trouble: Trouble) -> float:
+    def _next_try(self, stay: CallWait, trouble: ProviderFailure) -> float:
         now = time.time()
         stay.tries += 1
         if trouble.until is not None and trouble.until > now:
@@ -111,7 +111,7 @@ class Lot:
         pause = min(self._pace.longest, self._pace.first * 2 ** min(stay.tries - 1, 20))
         return float(now + pause * random.uniform(1.0, 1.25))  # noqa: S311
 
-    def _check_patience(self, stay: Stay, trouble: Trouble, again: float) -> float:
+    def _check_patience(self, stay: CallWait, trouble: ProviderFailure, again: float) -> float:
         """When to try again. Nobody waits for a moment that is known to come too late."""
         limited, now = trouble.kind == RATE_LIMIT, time.time()
         kind = RATE_LIMIT if limited else OUTAGE
@@ -119,17 +119,17 @@ class Lot:
         last = since + (self._orders.rate_limit_wait if limited else self._orders.outage_wait)
         if now >= last or (trouble.until is not None and trouble.until > last):
             self._teller.gave_up({"kind": trouble.kind, "reason": trouble.reason})
-            raise GaveUp(trouble)
+            raise WaitExceeded(trouble)
         return min(again, last)
 
-    def _spell(self, kind: str, now: float) -> Spell:
+    def _spell(self, kind: str, now: float) -> FailurePeriod:
         spell = self._spells.get(kind)
         if spell is None or now - spell.seen > self._pace.over:
-            spell = self._spells[kind] = Spell(now, now)
+            spell = self._spells[kind] = FailurePeriod(now, now)
         spell.seen = now
         return spell
 
-    def _park(self, stay: Stay, trouble: Trouble) -> None:
+    def _park(self, stay: CallWait, trouble: ProviderFailure) -> None:
         since = min(stay.since.values())
         why = {"kind": trouble.kind, "reason": trouble.reason, "until": trouble.until, "since": since}
         self._parked[id(stay)] = dict(why)
@@ -137,7 +137,7 @@ class Lot:
 
     def _tell(self) -> None:
         """The longest wait of all that are parked, when that has changed."""
-        longest = max(self._parked.values(), key=lambda why: _number(why["until"]), default=None)
+        longest = max(self._parked.values(), key=lambda why: _to_float(why["until"]), default=None)
         if longest is None and self._told is not None:
             self._teller.resumed()
         elif longest is not None and longest != self._told:
@@ -154,7 +154,7 @@ class Lot:
             return None
         return found if isinstance(found, dict) else None
 
-    def _share(self, stay: Stay, trouble: Trouble, again: float) -> bool:
+    def _share(self, stay: CallWait, trouble: ProviderFailure, again: float) -> bool:
         """`until` is when we try again, so that nobody waits for ever on a gateway that has ended."""
         path = self._orders.shared
         if not path:
@@ -172,5 +172,5 @@ class Lot:
         return True
 
 
-def _number(value: object) -> float:
+def _to_float(value: object) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0

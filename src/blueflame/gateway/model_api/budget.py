@@ -9,17 +9,17 @@ from functools import cached_property
 from typing import Any
 
 from blueflame.billing.usage import Usage, UsageReader
-from blueflame.gateway.model_api.errors import BUDGET, Denied
-from blueflame.gateway.model_api.status_events import Teller
-from blueflame.gateway.model_api.usage_log import Priced, Prices
-from blueflame.gateway.model_options import Limit
+from blueflame.gateway.model_api.errors import BUDGET_STATUS, CallDenied
+from blueflame.gateway.model_api.status_events import StatusReporter
+from blueflame.gateway.model_api.usage_log import PricedUsage, PriceList
+from blueflame.gateway.model_options import BudgetLimit
 
 CENT = 10_000
 BYTES_PER_TOKEN = 4  # of a request, roughly; only to guess what a call will cost
 
 
 @dataclass(eq=False)
-class Flight:
+class OpenCall:
     """A call under way. `reader` knows what it has used so far."""
 
     body: bytes
@@ -43,23 +43,23 @@ class Flight:
         return self.named or str(self.content.get("model", ""))[:200]
 
 
-class Purse:
-    def __init__(self, limits: tuple[Limit, ...], prices: Prices, teller: Teller) -> None:
+class BudgetReservation:
+    def __init__(self, limits: tuple[BudgetLimit, ...], prices: PriceList, teller: StatusReporter) -> None:
         self._limits = limits
         self._prices = prices
         self._teller = teller
         self._used = {"usd": 0, "tokens": 0}
         self._largest: dict[str, int] | None = None
-        self._flights: list[Flight] = []
+        self._flights: list[OpenCall] = []
         self._changed = asyncio.Event()
 
-    async def admit(self, flight: Flight) -> None:
+    async def admit(self, flight: OpenCall) -> None:
         """When those before it have ended. Raises Denied when a budget is used up."""
         while not self.admits(flight):
             self._changed.clear()
             await self._changed.wait()
 
-    def admits(self, flight: Flight) -> bool:
+    def admits(self, flight: OpenCall) -> bool:
         """It is under way from now on; or not yet. Raises Denied when a budget is used up."""
         self._refuse_if_used_up()
         if not all(self._fits(limit) for limit in self._limits):
@@ -67,12 +67,12 @@ class Purse:
         self._flights.append(flight)
         return True
 
-    def settle(self, flight: Flight, priced: Priced) -> None:
+    def settle(self, flight: OpenCall, priced: PricedUsage) -> None:
         """It has ended, and used this. Of nothing that was used nothing can be learned."""
         if flight not in self._flights:  # it was never let go
             return
         self._flights.remove(flight)
-        spent = _amounts(priced)
+        spent = _list_amounts(priced)
         for unit, amount in spent.items():
             self._used[unit] += amount
         if priced.tokens:
@@ -85,14 +85,15 @@ class Purse:
             used = self._used[limit.unit] + sum(self._known(flight)[limit.unit] for flight in self._flights)
             if used >= limit.limit:
                 words = (
-                    f"The budget of this {limit.name} is used up: {_show(limit.unit, used)} of"
-                    f" {_show(limit.unit, limit.limit)}. No further call is answered; commit what you have and stop."
+                    f"The budget of this {limit.name} is used up: {_format_amount(limit.unit, used)} of"
+                    f" {_format_amount(limit.unit, limit.limit)}."
+                    " No further call is answered; commit what you have and stop."
                 )
                 why = {"budget": limit.name, "unit": limit.unit, "used": used, "limit": limit.limit, "words": words}
                 self._teller.refused(why)
-                raise Denied(BUDGET, "budget", words)
+                raise CallDenied(BUDGET_STATUS, "budget", words)
 
-    def _fits(self, limit: Limit) -> bool:
+    def _fits(self, limit: BudgetLimit) -> bool:
         """With all who are under way, each as large as the largest so far. The very first goes alone."""
         if not self._flights:
             return True
@@ -101,24 +102,24 @@ class Purse:
         expected = sum(self._expected(flight, self._largest)[limit.unit] for flight in self._flights)
         return self._used[limit.unit] + expected < limit.limit
 
-    def _known(self, flight: Flight) -> dict[str, int]:
+    def _known(self, flight: OpenCall) -> dict[str, int]:
         usage = flight.now()
-        return _amounts(self._prices.of(usage)) if usage.complete else {"usd": 0, "tokens": 0}
+        return _list_amounts(self._prices.of(usage)) if usage.complete else {"usd": 0, "tokens": 0}
 
-    def _expected(self, flight: Flight, largest: dict[str, int]) -> dict[str, int]:
+    def _expected(self, flight: OpenCall, largest: dict[str, int]) -> dict[str, int]:
         usage = flight.now()
         if usage.complete:
             return self._known(flight)
         asked = Usage(model=flight.model, input=len(flight.body) // BYTES_PER_TOKEN)
-        guesses = (largest, _amounts(self._prices.of(usage)), _amounts(self._prices.of(asked)))
+        guesses = (largest, _list_amounts(self._prices.of(usage)), _list_amounts(self._prices.of(asked)))
         return {unit: max(guess[unit] for guess in guesses) for unit in largest}
 
 
-def _amounts(priced: Priced) -> dict[str, int]:
+def _list_amounts(priced: PricedUsage) -> dict[str, int]:
     return {"usd": priced.micro_usd, "tokens": priced.tokens}
 
 
-def _show(unit: str, amount: int) -> str:
+def _format_amount(unit: str, amount: int) -> str:
     if unit == "usd":
         return f"${amount / 1_000_000:.{2 if amount >= CENT else 6}f}"
     return f"{amount:,} tokens"

@@ -5,27 +5,27 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from blueflame.gateway.access_log import Entry
-from blueflame.gateway.model_api.backoff import Stay
-from blueflame.gateway.model_api.budget import Flight
-from blueflame.gateway.model_api.endpoints import Route
-from blueflame.gateway.model_api.usage_log import Line
-from blueflame.gateway.model_options import Api
-from blueflame.gateway.request import Head
+from blueflame.gateway.access_log import AccessEntry
+from blueflame.gateway.model_api.backoff import CallWait
+from blueflame.gateway.model_api.budget import OpenCall
+from blueflame.gateway.model_api.endpoints import ModelRoute
+from blueflame.gateway.model_api.usage_log import CallRecord
+from blueflame.gateway.model_options import ProviderApi
+from blueflame.gateway.request import RequestHead
 
 
 @dataclass(kw_only=True, eq=False)
-class Call:
+class ProviderCall:
     """A call under way. `body` is what goes out, `asked` what the agent said."""
 
-    route: Route
-    head: Head
-    api: Api
+    route: ModelRoute
+    head: RequestHead
+    api: ProviderApi
     asked: bytes
     body: bytes
-    flight: Flight
-    entry: Entry
-    stay: Stay = field(default_factory=Stay)
+    flight: OpenCall
+    entry: AccessEntry
+    stay: CallWait = field(default_factory=CallWait)
     began: float = field(default_factory=time.monotonic)
     first_byte: float = 0.0
     sent_at: float = 0.0
@@ -42,10 +42,10 @@ class Call:
     def streams(self) -> bool:
         return bool(self.wire) and (self.route.streams or self.flight.content.get("stream") is True)
 
-    def line(self) -> Line:
+    def line(self) -> CallRecord:
         """For the record, now that it has ended."""
         ms = [round((at - self.began) * 1000) for at in (time.monotonic(), self.first_byte or self.began)]
-        return Line(
+        return CallRecord(
             api=self.route.api,
             status=self.status,
             refused=self.refused,

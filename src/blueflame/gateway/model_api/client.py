@@ -7,27 +7,27 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from blueflame.gateway.relay import Side
+from blueflame.gateway.relay import Stream
 
 T = TypeVar("T")
-NOT_PASSED_ON = frozenset(
+DROPPED_RESPONSE_HEADERS = frozenset(
     (
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
         *("transfer-encoding", "upgrade", "content-length", "set-cookie", "alt-svc"),
     )
 )
-READ_ON = 5.0  # seconds after the agent has gone: what its call has used is still to be learned
-READ_ON_AT_THE_END = 1.5
+DRAIN_SECONDS = 5.0  # seconds after the agent has gone: what its call has used is still to be learned
+DRAIN_SECONDS_AT_END = 1.5
 
 
-class Left(Exception):
+class AgentDisconnected(Exception):
     """The agent has gone, or its attempt ends: there is nobody to wait for an answer."""
 
 
-class Agent:
+class AgentConnection:
     """One connection of an agent, after its request has been read."""
 
-    def __init__(self, side: Side, version: str) -> None:
+    def __init__(self, side: Stream, version: str) -> None:
         self._side = side
         self._chunks = version == "1.1"
         self._left = asyncio.Event()
@@ -43,7 +43,7 @@ class Agent:
                 pass  # one request for each connection: what follows is not for us
         except OSError:
             pass
-        self.leave(READ_ON)
+        self.leave(DRAIN_SECONDS)
 
     def leave(self, seconds: float) -> None:
         """It has gone, or its attempt ends: whoever waits for it stops, whoever answers it has some seconds."""
@@ -56,7 +56,7 @@ class Agent:
     def begin(self, status: int, headers: tuple[tuple[str, bytes], ...], *, final: bool) -> None:
         """`final` for an error that no client is to come back from."""
         self.begun = True
-        kept = [f"{name}: {value.decode('latin-1')}" for name, value in headers if name not in NOT_PASSED_ON]
+        kept = [f"{name}: {value.decode('latin-1')}" for name, value in headers if name not in DROPPED_RESPONSE_HEADERS]
         own = ["x-should-retry: false"] if final else []
         own += ["transfer-encoding: chunked"] if self._chunks else []
         lines = (f"HTTP/1.1 {status} {'OK' if status < 400 else 'Error'}", *kept, *own, "connection: close", "", "")
@@ -69,7 +69,7 @@ class Agent:
             try:
                 await self._side.writer.drain()
             except OSError:
-                self.leave(READ_ON)
+                self.leave(DRAIN_SECONDS)
 
     def end(self) -> None:
         """Only now does the agent know that the answer is whole."""
@@ -91,7 +91,7 @@ class Agent:
             await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
-            raise Left
+            raise AgentDisconnected
         finally:
             work.cancel()
             leaving.cancel()
@@ -109,14 +109,14 @@ class Agent:
                     self._leash = None
         except TimeoutError:
             if leash.expired():
-                raise Left from None
+                raise AgentDisconnected from None
             raise
 
 
 @asynccontextmanager
-async def listening(side: Side, version: str, agents: set[Agent]) -> AsyncIterator[Agent]:
+async def watch_agent(side: Stream, version: str, agents: set[AgentConnection]) -> AsyncIterator[AgentConnection]:
     """For as long as it lasts, the agent is one of `agents`."""
-    agent = Agent(side, version)
+    agent = AgentConnection(side, version)
     watching = asyncio.ensure_future(agent.watch())
     agents.add(agent)
     try:

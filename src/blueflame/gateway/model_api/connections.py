@@ -11,45 +11,45 @@ import socket
 import ssl
 from contextlib import suppress
 
-from blueflame.gateway.model_api.response import Answer, Broken, Closed, read_answer
+from blueflame.gateway.model_api.response import BrokenAnswer, ClosedBeforeAnswer, ProviderAnswer, read_answer
 from blueflame.gateway.model_options import Upstream
-from blueflame.gateway.relay import Patience, Side
+from blueflame.gateway.relay import GatewayTimeouts, Stream
 
-LIMIT = 256 * 1024
-IDLE = 50.0  # seconds that a kept connection is used again; providers close theirs after a minute and more
-MOST_KEPT = 16
-NO_SSL = "its certificate cannot be trusted"
+MAX_BUFFER_BYTES = 256 * 1024
+MAX_IDLE_SECONDS = 50.0  # seconds that a kept connection is used again; providers close theirs after a minute and more
+MAX_KEPT = 16
+UNTRUSTED_CERTIFICATE = "its certificate cannot be trusted"
 
 
-class Unreachable(OSError):
+class ProviderUnreachable(OSError):
     """No answer came: no network, no such name, nobody there, no trust, or a connection that broke."""
 
 
-class Stale(Unreachable):
+class StaleConnection(ProviderUnreachable):
     """Closed before a byte of the answer: for a connection that was kept, that is how it ends."""
 
 
-class Connections:
-    def __init__(self, patience: Patience, *, tls: bool) -> None:
+class ProviderConnections:
+    def __init__(self, patience: GatewayTimeouts, *, tls: bool) -> None:
         """Whom to trust is read now, where `tls` is spoken: that takes longer than many an answer."""
         self._patience = patience
-        self._kept: dict[str, list[tuple[float, Side]]] = {}
+        self._kept: dict[str, list[tuple[float, Stream]]] = {}
         self._trust = ssl.create_default_context() if tls else None
 
-    async def ask(self, upstream: Upstream, request: bytes, method: str) -> Answer:
+    async def ask(self, upstream: Upstream, request: bytes, method: str) -> ProviderAnswer:
         """The answer as soon as its head is here. Raises Unreachable."""
         kept = self._take(upstream)
         if kept is not None:
             try:
                 return await self._talk(kept, upstream, request, method)
-            except Stale:
+            except StaleConnection:
                 pass  # the provider had closed it meanwhile: that is no trouble yet
         return await self._talk(await self._connect(upstream), upstream, request, method)
 
-    def keep(self, upstream: Upstream, answer: Answer) -> None:
+    def keep(self, upstream: Upstream, answer: ProviderAnswer) -> None:
         """After the whole body was read."""
         kept = self._kept.setdefault(upstream.text, [])
-        if answer.stays and len(kept) < MOST_KEPT:
+        if answer.stays and len(kept) < MAX_KEPT:
             kept.append((asyncio.get_running_loop().time(), answer.side))
         else:
             answer.side.writer.transport.abort()
@@ -60,17 +60,17 @@ class Connections:
                 side.writer.transport.abort()
         self._kept.clear()
 
-    def _take(self, upstream: Upstream) -> Side | None:
+    def _take(self, upstream: Upstream) -> Stream | None:
         kept = self._kept.get(upstream.text, [])
         now = asyncio.get_running_loop().time()
         while kept:
             since, side = kept.pop()
-            if now - since < IDLE and not side.reader.at_eof() and not side.writer.is_closing():
+            if now - since < MAX_IDLE_SECONDS and not side.reader.at_eof() and not side.writer.is_closing():
                 return side
             side.writer.transport.abort()
         return None
 
-    async def _talk(self, side: Side, upstream: Upstream, request: bytes, method: str) -> Answer:
+    async def _talk(self, side: Stream, upstream: Upstream, request: bytes, method: str) -> ProviderAnswer:
         side.writer.write(request)  # not drained: a provider may refuse before it has heard all
         try:
             async with asyncio.timeout(self._patience.idle):
@@ -80,32 +80,34 @@ class Connections:
             raise
         except TimeoutError:
             side.writer.transport.abort()
-            raise Unreachable(f"{upstream.host} has not answered for {self._patience.idle:g} seconds") from None
+            raise ProviderUnreachable(f"{upstream.host} has not answered for {self._patience.idle:g} seconds") from None
         except OSError as e:
             side.writer.transport.abort()
-            raise (Stale if _was_silent(e) else Unreachable)(f"{upstream.host}: {_why(e)}") from e
+            raise (StaleConnection if _is_closed_early(e) else ProviderUnreachable)(
+                f"{upstream.host}: {_describe_error(e)}"
+            ) from e
 
-    async def _connect(self, upstream: Upstream) -> Side:
+    async def _connect(self, upstream: Upstream) -> Stream:
         try:
             async with asyncio.timeout(self._patience.connect):
                 reader, writer = await asyncio.open_connection(
                     upstream.host,
                     upstream.port,
-                    limit=LIMIT,
+                    limit=MAX_BUFFER_BYTES,
                     ssl=self._trust if upstream.tls else None,
                     happy_eyeballs_delay=0.25,
                 )
         except TimeoutError:
-            raise Unreachable(f"{upstream.host} does not answer at port {upstream.port}") from None
+            raise ProviderUnreachable(f"{upstream.host} does not answer at port {upstream.port}") from None
         except ssl.SSLCertVerificationError as e:
-            raise Unreachable(f"{upstream.host}: {NO_SSL}: {e.verify_message}") from e
+            raise ProviderUnreachable(f"{upstream.host}: {UNTRUSTED_CERTIFICATE}: {e.verify_message}") from e
         except (OSError, UnicodeError) as e:
-            raise Unreachable(f"{upstream.host} cannot be reached: {_why(e)}") from e
-        _mind_silence(writer)
-        return Side(reader=reader, writer=writer)
+            raise ProviderUnreachable(f"{upstream.host} cannot be reached: {_describe_error(e)}") from e
+        _enable_tcp_keepalive(writer)
+        return Stream(reader=reader, writer=writer)
 
 
-def _mind_silence(writer: asyncio.StreamWriter) -> None:
+def _enable_tcp_keepalive(writer: asyncio.StreamWriter) -> None:
     """A network that went away says nothing; the kernel asks after a minute of silence and gives up after another."""
     plug = writer.get_extra_info("socket")
     with suppress(OSError, AttributeError):
@@ -115,12 +117,12 @@ def _mind_silence(writer: asyncio.StreamWriter) -> None:
         plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
 
 
-def _was_silent(e: OSError) -> bool:
-    return isinstance(e, ConnectionError | Closed)
+def _is_closed_early(e: OSError) -> bool:
+    return isinstance(e, ConnectionError | ClosedBeforeAnswer)
 
 
-def _why(e: Exception) -> str:
-    if isinstance(e, Broken):
+def _describe_error(e: Exception) -> str:
+    if isinstance(e, BrokenAnswer):
         return str(e)
     if isinstance(e, ssl.SSLError):
         return f"TLS failed: {e.reason or e}"

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from blueflame.gateway.request import Head
+from blueflame.gateway.request import RequestHead
 
 
-class Kind(Enum):
+class EndpointKind(Enum):
     METERED = "metered"  # a model answers, and that costs
     FREE = "free"  # costs nothing, so that it is passed on without a line in the record
     OURS = "ours"  # answered here: clients ask whether anybody is there
@@ -19,39 +19,39 @@ class Kind(Enum):
 class Endpoint:
     method: str
     path: re.Pattern[str]
-    kind: Kind
+    kind: EndpointKind
     wire: str = ""  # how its answers tell their usage; a name of billing/usage
 
 
-def _rows(*rows: tuple[str, str, Kind, str]) -> tuple[Endpoint, ...]:
+def _build_endpoints(*rows: tuple[str, str, EndpointKind, str]) -> tuple[Endpoint, ...]:
     return tuple(Endpoint(method, re.compile(path), kind, wire) for method, path, kind, wire in rows)
 
 
 _MODEL = r"[A-Za-z0-9._@-]{1,120}"
 _GEMINI = rf"/v1(?:beta|alpha)?/models/(?P<model>{_MODEL})"
-TABLE: dict[str, tuple[Endpoint, ...]] = {
-    "anthropic": _rows(
-        ("POST", r"/v1/messages", Kind.METERED, "anthropic"),
-        ("POST", r"/v1/messages/count_tokens", Kind.FREE, ""),
-        ("GET", rf"/v1/models(?:/{_MODEL})?", Kind.FREE, ""),
-        ("GET", r"/?|/api/hello", Kind.OURS, ""),
-        ("HEAD", r"/?|/api/hello", Kind.OURS, ""),
+ENDPOINTS: dict[str, tuple[Endpoint, ...]] = {
+    "anthropic": _build_endpoints(
+        ("POST", r"/v1/messages", EndpointKind.METERED, "anthropic"),
+        ("POST", r"/v1/messages/count_tokens", EndpointKind.FREE, ""),
+        ("GET", rf"/v1/models(?:/{_MODEL})?", EndpointKind.FREE, ""),
+        ("GET", r"/?|/api/hello", EndpointKind.OURS, ""),
+        ("HEAD", r"/?|/api/hello", EndpointKind.OURS, ""),
     ),
-    "openai": _rows(
-        ("POST", r"/responses", Kind.METERED, "openai-responses"),
-        ("POST", r"/chat/completions", Kind.METERED, "openai-chat"),
-        ("GET", rf"/models(?:/{_MODEL})?", Kind.FREE, ""),
+    "openai": _build_endpoints(
+        ("POST", r"/responses", EndpointKind.METERED, "openai-responses"),
+        ("POST", r"/chat/completions", EndpointKind.METERED, "openai-chat"),
+        ("GET", rf"/models(?:/{_MODEL})?", EndpointKind.FREE, ""),
     ),
-    "gemini": _rows(
-        ("POST", rf"{_GEMINI}:(?:streamGenerateContent|generateContent)", Kind.METERED, "gemini"),
-        ("POST", rf"{_GEMINI}:countTokens", Kind.FREE, ""),
-        ("GET", rf"/v1(?:beta|alpha)?/models(?:/{_MODEL})?", Kind.FREE, ""),
+    "gemini": _build_endpoints(
+        ("POST", rf"{_GEMINI}:(?:streamGenerateContent|generateContent)", EndpointKind.METERED, "gemini"),
+        ("POST", rf"{_GEMINI}:countTokens", EndpointKind.FREE, ""),
+        ("GET", rf"/v1(?:beta|alpha)?/models(?:/{_MODEL})?", EndpointKind.FREE, ""),
     ),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class ModelRoute:
     """What is asked for. `path` and `query` are the provider's, without what was for us alone."""
 
     api: str
@@ -67,17 +67,19 @@ class Route:
         return self.path.endswith(":streamGenerateContent") and "alt=sse" in self.query.split("&")
 
 
-def route_of(head: Head) -> Route | None:
+def find_route(head: RequestHead) -> ModelRoute | None:
     """None when it is no path of a model API. A route without an endpoint is of an API, but not known."""
     path, _, query = head.target.partition("?")
     api, slash, rest = path[1:].partition("/")
-    if api not in TABLE:
+    if api not in ENDPOINTS:
         return None
     rest = slash + rest
     parts = [part for part in query.split("&") if part]
     keys = [part.partition("=")[2] for part in parts if part.partition("=")[0] == "key"]
     kept = "&".join(part for part in parts if part.partition("=")[0] != "key")
-    found = [(row, match) for row in TABLE[api] if row.method == head.method and (match := row.path.fullmatch(rest))]
+    found = [
+        (row, match) for row in ENDPOINTS[api] if row.method == head.method and (match := row.path.fullmatch(rest))
+    ]
     row, match = found[0] if found else (None, None)
     model = match.groupdict().get("model") or "" if match else ""
-    return Route(api=api, path=rest, query=kept, shown=keys[0] if keys else "", endpoint=row, model=model)
+    return ModelRoute(api=api, path=rest, query=kept, shown=keys[0] if keys else "", endpoint=row, model=model)

@@ -25,11 +25,11 @@ GEMINI = {
     429: "RESOURCE_EXHAUSTED",
     503: "UNAVAILABLE",
 }
-BUDGET = 402
+BUDGET_STATUS = 402
 """Ends claude 2.1.325 at once with our words as its result; it tries 400 six times and 401 for minutes (both run)."""
 
 
-class Denied(Exception):
+class CallDenied(Exception):
     """A call that is answered here, with an error that its client understands. `rule` is for the record."""
 
     def __init__(self, status: int, rule: str, words: str) -> None:
@@ -39,15 +39,21 @@ class Denied(Exception):
         self.words = words
 
 
-def body_of(api: str, status: int, words: str) -> bytes:
-    return json.dumps(_content(api, status, words)).encode()
+def format_error_body(api: str, status: int, words: str) -> bytes:
+    return json.dumps(_build_error(api, status, words)).encode()
 
 
-def _content(api: str, status: int, words: str) -> Mapping[str, object]:
+def _build_error(api: str, status: int, words: str) -> Mapping[str, object]:
     if api == "gemini":
         return {"error": {"code": status, "message": words, "status": GEMINI.get(status, "UNAVAILABLE")}}
     if api == "openai":
-        kind = "insufficient_quota" if status == BUDGET else "invalid_request_error" if status < 500 else "server_error"
+        kind = (
+            "insufficient_quota"
+            if status == BUDGET_STATUS
+            else "invalid_request_error"
+            if status < 500
+            else "server_error"
+        )
         return {"error": {"message": words, "type": kind, "param": None, "code": f"blueflame_{status}"}}
     return {"type": "error", "error": {"type": ANTHROPIC.get(status, "api_error"), "message": words}}
 
@@ -57,11 +63,11 @@ COMMENT = b": the model is waited for\n\n"
 """What a client passes over in a stream. It only hears that somebody is there."""
 
 
-def ping_of(wire: str) -> bytes:
+def format_ping(wire: str) -> bytes:
     return PINGS.get(wire, COMMENT)
 
 
-def error_event(wire: str, status: int, body: bytes, words: str) -> bytes:
+def format_error_event(wire: str, status: int, body: bytes, words: str) -> bytes:
     """An error in a stream that has begun. `body` is the provider's own error, if there is one."""
     api = wire.partition("-")[0]
     try:
@@ -69,7 +75,7 @@ def error_event(wire: str, status: int, body: bytes, words: str) -> bytes:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or "error" not in content:
-        content = dict(_content(api, status, words))
+        content = dict(_build_error(api, status, words))
     if wire == "openai-responses":
         told = content["error"] if isinstance(content["error"], dict) else {"message": str(content["error"])}
         content = {"type": "error", "code": told.get("code"), "message": told.get("message"), "param": None}
@@ -77,9 +83,9 @@ def error_event(wire: str, status: int, body: bytes, words: str) -> bytes:
     return f"{name}data: {json.dumps(content)}\n\n".encode()
 
 
-def answer_of(api: str, status: int, words: str) -> bytes:
+def format_error_response(api: str, status: int, words: str) -> bytes:
     """A whole answer. Clients are told not to come again: whoever waits, waits here."""
-    body = body_of(api, status, words)
+    body = format_error_body(api, status, words)
     head = (
         f"HTTP/1.1 {status} Refused by the gateway",
         "Content-Type: application/json",

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from blueflame.gateway.model_api.reset_times import reset_of
-from blueflame.gateway.model_api.response import Answer
+from blueflame.gateway.model_api.reset_times import find_reset_time
+from blueflame.gateway.model_api.response import ProviderAnswer
 
 RATE_LIMIT, OUTAGE, NETWORK = "rate_limit", "outage", "network"
-LONGEST_REASON = 300
-FOR_EVER = (501, 505)  # what a provider does not know, it will not know later
+MAX_REASON_LENGTH = 300
+PERMANENT_STATUSES = (501, 505)  # what a provider does not know, it will not know later
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ProviderFailure:
     """`until` is when the call may come again, if known; the rest is what the provider said."""
 
     kind: str
@@ -25,18 +25,22 @@ class Trouble:
     body: bytes = b""
 
 
-def is_trouble(status: int) -> bool:
-    return status == 429 or (status >= 500 and status not in FOR_EVER)
+def is_retryable(status: int) -> bool:
+    return status == 429 or (status >= 500 and status not in PERMANENT_STATUSES)
 
 
-def trouble_of(answer: Answer, body: bytes, now: float) -> Trouble:
+def classify_failure(answer: ProviderAnswer, body: bytes, now: float) -> ProviderFailure:
     headers = {name: value.decode("latin-1") for name, value in answer.headers}
     kind = RATE_LIMIT if answer.status == 429 else OUTAGE
-    reason = f"{answer.status}: {_words(body)}" if _words(body) else f"the provider answers {answer.status}"
-    return Trouble(kind, reason, reset_of(headers, body, now), answer.status, answer.headers, body)
+    reason = (
+        f"{answer.status}: {_extract_message(body)}"
+        if _extract_message(body)
+        else f"the provider answers {answer.status}"
+    )
+    return ProviderFailure(kind, reason, find_reset_time(headers, body, now), answer.status, answer.headers, body)
 
 
-def _words(body: bytes) -> str:
+def _extract_message(body: bytes) -> str:
     """The provider's own; every API has them at the same place."""
     try:
         found = json.loads(body)
@@ -46,4 +50,4 @@ def _words(body: bytes) -> str:
         found = found[0]
     error = found.get("error") if isinstance(found, dict) else None
     words = error.get("message") if isinstance(error, dict) else error
-    return " ".join(str(words).split())[:LONGEST_REASON] if words else ""
+    return " ".join(str(words).split())[:MAX_REASON_LENGTH] if words else ""

@@ -9,15 +9,17 @@ import asyncio
 import time
 from collections.abc import Coroutine
 
-from blueflame.gateway.model_api.backoff import Pace
-from blueflame.gateway.model_api.call import Call
-from blueflame.gateway.model_api.client import Agent
-from blueflame.gateway.model_api.errors import ping_of
+from blueflame.gateway.model_api.backoff import WaitTimes
+from blueflame.gateway.model_api.call import ProviderCall
+from blueflame.gateway.model_api.client import AgentConnection
+from blueflame.gateway.model_api.errors import format_ping
 
-EVENTS = (("content-type", b"text/event-stream"), ("cache-control", b"no-cache"))
+EVENT_STREAM_HEADERS = (("content-type", b"text/event-stream"), ("cache-control", b"no-cache"))
 
 
-async def soothed(waiting: Coroutine[object, object, None], call: Call, agent: Agent, pace: Pace) -> None:
+async def wait_with_pings(
+    waiting: Coroutine[object, object, None], call: ProviderCall, agent: AgentConnection, pace: WaitTimes
+) -> None:
     """Wait, and keep the agent's client quiet meanwhile. One that wants no stream can be told nothing."""
     work = asyncio.ensure_future(waiting)
     try:
@@ -29,13 +31,13 @@ async def soothed(waiting: Coroutine[object, object, None], call: Call, agent: A
             if not agent.begun and not call.streams:
                 await asyncio.wait((work,))
                 break
-            await _ping(call, agent)
+            await _send_ping(call, agent)
         work.result()
     finally:
         work.cancel()
 
 
-async def _ping(call: Call, agent: Agent) -> None:
+async def _send_ping(call: ProviderCall, agent: AgentConnection) -> None:
     if not agent.begun:
-        agent.begin(200, EVENTS, final=False)
-    await agent.say(ping_of(call.wire))
+        agent.begin(200, EVENT_STREAM_HEADERS, final=False)
+    await agent.say(format_ping(call.wire))

@@ -8,38 +8,40 @@ import time
 from typing import Any
 from urllib.parse import unquote
 
-from blueflame.gateway.model_api.endpoints import Route
-from blueflame.gateway.model_api.errors import Denied
-from blueflame.gateway.model_options import Api
-from blueflame.gateway.request import Head
+from blueflame.gateway.model_api.endpoints import ModelRoute
+from blueflame.gateway.model_api.errors import CallDenied
+from blueflame.gateway.model_options import ProviderApi
+from blueflame.gateway.request import RequestHead
 
-SHOWN_IN = ("x-api-key", "authorization", "x-goog-api-key")
-NOT_PASSED_ON = frozenset(
+TOKEN_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")
+DROPPED_REQUEST_HEADERS = frozenset(
     (
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
         *("transfer-encoding", "upgrade", "host", "content-length", "expect", "accept-encoding", "cookie"),
-        *SHOWN_IN,
+        *TOKEN_HEADERS,
     )
 )
 OAUTH_BETA = "oauth-2025-04-20"
 
 
-def check_token(head: Head, route: Route, token: str) -> None:
+def check_token(head: RequestHead, route: ModelRoute, token: str) -> None:
     """Every place is looked at, and the time it takes tells nothing."""
-    shown = [value.decode("latin-1") for name in SHOWN_IN for value in head.values(name)]
+    shown = [value.decode("latin-1") for name in TOKEN_HEADERS for value in head.values(name)]
     words = [value[7:].strip() if value[:7].lower() == "bearer " else value for value in (*shown, unquote(route.shown))]
     fits = [hmac.compare_digest(word.encode(), token.encode()) for word in words]
     if not any(fits):
-        raise Denied(401, "wrong_token", "the key that was shown is not this attempt's; nobody else is served here")
+        raise CallDenied(401, "wrong_token", "the key that was shown is not this attempt's; nobody else is served here")
 
 
-def request_of(head: Head, route: Route, api: Api, body: bytes) -> bytes:
+def format_provider_request(head: RequestHead, route: ModelRoute, api: ProviderApi, body: bytes) -> bytes:
     """Made anew for each try: a login may have been renewed meanwhile."""
     listed = {
         name.strip().lower() for value in head.values("connection") for name in value.decode("latin-1").split(",")
     }
-    kept = [(name, value.decode("latin-1")) for name, value in head.headers if name not in NOT_PASSED_ON | listed]
-    headers = _with_credential(kept, api)
+    kept = [
+        (name, value.decode("latin-1")) for name, value in head.headers if name not in DROPPED_REQUEST_HEADERS | listed
+    ]
+    headers = _add_credential(kept, api)
     upstream = api.upstream
     host = f"[{upstream.host}]" if ":" in upstream.host else upstream.host
     port = "" if upstream.port == (443 if upstream.tls else 80) else f":{upstream.port}"
@@ -50,18 +52,18 @@ def request_of(head: Head, route: Route, api: Api, body: bytes) -> bytes:
     return "\r\n".join(lines).encode("latin-1") + body
 
 
-def _with_credential(headers: list[tuple[str, str]], api: Api) -> list[tuple[str, str]]:
+def _add_credential(headers: list[tuple[str, str]], api: ProviderApi) -> list[tuple[str, str]]:
     match api.auth:
         case "bearer":
             return [*headers, ("authorization", f"Bearer {api.secret}")]
         case "oauth":
-            return [*_with_beta(headers), ("authorization", f"Bearer {api.secret or login_of(api.file)}")]
+            return [*_add_oauth_beta(headers), ("authorization", f"Bearer {api.secret or read_login(api.file)}")]
         case "none":
             return headers
     return [*headers, (api.auth, api.secret)]
 
 
-def _with_beta(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _add_oauth_beta(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     name = "anthropic-beta"
     given = [value for key, value in headers if key == name]
     betas = [beta for value in given for beta in map(str.strip, value.split(",")) if beta]
@@ -70,29 +72,29 @@ def _with_beta(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [*((key, value) for key, value in headers if key != name), (name, ",".join(betas))]
 
 
-def login_of(path: str) -> str:
+def read_login(path: str) -> str:
     try:
         with open(path, "rb") as file:  # noqa: PTH123 (the gateway is light)
             found = json.loads(file.read(1 << 20))["claudeAiOauth"]
         token, expires = str(found["accessToken"]), float(found.get("expiresAt") or 0)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise Denied(403, "no_login", f"the login in {path} cannot be read; a person must log in again") from None
+        raise CallDenied(403, "no_login", f"the login in {path} cannot be read; a person must log in again") from None
     if not token.isascii() or not token.isprintable() or " " in token or not token:
-        raise Denied(403, "no_login", f"the login in {path} holds no usable token; a person must log in again")
+        raise CallDenied(403, "no_login", f"the login in {path} holds no usable token; a person must log in again")
     if expires and expires / 1000 < time.time():
-        raise Denied(
+        raise CallDenied(
             403, "no_login", f"the login in {path} has expired; a person must log in again, or start claude once"
         )
     return token
 
 
-def prepared(route: Route, body: bytes) -> bytes:
+def prepare_body(route: ModelRoute, body: bytes) -> bytes:
     """The body as it goes out. Usage must come with the answer, or nobody could count it."""
     if route.api != "openai":
         return body  # these always tell; not to read a large request saves the agent some milliseconds
-    content = _content(body)
+    content = _parse_json_object(body)
     if content.get("background"):
-        raise Denied(400, "not_metered", "background responses cannot be metered; ask without background")
+        raise CallDenied(400, "not_metered", "background responses cannot be metered; ask without background")
     options = content.get("stream_options")
     told = isinstance(options, dict) and options.get("include_usage") is True
     if route.path != "/chat/completions" or not content.get("stream") or told:
@@ -101,11 +103,11 @@ def prepared(route: Route, body: bytes) -> bytes:
     return json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _content(body: bytes) -> dict[str, Any]:
+def _parse_json_object(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise Denied(400, "malformed_request", "the body of the request is no JSON object")
+        raise CallDenied(400, "malformed_request", "the body of the request is no JSON object")
     return found

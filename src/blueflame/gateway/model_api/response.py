@@ -7,30 +7,30 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from blueflame.gateway.relay import Side
+from blueflame.gateway.relay import Stream
 
-PIECE = 256 * 1024
-MOST_HEADERS = 200
-LONGEST_LINE = 16 * 1024  # around a chunk
+PIECE_BYTES = 256 * 1024
+MAX_HEADERS = 200
+MAX_CHUNK_LINE_BYTES = 16 * 1024  # around a chunk
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: .*)?")
 _SIZE = re.compile(rb"[0-9]{1,15}")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
 NO_BODY = (204, 304)
 
 
-class Broken(OSError):
+class BrokenAnswer(OSError):
     """The provider said something that is no HTTP, or stopped in the middle."""
 
 
-class Closed(Broken):
+class ClosedBeforeAnswer(BrokenAnswer):
     """Before the first byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ProviderAnswer:
     """`size` is None when the body tells its own end, in chunks or by the connection's end."""
 
-    side: Side
+    side: Stream
     status: int
     headers: tuple[tuple[str, bytes], ...]
     size: int | None
@@ -47,43 +47,45 @@ class Answer:
             async for piece in self._pieces():
                 yield piece
         except asyncio.IncompleteReadError:
-            raise Broken("the answer broke off in the middle") from None
+            raise BrokenAnswer("the answer broke off in the middle") from None
         except (asyncio.LimitOverrunError, ValueError):
-            raise Broken("the answer's chunks are odd") from None
+            raise BrokenAnswer("the answer's chunks are odd") from None
 
     def _pieces(self) -> AsyncIterator[bytes]:
         if self.chunked:
-            return _in_chunks(self.side)
-        return _all(self.side.reader) if self.size is None else _exactly(self.side.reader, self.size)
+            return _read_chunked(self.side)
+        return _read_to_end(self.side.reader) if self.size is None else _read_exactly(self.side.reader, self.size)
 
 
-async def read_answer(side: Side, method: str) -> Answer:
+async def read_answer(side: Stream, method: str) -> ProviderAnswer:
     """Past any interim answer. Raises Broken, also for an end before the first byte."""
     while True:
         try:
             data = await side.reader.readuntil(b"\r\n\r\n")
         except asyncio.IncompleteReadError as e:
             if not e.partial:
-                raise Closed("the connection was closed without an answer") from None
-            raise Broken("the connection was closed in the middle of its answer's head") from None
+                raise ClosedBeforeAnswer("the connection was closed without an answer") from None
+            raise BrokenAnswer("the connection was closed in the middle of its answer's head") from None
         except asyncio.LimitOverrunError:
-            raise Broken("the head of the answer is too large") from None
-        minor, status, headers = _head(data)
+            raise BrokenAnswer("the head of the answer is too large") from None
+        minor, status, headers = _parse_head(data)
         if status >= 200:
-            return _answer(side, method, minor, status, headers)
+            return _build_answer(side, method, minor, status, headers)
 
 
-def _head(data: bytes) -> tuple[bytes, int, tuple[tuple[str, bytes], ...]]:
+def _parse_head(data: bytes) -> tuple[bytes, int, tuple[tuple[str, bytes], ...]]:
     first, *lines = data.removesuffix(b"\r\n\r\n").split(b"\r\n")
     found = _STATUS.fullmatch(first)
-    if found is None or len(lines) > MOST_HEADERS:
-        raise Broken("what came is no HTTP/1.1 answer")
+    if found is None or len(lines) > MAX_HEADERS:
+        raise BrokenAnswer("what came is no HTTP/1.1 answer")
     pairs = [line.partition(b":") for line in lines]
     headers = tuple((name.decode("latin-1").strip().lower(), value.strip()) for name, _, value in pairs)
     return found[1], int(found[2]), headers
 
 
-def _answer(side: Side, method: str, minor: bytes, status: int, headers: tuple[tuple[str, bytes], ...]) -> Answer:
+def _build_answer(
+    side: Stream, method: str, minor: bytes, status: int, headers: tuple[tuple[str, bytes], ...]
+) -> ProviderAnswer:
     def last(name: str) -> bytes:
         return next((value for key, value in reversed(headers) if key == name), b"")
 
@@ -94,27 +96,27 @@ def _answer(side: Side, method: str, minor: bytes, status: int, headers: tuple[t
         size, chunked = 0, False
     words = {word.strip() for word in last("connection").lower().split(b",")}
     stays = b"close" not in words and (minor == b"1" or b"keep-alive" in words) and (chunked or size is not None)
-    return Answer(side=side, status=status, headers=headers, size=size, chunked=chunked, stays=stays)
+    return ProviderAnswer(side=side, status=status, headers=headers, size=size, chunked=chunked, stays=stays)
 
 
-async def _all(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    while piece := await reader.read(PIECE):
+async def _read_to_end(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while piece := await reader.read(PIECE_BYTES):
         yield piece
 
 
-async def _exactly(reader: asyncio.StreamReader, size: int) -> AsyncIterator[bytes]:
+async def _read_exactly(reader: asyncio.StreamReader, size: int) -> AsyncIterator[bytes]:
     while size:
-        piece = await reader.read(min(size, PIECE))
+        piece = await reader.read(min(size, PIECE_BYTES))
         if not piece:
             raise asyncio.IncompleteReadError(b"", size)
         size -= len(piece)
         yield piece
 
 
-async def _in_chunks(side: Side) -> AsyncIterator[bytes]:
-    chunks = Chunks()
+async def _read_chunked(side: Stream) -> AsyncIterator[bytes]:
+    chunks = ChunkDecoder()
     while not chunks.done:
-        data = await side.reader.read(PIECE)
+        data = await side.reader.read(PIECE_BYTES)
         if not data:
             raise asyncio.IncompleteReadError(b"", None)
         piece = chunks.feed(data)
@@ -124,7 +126,7 @@ async def _in_chunks(side: Side) -> AsyncIterator[bytes]:
         side.writer.transport.abort()  # it says more than it was asked for: nobody asks it again
 
 
-class Chunks:
+class ChunkDecoder:
     """Takes the frames off: all chunks that have come at once are one piece, and none waits for another."""
 
     def __init__(self) -> None:
@@ -150,7 +152,7 @@ class Chunks:
             self._take_line(data[at : end + 1])
             at = end + 1
         self.rest = data[at:]
-        if not self.done and not self._left and len(self.rest) > LONGEST_LINE:
+        if not self.done and not self._left and len(self.rest) > MAX_CHUNK_LINE_BYTES:
             raise ValueError("odd chunk")
         return b"".join(found)
 
@@ -169,7 +171,7 @@ class Chunks:
             self._trails = self._left == 0
 
 
-async def whole_body(answer: Answer, most: int) -> bytes:
+async def read_whole_body(answer: ProviderAnswer, most: int) -> bytes:
     """Of an error: as much of it as may be of use."""
     found = bytearray()
     async for piece in answer.pieces():

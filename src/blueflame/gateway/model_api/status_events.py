@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 
-class Teller:
+class StatusReporter:
     """Says each refusal and each giving up once: an agent that asks again and again has nothing new to tell."""
 
     def __init__(self, control: socket.socket | None) -> None:

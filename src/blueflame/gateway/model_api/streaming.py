@@ -7,14 +7,14 @@ import zlib
 from collections.abc import AsyncIterator
 
 from blueflame.billing.usage import UsageReader
-from blueflame.gateway.model_api.client import Agent
-from blueflame.gateway.model_api.response import Broken
+from blueflame.gateway.model_api.client import AgentConnection
+from blueflame.gateway.model_api.response import BrokenAnswer
 
 PLAIN = ("", "identity")
 _GZIP_OR_ZLIB = 47
 
 
-class Copy:
+class AnswerCopy:
     """What was passed on, as text again: some providers compress although they were asked not to."""
 
     def __init__(self, encoding: str, reader: UsageReader | None, *, kept: bool) -> None:
@@ -45,7 +45,7 @@ class Copy:
         return b"".join(self._kept or ())
 
 
-async def pass_on(pieces: AsyncIterator[bytes], agent: Agent, copy: Copy, idle: float) -> None:
+async def stream_to_agent(pieces: AsyncIterator[bytes], agent: AgentConnection, copy: AnswerCopy, idle: float) -> None:
     """Until the answer's proper end. Raises Broken for any other, also for a silence that is too long."""
     now = asyncio.get_running_loop().time
     try:
@@ -55,5 +55,5 @@ async def pass_on(pieces: AsyncIterator[bytes], agent: Agent, copy: Copy, idle: 
                 copy.add(piece)
                 quiet.reschedule(now() + idle)
     except TimeoutError:
-        raise Broken(f"nothing was said for {idle:g} seconds") from None
+        raise BrokenAnswer(f"nothing was said for {idle:g} seconds") from None
     copy.end()

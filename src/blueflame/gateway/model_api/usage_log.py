@@ -11,15 +11,15 @@ import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from blueflame.billing.prices import Row, cost, row_for, row_of
+from blueflame.billing.prices import PriceRow, compute_cost, find_row, parse_row
 from blueflame.billing.usage import Usage
-from blueflame.gateway.model_options import ModelOrders
+from blueflame.gateway.model_options import ModelOptions
 
-NAME = "usage.jsonl"
+FILE_NAME = "usage.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class PricedUsage:
     usage: Usage
     micro_usd: int
     priced_as: str
@@ -29,21 +29,21 @@ class Priced:
         return self.usage.input + self.usage.output + self.usage.cache_read + self.usage.cache_write
 
 
-class Prices:
-    def __init__(self, orders: ModelOrders) -> None:
-        self._rows = tuple(row_of(row) for row in orders.prices)
-        self._fallback = row_of({**orders.fallback, "model": "fallback"})
+class PriceList:
+    def __init__(self, orders: ModelOptions) -> None:
+        self._rows = tuple(parse_row(row) for row in orders.prices)
+        self._fallback = parse_row({**orders.fallback, "model": "fallback"})
 
-    def of(self, usage: Usage) -> Priced:
+    def of(self, usage: Usage) -> PricedUsage:
         row = self.row(usage)
-        return Priced(usage, cost(row, usage), row.model)
+        return PricedUsage(usage, compute_cost(row, usage), row.model)
 
-    def row(self, usage: Usage) -> Row:
-        return row_for(self._rows, usage, self._fallback)
+    def row(self, usage: Usage) -> PriceRow:
+        return find_row(self._rows, usage, self._fallback)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class CallRecord:
     api: str
     status: int
     refused: str
@@ -52,16 +52,16 @@ class Line:
     tries: int
 
 
-class Ledger:
+class UsageLog:
     """`problem` is said when a line could not be written: nothing more is let through then."""
 
     def __init__(self, folder: str, attempt: str) -> None:
-        self._file = os.open(f"{folder}/{NAME}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file = os.open(f"{folder}/{FILE_NAME}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._attempt = attempt
         self.problem = ""
 
-    def write(self, line: Line, priced: Priced) -> None:
+    def write(self, line: CallRecord, priced: PricedUsage) -> None:
         usage = priced.usage
         content = {
             "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),

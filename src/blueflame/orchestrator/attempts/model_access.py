@@ -45,7 +45,7 @@ def model_door(
     flame: Flame, attempt: Attempt, launch: Launch, *, port: int, token: str, places: Mapping[str, str]
 ) -> Door:
     """Raises Refused when there is no credential to be found."""
-    from blueflame.billing.prices import as_json, compile_prices, fallback
+    from blueflame.billing.prices import build_fallback_row, compile_prices, format_row
     from blueflame.telemetry.observed_prices import read_observed
 
     limits = flame.settings.limits
@@ -57,8 +57,8 @@ def model_door(
         "apis": {api: access.orders(api) for api, access in accesses.items()},
         "budgets": list(_budgets(attempt)),
         "warn": limits.warn_threshold,
-        "prices": [as_json(row) for row in prices],
-        "fallback": as_json(fallback(prices)),
+        "prices": [format_row(row) for row in prices],
+        "fallback": format_row(build_fallback_row(prices)),
         "rate_limit_wait": limits.rate_limit_wait,
         "outage_wait": limits.outage_wait,
         "shared": str(flame.places.parked(attempt.runtime)),

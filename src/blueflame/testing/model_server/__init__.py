@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from blueflame.testing.model_server.dialect import Tokens
-from blueflame.testing.model_server.http import Door
-from blueflame.testing.model_server.player import Player
-from blueflame.testing.model_server.script import model_script
+from blueflame.testing.model_server.http import ModelHttpServer
+from blueflame.testing.model_server.player import ScriptPlayer
+from blueflame.testing.model_server.script import read_model_script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ServedAnswer:
     """Tokens that were really sent with one answer. An answer that was cut counts what had been told until then."""
 
     api: str
@@ -33,7 +33,7 @@ class Served:
     web_search: int = 0
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     method: str
     path: str
     headers: Mapping[str, str]  # names in lower case
@@ -54,17 +54,17 @@ class LoopbackModel:
         ledger: Path | None = None,
         listener: socket.socket | None = None,
     ) -> None:
-        self._script = model_script(script)
+        self._script = read_model_script(script)
         self._port = port
         self._listener = listener
         self._ledger = ledger
         self._lock = threading.Lock()
-        self._served: list[Served] = []
-        self._requests: list[Asked] = []
+        self._served: list[ServedAnswer] = []
+        self._requests: list[ReceivedRequest] = []
 
     def __enter__(self) -> LoopbackModel:
-        self._door = Door(self._port, self._listener)
-        self._door.player = Player(self._script)
+        self._door = ModelHttpServer(self._port, self._listener)
+        self._door.player = ScriptPlayer(self._script)
         self._door.key = self._script.key
         self._door.book = self
         self._thread = threading.Thread(target=self._door.serve_forever, args=(0.02,), name="loopback-model")
@@ -83,19 +83,19 @@ class LoopbackModel:
         return f"http://127.0.0.1:{self._door.socket.getsockname()[1]}"
 
     @property
-    def served(self) -> tuple[Served, ...]:
+    def served(self) -> tuple[ServedAnswer, ...]:
         with self._lock:
             return tuple(self._served)
 
     @property
-    def requests(self) -> tuple[Asked, ...]:
+    def requests(self) -> tuple[ReceivedRequest, ...]:
         with self._lock:
             return tuple(self._requests)
 
     @property
-    def totals(self) -> Served:
+    def totals(self) -> ServedAnswer:
         served = self.served
-        return Served(
+        return ServedAnswer(
             api="",
             model="",
             key="",
@@ -108,11 +108,11 @@ class LoopbackModel:
 
     def note_asked(self, method: str, path: str, headers: Mapping[str, str], body: object) -> None:
         with self._lock:
-            self._requests.append(Asked(method, path, headers, body))
+            self._requests.append(ReceivedRequest(method, path, headers, body))
 
     def note_served(self, api: str, model: str, key: str, tokens: Tokens, *, complete: bool) -> None:
         counted = {name: value for name, value in tokens._asdict().items() if name != "thinking"}
-        served = Served(api=api, model=model, key=key, complete=complete, **counted)
+        served = ServedAnswer(api=api, model=model, key=key, complete=complete, **counted)
         with self._lock:
             self._served.append(served)
             if self._ledger is not None:

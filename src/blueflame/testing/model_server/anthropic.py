@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blueflame.testing.model_server.dialect import (
-    Offered,
-    Piece,
-    Question,
-    Reply,
+    ModelQuestion,
+    ModelReply,
+    OfferedTool,
+    StreamPiece,
     Tokens,
     ToolCall,
-    before_first,
-    joined,
-    pieces,
-    speeches,
+    count_before_first,
+    count_turns,
+    join_texts,
+    split_text,
 )
 
-ERRORS = {
+ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
@@ -31,67 +31,73 @@ ERRORS = {
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBsb29wYmFjayBtb2RlbA=="
 
 
-class Anthropic:
-    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> Question:  # noqa: ARG002 (other apis need them)
+class AnthropicDialect:
+    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
         messages = body.get("messages", [])
         roles = [str(message.get("role")) for message in messages]
-        opening = messages[: before_first(roles, "assistant")]
+        opening = messages[: count_before_first(roles, "assistant")]
         asides = [message for message in messages if message.get("role") == "system"]
-        return Question(
+        return ModelQuestion(
             api="anthropic",
             model=str(body.get("model", "")),
-            system=joined([body.get("system"), asides]),
-            user=joined([message for message in opening if message.get("role") == "user"]),
-            turn=speeches(roles, "assistant"),
-            tools=tuple(_offered(tool) for tool in body.get("tools") or ()),
+            system=join_texts([body.get("system"), asides]),
+            user=join_texts([message for message in opening if message.get("role") == "user"]),
+            turn=count_turns(roles, "assistant"),
+            tools=tuple(_parse_tool(tool) for tool in body.get("tools") or ()),
             stream=bool(body.get("stream")),
             size=size,
-            everything=joined([body.get("system"), messages]),
+            everything=join_texts([body.get("system"), messages]),
         )
 
-    def whole(self, reply: Reply) -> Mapping[str, Any]:
-        return _message(reply) | {
-            "content": [block for block, _ in _blocks(reply)],
-            "stop_reason": _stop(reply),
-            "usage": _usage(reply.tokens),
+    def whole(self, reply: ModelReply) -> Mapping[str, Any]:
+        return _build_message(reply) | {
+            "content": [block for block, _ in _build_blocks(reply)],
+            "stop_reason": _pick_stop_reason(reply),
+            "usage": _build_usage(reply.tokens),
         }
 
-    def stream(self, reply: Reply) -> Iterator[Piece]:
+    def stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
         begun = reply.tokens._replace(output=min(1, reply.tokens.output), thinking=0, web_search=0)
-        yield Piece(_event("message_start", message=_message(reply) | {"usage": _usage(begun)}), begun)
-        yield Piece(_event("ping"), begun)
-        for index, (block, deltas) in enumerate(_blocks(reply)):
-            yield Piece(_event("content_block_start", index=index, content_block=_emptied(block)), begun)
+        yield StreamPiece(
+            _format_event("message_start", message=_build_message(reply) | {"usage": _build_usage(begun)}), begun
+        )
+        yield StreamPiece(_format_event("ping"), begun)
+        for index, (block, deltas) in enumerate(_build_blocks(reply)):
+            yield StreamPiece(
+                _format_event("content_block_start", index=index, content_block=_empty_block(block)), begun
+            )
             for delta in deltas:
-                yield Piece(_event("content_block_delta", index=index, delta=delta), begun)
-            yield Piece(_event("content_block_stop", index=index), begun)
-        delta = {"stop_reason": _stop(reply), "stop_sequence": None}
-        yield Piece(_event("message_delta", delta=delta, usage=_usage(reply.tokens)), reply.tokens)
-        yield Piece(_event("message_stop"), reply.tokens)
+                yield StreamPiece(_format_event("content_block_delta", index=index, delta=delta), begun)
+            yield StreamPiece(_format_event("content_block_stop", index=index), begun)
+        delta = {"stop_reason": _pick_stop_reason(reply), "stop_sequence": None}
+        yield StreamPiece(_format_event("message_delta", delta=delta, usage=_build_usage(reply.tokens)), reply.tokens)
+        yield StreamPiece(_format_event("message_stop"), reply.tokens)
 
     def error(self, status: int, words: str) -> Mapping[str, Any]:
-        kind = ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
+        kind = ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": words}}
 
     def broken(self, words: str) -> bytes:
-        return _event("error", error={"type": "overloaded_error", "message": words})
+        return _format_event("error", error={"type": "overloaded_error", "message": words})
 
     def ping(self) -> bytes:
-        return _event("ping")
+        return _format_event("ping")
 
     def billed(self, tokens: Tokens) -> Tokens:
         return tokens
 
 
-def _offered(tool: Mapping[str, Any]) -> Offered:
-    return Offered(str(tool.get("name", "")), keys=frozenset((tool.get("input_schema") or {}).get("properties", ())))
+def _parse_tool(tool: Mapping[str, Any]) -> OfferedTool:
+    return OfferedTool(
+        str(tool.get("name", "")), keys=frozenset((tool.get("input_schema") or {}).get("properties", ()))
+    )
 
 
-def _event(kind: str, **fields: object) -> bytes:
+def _format_event(kind: str, **fields: object) -> bytes:
     return f"event: {kind}\ndata: {json.dumps({'type': kind} | fields)}\n\n".encode()
 
 
-def _message(reply: Reply) -> dict[str, Any]:
+def _build_message(reply: ModelReply) -> dict[str, Any]:
     return {
         "id": f"msg_{reply.id}",
         "type": "message",
@@ -103,11 +109,11 @@ def _message(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _stop(reply: Reply) -> str:
+def _pick_stop_reason(reply: ModelReply) -> str:
     return "tool_use" if reply.calls else "end_turn"
 
 
-def _usage(tokens: Tokens) -> dict[str, Any]:
+def _build_usage(tokens: Tokens) -> dict[str, Any]:
     return {
         "input_tokens": tokens.input,
         "cache_creation_input_tokens": tokens.cache_write,
@@ -121,28 +127,31 @@ def _usage(tokens: Tokens) -> dict[str, Any]:
     } | ({"server_tool_use": {"web_search_requests": tokens.web_search}} if tokens.web_search else {})
 
 
-def _blocks(reply: Reply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _build_blocks(reply: ModelReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Each block as it is in the end, and the deltas that make it."""
     if reply.thinking:
         thought = {"type": "thinking", "thinking": reply.thinking, "signature": SIGNATURE}
         signed = {"type": "signature_delta", "signature": SIGNATURE}
-        said = [{"type": "thinking_delta", "thinking": part} for part in pieces(reply.thinking)]
+        said = [{"type": "thinking_delta", "thinking": part} for part in split_text(reply.thinking)]
         yield thought, [*said, signed]
     if reply.text or not reply.calls:
-        deltas = [{"type": "text_delta", "text": part} for part in pieces(reply.text)]
+        deltas = [{"type": "text_delta", "text": part} for part in split_text(reply.text)]
         yield {"type": "text", "text": reply.text}, deltas
     for call in reply.calls:
-        yield _call(call), [{"type": "input_json_delta", "partial_json": part} for part in pieces(_json(call))]
+        yield (
+            _build_tool_use(call),
+            [{"type": "input_json_delta", "partial_json": part} for part in split_text(_format_input(call))],
+        )
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _build_tool_use(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": call.input}
 
 
-def _json(call: ToolCall) -> str:
+def _format_input(call: ToolCall) -> str:
     return json.dumps(call.input)
 
 
-def _emptied(block: dict[str, Any]) -> dict[str, Any]:
+def _empty_block(block: dict[str, Any]) -> dict[str, Any]:
     empty: dict[str, Any] = {"thinking": "", "signature": "", "text": "", "input": {}}
     return {key: empty.get(key, value) for key, value in block.items()}

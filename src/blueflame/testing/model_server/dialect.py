@@ -19,20 +19,20 @@ class Tokens(NamedTuple):
     web_search: int = 0
 
 
-class Offered(NamedTuple):
+class OfferedTool(NamedTuple):
     name: str
     freeform: bool = False  # takes a text, not JSON
     keys: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ModelQuestion:
     api: str
     model: str
     system: str
     user: str  # all that was said before the model's first turn
     turn: int  # counted from 0: how often the model has spoken already
-    tools: tuple[Offered, ...]
+    tools: tuple[OfferedTool, ...]
     stream: bool
     size: int
     everything: str  # all texts, to look for places in them
@@ -50,7 +50,7 @@ class ToolCall(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ModelReply:
     id: str
     model: str
     text: str
@@ -60,51 +60,51 @@ class Reply:
     wants_usage: bool = True
 
 
-class Piece(NamedTuple):
+class StreamPiece(NamedTuple):
     """Bytes to send, and what the client knows to have used once it has them."""
 
     data: bytes
     told: Tokens
 
 
-class Api(Protocol):
+class ApiDialect(Protocol):
     """One model API: how its questions are read and its answers written."""
 
-    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> Question: ...
-    def whole(self, reply: Reply) -> Mapping[str, Any]: ...
-    def stream(self, reply: Reply) -> Iterator[Piece]: ...
+    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion: ...
+    def whole(self, reply: ModelReply) -> Mapping[str, Any]: ...
+    def stream(self, reply: ModelReply) -> Iterator[StreamPiece]: ...
     def error(self, status: int, words: str) -> Mapping[str, Any]: ...
     def broken(self, words: str) -> bytes: ...
     def ping(self) -> bytes: ...
     def billed(self, tokens: Tokens) -> Tokens: ...
 
 
-CHUNK = 24
-COMMENT = b": wait\n\n"  # a sign of life for every reader of event streams
+PIECE_LENGTH = 24
+COMMENT_EVENT = b": wait\n\n"  # a sign of life for every reader of event streams
 
 
-def pieces(text: str, size: int = CHUNK) -> Iterator[str]:
+def split_text(text: str, size: int = PIECE_LENGTH) -> Iterator[str]:
     """In small parts, as models speak."""
     yield from (text[at : at + size] for at in range(0, len(text), size))
 
 
-def texts(content: object) -> Iterator[str]:
+def iterate_texts(content: object) -> Iterator[str]:
     """Every text in a message's content, whatever the api calls its parts."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, Mapping):
         for key in ("text", "content", "parts", "output"):
-            yield from texts(content.get(key))
+            yield from iterate_texts(content.get(key))
     elif isinstance(content, Sequence):
         for part in content:
-            yield from texts(part)
+            yield from iterate_texts(part)
 
 
-def joined(content: object) -> str:
-    return "\n".join(texts(content))
+def join_texts(content: object) -> str:
+    return "\n".join(iterate_texts(content))
 
 
-def speeches(roles: Sequence[str], speaker: str) -> int:
+def count_turns(roles: Sequence[str], speaker: str) -> int:
     """How often the model has spoken: its messages in a row are one turn, asides of the system do not part them."""
     spoken, last = 0, ""
     for role in roles:
@@ -115,11 +115,11 @@ def speeches(roles: Sequence[str], speaker: str) -> int:
     return spoken
 
 
-def before_first(roles: Sequence[str], speaker: str) -> int:
+def count_before_first(roles: Sequence[str], speaker: str) -> int:
     """How many messages stand before the model's first one."""
     return next((at for at, role in enumerate(roles) if role == speaker), len(roles))
 
 
-def without_cache_writes(tokens: Tokens) -> Tokens:
+def fold_cache_writes(tokens: Tokens) -> Tokens:
     """For apis that do not tell cache writes apart: they are input like any other."""
     return tokens._replace(input=tokens.input + tokens.cache_write, cache_write=0, cache_write_1h=0)

@@ -8,20 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 from blueflame.testing.model_server.dialect import (
-    COMMENT,
-    Offered,
-    Piece,
-    Question,
-    Reply,
+    COMMENT_EVENT,
+    ModelQuestion,
+    ModelReply,
+    OfferedTool,
+    StreamPiece,
     Tokens,
-    before_first,
-    joined,
-    pieces,
-    speeches,
-    without_cache_writes,
+    count_before_first,
+    count_turns,
+    fold_cache_writes,
+    join_texts,
+    split_text,
 )
 
-ERRORS = {
+ERROR_STATUSES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -32,82 +32,84 @@ ERRORS = {
 SIGNATURE = "bG9vcGJhY2s="  # newer models want it back with each call
 
 
-class Gemini:
-    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> Question:  # noqa: ARG002 (other apis need it)
+class GeminiDialect:
+    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need it)
         contents = body.get("contents", [])
         roles = [str(content.get("role", "user")) for content in contents]
-        opening = contents[: before_first(roles, "model")]
-        system = joined(body.get("systemInstruction") or body.get("system_instruction"))
+        opening = contents[: count_before_first(roles, "model")]
+        system = join_texts(body.get("systemInstruction") or body.get("system_instruction"))
         model, _, verb = path.rsplit("/", 1)[-1].partition(":")
-        return Question(
+        return ModelQuestion(
             api="gemini",
             model=model,
             system=system,
-            user=joined(opening),
-            turn=speeches(roles, "model"),
-            tools=tuple(_tools(body)),
+            user=join_texts(opening),
+            turn=count_turns(roles, "model"),
+            tools=tuple(_parse_tools(body)),
             stream=verb == "streamGenerateContent",
             size=size,
-            everything=joined([system, contents]),
+            everything=join_texts([system, contents]),
         )
 
-    def whole(self, reply: Reply) -> Mapping[str, Any]:
-        return _response(reply, list(_parts(reply)), tokens=reply.tokens, finish="STOP")
+    def whole(self, reply: ModelReply) -> Mapping[str, Any]:
+        return _build_response(reply, list(_build_parts(reply)), tokens=reply.tokens, finish="STOP")
 
-    def stream(self, reply: Reply) -> Iterator[Piece]:
+    def stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
         nothing = replace(reply, thinking="", text="", calls=())
         begun = reply.tokens._replace(output=0, thinking=0)
-        for part in _parts(reply, small=True):
-            yield Piece(_event(_response(nothing, [part], tokens=begun)), begun)
-        yield Piece(_event(_response(nothing, [{"text": ""}], tokens=reply.tokens, finish="STOP")), reply.tokens)
+        for part in _build_parts(reply, small=True):
+            yield StreamPiece(_format_event(_build_response(nothing, [part], tokens=begun)), begun)
+        yield StreamPiece(
+            _format_event(_build_response(nothing, [{"text": ""}], tokens=reply.tokens, finish="STOP")), reply.tokens
+        )
 
     def error(self, status: int, words: str) -> Mapping[str, Any]:
-        kind = ERRORS.get(status, "INTERNAL" if status >= 500 else "FAILED_PRECONDITION")
+        kind = ERROR_STATUSES.get(status, "INTERNAL" if status >= 500 else "FAILED_PRECONDITION")
         return {"error": {"code": status, "message": words, "status": kind}}
 
     def broken(self, words: str) -> bytes:
-        return _event(self.error(503, words))
+        return _format_event(self.error(503, words))
 
     def ping(self) -> bytes:
-        return COMMENT
+        return COMMENT_EVENT
 
     def billed(self, tokens: Tokens) -> Tokens:
-        return without_cache_writes(tokens)
+        return fold_cache_writes(tokens)
 
 
-def _tools(body: Mapping[str, Any]) -> Iterator[Offered]:
+def _parse_tools(body: Mapping[str, Any]) -> Iterator[OfferedTool]:
     for tool in body.get("tools") or ():
         for each in tool.get("functionDeclarations") or tool.get("function_declarations") or ():
             schema = each.get("parametersJsonSchema") or each.get("parameters") or {}
-            yield Offered(str(each.get("name")), keys=frozenset(schema.get("properties", ())))
+            yield OfferedTool(str(each.get("name")), keys=frozenset(schema.get("properties", ())))
 
 
-def _event(content: Mapping[str, Any]) -> bytes:
+def _format_event(content: Mapping[str, Any]) -> bytes:
     return f"data: {json.dumps(content)}\r\n\r\n".encode()
 
 
-def _response(
-    reply: Reply, parts: list[dict[str, Any]], *, tokens: Tokens, finish: str | None = None
+def _build_response(
+    reply: ModelReply, parts: list[dict[str, Any]], *, tokens: Tokens, finish: str | None = None
 ) -> dict[str, Any]:
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
     return {
         "candidates": [candidate | ({"finishReason": finish} if finish else {})],
-        "usageMetadata": _usage(tokens),
+        "usageMetadata": _build_usage(tokens),
         "modelVersion": reply.model,
         "responseId": reply.id,
     }
 
 
-def _parts(reply: Reply, *, small: bool = False) -> Iterator[dict[str, Any]]:
-    for part in pieces(reply.thinking) if small else [reply.thinking] * bool(reply.thinking):
+def _build_parts(reply: ModelReply, *, small: bool = False) -> Iterator[dict[str, Any]]:
+    for part in split_text(reply.thinking) if small else [reply.thinking] * bool(reply.thinking):
         yield {"text": part, "thought": True}
-    for part in pieces(reply.text) if small else [reply.text] * bool(reply.text):
+    for part in split_text(reply.text) if small else [reply.text] * bool(reply.text):
         yield {"text": part}
     for call in reply.calls:
         yield {"functionCall": {"name": call.name, "args": call.input}, "thoughtSignature": SIGNATURE}
 
 
-def _usage(tokens: Tokens) -> dict[str, Any]:
+def _build_usage(tokens: Tokens) -> dict[str, Any]:
     asked = tokens.input + tokens.cache_read + tokens.cache_write
     return {
         "promptTokenCount": asked,

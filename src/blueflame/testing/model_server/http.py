@@ -12,52 +12,54 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from blueflame.testing.model_server.anthropic import Anthropic
-from blueflame.testing.model_server.dialect import Api, Piece, Question, Tokens
-from blueflame.testing.model_server.gemini import Gemini
-from blueflame.testing.model_server.openai import Chat, Responses
-from blueflame.testing.model_server.player import NotPlayable, Play, Player
+from blueflame.testing.model_server.anthropic import AnthropicDialect
+from blueflame.testing.model_server.dialect import ApiDialect, ModelQuestion, StreamPiece, Tokens
+from blueflame.testing.model_server.gemini import GeminiDialect
+from blueflame.testing.model_server.openai import ChatDialect, ResponsesDialect
+from blueflame.testing.model_server.player import NoScriptedAnswer, ScriptedAnswer, ScriptPlayer
 
 MODELS = ("claude-opus-5-5", "claude-haiku-5-5", "gpt-5.5", "gemini-3.1-pro-preview")
 
 
-class Route(NamedTuple):
+class ServedRoute(NamedTuple):
     method: str
     path: re.Pattern[str]
-    api: Api
+    api: ApiDialect
     act: str  # talk, count, models
 
 
 ROUTES = (
-    Route("POST", re.compile(r"/v1/messages/count_tokens"), Anthropic(), "count"),
-    Route("POST", re.compile(r"/v1/messages"), Anthropic(), "talk"),
-    Route("POST", re.compile(r"(/v1)?/responses"), Responses(), "talk"),
-    Route("POST", re.compile(r"(/v1)?/chat/completions"), Chat(), "talk"),
-    Route("GET", re.compile(r"(/v1)?/models(/[^/]+)?"), Responses(), "models"),
-    Route("POST", re.compile(r"/v1(beta|alpha)?/models/[^/]+:(g|streamG)enerateContent"), Gemini(), "talk"),
-    Route("POST", re.compile(r"/v1(beta|alpha)?/models/[^/]+:countTokens"), Gemini(), "count"),
-    Route("GET", re.compile(r"/v1(beta|alpha)/models(/[^/]+)?"), Gemini(), "models"),
+    ServedRoute("POST", re.compile(r"/v1/messages/count_tokens"), AnthropicDialect(), "count"),
+    ServedRoute("POST", re.compile(r"/v1/messages"), AnthropicDialect(), "talk"),
+    ServedRoute("POST", re.compile(r"(/v1)?/responses"), ResponsesDialect(), "talk"),
+    ServedRoute("POST", re.compile(r"(/v1)?/chat/completions"), ChatDialect(), "talk"),
+    ServedRoute("GET", re.compile(r"(/v1)?/models(/[^/]+)?"), ResponsesDialect(), "models"),
+    ServedRoute(
+        "POST", re.compile(r"/v1(beta|alpha)?/models/[^/]+:(g|streamG)enerateContent"), GeminiDialect(), "talk"
+    ),
+    ServedRoute("POST", re.compile(r"/v1(beta|alpha)?/models/[^/]+:countTokens"), GeminiDialect(), "count"),
+    ServedRoute("GET", re.compile(r"/v1(beta|alpha)/models(/[^/]+)?"), GeminiDialect(), "models"),
 )
 
 
-class Book(Protocol):
+class RequestLog(Protocol):
     """Where it is written down what was asked and served."""
 
     def note_asked(self, method: str, path: str, headers: Mapping[str, str], body: object) -> None: ...
     def note_served(self, api: str, model: str, key: str, tokens: Tokens, *, complete: bool) -> None: ...
 
 
-class Door(ThreadingHTTPServer):
+class ModelHttpServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
-    player: Player
+    player: ScriptPlayer
     key: str
-    book: Book
+    book: RequestLog
 
     def __init__(self, port: int, listener: socket.socket | None = None) -> None:
         self._open: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", port), Handler, bind_and_activate=listener is None)
+        super().__init__(("127.0.0.1", port), ModelRequestHandler, bind_and_activate=listener is None)
         if listener is not None:
             self.socket.close()
             self.socket = listener
@@ -80,10 +82,10 @@ class Door(ThreadingHTTPServer):
         """Clients come and go as they like; what they did not get is in the book."""
 
 
-class Noted:
+class AnswerNote:
     """One answer in the book, once."""
 
-    def __init__(self, book: Book, question: Question, key: str) -> None:
+    def __init__(self, book: RequestLog, question: ModelQuestion, key: str) -> None:
         self._book, self._question, self._key = book, question, key
         self._done = False
 
@@ -93,9 +95,9 @@ class Noted:
             self._book.note_served(self._question.api, self._question.model, self._key, tokens, complete=complete)
 
 
-class Handler(BaseHTTPRequestHandler):
+class ModelRequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Door
+    server: ModelHttpServer
     disable_nagle_algorithm = True
 
     def do_HEAD(self) -> None:
@@ -115,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
         path, query = unquote(address.path).replace("//", "/"), dict(parse_qsl(address.query))
         headers = {name.lower(): value for name, value in self.headers.items()}
         raw = self._body(headers)
-        body = _parsed(raw)
+        body = _parse_body(raw)
         self.server.book.note_asked(self.command, self.path, headers, body)
         if path in {"", "/", "/api/hello"}:
             self._json(200, {"message": "hello"})
@@ -124,11 +126,11 @@ class Handler(BaseHTTPRequestHandler):
         if route is None:
             self._json(404, {"error": {"type": "not_found_error", "message": f"no such endpoint: {path}"}})
             return
-        key = _credential(headers, query)
+        key = _find_credential(headers, query)
         if self.server.key and key != self.server.key:
             self._json(401, route.api.error(401, "the credential is not the one of the script"))
         elif route.act == "models":
-            self._json(200, _models(path, headers))
+            self._json(200, _build_model_list(path, headers))
         elif not isinstance(body, dict):
             self._json(400, route.api.error(400, "the body is not a JSON object"))
         elif route.act == "count":
@@ -137,10 +139,10 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._talk(route.api, route.api.question(path, query, body, len(raw)), key)
 
-    def _talk(self, api: Api, question: Question, key: str) -> None:
+    def _talk(self, api: ApiDialect, question: ModelQuestion, key: str) -> None:
         try:
             play = self.server.player.play(question)
-        except NotPlayable as problem:
+        except NoScriptedAnswer as problem:
             self._json(400, api.error(400, str(problem)))
             return
         time.sleep(play.turn.delay)
@@ -152,13 +154,13 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._answer(api, question, play, key)
 
-    def _answer(self, api: Api, question: Question, play: Play, key: str) -> None:
+    def _answer(self, api: ApiDialect, question: ModelQuestion, play: ScriptedAnswer, key: str) -> None:
         """The book is written before the last byte goes out: who has the whole answer can look at it."""
-        noted = Noted(self.server.book, question, key)
+        noted = AnswerNote(self.server.book, question, key)
         self._begin(play.turn.headers, streamed=question.stream)
         told = Tokens()
         try:
-            for at, (piece, last) in enumerate(_pieces(api, question, play)):
+            for at, (piece, last) in enumerate(_build_pieces(api, question, play)):
                 if at == play.turn.cut:
                     break
                 if at == play.turn.broken:
@@ -225,17 +227,17 @@ class Handler(BaseHTTPRequestHandler):
             pass
 
 
-def _pieces(api: Api, question: Question, play: Play) -> Iterator[tuple[Piece, bool]]:
+def _build_pieces(api: ApiDialect, question: ModelQuestion, play: ScriptedAnswer) -> Iterator[tuple[StreamPiece, bool]]:
     """With whether it is the last one."""
     if not question.stream:
         whole = json.dumps(api.whole(play.reply)).encode()
         half = len(whole) // 2  # so that there is something to cut
-        yield Piece(whole[:half], Tokens()), False
-        yield Piece(whole[half:], play.reply.tokens), True
+        yield StreamPiece(whole[:half], Tokens()), False
+        yield StreamPiece(whole[half:], play.reply.tokens), True
         return
     for _ in range(play.turn.pings):
-        yield Piece(api.ping(), Tokens()), False
-    waiting: Piece | None = None
+        yield StreamPiece(api.ping(), Tokens()), False
+    waiting: StreamPiece | None = None
     for piece in api.stream(play.reply):
         if waiting is not None:
             yield waiting, False
@@ -244,19 +246,19 @@ def _pieces(api: Api, question: Question, play: Play) -> Iterator[tuple[Piece, b
         yield waiting, True
 
 
-def _parsed(raw: bytes) -> object:
+def _parse_body(raw: bytes) -> object:
     try:
         return json.loads(raw) if raw else None
     except ValueError:
         return raw.decode("utf-8", "replace")
 
 
-def _credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
+def _find_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
     bearer = headers.get("authorization", "").removeprefix("Bearer ")
     return headers.get("x-api-key") or headers.get("x-goog-api-key") or bearer or query.get("key", "")
 
 
-def _models(path: str, headers: Mapping[str, str]) -> Mapping[str, Any]:
+def _build_model_list(path: str, headers: Mapping[str, str]) -> Mapping[str, Any]:
     """The one path that two apis share is told apart by a header that only one of them has."""
     if "beta/" in path or "alpha/" in path:
         return {"models": [{"name": f"models/{name}", "displayName": name} for name in MODELS]}

@@ -7,94 +7,94 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from blueflame.testing.model_server.dialect import (
-    COMMENT,
-    Offered,
-    Piece,
-    Question,
-    Reply,
+    COMMENT_EVENT,
+    ModelQuestion,
+    ModelReply,
+    OfferedTool,
+    StreamPiece,
     Tokens,
     ToolCall,
-    before_first,
-    joined,
-    pieces,
-    speeches,
-    without_cache_writes,
+    count_before_first,
+    count_turns,
+    fold_cache_writes,
+    join_texts,
+    split_text,
 )
 
-ERRORS = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
-SYSTEM = {"system", "developer"}
+ERROR_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
+SYSTEM_ROLES = {"system", "developer"}
 MODEL_ITEMS = {"function_call", "custom_tool_call", "local_shell_call", "reasoning"}
 
 
-def _error(status: int, words: str) -> Mapping[str, Any]:
+def _build_error(status: int, words: str) -> Mapping[str, Any]:
     kind = "server_error" if status >= 500 else "invalid_request_error"
-    return {"error": {"message": words, "type": kind, "param": None, "code": ERRORS.get(status)}}
+    return {"error": {"message": words, "type": kind, "param": None, "code": ERROR_CODES.get(status)}}
 
 
-def _role(item: Mapping[str, Any]) -> str:
+def _find_role(item: Mapping[str, Any]) -> str:
     """Whose item it is: calls and thoughts are the model's, and system messages part nothing."""
     if item.get("type") in MODEL_ITEMS:
         return "assistant"
     role = str(item.get("role", "user"))
-    return "system" if role in SYSTEM else role
+    return "system" if role in SYSTEM_ROLES else role
 
 
-def _said(items: Sequence[Mapping[str, Any]], role: str) -> str:
-    return joined([item.get("content") for item in items if _role(item) == role])
+def _join_role_texts(items: Sequence[Mapping[str, Any]], role: str) -> str:
+    return join_texts([item.get("content") for item in items if _find_role(item) == role])
 
 
-def _question(
-    body: Mapping[str, Any], items: Sequence[Mapping[str, Any]], tools: tuple[Offered, ...], *, size: int, api: str
-) -> Question:
-    roles = [_role(item) for item in items]
-    opening = items[: before_first(roles, "assistant")]
-    system = joined([body.get("instructions"), _said(items, "system")])
+def _parse_question(
+    body: Mapping[str, Any], items: Sequence[Mapping[str, Any]], tools: tuple[OfferedTool, ...], *, size: int, api: str
+) -> ModelQuestion:
+    roles = [_find_role(item) for item in items]
+    opening = items[: count_before_first(roles, "assistant")]
+    system = join_texts([body.get("instructions"), _join_role_texts(items, "system")])
     options = body.get("stream_options") or {}
-    return Question(
+    return ModelQuestion(
         api=api,
         model=str(body.get("model", "")),
         system=system,
-        user=_said(opening, "user"),
-        turn=speeches(roles, "assistant"),
+        user=_join_role_texts(opening, "user"),
+        turn=count_turns(roles, "assistant"),
         tools=tools,
         stream=bool(body.get("stream")),
         size=size,
-        everything=joined([system, list(items)]),
+        everything=join_texts([system, list(items)]),
         wants_usage=bool(options.get("include_usage")),
     )
 
 
-def _arguments(call: ToolCall) -> str:
+def _format_arguments(call: ToolCall) -> str:
     return call.input if isinstance(call.input, str) else json.dumps(call.input)
 
 
-class Responses:
-    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> Question:  # noqa: ARG002 (other apis need them)
+class ResponsesDialect:
+    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
         given = body.get("input", [])
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
         tools = tuple(
-            Offered(
+            OfferedTool(
                 str(tool.get("name") or tool.get("type")),
                 freeform=tool.get("type") == "custom",
                 keys=frozenset((tool.get("parameters") or {}).get("properties", ())),
             )
             for tool in body.get("tools") or ()
         )
-        return _question(body, items, tools, size=size, api="openai")
+        return _parse_question(body, items, tools, size=size, api="openai")
 
-    def whole(self, reply: Reply) -> Mapping[str, Any]:
+    def whole(self, reply: ModelReply) -> Mapping[str, Any]:
         return self._response(reply, "completed", output=list(self._items(reply)), usage=self._usage(reply.tokens))
 
-    def stream(self, reply: Reply) -> Iterator[Piece]:
+    def stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
         nothing = Tokens()
         events = enumerate(self._events(reply))
         for number, event in events:
             told = reply.tokens if event["type"] == "response.completed" else nothing
             data = json.dumps(event | {"sequence_number": number})
-            yield Piece(f"event: {event['type']}\ndata: {data}\n\n".encode(), told)
+            yield StreamPiece(f"event: {event['type']}\ndata: {data}\n\n".encode(), told)
 
     def error(self, status: int, words: str) -> Mapping[str, Any]:
-        return _error(status, words)
+        return _build_error(status, words)
 
     def broken(self, words: str) -> bytes:
         response = {"id": "resp_broken", "status": "failed", "error": {"code": "server_error", "message": words}}
@@ -102,23 +102,23 @@ class Responses:
         return f"event: response.failed\ndata: {data}\n\n".encode()
 
     def ping(self) -> bytes:
-        return COMMENT
+        return COMMENT_EVENT
 
     def billed(self, tokens: Tokens) -> Tokens:
-        return without_cache_writes(tokens)
+        return fold_cache_writes(tokens)
 
-    def _events(self, reply: Reply) -> Iterator[dict[str, Any]]:
+    def _events(self, reply: ModelReply) -> Iterator[dict[str, Any]]:
         yield {"type": "response.created", "response": self._response(reply, "in_progress")}
         yield {"type": "response.in_progress", "response": self._response(reply, "in_progress")}
         for index, item in enumerate(self._items(reply)):
             place = {"output_index": index, "item_id": item["id"]}
-            begun = item | {"status": "in_progress"} | _empty(item)
+            begun = item | {"status": "in_progress"} | _empty_fields(item)
             yield {"type": "response.output_item.added", "output_index": index, "item": begun}
-            yield from _item_events(item, place)
+            yield from _build_item_events(item, place)
             yield {"type": "response.output_item.done", "output_index": index, "item": item}
         yield {"type": "response.completed", "response": self.whole(reply)}
 
-    def _response(self, reply: Reply, status: str, **more: object) -> dict[str, Any]:
+    def _response(self, reply: ModelReply, status: str, **more: object) -> dict[str, Any]:
         return {
             "id": f"resp_{reply.id}",
             "object": "response",
@@ -132,7 +132,7 @@ class Responses:
             "usage": None,
         } | more
 
-    def _items(self, reply: Reply) -> Iterator[dict[str, Any]]:
+    def _items(self, reply: ModelReply) -> Iterator[dict[str, Any]]:
         if reply.thinking:
             summary = [{"type": "summary_text", "text": reply.thinking}]
             yield {"id": f"rs_{reply.id}", "type": "reasoning", "summary": summary, "status": "completed"}
@@ -150,7 +150,7 @@ class Responses:
             if isinstance(call.input, str):
                 yield {"id": f"ctc_{call.id}", "type": "custom_tool_call", "input": call.input} | common
             else:
-                yield {"id": f"fc_{call.id}", "type": "function_call", "arguments": _arguments(call)} | common
+                yield {"id": f"fc_{call.id}", "type": "function_call", "arguments": _format_arguments(call)} | common
 
     def _usage(self, tokens: Tokens) -> dict[str, Any]:
         asked = tokens.input + tokens.cache_read + tokens.cache_write
@@ -163,110 +163,116 @@ class Responses:
         }
 
 
-def _empty(item: Mapping[str, Any]) -> dict[str, Any]:
+def _empty_fields(item: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: value for key, value in {"content": [], "arguments": "", "input": "", "summary": []}.items() if key in item
     }
 
 
-def _item_events(item: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _build_item_events(item: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if item["type"] == "message":
-        yield from _text_events(item["content"][0], {**place, "content_index": 0})
+        yield from _build_text_events(item["content"][0], {**place, "content_index": 0})
     elif item["type"] == "reasoning":
         summary = {**place, "summary_index": 0}
-        for part in pieces(item["summary"][0]["text"]):
+        for part in split_text(item["summary"][0]["text"]):
             yield {"type": "response.reasoning_summary_text.delta", **summary, "delta": part}
     else:
         kind = "function_call_arguments" if item["type"] == "function_call" else "custom_tool_call_input"
         name = "arguments" if item["type"] == "function_call" else "input"
-        for part in pieces(item[name]):
+        for part in split_text(item[name]):
             yield {"type": f"response.{kind}.delta", **place, "delta": part}
         yield {"type": f"response.{kind}.done", **place, name: item[name]}
 
 
-def _text_events(part: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _build_text_events(part: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "response.content_part.added", **place, "part": {**part, "text": ""}}
-    for delta in pieces(part["text"]):
+    for delta in split_text(part["text"]):
         yield {"type": "response.output_text.delta", **place, "delta": delta}
     yield {"type": "response.output_text.done", **place, "text": part["text"]}
     yield {"type": "response.content_part.done", **place, "part": part}
 
 
-class Chat:
-    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> Question:  # noqa: ARG002 (other apis need them)
+class ChatDialect:
+    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
         functions = [tool.get("function") or {} for tool in body.get("tools") or ()]
         tools = tuple(
-            Offered(str(each.get("name")), keys=frozenset((each.get("parameters") or {}).get("properties", ())))
+            OfferedTool(str(each.get("name")), keys=frozenset((each.get("parameters") or {}).get("properties", ())))
             for each in functions
         )
-        return _question(body, body.get("messages", []), tools, size=size, api="openai-chat")
+        return _parse_question(body, body.get("messages", []), tools, size=size, api="openai-chat")
 
-    def whole(self, reply: Reply) -> Mapping[str, Any]:
+    def whole(self, reply: ModelReply) -> Mapping[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
         if reply.thinking:
             message["reasoning_content"] = reply.thinking
         if reply.calls:
-            message["tool_calls"] = [_chat_call(call, _arguments(call)) for call in reply.calls]
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
-        return _completion(reply, "chat.completion") | {"choices": [choice], "usage": _chat_usage(reply.tokens)}
+            message["tool_calls"] = [_build_chat_call(call, _format_arguments(call)) for call in reply.calls]
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _pick_finish_reason(reply)}
+        return _build_completion(reply, "chat.completion") | {
+            "choices": [choice],
+            "usage": _build_chat_usage(reply.tokens),
+        }
 
-    def stream(self, reply: Reply) -> Iterator[Piece]:
+    def stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
         nothing = Tokens()
-        for delta in _chat_deltas(reply):
-            yield Piece(_chunk(reply, delta), nothing)
-        yield Piece(_chunk(reply, {}, finish=_finish(reply)), nothing)
+        for delta in _build_chat_deltas(reply):
+            yield StreamPiece(_format_chunk(reply, delta), nothing)
+        yield StreamPiece(_format_chunk(reply, {}, finish=_pick_finish_reason(reply)), nothing)
         if reply.wants_usage:
-            yield Piece(_data(_completion(reply) | {"choices": [], "usage": _chat_usage(reply.tokens)}), reply.tokens)
-        yield Piece(b"data: [DONE]\n\n", reply.tokens)
+            yield StreamPiece(
+                _format_event(_build_completion(reply) | {"choices": [], "usage": _build_chat_usage(reply.tokens)}),
+                reply.tokens,
+            )
+        yield StreamPiece(b"data: [DONE]\n\n", reply.tokens)
 
     def error(self, status: int, words: str) -> Mapping[str, Any]:
-        return _error(status, words)
+        return _build_error(status, words)
 
     def broken(self, words: str) -> bytes:
-        return _data(_error(500, words))
+        return _format_event(_build_error(500, words))
 
     def ping(self) -> bytes:
-        return COMMENT
+        return COMMENT_EVENT
 
     def billed(self, tokens: Tokens) -> Tokens:
-        return without_cache_writes(tokens)
+        return fold_cache_writes(tokens)
 
 
-def _data(content: Mapping[str, Any]) -> bytes:
+def _format_event(content: Mapping[str, Any]) -> bytes:
     return f"data: {json.dumps(content)}\n\n".encode()
 
 
-def _completion(reply: Reply, kind: str = "chat.completion.chunk") -> dict[str, Any]:
+def _build_completion(reply: ModelReply, kind: str = "chat.completion.chunk") -> dict[str, Any]:
     return {"id": f"chatcmpl-{reply.id}", "object": kind, "created": 0, "model": reply.model}
 
 
-def _chunk(reply: Reply, delta: Mapping[str, Any], *, finish: str | None = None) -> bytes:
+def _format_chunk(reply: ModelReply, delta: Mapping[str, Any], *, finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
     usage = {"usage": None} if reply.wants_usage else {}
-    return _data(_completion(reply) | {"choices": [choice]} | usage)
+    return _format_event(_build_completion(reply) | {"choices": [choice]} | usage)
 
 
-def _chat_deltas(reply: Reply) -> Iterator[dict[str, Any]]:
+def _build_chat_deltas(reply: ModelReply) -> Iterator[dict[str, Any]]:
     yield {"role": "assistant", "content": ""}
-    for part in pieces(reply.thinking):
+    for part in split_text(reply.thinking):
         yield {"reasoning_content": part}
-    for part in pieces(reply.text):
+    for part in split_text(reply.text):
         yield {"content": part}
     for index, call in enumerate(reply.calls):
-        yield {"tool_calls": [{"index": index} | _chat_call(call, "")]}
-        for part in pieces(_arguments(call)):
+        yield {"tool_calls": [{"index": index} | _build_chat_call(call, "")]}
+        for part in split_text(_format_arguments(call)):
             yield {"tool_calls": [{"index": index, "function": {"arguments": part}}]}
 
 
-def _chat_call(call: ToolCall, arguments: str) -> dict[str, Any]:
+def _build_chat_call(call: ToolCall, arguments: str) -> dict[str, Any]:
     return {"id": f"call_{call.id}", "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _finish(reply: Reply) -> str:
+def _pick_finish_reason(reply: ModelReply) -> str:
     return "tool_calls" if reply.calls else "stop"
 
 
-def _chat_usage(tokens: Tokens) -> dict[str, Any]:
+def _build_chat_usage(tokens: Tokens) -> dict[str, Any]:
     asked = tokens.input + tokens.cache_read + tokens.cache_write
     return {
         "prompt_tokens": asked,

@@ -16,36 +16,36 @@ from itertools import count
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from blueflame.testing.model_server.dialect import Offered, Question, Reply, Tokens, ToolCall
-from blueflame.testing.model_server.script import Call, ModelScript, Scenario, Turn, Usage, When
+from blueflame.testing.model_server.dialect import ModelQuestion, ModelReply, OfferedTool, Tokens, ToolCall
+from blueflame.testing.model_server.script import ModelScript, Scenario, ScriptCall, ScriptTurn, ScriptUsage, When
 
-STRUCTURED = "StructuredOutput"
+STRUCTURED_TOOL = "StructuredOutput"
 BLANK = re.compile(r"\{\{(\w+)(?:\+(\d+))?\}\}")
 
 # where each command line tells the model its working directory
-PLACES = (
+CWD_PATTERNS = (
     re.compile(r"^\s*-?\s*(?:Primary w|W)orking directory: (.+?)\s*$", re.MULTILINE),  # claude, opencode
     re.compile(r"<cwd>(.+?)</cwd>"),  # codex
     re.compile(r"working in the directory: (.+?)\s*$", re.MULTILINE),  # gemini, older
     re.compile(r"\*\*Workspace Directories:\*\*\s*\n\s*- (.+?)\s*$", re.MULTILINE),  # gemini
 )
-MOMENTS: Mapping[str, Callable[[float], str]] = {
+TIME_FORMATS: Mapping[str, Callable[[float], str]] = {
     "epoch": lambda at: str(int(at)),
     "rfc3339": lambda at: datetime.fromtimestamp(int(at), UTC).isoformat().replace("+00:00", "Z"),
     "http_date": lambda at: format_datetime(datetime.fromtimestamp(int(at), UTC), usegmt=True),
 }
 
 
-class NotPlayable(Exception):
+class NoScriptedAnswer(Exception):
     """The script has nothing to say to this question; the words say why."""
 
 
-class Play(NamedTuple):
-    turn: Turn
-    reply: Reply
+class ScriptedAnswer(NamedTuple):
+    turn: ScriptTurn
+    reply: ModelReply
 
 
-class Player:
+class ScriptPlayer:
     """Answers by the script. The turn follows from the question alone; only `times` needs a memory."""
 
     def __init__(self, script: ModelScript) -> None:
@@ -54,25 +54,25 @@ class Player:
         self._played: Counter[tuple[int, ...]] = Counter()
         self._numbers = count(1)
 
-    def play(self, question: Question) -> Play:
+    def play(self, question: ModelQuestion) -> ScriptedAnswer:
         number, scenario = self._scenario(question)
         at = min(question.turn, len(scenario.turns) - 1)
         turn = self._settled(scenario.turns[at], (number, at))
         with self._lock:
             reply_number = next(self._numbers)
-        filled = _filled(turn, _values(scenario.when, question))
-        return Play(filled, _reply(filled, question, f"{reply_number:06}"))
+        filled = _fill_turn(turn, _collect_values(scenario.when, question))
+        return ScriptedAnswer(filled, _build_reply(filled, question, f"{reply_number:06}"))
 
-    def _scenario(self, question: Question) -> tuple[int, Scenario]:
+    def _scenario(self, question: ModelQuestion) -> tuple[int, Scenario]:
         for number, scenario in enumerate(self._script.scenarios):
-            if fits(scenario.when, question):
+            if is_match(scenario.when, question):
                 return number, scenario
-        raise NotPlayable(
+        raise NoScriptedAnswer(
             f"no scenario of the script fits this question (api {question.api}, model {question.model!r}, "
             f"tools {', '.join(question.tool_names) or 'none'}, user {question.user[-200:]!r}); add one to the script"
         )
 
-    def _settled(self, turn: Turn, place: tuple[int, ...]) -> Turn:
+    def _settled(self, turn: ScriptTurn, place: tuple[int, ...]) -> ScriptTurn:
         """The turn itself so many `times`, and `then` the one after it."""
         if turn.times is None or turn.then is None:
             return turn
@@ -82,7 +82,7 @@ class Player:
         return turn if again else self._settled(turn.then, (*place, 0))
 
 
-def fits(when: When, question: Question) -> bool:
+def is_match(when: When, question: ModelQuestion) -> bool:
     return (
         (not when.user or re.search(when.user, question.user, re.MULTILINE) is not None)
         and (not when.system or re.search(when.system, question.system, re.MULTILINE) is not None)
@@ -92,74 +92,74 @@ def fits(when: When, question: Question) -> bool:
     )
 
 
-def _values(when: When, question: Question) -> dict[str, str]:
+def _collect_values(when: When, question: ModelQuestion) -> dict[str, str]:
     found = re.search(when.user, question.user, re.MULTILINE) if when.user else None
     named = {name: value for name, value in (found.groupdict() if found else {}).items() if value is not None}
-    places = (place.search(question.everything) for place in PLACES)
+    places = (place.search(question.everything) for place in CWD_PATTERNS)
     cwd = next((place.group(1) for place in places if place), None)
     return ({"cwd": cwd} if cwd else {}) | {"model": question.model} | named
 
 
-def _filled(turn: Turn, values: Mapping[str, str]) -> Turn:
+def _fill_turn(turn: ScriptTurn, values: Mapping[str, str]) -> ScriptTurn:
     given = {name: getattr(turn, name) for name in turn.model_fields_set}
     filled = {
-        name: _fill(value, values)
+        name: _fill_value(value, values)
         for name, value in given.items()
         if name in {"text", "thinking", "structured", "headers", "error", "body"}
     }
     return turn.model_copy(
         update=filled
         | {
-            "tool": _filled_call(turn.tool, values) if turn.tool else None,
-            "tools": tuple(_filled_call(call, values) for call in turn.tools),
+            "tool": _fill_call(turn.tool, values) if turn.tool else None,
+            "tools": tuple(_fill_call(call, values) for call in turn.tools),
         }
     )
 
 
-def _filled_call(call: Call, values: Mapping[str, str]) -> Call:
-    return call.model_copy(update={name: _fill(getattr(call, name), values) for name in Call.model_fields})
+def _fill_call(call: ScriptCall, values: Mapping[str, str]) -> ScriptCall:
+    return call.model_copy(update={name: _fill_value(getattr(call, name), values) for name in ScriptCall.model_fields})
 
 
-def _fill(value: Any, values: Mapping[str, str]) -> Any:  # noqa: ANN401 (a script holds any JSON)
+def _fill_value(value: Any, values: Mapping[str, str]) -> Any:  # noqa: ANN401 (a script holds any JSON)
     if isinstance(value, str):
-        return BLANK.sub(lambda blank: _blank(blank, values), value)
+        return BLANK.sub(lambda blank: _fill_blank(blank, values), value)
     if isinstance(value, Mapping):
-        return {key: _fill(entry, values) for key, entry in value.items()}
+        return {key: _fill_value(entry, values) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_fill(entry, values) for entry in value]
+        return [_fill_value(entry, values) for entry in value]
     return value
 
 
-def _blank(blank: re.Match[str], values: Mapping[str, str]) -> str:
+def _fill_blank(blank: re.Match[str], values: Mapping[str, str]) -> str:
     name, later = blank.group(1), int(blank.group(2) or 0)
-    if name in MOMENTS:
-        return MOMENTS[name](time.time() + later)
+    if name in TIME_FORMATS:
+        return TIME_FORMATS[name](time.time() + later)
     if name not in values:
-        known = ", ".join(sorted({*values, *MOMENTS}))
-        raise NotPlayable(f"the script's {blank.group()} has no value in this question; there are {known}")
+        known = ", ".join(sorted({*values, *TIME_FORMATS}))
+        raise NoScriptedAnswer(f"the script's {blank.group()} has no value in this question; there are {known}")
     return values[name]
 
 
-def _reply(turn: Turn, question: Question, number: str) -> Reply:
-    calls, text = [_by_tool(call, question) for call in turn.calls], turn.text
+def _build_reply(turn: ScriptTurn, question: ModelQuestion, number: str) -> ModelReply:
+    calls, text = [_choose_tool(call, question) for call in turn.calls], turn.text
     if turn.is_structured:
-        if STRUCTURED in question.tool_names:
-            calls.append((STRUCTURED, turn.structured))
+        if STRUCTURED_TOOL in question.tool_names:
+            calls.append((STRUCTURED_TOOL, turn.structured))
         else:
             text = json.dumps(turn.structured)
     said = len(text) + len(turn.thinking) + sum(len(json.dumps(arguments)) for _, arguments in calls)
-    return Reply(
+    return ModelReply(
         id=number,
         model=question.model,
         text=text,
         thinking=turn.thinking,
         calls=tuple(ToolCall(f"{number}_{at}", name, arguments) for at, (name, arguments) in enumerate(calls)),
-        tokens=_tokens(turn.usage, asked=question.size, said=said),
+        tokens=_count_tokens(turn.usage, asked=question.size, said=said),
         wants_usage=question.wants_usage,
     )
 
 
-def _tokens(usage: Usage, *, asked: int, said: int) -> Tokens:
+def _count_tokens(usage: ScriptUsage, *, asked: int, said: int) -> Tokens:
     """About four bytes to the token, where the script does not say."""
     return Tokens(
         input=max(1, asked // 4) if usage.input is None else usage.input,
@@ -172,35 +172,35 @@ def _tokens(usage: Usage, *, asked: int, said: int) -> Tokens:
     )
 
 
-def _by_tool(call: Call, question: Question) -> tuple[str, Mapping[str, Any] | str]:
+def _choose_tool(call: ScriptCall, question: ModelQuestion) -> tuple[str, Mapping[str, Any] | str]:
     if call.name:
         return call.name, call.input
     tools = {tool.name: tool for tool in question.tools}
     act = "shell" if call.shell else "write" if call.write else "read"
-    for name, arguments in TOOLS[act].items():
+    for name, arguments in TOOL_ARGUMENTS[act].items():
         if name in tools:
             return name, arguments(call, tools[name])
-    if act == "write" and any(name in tools for name in TOOLS["shell"]):
-        return _by_tool(Call(shell=_here_document(call)), question)
-    raise NotPlayable(
+    if act == "write" and any(name in tools for name in TOOL_ARGUMENTS["shell"]):
+        return _choose_tool(ScriptCall(shell=_format_shell_write(call)), question)
+    raise NoScriptedAnswer(
         f"the script wants a tool to {act}, and none of those offered is one that is known: "
         f"{', '.join(tools) or 'none was offered'}; name the tool in the script"
     )
 
 
-def _here_document(call: Call) -> str:
+def _format_shell_write(call: ScriptCall) -> str:
     path = shlex.quote(call.write)
     folder = shlex.quote(str(PurePosixPath(call.write).parent))
     return f"mkdir -p {folder} && printf %s {shlex.quote(call.content)} > {path}"
 
 
-def _patch(call: Call) -> str:
+def _format_patch(call: ScriptCall) -> str:
     lines = "".join(f"+{line}\n" for line in call.content.splitlines())
     return f"*** Begin Patch\n*** Add File: {call.write}\n{lines}*** End Patch\n"
 
 
-Arguments = Callable[[Call, Offered], "Mapping[str, Any] | str"]
-TOOLS: Mapping[str, Mapping[str, Arguments]] = {
+Arguments = Callable[[ScriptCall, OfferedTool], "Mapping[str, Any] | str"]
+TOOL_ARGUMENTS: Mapping[str, Mapping[str, Arguments]] = {
     "shell": {
         "Bash": lambda call, _: {"command": call.shell, "description": "Run a command"},
         "exec_command": lambda call, _: {"cmd": call.shell},
@@ -211,7 +211,7 @@ TOOLS: Mapping[str, Mapping[str, Arguments]] = {
     },
     "write": {
         "Write": lambda call, _: {"file_path": call.write, "content": call.content},
-        "apply_patch": lambda call, tool: _patch(call) if tool.freeform else {"input": _patch(call)},
+        "apply_patch": lambda call, tool: _format_patch(call) if tool.freeform else {"input": _format_patch(call)},
         "write_file": lambda call, _: {"file_path": call.write, "content": call.content},
         "write": lambda call, _: {"filePath": call.write, "content": call.content},
     },

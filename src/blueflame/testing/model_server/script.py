@@ -15,10 +15,10 @@ from blueflame.documents.config_yaml import KeyPath, read
 from blueflame.model.errors import ScriptError, WorldError
 from blueflame.system.files import read_text
 
-ACTS = ("name", "shell", "write", "read")
+CALL_KEYS = ("name", "shell", "write", "read")
 
 
-def _compiles(pattern: str) -> str:
+def _check_pattern(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as fault:
@@ -26,16 +26,16 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
-Pattern = Annotated[str, AfterValidator(_compiles)]
+Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
 
 
-class _Part(BaseModel):
+class _ScriptPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Call(_Part):
+class ScriptCall(_ScriptPart):
     """A tool by its name, or by what it does: then the name is that of the tool that was offered for it."""
 
     name: str = ""
@@ -46,14 +46,14 @@ class Call(_Part):
     read: str = ""
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> Call:
-        given = [act for act in ACTS if getattr(self, act)]
+    def _says_one_thing(self) -> ScriptCall:
+        given = [act for act in CALL_KEYS if getattr(self, act)]
         if len(given) != 1:
-            raise ValueError(f"must have exactly one of {', '.join(ACTS)}; it has {' and '.join(given) or 'none'}")
+            raise ValueError(f"must have exactly one of {', '.join(CALL_KEYS)}; it has {' and '.join(given) or 'none'}")
         return self
 
 
-class Usage(_Part):
+class ScriptUsage(_ScriptPart):
     """Tokens to report. What is left out follows from the size of the question and of the answer."""
 
     input: Count | None = None
@@ -65,19 +65,19 @@ class Usage(_Part):
     web_search: Count = 0
 
 
-class Turn(_Part):
+class ScriptTurn(_ScriptPart):
     text: str = ""
     thinking: str = ""
-    tool: Call | None = None
-    tools: tuple[Call, ...] = ()
+    tool: ScriptCall | None = None
+    tools: tuple[ScriptCall, ...] = ()
     structured: Any = None
-    usage: Usage = Usage()
+    usage: ScriptUsage = ScriptUsage()
     status: int = Field(default=200, ge=200, le=599)
     headers: Mapping[str, str] = Field(default_factory=dict)
     error: str = ""  # the words of a failure
     body: Any = None  # the whole answer, as it stands
     times: int | None = Field(default=None, ge=1)
-    then: Turn | None = None
+    then: ScriptTurn | None = None
     delay: Seconds = 0
     pace: Seconds = 0
     pings: Count = 0  # signs of life before a streamed answer
@@ -85,7 +85,7 @@ class Turn(_Part):
     broken: Count | None = None  # an error in mid-stream, after so many events
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[ScriptCall, ...]:
         return (*((self.tool,) if self.tool else ()), *self.tools)
 
     @property
@@ -93,13 +93,13 @@ class Turn(_Part):
         return "structured" in self.model_fields_set
 
     @model_validator(mode="after")
-    def _goes_on(self) -> Turn:
+    def _goes_on(self) -> ScriptTurn:
         if (self.times is None) != (self.then is None):
             raise ValueError("`times` and `then` go together: so often this turn, and then that one")
         return self
 
 
-class When(_Part):
+class When(_ScriptPart):
     user: Pattern = ""
     system: Pattern = ""
     model: str = ""  # a glob
@@ -107,25 +107,25 @@ class When(_Part):
     api: str = ""
 
 
-class Scenario(_Part):
+class Scenario(_ScriptPart):
     name: str = ""
     when: When = When()
-    turns: tuple[Turn, ...] = Field(min_length=1)
+    turns: tuple[ScriptTurn, ...] = Field(min_length=1)
 
 
-class ModelScript(_Part):
+class ModelScript(_ScriptPart):
     key: str = ""
     scenarios: tuple[Scenario, ...] = Field(min_length=1)
 
 
-def model_script(script: Path | Mapping[str, Any]) -> ModelScript:
+def read_model_script(script: Path | Mapping[str, Any]) -> ModelScript:
     """Raises ScriptError with every problem, each with its place."""
     if isinstance(script, Path):
-        return _loaded(script)
-    return _judged(script, "the loopback model's script", {})
+        return _load_file(script)
+    return _validate_script(script, "the loopback model's script", {})
 
 
-def _loaded(path: Path) -> ModelScript:
+def _load_file(path: Path) -> ModelScript:
     try:
         text = read_text(path, "the loopback model's script")
     except WorldError as error:  # a file that the person named: theirs to mend
@@ -134,27 +134,29 @@ def _loaded(path: Path) -> ModelScript:
     if document.problems:
         wrongs = [f"{path}:{problem.line}: {problem.text}" for problem in document.problems]
         raise ScriptError(f"the loopback model cannot play {path}", wrongs)
-    return _judged(document.data, str(path), document.lines)
+    return _validate_script(document.data, str(path), document.lines)
 
 
-def _judged(data: object, source: str, lines: Mapping[KeyPath, int]) -> ModelScript:
+def _validate_script(data: object, source: str, lines: Mapping[KeyPath, int]) -> ModelScript:
     try:
         return ModelScript.model_validate(data)
     except ValidationError as error:
-        raise ScriptError(f"the loopback model cannot play {source}", list(_wrongs(error, source, lines))) from None
+        raise ScriptError(
+            f"the loopback model cannot play {source}", list(_list_problems(error, source, lines))
+        ) from None
 
 
-def _wrongs(error: ValidationError, source: str, lines: Mapping[KeyPath, int]) -> Iterator[str]:
+def _list_problems(error: ValidationError, source: str, lines: Mapping[KeyPath, int]) -> Iterator[str]:
     found = error.errors(include_url=False, include_input=False)
     for details in found:
         path: KeyPath = details["loc"]
         if details["type"] == "too_short" and any(path == each["loc"][: len(path)] != each["loc"] for each in found):
             continue  # its entries are wrong and have been taken out; that is told already
         line = next((f":{lines[path[:end]]}" for end in range(len(path), 0, -1) if path[:end] in lines), "")
-        yield f"{source}{line}: {show_path(path)}: {_words(details)}"
+        yield f"{source}{line}: {show_path(path)}: {_format_problem(details)}"
 
 
-def _words(details: ErrorDetails) -> str:
+def _format_problem(details: ErrorDetails) -> str:
     if details["type"] == "extra_forbidden":
         return "unknown key; docs/how-to/test-without-a-provider.md has those that there are"
     return details["msg"].removeprefix("Value error, ")

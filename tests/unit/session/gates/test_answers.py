@@ -29,7 +29,7 @@ from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Outcome, TaskState
 from blueflame.session.gates.edits import edited
-from blueflame.testing.simulation import Fate, World, opened
+from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
 from support.session_examples import BARRIER, FLOW, SINGLE, Told, begun, events, moves, states, task, told
 
 EITHER = pytest.mark.parametrize("workflow", [BARRIER, FLOW], ids=["barrier", "flow"])
@@ -37,7 +37,7 @@ EITHER = pytest.mark.parametrize("workflow", [BARRIER, FLOW], ids=["barrier", "f
 REDO = ["claim", "complete", "validate", "land"]
 
 
-def attempts(world: World, name: str, role: str = "worker") -> int:
+def attempts(world: Simulation, name: str, role: str = "worker") -> int:
     return world.session.attempts_on.get((name, role), 0)
 
 
@@ -87,7 +87,7 @@ def test_an_edited_plan_with_a_ring_is_shown_with_its_problems() -> None:
 
 def test_a_plan_that_a_person_brought_is_shown_even_where_nobody_plans() -> None:
     brought = Recorded(2, 0.0, PlanProposed(round=1, tasks=(task(1), task(2)), origin="file"))
-    world = World(Fate(), [opened(workflow=SINGLE), brought]).run()
+    world = Simulation(SimulatedOutcomes(), [build_opening(workflow=SINGLE), brought]).run()
     assert next(iter(world.session.gates)) == "plan"
     assert set(states(world)) == {"task-001", "task-002"}
 
@@ -398,7 +398,7 @@ def test_a_question_about_work_that_is_deferred_meanwhile_can_still_be_answered(
 NEW = Limits(workers=1, allowed_paths=("**",))
 
 
-def drifting(answer: str | None) -> World:
+def drifting(answer: str | None) -> Simulation:
     drift = ConfigDrifted(digest="new", changes=("limits.workers: 4 -> 1",), limits=NEW)
     return told(Told(task(1), task(2), drifts={(1, "work"): drift, (1, "merge"): drift}, answers={"drift": answer}))
 

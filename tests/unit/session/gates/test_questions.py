@@ -13,11 +13,11 @@ from blueflame.session.gates.edits import edited
 from blueflame.session.gates.questions import SAFE, drift_gate, objection, plan_gate, raised_limit
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
-from blueflame.testing.simulation import World, opened
+from blueflame.testing.simulation import Simulation, build_opening
 from support.session_examples import SINGLE, Told, task, told
 
 
-def waiting_at(kind: GateKind, **fate: object) -> World:
+def waiting_at(kind: GateKind, **fate: object) -> Simulation:
     """A session that stops at the first gate of this kind."""
     return told(Told(task(1), task(2, 1), answers={kind.value: None}, **fate))  # type: ignore[arg-type]  # by name
 
@@ -75,7 +75,7 @@ def test_without_a_planner_nobody_is_offered_a_new_plan() -> None:
 
 
 def test_a_configuration_that_cannot_be_read_cannot_be_used() -> None:
-    session = replay([opened()])
+    session = replay([build_opening()])
     broken = ConfigDrifted(digest="", changes=("line 3: no such key",), limits=session.limits)
     assert offered(drift_gate(session, broken).gate) == ["keep", "stop"]
     changed = ConfigDrifted(digest="d", changes=("limits",), limits=Limits(workers=9))
@@ -83,7 +83,7 @@ def test_a_configuration_that_cannot_be_read_cannot_be_used() -> None:
 
 
 def test_a_question_asked_again_has_a_name_of_its_own() -> None:
-    session = replay([opened()])
+    session = replay([build_opening()])
     session.gate_counts[GateKind.PLAN, "plan"] = 1
     assert plan_gate(session).gate.id == "plan-2"
 

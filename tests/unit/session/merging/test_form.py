@@ -5,15 +5,15 @@ from blueflame.model.event import ChangesetsFormed, GateOpened, Landed
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import Limits
 from blueflame.model.task import TaskState
-from blueflame.testing.simulation import World, proceed
+from blueflame.testing.simulation import Simulation, request_proceed
 from support.session_examples import BARRIER, FLOW, Told, begun, events, states, task, told
 
 
-def formed(world: World) -> list[tuple[str, tuple[str, ...]]]:
+def formed(world: Simulation) -> list[tuple[str, tuple[str, ...]]]:
     return [(cs.group, cs.tasks) for event in events(world, ChangesetsFormed) for cs in event.changesets]
 
 
-def shown(world: World) -> list[str]:
+def shown(world: Simulation) -> list[str]:
     return [event.gate.group for event in events(world, GateOpened) if event.gate.kind is GateKind.CHANGESET]
 
 
@@ -86,7 +86,7 @@ def test_going_on_early_does_not_land_what_stands_on_unjudged_work() -> None:
     """With a barrier: 1 is still reviewed when a person says go on; 2, built on it, has passed."""
     fate = Told(task(1), task(2, 1), task(3), minutes={"task-001.validator.1": 90}, answers={"session": "stop"})
     world = begun(fate, BARRIER, Limits(validators=3))
-    world.send(proceed, at=5.0)
+    world.send(request_proceed, at=5.0)
     world.run()
     assert formed(world) == [("main", ("task-003",)), ("main", ("task-001", "task-002"))]
     assert world.session.outcome == "completed"

@@ -9,7 +9,7 @@ from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ChangesetConflicted, ChangesetEvicted, ChangesetTrimmed, Landed
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task
-from blueflame.testing.simulation import Fate, World, play
+from blueflame.testing.simulation import SimulatedOutcomes, Simulation, simulate_session
 
 FLOW = Workflow(stages=("plan", "work", "check", "merge"))
 
@@ -21,7 +21,7 @@ def tasks(*groups: str) -> tuple[Task, ...]:
     )
 
 
-class Clash(Fate):
+class Clash(SimulatedOutcomes):
     """One task never merges by itself; a merger may or may not bring it in."""
 
     def __init__(
@@ -43,12 +43,12 @@ class Clash(Fate):
         return 10.0 if attempt.role == MERGER else 1.0
 
 
-def landings(world: World) -> list[str]:
+def landings(world: Simulation) -> list[str]:
     return [each.event.changeset for each in world.journal if isinstance(each.event, Landed)]
 
 
 def test_who_waits_for_a_merger_lets_the_others_go_on_and_lands_after_them() -> None:
-    world = play(Clash(tasks("a", "b", "c"), "task-001"), workflow=FLOW)
+    world = simulate_session(Clash(tasks("a", "b", "c"), "task-001"), workflow=FLOW)
     assert landings(world) == ["cs-002", "cs-003", "cs-001"]
     assert world.session.outcome == "completed"
 
@@ -56,7 +56,7 @@ def test_who_waits_for_a_merger_lets_the_others_go_on_and_lands_after_them() -> 
 def test_who_builds_on_one_in_conflict_waits_with_it() -> None:
     first, second, third = tasks("a", "b", "c")
     leaning = replace(second, dependencies=(first.id,))
-    world = play(Clash((first, leaning, third), first.id), workflow=FLOW)
+    world = simulate_session(Clash((first, leaning, third), first.id), workflow=FLOW)
     assert landings(world) == ["cs-003", "cs-001", "cs-002"]
     assert world.session.outcome == "completed"
 
@@ -64,7 +64,7 @@ def test_who_builds_on_one_in_conflict_waits_with_it() -> None:
 def test_a_merger_that_refuses_or_fails_sends_the_task_back_once_and_costs_no_other_anything() -> None:
     for ending in (Ending.PASSED, Ending.FAILED, Ending.POSTCHECK, Ending.SETUP):
         fate = Clash(tasks("a", "a"), "task-002", resolves=False, ending=ending)
-        world = play(fate, workflow=FLOW, limits=Limits(max_cycles=1))
+        world = simulate_session(fate, workflow=FLOW, limits=Limits(max_cycles=1))
         trimmed = [each.event for each in world.journal if isinstance(each.event, ChangesetTrimmed)]
         assert [event.tasks for event in trimmed] == [("task-002",)]
         assert landings(world) == ["cs-001"]
@@ -76,7 +76,7 @@ def test_a_merger_that_vanishes_is_sent_again() -> None:
         def ending(self, attempt: Attempt) -> Ending:
             return Ending.LOST if attempt.role == MERGER and attempt.n == 1 else Ending.PASSED
 
-    world = play(Vanishing(tasks("a"), "task-001"), workflow=FLOW)
+    world = simulate_session(Vanishing(tasks("a"), "task-001"), workflow=FLOW)
     assert world.session.attempts_on["cs-001", MERGER] == 2
     assert landings(world) == ["cs-001"]
 
@@ -86,7 +86,7 @@ def test_mergers_are_not_asked_for_ever() -> None:
         def conflict(self, _changeset: str, _base: str, among: tuple[str, ...], _resolved: int) -> str:
             return self.odd if self.odd in among else ""
 
-    world = play(Never(tasks("a"), "task-001"), workflow=FLOW, limits=Limits(max_cycles=1))
+    world = simulate_session(Never(tasks("a"), "task-001"), workflow=FLOW, limits=Limits(max_cycles=1))
     asked = [each.event for each in world.journal if isinstance(each.event, ChangesetConflicted)]
     evicted = [each.event for each in world.journal if isinstance(each.event, ChangesetEvicted)]
     assert (len(asked), len(evicted)) == (2, 1)
@@ -95,7 +95,7 @@ def test_mergers_are_not_asked_for_ever() -> None:
 
 def test_without_a_merger_in_the_configuration_the_task_goes_back_at_once() -> None:
     limits = Limits(on_conflict="requeue", max_cycles=1)
-    world = play(Clash(tasks("a", "a", "a"), "task-002"), workflow=FLOW, limits=limits)
+    world = simulate_session(Clash(tasks("a", "a", "a"), "task-002"), workflow=FLOW, limits=limits)
     assert world.session.running(MERGER) == 0
     assert world.session.changesets["cs-001"].changeset.tasks == ("task-001", "task-003")
     assert landings(world) == ["cs-001"]
