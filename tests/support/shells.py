@@ -9,9 +9,9 @@ from pathlib import Path
 
 from blueflame.model.policy import Decision, Patterns, Policy, Unreadable
 from blueflame.model.settings.permissions import Permissions
-from blueflame.policy.access import Places, bounds_of
+from blueflame.policy.access import PathAccess, compile_path_rules
 from blueflame.policy.path_patterns import compile_patterns
-from blueflame.policy.shell.judge import judge, refuse_text
+from blueflame.policy.shell.judge import judge_command_line, refuse_text
 from blueflame.watcher.policy_file import shfmt_path
 from blueflame.watcher.world import LocalWorld
 
@@ -71,12 +71,12 @@ class Court:
 
     def judge(self, command: str, config: str = "default", *, cwd: str = "") -> Decision:
         policy = replace(self.policy, allowed_commands=CONFIGS[config])
-        places = Places(bounds=bounds_of(policy), world=self.world, cwd=cwd or policy.worktree, shell=True)
+        places = PathAccess(bounds=compile_path_rules(policy), world=self.world, cwd=cwd or policy.worktree, shell=True)
         try:
             tree = self.world.parse(command)
         except Unreadable as problem:
             return refuse_text(command) or Decision(False, "shell_unreadable", str(problem))
-        return judge(command, tree, policy, places, self.world.text, self.world.parse)
+        return judge_command_line(command, tree, policy, places, self.world.text, self.world.parse)
 
 
 def open_court(folder: Path) -> Court:

@@ -14,7 +14,7 @@ from typing import Any
 
 from blueflame.agents.runtime import Acted, Answered, Complained, Finished, Said, Signal
 from blueflame.model.audit import digest_of
-from blueflame.policy.dialects import written
+from blueflame.policy.dialects import translate_change
 
 SHELLS = re.compile(r"(/usr/local/bin|/usr/bin|/bin)/(bash|sh|zsh|dash)")
 FLAGS = ("-lc", "-c")
@@ -83,7 +83,7 @@ def _changed(item: Mapping[str, Any], name: str, *, ended: bool) -> Iterator[Sig
         if ended:
             yield Answered(call, denied=_was_declined(item))
         elif isinstance(change, dict):
-            done = written(str(change.get("kind")), str(change.get("path")))
+            done = translate_change(str(change.get("kind")), str(change.get("path")))
             target = str(done.input["file_path"])[:SHOWN]
             yield Acted(done.tool, target, call, digest_of(done.input), open=True, by_digest=True)
 

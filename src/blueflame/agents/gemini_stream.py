@@ -11,7 +11,7 @@ from typing import Any
 
 from blueflame.agents.runtime import Acted, Answered, Complained, Finished, NotRun, Said, Signal
 from blueflame.model.audit import digest_of
-from blueflame.policy.dialects import GEMINI, Untranslatable, meant
+from blueflame.policy.dialects import GEMINI, UntranslatableCall, translate_call
 
 TURNED_AWAY = ("tool_not_registered", "invalid_tool_params")
 REFUSED = "policy_violation"
@@ -46,8 +46,8 @@ def _used(said: Mapping[str, Any]) -> Iterator[Signal]:
         yield Acted(str(tool or ""), "", call, by_digest=True, open=True)
         return
     try:
-        uses = meant(GEMINI, tool, given, "/")
-    except Untranslatable:
+        uses = translate_call(GEMINI, tool, given, "/")
+    except UntranslatableCall:
         yield Acted("", "", call, by_digest=True, open=True)  # as the log has it: nobody knew what it was about
         return
     for use in uses:

@@ -13,9 +13,19 @@ from blueflame.model.policy import Decision, Policy, World
 from blueflame.paths.locks import WILD, Path, covers, fold, lock_paths
 from blueflame.paths.locks import normalise as lock_parts
 from blueflame.paths.naming_style import well_named
-from blueflame.policy.decision_cache import Memory
-from blueflame.policy.path_names import below, fault, forms, holds_git, is_too_long, join, normalise, shown, some
-from blueflame.policy.path_patterns import Matcher, plain
+from blueflame.policy.decision_cache import DecisionCache
+from blueflame.policy.path_names import (
+    find_path_fault,
+    format_list,
+    is_in_git_folder,
+    is_too_long,
+    join_path,
+    list_spellings,
+    make_relative,
+    normalise_path,
+    sanitize_text,
+)
+from blueflame.policy.path_patterns import PatternMatcher, fold_text
 
 ALLOWED = Decision(True, "allowed")
 READ_DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/stdin"})
@@ -27,33 +37,35 @@ OWN_SETTINGS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class PathRules:
     """A policy made ready for questions about paths."""
 
     policy: Policy
-    allowed: Matcher
-    blocked: Matcher
-    naming: Matcher
+    allowed: PatternMatcher
+    blocked: PatternMatcher
+    naming: PatternMatcher
     scope: tuple[Path, ...] | None
-    memory: Memory
+    memory: DecisionCache
     blocked_places: tuple[Path, ...]  # the folders and files that blocked patterns name in full, from the top
 
 
 @lru_cache(maxsize=16)
-def bounds_of(policy: Policy) -> Bounds:
+def compile_path_rules(policy: Policy) -> PathRules:
     """Once per policy. Raises re.error or BadLock for one that somebody damaged."""
-    return Bounds(
+    return PathRules(
         policy=policy,
-        allowed=Matcher(policy.allowed_paths),
-        blocked=Matcher(policy.blocked_paths, caseless=True),
-        naming=Matcher(policy.naming_globs),
-        memory=Memory(),
+        allowed=PatternMatcher(policy.allowed_paths),
+        blocked=PatternMatcher(policy.blocked_paths, caseless=True),
+        naming=PatternMatcher(policy.naming_globs),
+        memory=DecisionCache(),
         scope=None if policy.scope is None else lock_paths(policy.scope),
-        blocked_places=tuple(place for pattern in policy.blocked_paths.written if (place := _place(plain(pattern)))),
+        blocked_places=tuple(
+            place for pattern in policy.blocked_paths.written if (place := _find_literal_prefix(fold_text(pattern)))
+        ),
     )
 
 
-def _place(pattern: str) -> Path:
+def _find_literal_prefix(pattern: str) -> Path:
     """("src", "secret") of `src/secret/**`; nothing for a pattern that means names at any depth."""
     inner = pattern.rstrip("/").lstrip("/")
     if "/" not in inner or "\\" in inner:
@@ -64,10 +76,10 @@ def _place(pattern: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class PathAccess:
     """Judges paths for one call. `shell`: folders and the harmless devices may be named, too."""
 
-    bounds: Bounds
+    bounds: PathRules
     world: World
     cwd: str
     shell: bool = False
@@ -84,32 +96,34 @@ class Places:
 
     def standing(self) -> Decision:
         """Whether the agent stands in its worktree or its scratch; from anywhere else nothing is judged."""
-        if not self.cwd.startswith("/") or fault(self.cwd):
-            return Decision(False, "malformed_call", f"the call's cwd {shown(self.cwd)!r} is no absolute path")
+        if not self.cwd.startswith("/") or find_path_fault(self.cwd):
+            return Decision(False, "malformed_call", f"the call's cwd {sanitize_text(self.cwd)!r} is no absolute path")
         policy = self.bounds.policy
         for name in self._names(self.cwd):
-            if not _inside(name, (policy.worktree, *policy.scratch)):
-                details = f"the call was made in {shown(self.cwd)}, outside of the worktree {policy.worktree}"
+            if not _is_inside(name, (policy.worktree, *policy.scratch)):
+                details = f"the call was made in {sanitize_text(self.cwd)}, outside of the worktree {policy.worktree}"
                 return Decision(False, "outside_worktree", f"{details}; go back there first")
         return ALLOWED
 
     def _judged(self, path: str, use: str) -> Decision:
-        found = fault(path)
+        found = find_path_fault(path)
         if found:
-            return Decision(False, found[0], f"{use} {shown(path)!r}: {found[1]}")
-        for name in self._names(join(self.cwd, path)):
+            return Decision(False, found[0], f"{use} {sanitize_text(path)!r}: {found[1]}")
+        for name in self._names(join_path(self.cwd, path)):
             if is_too_long(name):
                 answer: tuple[str, str] | None = ("outside_worktree", "where it leads is too long a name")
             else:
                 answer = self._reading(name) if use == "read" else self._writing(name)
             if answer is not None:
-                via = f" (it leads to {shown(name)})" if name != normalise(join(self.cwd, path)) else ""
-                return Decision(False, answer[0], f"{use} {shown(path)}{via}: {answer[1]}")
+                via = (
+                    f" (it leads to {sanitize_text(name)})" if name != normalise_path(join_path(self.cwd, path)) else ""
+                )
+                return Decision(False, answer[0], f"{use} {sanitize_text(path)}{via}: {answer[1]}")
         return ALLOWED
 
     def _names(self, path: str) -> Iterable[str]:
         """By its letters, by its links, and as the kernel takes a `..` behind a link; each must pass."""
-        written = normalise(path)
+        written = normalise_path(path)
         yield written
         real = self.world.resolve(written)
         if real != written:
@@ -119,22 +133,22 @@ class Places:
 
     def _reading(self, name: str) -> tuple[str, str] | None:
         policy = self.bounds.policy
-        inner = below(name, policy.worktree)
+        inner = make_relative(name, policy.worktree)
         if inner is not None:
             return self._blocked(inner)
-        if "\0" not in name and _inside(name, (*policy.scratch, *policy.readable)):
+        if "\0" not in name and _is_inside(name, (*policy.scratch, *policy.readable)):
             return None
         return "outside_worktree", f"it is outside of the worktree {policy.worktree}; read files in there"
 
     def _writing(self, name: str) -> tuple[str, str] | None:
         policy = self.bounds.policy
-        inner = below(name, policy.worktree)
+        inner = make_relative(name, policy.worktree)
         if inner is not None:
             return self._changing(inner)
-        private = next((found for folder in policy.scratch if (found := below(name, folder)) is not None), None)
+        private = next((found for folder in policy.scratch if (found := make_relative(name, folder)) is not None), None)
         if "\0" in name or private is None:
             return "outside_worktree", f"it is outside of the worktree {policy.worktree}; {self.instead}"
-        if not OWN_SETTINGS.isdisjoint(part for form in forms(private) for part in form.split("/")):
+        if not OWN_SETTINGS.isdisjoint(part for form in list_spellings(private) for part in form.split("/")):
             return "blocked_path", "these are settings of your own tools, which stay as they are"
         return None
 
@@ -143,18 +157,18 @@ class Places:
         bounds = self.bounds
         if bounds.policy.read_only:
             return "read_only_role", f"a {bounds.policy.role} only reads; report what should be changed instead"
-        if holds_git(inner) or ".gitmodules" in forms(inner):
+        if is_in_git_folder(inner) or ".gitmodules" in list_spellings(inner):
             return "blocked_path", "what git keeps for itself is never written; use git commands"
         found = self._blocked(inner) or self._unallowed(inner) or self._out_of_scope(inner)
         return found or self._misnamed(inner)
 
     def _blocked(self, inner: str) -> tuple[str, str] | None:
-        for form in forms(inner):
+        for form in list_spellings(inner):
             pattern = self.bounds.blocked.touches(form) if form else self.bounds.blocked.first("\x01")
             if pattern is not None:
                 return (
                     "blocked_path",
-                    f"{shown(pattern, 80)} is in blocked_paths: nobody here touches it; go on without",
+                    f"{sanitize_text(pattern, 80)} is in blocked_paths: nobody here touches it; go on without",
                 )
         return None
 
@@ -168,7 +182,7 @@ class Places:
 
     def _holding_blocked(self, inner: str) -> tuple[str, str] | None:
         """A folder as a whole, as in `rm -r src`, may hold a place that is blocked."""
-        folder = tuple(plain(inner).split("/"))
+        folder = tuple(fold_text(inner).split("/"))
         held = next((place for place in self.bounds.blocked_places if covers(folder, place)), None)
         return ("blocked_path", f"{'/'.join(held)} is in there, which is in blocked_paths") if held else None
 
@@ -191,19 +205,19 @@ class Places:
 
     @property
     def instead(self) -> str:
-        return what_may_be_written(self.bounds.policy)
+        return describe_writable(self.bounds.policy)
 
 
-def what_may_be_written(policy: Policy) -> str:
+def describe_writable(policy: Policy) -> str:
     if policy.read_only:
         return f"a {policy.role} writes nothing in the worktree"
     if policy.scope:
-        return f"your task may write {some(policy.scope)}, as far as that is in {some(policy.allowed_paths.written)}"
-    return f"you may write {some(policy.allowed_paths.written)}"
+        return f"your task may write {format_list(policy.scope)}, as far as that is in {format_list(policy.allowed_paths.written)}"
+    return f"you may write {format_list(policy.allowed_paths.written)}"
 
 
-def _inside(name: str, folders: Iterable[str]) -> bool:
-    return any(below(name, folder) is not None for folder in folders)
+def _is_inside(name: str, folders: Iterable[str]) -> bool:
+    return any(make_relative(name, folder) is not None for folder in folders)
 
 
 def check_locks(scope: Iterable[str]) -> None:

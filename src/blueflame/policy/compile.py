@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from blueflame.model.settings.permissions import Permissions, Validation
     from blueflame.model.settings.roles import RoleSettings
 
-ANSWERING = (PLANNER, VALIDATOR, "triager")
+SCHEMA_ROLES = (PLANNER, VALIDATOR, "triager")
 """Built-in roles that answer in a schema and commit nothing."""
 
 READ_COMMANDS = ("git diff", "git log", "git show", "git status", "git blame", "git ls-files")
@@ -54,7 +54,7 @@ def compile_policy(
         role=role,
         worktree=worktree,
         agent_id=agent_id,
-        allowed_tools=_tools(permissions.allowed_tools, role_settings),
+        allowed_tools=_filter_tools(permissions.allowed_tools, role_settings),
         blocked_tools=permissions.blocked_tools,
         structured_output=schema or answers,
         read_only=schema,
@@ -63,7 +63,7 @@ def compile_policy(
         scope=locks,
         scratch=tuple(scratch),
         readable=tuple(readable),
-        allowed_commands=_commands(permissions, validation, read_only=schema),
+        allowed_commands=_list_commands(permissions, validation, read_only=schema),
         blocked_patterns=permissions.bash_rules.blocked_patterns,
         naming_style=naming.style if naming.enforce_for else "",
         naming_globs=compile_patterns(naming.enforce_for),
@@ -79,17 +79,19 @@ def compile_policy(
     )
 
 
-def tools_of(permissions: Permissions, role: RoleSettings | None) -> tuple[str, ...]:
+def list_tools(permissions: Permissions, role: RoleSettings | None) -> tuple[str, ...]:
     """What an agent of the role is offered at all: the rest would only be refused."""
-    return tuple(tool for tool in _tools(permissions.allowed_tools, role) if tool not in permissions.blocked_tools)
+    return tuple(
+        tool for tool in _filter_tools(permissions.allowed_tools, role) if tool not in permissions.blocked_tools
+    )
 
 
-def _tools(allowed: tuple[str, ...], role: RoleSettings | None) -> tuple[str, ...]:
+def _filter_tools(allowed: tuple[str, ...], role: RoleSettings | None) -> tuple[str, ...]:
     own = None if role is None else role.tools
     return allowed if own is None else tuple(tool for tool in allowed if tool in own)
 
 
-def _commands(permissions: Permissions, validation: Validation, *, read_only: bool) -> tuple[str, ...]:
+def _list_commands(permissions: Permissions, validation: Validation, *, read_only: bool) -> tuple[str, ...]:
     if not read_only:
         return permissions.bash_rules.allowed_commands
     diagnostics = validation.validator_diagnostics

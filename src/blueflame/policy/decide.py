@@ -8,98 +8,104 @@ from __future__ import annotations
 import re
 
 from blueflame.model.policy import CANARY, SKILL, STRUCTURED_OUTPUT, Call, Decision, Policy, Unreadable, World
-from blueflame.policy.access import ALLOWED, Bounds, Places, bounds_of
-from blueflame.policy.decision_cache import Witness
-from blueflame.policy.path_names import CONTROL, shown, some
+from blueflame.policy.access import ALLOWED, PathAccess, PathRules, compile_path_rules
+from blueflame.policy.decision_cache import QuestionRecorder
+from blueflame.policy.path_names import CONTROL_CHARACTERS, format_list, sanitize_text
 from blueflame.policy.search_patterns import judge_filter, judge_glob
-from blueflame.policy.tool_inputs import SHAPES, TOUCHING_NOTHING, Shape, Use, misshapen
+from blueflame.policy.tool_inputs import HARMLESS_TOOLS, INPUT_SHAPES, InputShape, InputUse, find_input_problem
 
 SUBAGENTS = frozenset({"Task", "Agent"})
-LONGEST_COMMAND = 100_000
-UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+MAX_COMMAND_LENGTH = 100_000
+CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters but tab and line break: two readers of a shell command take them for different things."""
 SIMPLE_WORDS = re.compile(r"[\w@%+=:,./ -]*")
 
 
 def decide(policy: Policy, call: Call, world: World) -> Decision:
     """Deterministic for the same policy, call and world. What is not known, or cannot be read, is refused."""
-    refusal = _tool_refused(policy, call.tool)
+    refusal = _refuse_tool(policy, call.tool)
     if refusal is not None:
         return refusal
-    if call.tool in TOUCHING_NOTHING or call.tool == STRUCTURED_OUTPUT:
+    if call.tool in HARMLESS_TOOLS or call.tool == STRUCTURED_OUTPUT:
         return ALLOWED
-    shape = SHAPES[call.tool]
-    wrong = misshapen(call.tool, shape, call.input)
+    shape = INPUT_SHAPES[call.tool]
+    wrong = find_input_problem(call.tool, shape, call.input)
     if wrong:
         return Decision(False, "malformed_call", wrong)
     if call.tool == "WebFetch":
-        return _fetched(call)
+        return _decide_fetch(call)
     if call.tool == SKILL:
-        return _loaded(policy, call)
-    places = Places(bounds=bounds_of(policy), world=world, cwd=call.cwd, shell=call.tool == "Bash")
+        return _decide_skill(policy, call)
+    places = PathAccess(bounds=compile_path_rules(policy), world=world, cwd=call.cwd, shell=call.tool == "Bash")
     standing = places.standing()
     if not standing.allowed:
         return standing
     if call.tool == "Bash":
-        return _run(policy, call, world, places)
-    return _touched(shape, call, places)
+        return _decide_command(policy, call, world, places)
+    return _decide_file_tool(shape, call, places)
 
 
-def prepare(policy: Policy) -> Bounds:
+def prepare(policy: Policy) -> PathRules:
     """Compile its patterns now, so that the first call does not wait for it. Raises re.error or BadLock."""
-    return bounds_of(policy)
+    return compile_path_rules(policy)
 
 
-def _tool_refused(policy: Policy, tool: str) -> Decision | None:
+def _refuse_tool(policy: Policy, tool: str) -> Decision | None:
     if tool == CANARY:
         return Decision(False, "canary", "the watcher is awake")
-    name = shown(tool, 60)
+    name = sanitize_text(tool, 60)
     if tool in SUBAGENTS and SUBAGENTS.isdisjoint(policy.allowed_tools):  # one tool by its old and its new name
         return Decision(False, "tool_blocked", f"{name} starts another agent, which is not allowed; do it yourself")
     if tool in policy.blocked_tools or (tool in SUBAGENTS and not SUBAGENTS.isdisjoint(policy.blocked_tools)):
-        return Decision(False, "tool_blocked", f"{name} is in blocked_tools; {_tools(policy)}")
+        return Decision(False, "tool_blocked", f"{name} is in blocked_tools; {_suggest_tools(policy)}")
     if tool == STRUCTURED_OUTPUT:
         if policy.structured_output:
             return None
-        return Decision(False, "tool_not_allowed", f"a {policy.role} has no schema to answer in; {_tools(policy)}")
+        return Decision(
+            False, "tool_not_allowed", f"a {policy.role} has no schema to answer in; {_suggest_tools(policy)}"
+        )
     if tool.startswith("mcp__"):
-        return Decision(False, "tool_not_allowed", f"tools of MCP servers are never allowed; {_tools(policy)}")
+        return Decision(False, "tool_not_allowed", f"tools of MCP servers are never allowed; {_suggest_tools(policy)}")
     if tool == SKILL:
-        return None if policy.skills else Decision(False, "tool_not_allowed", f"there are no skills; {_tools(policy)}")
+        return (
+            None
+            if policy.skills
+            else Decision(False, "tool_not_allowed", f"there are no skills; {_suggest_tools(policy)}")
+        )
     if tool not in policy.allowed_tools and tool not in SUBAGENTS:
-        return Decision(False, "tool_not_allowed", f"{name} is not in allowed_tools; {_tools(policy)}")
-    if tool not in SHAPES and tool not in TOUCHING_NOTHING:
-        return Decision(False, "tool_not_allowed", f"what {name} touches is not known here; {_tools(policy)}")
+        return Decision(False, "tool_not_allowed", f"{name} is not in allowed_tools; {_suggest_tools(policy)}")
+    if tool not in INPUT_SHAPES and tool not in HARMLESS_TOOLS:
+        return Decision(False, "tool_not_allowed", f"what {name} touches is not known here; {_suggest_tools(policy)}")
     return None
 
 
-def _tools(policy: Policy) -> str:
-    known = tuple(tool for tool in policy.allowed_tools if tool in SHAPES or tool in TOUCHING_NOTHING)
-    return f"use {some((*known, *((STRUCTURED_OUTPUT,) if policy.structured_output else ())), 12)}"
+def _suggest_tools(policy: Policy) -> str:
+    known = tuple(tool for tool in policy.allowed_tools if tool in INPUT_SHAPES or tool in HARMLESS_TOOLS)
+    return f"use {format_list((*known, *((STRUCTURED_OUTPUT,) if policy.structured_output else ())), 12)}"
 
 
-def _loaded(policy: Policy, call: Call) -> Decision:
+def _decide_skill(policy: Policy, call: Call) -> Decision:
     """By its bare name, or with that of its plugin before it."""
     if call.input["skill"].rpartition(":")[2] in policy.skills:
         return ALLOWED
-    wanted = shown(call.input["skill"], 60)
+    wanted = sanitize_text(call.input["skill"], 60)
     return Decision(
-        False, "tool_not_allowed", f"the skill {wanted} is not for you; there are {some(policy.skills, 12)}"
+        False, "tool_not_allowed", f"the skill {wanted} is not for you; there are {format_list(policy.skills, 12)}"
     )
 
 
-def _fetched(call: Call) -> Decision:
+def _decide_fetch(call: Call) -> Decision:
     url = call.input["url"]
-    if CONTROL.search(url) or not re.match(r"https?://[^/\s]", url, re.IGNORECASE):
-        return Decision(False, "malformed_call", f"{shown(url)!r} is not an address that begins with https://")
+    if CONTROL_CHARACTERS.search(url) or not re.match(r"https?://[^/\s]", url, re.IGNORECASE):
+        return Decision(False, "malformed_call", f"{sanitize_text(url)!r} is not an address that begins with https://")
     return ALLOWED
 
 
-def _touched(shape: Shape, call: Call, places: Places) -> Decision:
+def _decide_file_tool(shape: InputShape, call: Call, places: PathAccess) -> Decision:
     given = {name: value for name, value in call.input.items() if value is not None}
     for name, use in shape.uses.items():
-        if name in given and use in (Use.READ, Use.WRITE):
-            answer = places.read(given[name]) if use is Use.READ else places.write(given[name])
+        if name in given and use in (InputUse.READ, InputUse.WRITE):
+            answer = places.read(given[name]) if use is InputUse.READ else places.write(given[name])
             if not answer.allowed:
                 return answer
     if call.tool == "Glob":
@@ -109,33 +115,37 @@ def _touched(shape: Shape, call: Call, places: Places) -> Decision:
     return ALLOWED
 
 
-def _run(policy: Policy, call: Call, world: World, places: Places) -> Decision:
+def _decide_command(policy: Policy, call: Call, world: World, places: PathAccess) -> Decision:
     command: str = call.input["command"]
     if call.input.get("dangerouslyDisableSandbox"):
         return Decision(False, "option_refused", "there is no way out of the sandbox; run the command without it")
     if not command.strip():
         return Decision(False, "malformed_call", "the command is empty")
-    if UNSEEN.search(command):
+    if CONTROL_CHARACTERS.search(command):
         return Decision(False, "control_characters", "the command holds a control character; write it without")
-    if len(command) > LONGEST_COMMAND:
-        return Decision(False, "shell_unreadable", f"the command has more than {LONGEST_COMMAND:,} characters")
-    if _is_a_diagnostic(policy, command):
+    if len(command) > MAX_COMMAND_LENGTH:
+        return Decision(False, "shell_unreadable", f"the command has more than {MAX_COMMAND_LENGTH:,} characters")
+    if _is_diagnostic(policy, command):
         return ALLOWED
-    return _read_and_judged(policy, command, world, places)
+    return _judge_command(policy, command, world, places)
 
 
-def _read_and_judged(policy: Policy, command: str, world: World, places: Places) -> Decision:
-    from blueflame.policy.shell.judge import judge  # late: an agent that never runs a command need not wait for it
+def _judge_command(policy: Policy, command: str, world: World, places: PathAccess) -> Decision:
+    from blueflame.policy.shell.judge import (
+        judge_command_line,  # late: an agent that never runs a command need not wait for it
+    )
 
     memory = places.bounds.memory
-    witness = Witness(places, lambda path: world.text(_placed(places.cwd, path)))
+    witness = QuestionRecorder(places, lambda path: world.text(_placed(places.cwd, path)))
     try:
         known = memory.recall(command, places.cwd, places, witness.opened)
         if known is not None:
             return known
-        decision = judge(command, world.parse(command), policy, witness, witness.text, world.parse)
+        decision = judge_command_line(command, world.parse(command), policy, witness, witness.text, world.parse)
     except Unreadable as error:
-        return Decision(False, "shell_unreadable", f"the command cannot be read: {shown(str(error))}; write it plainly")
+        return Decision(
+            False, "shell_unreadable", f"the command cannot be read: {sanitize_text(str(error))}; write it plainly"
+        )
     except RecursionError:
         return Decision(False, "shell_unreadable", "the command is nested too deeply; run it in smaller steps")
     memory.keep(command, places.cwd, decision, witness)
@@ -146,7 +156,7 @@ def _placed(cwd: str, path: str) -> str:
     return path if path.startswith("/") else f"{cwd}/{path}"
 
 
-def _is_a_diagnostic(policy: Policy, command: str) -> bool:
+def _is_diagnostic(policy: Policy, command: str) -> bool:
     """A whole command line that a person wrote down for a reviewer to run, to the letter, with its pipes and all.
 
     What is plain words needs no exception: it is compared word by word as any other command.

@@ -12,25 +12,25 @@ from dataclasses import dataclass, field
 
 from blueflame.model.policy import Decision, Paths
 
-MOST, MOST_QUESTIONS, LONGEST_ANSWER, LONGEST_COMMAND = 256, 64, 20_000, 5_000
+MAX_ENTRIES, MAX_QUESTIONS, MAX_ANSWER_LENGTH, MAX_COMMAND_LENGTH = 256, 64, 20_000, 5_000
 
-Answer = Decision | str | None
-Text = Callable[[str], str | None]
+WorldAnswer = Decision | str | None
+ReadText = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CachedDecision:
     decision: Decision
-    asked: tuple[tuple[str, str, Answer], ...]
+    asked: tuple[tuple[str, str, WorldAnswer], ...]
 
 
 @dataclass(slots=True)
-class Witness:
+class QuestionRecorder:
     """Passes questions on and keeps what was answered."""
 
     paths: Paths
-    opened: Text
-    asked: list[tuple[str, str, Answer]] = field(default_factory=list)
+    opened: ReadText
+    asked: list[tuple[str, str, WorldAnswer]] = field(default_factory=list)
 
     def read(self, path: str) -> Decision:
         return self._noted("read", path, self.paths.read(path))
@@ -48,34 +48,34 @@ class Witness:
         return answer
 
 
-class Memory:
+class DecisionCache:
     """The latest judgements by one policy."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], Remembered] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], CachedDecision] = OrderedDict()
 
-    def recall(self, command: str, cwd: str, paths: Paths, text: Text) -> Decision | None:
+    def recall(self, command: str, cwd: str, paths: Paths, text: ReadText) -> Decision | None:
         """None when it is not known, or when the world has changed since."""
         known = self._known.get((command, cwd))
-        if known is None or not all(_ask(paths, text, use, of) == answer for use, of, answer in known.asked):
+        if known is None or not all(_ask_again(paths, text, use, of) == answer for use, of, answer in known.asked):
             return None
         self._known.move_to_end((command, cwd))
         return known.decision
 
-    def keep(self, command: str, cwd: str, decision: Decision, witness: Witness) -> None:
-        if len(command) > LONGEST_COMMAND or len(witness.asked) > MOST_QUESTIONS:
+    def keep(self, command: str, cwd: str, decision: Decision, witness: QuestionRecorder) -> None:
+        if len(command) > MAX_COMMAND_LENGTH or len(witness.asked) > MAX_QUESTIONS:
             return
-        if any(isinstance(answer, str) and len(answer) > LONGEST_ANSWER for _, _, answer in witness.asked):
+        if any(isinstance(answer, str) and len(answer) > MAX_ANSWER_LENGTH for _, _, answer in witness.asked):
             return
-        self._known[command, cwd] = Remembered(decision, tuple(witness.asked))
+        self._known[command, cwd] = CachedDecision(decision, tuple(witness.asked))
         self._known.move_to_end((command, cwd))
-        while len(self._known) > MOST:
+        while len(self._known) > MAX_ENTRIES:
             self._known.popitem(last=False)
 
 
-def _ask(paths: Paths, text: Text, use: str, of: str) -> Answer:
+def _ask_again(paths: Paths, text: ReadText, use: str, of: str) -> WorldAnswer:
     if use == "text":
         return text(of)
     return paths.read(of) if use == "read" else paths.write(of)

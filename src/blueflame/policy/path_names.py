@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import re
 
-from blueflame.policy.path_patterns import plain
+from blueflame.policy.path_patterns import fold_text
 
-LONGEST_PATH, LONGEST_NAME, DEEPEST = 2000, 255, 100
+MAX_PATH_LENGTH, MAX_NAME_BYTES, MAX_DEPTH = 2000, 255, 100
 """Less than file systems take: a pattern with several `**` would think about the longest of names for minutes."""
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+URL_START = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 # Code points that HFS+ leaves out when it compares names: git refuses `.g<U+200C>it` for the same reason
-IGNORED = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\u00ad]")
+IGNORED_CHARACTERS = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\u00ad]")
 GIT_FOLDERS = frozenset({".git", "git~1"})
-SHOWN = 200
+MAX_SHOWN = 200
 
 
-def fault(path: str) -> tuple[str, str] | None:
+def find_path_fault(path: str) -> tuple[str, str] | None:
     """The rule and the reason for which a path is refused before anybody asks where it leads."""
     if not path:
         return "malformed_call", "the path is empty"
-    if CONTROL.search(path):
+    if CONTROL_CHARACTERS.search(path):
         return "control_characters", "the path holds a control character"
     if path != path.strip():
         return "malformed_call", "the path begins or ends with a blank"
@@ -28,7 +28,7 @@ def fault(path: str) -> tuple[str, str] | None:
         return "malformed_call", 'the path holds a backslash; separate folders with "/"'
     if path.startswith("~"):
         return "outside_worktree", '"~" is not followed; write the path from the top of the worktree'
-    if ADDRESS.match(path):
+    if URL_START.match(path):
         return "outside_worktree", "this is an address, not a path"
     if is_too_long(path):
         return "malformed_call", "the path is longer or deeper than anybody's files are"
@@ -36,12 +36,12 @@ def fault(path: str) -> tuple[str, str] | None:
 
 
 def is_too_long(path: str) -> bool:
-    if len(path) > LONGEST_PATH or path.count("/") > DEEPEST:
+    if len(path) > MAX_PATH_LENGTH or path.count("/") > MAX_DEPTH:
         return True
-    return any(len(part.encode("utf-8", "surrogatepass")) > LONGEST_NAME for part in path.split("/"))
+    return any(len(part.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES for part in path.split("/"))
 
 
-def normalise(path: str) -> str:
+def normalise_path(path: str) -> str:
     """An absolute path without `//`, `.` and `..`, by its letters alone: links are not looked at."""
     parts: list[str] = []
     for part in path.split("/"):
@@ -52,11 +52,11 @@ def normalise(path: str) -> str:
     return "/" + "/".join(parts)
 
 
-def join(folder: str, path: str) -> str:
+def join_path(folder: str, path: str) -> str:
     return path if path.startswith("/") else f"{folder}/{path}"
 
 
-def below(path: str, folder: str) -> str | None:
+def make_relative(path: str, folder: str) -> str | None:
     """The path as seen from the folder, "" for the folder itself; None when it is not in there."""
     if path == folder:
         return ""
@@ -64,27 +64,27 @@ def below(path: str, folder: str) -> str | None:
     return path[len(top) :] if path.startswith(top) else None
 
 
-def forms(path: str) -> tuple[str, ...]:
+def list_spellings(path: str) -> tuple[str, ...]:
     """A relative path as it is compared, and as file systems that forgive more would see it."""
-    once = plain(path)
-    forgiven = "/".join(IGNORED.sub("", part).rstrip(". ") or part for part in once.split("/"))
+    once = fold_text(path)
+    forgiven = "/".join(IGNORED_CHARACTERS.sub("", part).rstrip(". ") or part for part in once.split("/"))
     return (once,) if forgiven == once else (once, forgiven)
 
 
-def holds_git(path: str) -> bool:
+def is_in_git_folder(path: str) -> bool:
     """Whether a relative path is in a .git folder, or is one, on any file system."""
-    return any(not GIT_FOLDERS.isdisjoint(form.split("/")) for form in forms(path))
+    return any(not GIT_FOLDERS.isdisjoint(form.split("/")) for form in list_spellings(path))
 
 
-def shown(text: str, limit: int = SHOWN) -> str:
+def sanitize_text(text: str, limit: int = MAX_SHOWN) -> str:
     """Text from an agent, short and on one line, with nothing in it that a terminal obeys."""
-    line = CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text[: limit + 1])
+    line = CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text[: limit + 1])
     return line if len(text) <= limit else f"{line[:limit]}…"
 
 
-def some(names: tuple[str, ...], most: int = 8) -> str:
+def format_list(names: tuple[str, ...], most: int = 8) -> str:
     """A list for a sentence, cut short where it would be a page."""
     if not names:
         return "nothing"
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(shown(name, 80) for name in names[:most]) + more
+    return ", ".join(sanitize_text(name, 80) for name in names[:most]) + more

@@ -18,7 +18,7 @@ LONG_NAME = ANY_NAME * 97
 """As ANY_NAME, but `?` does not match it."""
 
 
-def plain(text: str) -> str:
+def fold_text(text: str) -> str:
     """The form in which blocked names are compared: `.ENV` is `.env` on the machines of half of the people."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
@@ -26,12 +26,12 @@ def plain(text: str) -> str:
 def compile_patterns(written: Sequence[str], *, caseless: bool = False) -> Patterns:
     """Raises BadPattern for what cannot be a path rule."""
     given = tuple(written)
-    meant = tuple(plain(pattern) for pattern in given) if caseless else given
+    meant = tuple(fold_text(pattern) for pattern in given) if caseless else given
     Globs(meant)  # refuses what would match nothing, or undo a rule
-    return Patterns(written=given, regexes=tuple(_regex(pattern) for pattern in meant))
+    return Patterns(written=given, regexes=tuple(_compile_regex(pattern) for pattern in meant))
 
 
-def _regex(pattern: str) -> str:
+def _compile_regex(pattern: str) -> str:
     from pathspec import GitIgnoreSpec  # late: whoever decides has compiled patterns and needs no library
 
     with warnings.catch_warnings():
@@ -42,30 +42,30 @@ def _regex(pattern: str) -> str:
     return str(compiled[0].regex.pattern)
 
 
-class Rule(NamedTuple):
+class CompiledPattern(NamedTuple):
     n: int  # rules are tried in the order in which they were written
     found: Callable[[str], object]
     pattern: str
 
 
-class Matcher:
+class PatternMatcher:
     """Answers for many patterns at once: only those are tried whose longest run of plain letters is in the name."""
 
     __slots__ = ("_anywhere", "_ends", "_lengths", "_starts", "written")
 
     def __init__(self, patterns: Patterns, *, caseless: bool = False) -> None:
         self.written = patterns.written
-        self._starts: dict[str, list[Rule]] = {}  # by a run that a part of the path begins with
-        self._ends: dict[str, list[Rule]] = {}  # by one that a part ends with
-        self._anywhere: list[tuple[str, Rule]] = []
+        self._starts: dict[str, list[CompiledPattern]] = {}  # by a run that a part of the path begins with
+        self._ends: dict[str, list[CompiledPattern]] = {}  # by one that a part ends with
+        self._anywhere: list[tuple[str, CompiledPattern]] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             for n, (pattern, regex) in enumerate(zip(patterns.written, patterns.regexes, strict=True)):
-                run = _longest_run(plain(pattern) if caseless else pattern)
-                self._file(run, Rule(n, re.compile(regex).search, pattern))
+                run = _find_longest_run(fold_text(pattern) if caseless else pattern)
+                self._file(run, CompiledPattern(n, re.compile(regex).search, pattern))
         self._lengths = sorted({len(run) for runs in (self._starts, self._ends) for run in runs})
 
-    def _file(self, run: Run, rule: Rule) -> None:
+    def _file(self, run: LiteralRun, rule: CompiledPattern) -> None:
         if run.starts:
             self._starts.setdefault(run.text, []).append(rule)
         elif run.ends:
@@ -79,7 +79,7 @@ class Matcher:
         name = path.replace("\n", "\0")
         return next((rule.pattern for rule in sorted(self._likely(name)) if rule.found(name)), None)
 
-    def _likely(self, name: str) -> Iterator[Rule]:
+    def _likely(self, name: str) -> Iterator[CompiledPattern]:
         starts, ends = self._starts, self._ends
         for part in set(name.split("/")):
             for length in self._lengths:
@@ -104,7 +104,7 @@ class Matcher:
         return self.matches(inside) and self.matches(f"{inside}/{LONG_NAME}")
 
 
-class Run(NamedTuple):
+class LiteralRun(NamedTuple):
     """Plain letters that every match of a pattern holds: where a part of the path begins or ends, or anywhere."""
 
     text: str
@@ -112,20 +112,20 @@ class Run(NamedTuple):
     ends: bool = False
 
 
-def _longest_run(pattern: str) -> Run:
+def _find_longest_run(pattern: str) -> LiteralRun:
     """After a bracket nothing is sure, so it ends there."""
     sure, bracket, _ = pattern.partition("[")
-    runs: list[Run] = [Run("")]
-    parts = _parts(sure)
+    runs: list[LiteralRun] = [LiteralRun("")]
+    parts = _split_parts(sure)
     for n, part in enumerate(parts):
         whole = n < len(parts) - 1 or not bracket
         for m, text in enumerate(part):
             if text == text.strip():  # blanks at the end of a line mean nothing
-                runs.append(Run(text, starts=m == 0, ends=whole and m == len(part) - 1))
+                runs.append(LiteralRun(text, starts=m == 0, ends=whole and m == len(part) - 1))
     return max((run for run in runs if run.text or run == runs[0]), key=lambda run: len(run.text))
 
 
-def _parts(pattern: str) -> list[list[str]]:
+def _split_parts(pattern: str) -> list[list[str]]:
     """Split at the slashes, and each part at its wild cards; a backslash makes the next letter plain."""
     parts = [[""]]
     letters = iter(pattern)

@@ -13,40 +13,51 @@ from typing import NamedTuple
 
 from blueflame.model.policy import Decision
 from blueflame.paths.locks import WILD
-from blueflame.policy.access import ALLOWED, Places
-from blueflame.policy.path_names import CONTROL, LONGEST_PATH, below, fault, forms, join, normalise, shown
-from blueflame.policy.path_patterns import plain
+from blueflame.policy.access import ALLOWED, PathAccess
+from blueflame.policy.path_names import (
+    CONTROL_CHARACTERS,
+    MAX_PATH_LENGTH,
+    find_path_fault,
+    join_path,
+    list_spellings,
+    make_relative,
+    normalise_path,
+    sanitize_text,
+)
+from blueflame.policy.path_patterns import fold_text
 
-MOST = 64
+MAX_ALTERNATIVES = 64
 EXTENDED = re.compile(r"[?*+@!]\(")
 STARS = re.compile(r"\*+")
 ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
 ONE_OF = re.compile(r"\[([^\]!^\\-])\]")
 
 
-class TooMany(ValueError):
+class TooManyAlternatives(ValueError):
     """More alternatives than anybody would write."""
 
 
-def judge_glob(places: Places, glob: str, folder: str) -> Decision:
+def judge_glob(places: PathAccess, glob: str, folder: str) -> Decision:
     """A file pattern as Glob takes it: relative to the folder, or absolute."""
-    return _judged(places, glob, join(places.cwd, folder))
+    return _judge_pattern(places, glob, join_path(places.cwd, folder))
 
 
-def judge_filter(places: Places, filters: str, folder: str) -> Decision:
+def judge_filter(places: PathAccess, filters: str, folder: str) -> Decision:
     """What Grep takes to narrow its files down: one or several, each at any depth of the folder unless it has a `/`."""
-    if len(filters) > LONGEST_PATH or CONTROL.search(filters):
-        return Decision(False, "malformed_call", f"search {shown(filters)!r}: write a shorter and plainer pattern")
-    for glob in _apart(filters):
+    if len(filters) > MAX_PATH_LENGTH or CONTROL_CHARACTERS.search(filters):
+        return Decision(
+            False, "malformed_call", f"search {sanitize_text(filters)!r}: write a shorter and plainer pattern"
+        )
+    for glob in _split_filters(filters):
         if glob.startswith("!") or not glob:  # leaves files out
             continue
-        answer = _judged(places, glob.lstrip("/") or "*", join(places.cwd, folder))
+        answer = _judge_pattern(places, glob.lstrip("/") or "*", join_path(places.cwd, folder))
         if not answer.allowed:
             return answer
     return ALLOWED
 
 
-def _apart(filters: str) -> list[str]:
+def _split_filters(filters: str) -> list[str]:
     """At blanks and commas, but not within braces."""
     found, depth = [""], 0
     for letter in filters:
@@ -58,28 +69,28 @@ def _apart(filters: str) -> list[str]:
     return found
 
 
-def _judged(places: Places, glob: str, folder: str) -> Decision:
-    found = fault(glob.replace("\\", ""))
+def _judge_pattern(places: PathAccess, glob: str, folder: str) -> Decision:
+    found = find_path_fault(glob.replace("\\", ""))
     if found:
-        return Decision(False, found[0], f"search {shown(glob)!r}: {found[1]}")
+        return Decision(False, found[0], f"search {sanitize_text(glob)!r}: {found[1]}")
     if EXTENDED.search(glob):
         return Decision(
-            False, "malformed_call", f"search {shown(glob)}: patterns like @(a|b) are not read; use {{a,b}}"
+            False, "malformed_call", f"search {sanitize_text(glob)}: patterns like @(a|b) are not read; use {{a,b}}"
         )
     try:
-        variants = tuple(_spelt_out(ONE_OF.sub(r"\1", glob.replace("\\", ""))))
-    except TooMany:
+        variants = tuple(_expand_alternatives(ONE_OF.sub(r"\1", glob.replace("\\", ""))))
+    except TooManyAlternatives:
         return Decision(
-            False, "malformed_call", f"search {shown(glob)}: too many alternatives; write a simpler pattern"
+            False, "malformed_call", f"search {sanitize_text(glob)}: too many alternatives; write a simpler pattern"
         )
     for variant in (*variants, *(f"**/{each}" for each in variants if "/" not in each)):  # a bare name is at any depth
-        answer = _judged_variant(places, join(folder, variant), glob)
+        answer = _judge_variant(places, join_path(folder, variant), glob)
         if not answer.allowed:
             return answer
     return ALLOWED
 
 
-def _spelt_out(glob: str) -> Iterator[str]:
+def _expand_alternatives(glob: str) -> Iterator[str]:
     """`{a,b}c` is `ac` and `bc`; the innermost braces first."""
     waiting, done = [glob], 0
     while waiting:
@@ -90,55 +101,59 @@ def _spelt_out(glob: str) -> Iterator[str]:
             yield text
         else:
             waiting += [text[: found.start()] + each + text[found.end() :] for each in found[1].split(",")]
-        if done + len(waiting) > MOST:
-            raise TooMany
+        if done + len(waiting) > MAX_ALTERNATIVES:
+            raise TooManyAlternatives
 
 
-def _judged_variant(places: Places, path: str, written: str) -> Decision:
+def _judge_variant(places: PathAccess, path: str, written: str) -> Decision:
     """The plain folders at its beginning are looked up as any path; the wild rest is judged by its letters."""
     parts = path.split("/")
     wild = next((n for n, part in enumerate(parts) if not WILD.isdisjoint(part)), len(parts))
     start, rest = "/".join(parts[:wild]) or "/", parts[wild:]
     if ".." in rest:
-        return Decision(False, "outside_worktree", f"search {shown(written)}: it climbs with .. behind a wild card")
+        return Decision(
+            False, "outside_worktree", f"search {sanitize_text(written)}: it climbs with .. behind a wild card"
+        )
     answer = places.read(start)
     if not answer.allowed:
         return answer
-    inner = below(normalise(start), places.bounds.policy.worktree)
+    inner = make_relative(normalise_path(start), places.bounds.policy.worktree)
     if inner is None or not any(rest):
-        return _named(places, inner, written) if inner else ALLOWED
-    return _wild(places, inner, [part for part in rest if part not in ("", ".")], written)
+        return _judge_named(places, inner, written) if inner else ALLOWED
+    return _judge_wild(places, inner, [part for part in rest if part not in ("", ".")], written)
 
 
-def _wild(places: Places, inner: str, rest: list[str], written: str) -> Decision:
+def _judge_wild(places: PathAccess, inner: str, rest: list[str], written: str) -> Decision:
     """What a wild pattern finds at the least (`*.key` finds `.key`) must not be blocked, nor what it is aimed at."""
     for shortest in ("", "\x01"):
-        name = "/".join(part for part in (inner, *(_filled(part, shortest) for part in rest)) if part.strip("."))
-        answer = _touching(places, name, written)
+        name = "/".join(
+            part for part in (inner, *(_fill_wildcards(part, shortest) for part in rest)) if part.strip(".")
+        )
+        answer = _judge_shortest(places, name, written)
         if not answer.allowed:
             return answer
-    return _named(places, "/".join((inner, *rest)), written)
+    return _judge_named(places, "/".join((inner, *rest)), written)
 
 
-def _filled(part: str, letters: str) -> str:
+def _fill_wildcards(part: str, letters: str) -> str:
     return "" if part == "**" else STARS.sub(letters, part).replace("?", "\x01")
 
 
-def _touching(places: Places, name: str, written: str) -> Decision:
-    for form in forms(name):
+def _judge_shortest(places: PathAccess, name: str, written: str) -> Decision:
+    for form in list_spellings(name):
         pattern = places.bounds.blocked.touches(form) if form else None
         if pattern is not None:
-            return _asks_for(written, pattern)
+            return _refuse_search(written, pattern)
     return ALLOWED
 
 
-def _named(places: Places, path: str, written: str) -> Decision:
+def _judge_named(places: PathAccess, path: str, written: str) -> Decision:
     """A part that leaves no choice (`.en?`, `.e*`) is aimed at the names that it can mean."""
-    parts = [part for part in plain(path).split("/") if part]
+    parts = [part for part in fold_text(path).split("/") if part]
     for part in parts:
-        for aim in _aims(places.bounds.blocked.written, part) if _is_aimed(part) else ():
-            if _same_folder(parts, aim.folders):
-                return _asks_for(written, aim.pattern)
+        for aim in _find_blocked_names(places.bounds.blocked.written, part) if _is_aimed(part) else ():
+            if _is_same_folder(parts, aim.folders):
+                return _refuse_search(written, aim.pattern)
     return ALLOWED
 
 
@@ -146,15 +161,15 @@ def _is_aimed(part: str) -> bool:
     return bool(part.strip("*")) and ("*" not in part or (part.startswith(".") and part.strip(".*") != ""))
 
 
-class Aim(NamedTuple):
+class BlockedName(NamedTuple):
     """A blocked pattern by the last name in it: `.env` of `.env*`, `.claude` of `.claude/**`."""
 
     folders: tuple[str, ...]
     pattern: str
 
 
-def _aims(blocked: tuple[str, ...], part: str) -> Iterator[Aim]:
-    known = _by_name(blocked)
+def _find_blocked_names(blocked: tuple[str, ...], part: str) -> Iterator[BlockedName]:
+    known = _index_blocked_names(blocked)
     if WILD.isdisjoint(part):
         yield from known.get(part, ())
         return
@@ -165,17 +180,17 @@ def _aims(blocked: tuple[str, ...], part: str) -> Iterator[Aim]:
 
 
 @lru_cache(maxsize=16)
-def _by_name(blocked: tuple[str, ...]) -> dict[str, list[Aim]]:
-    found: dict[str, list[Aim]] = {}
+def _index_blocked_names(blocked: tuple[str, ...]) -> dict[str, list[BlockedName]]:
+    found: dict[str, list[BlockedName]] = {}
     for pattern in blocked:
-        parts = [part for part in plain(pattern).strip("/").split("/") if part]
+        parts = [part for part in fold_text(pattern).strip("/").split("/") if part]
         named = [part for part in parts if part.strip("*")]
         if named and {"[", "?"}.isdisjoint(named[-1]):
-            found.setdefault(STARS.sub("", named[-1]), []).append(Aim(tuple(parts[:-1]), pattern))
+            found.setdefault(STARS.sub("", named[-1]), []).append(BlockedName(tuple(parts[:-1]), pattern))
     return found
 
 
-def _same_folder(parts: list[str], folders: tuple[str, ...]) -> bool:
+def _is_same_folder(parts: list[str], folders: tuple[str, ...]) -> bool:
     """Whether both can mean one place: a pattern with folders is for those only."""
     return all(
         WILD.intersection(one) or WILD.intersection(other) or one == other
@@ -183,6 +198,6 @@ def _same_folder(parts: list[str], folders: tuple[str, ...]) -> bool:
     )
 
 
-def _asks_for(written: str, pattern: str) -> Decision:
-    details = f"search {shown(written)}: it asks for {shown(pattern, 80)}, which is in blocked_paths; search elsewhere"
+def _refuse_search(written: str, pattern: str) -> Decision:
+    details = f"search {sanitize_text(written)}: it asks for {sanitize_text(pattern, 80)}, which is in blocked_paths; search elsewhere"
     return Decision(False, "blocked_path", details)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from blueflame.model.policy import Call
-from blueflame.policy.dialects import CLAUDE, EVENTS, Untranslatable, meant
+from blueflame.policy.dialects import CLAUDE, EVENTS, UntranslatableCall, translate_call
 from blueflame.watcher.decision import Malformed, read_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from blueflame.policy.dialects import Meant
+    from blueflame.policy.dialects import ToolUse
 
 
 def read_calls(body: bytes, dialect: str) -> tuple[Call, ...]:
@@ -17,11 +17,11 @@ def read_calls(body: bytes, dialect: str) -> tuple[Call, ...]:
     if dialect == CLAUDE:
         return (call,)
     try:
-        return tuple(_call(each, call) for each in meant(dialect, call.tool, call.input, call.cwd))
-    except Untranslatable as e:
+        return tuple(_call(each, call) for each in translate_call(dialect, call.tool, call.input, call.cwd))
+    except UntranslatableCall as e:
         raise Malformed(str(e)) from e
 
 
-def _call(each: Meant, asked: Call) -> Call:
+def _call(each: ToolUse, asked: Call) -> Call:
     cwd = each.folder if each.folder.startswith("/") else f"{asked.cwd}/{each.folder}" if each.folder else asked.cwd
     return Call(tool=each.tool, input=each.input, cwd=cwd, id=asked.id)

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.policy import Unreadable
-from blueflame.policy.shell.findings import Simple
+from blueflame.policy.shell.findings import SimpleCommand
 from blueflame.policy.shell.judge import refuse_text
 from blueflame.policy.shell.marks import LOOSE, MARKS, is_glob, is_static
-from blueflame.policy.shell.reader import read
-from blueflame.policy.shell.syntax import Strange
+from blueflame.policy.shell.reader import read_commands
+from blueflame.policy.shell.syntax import UnreadableSyntax
 from blueflame.watcher.policy_file import shfmt_path
 from blueflame.watcher.world import LocalWorld
 from support.shells import run_by_bash
@@ -322,7 +322,7 @@ ANYTHING, WITHIN = "any words", "some text"
 """What a mark may have become: any number of words, or some text of one word."""
 
 
-def _covers(simple: Simple, argv: tuple[str, ...]) -> bool:
+def _covers(simple: SimpleCommand, argv: tuple[str, ...]) -> bool:
     """Static words to the letter; what is marked as loose or as a pattern may have become any number of words."""
     if simple.argv and all(is_static(word) for word in simple.argv):
         return simple.argv == argv
@@ -361,7 +361,7 @@ def _skipped(reached: set[int], expected: list[str]) -> set[int]:
     return reached
 
 
-def is_reported(found: list[Simple], argv: tuple[str, ...]) -> bool:
+def is_reported(found: list[SimpleCommand], argv: tuple[str, ...]) -> bool:
     if argv[:1] == ("time",):  # after a pipe it is a command, which the reader sees through
         return True
     return any(_covers(each, argv) for each in found if each.argv)
@@ -375,8 +375,8 @@ def test_whatever_bash_runs_the_reader_has_reported(tmp_path: Path) -> None:
     for number in range(SCRIPTS):
         script = Maker(SEED * 1_000_003 + number).script()
         try:
-            found = [each for each in read(world.parse(script), script) if isinstance(each, Simple)]
-        except (Unreadable, Strange):
+            found = [each for each in read_commands(world.parse(script), script) if isinstance(each, SimpleCommand)]
+        except (Unreadable, UnreadableSyntax):
             count["refused"] += 1
             continue
         if refuse_text(script):

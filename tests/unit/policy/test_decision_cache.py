@@ -13,7 +13,7 @@ from blueflame.model.settings.permissions import BashRules, Permissions, Validat
 from blueflame.policy import decision_cache as policy_memory
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.decide import decide
-from blueflame.policy.decision_cache import Memory, Witness
+from blueflame.policy.decision_cache import DecisionCache, QuestionRecorder
 from blueflame.watcher.policy_file import shfmt_path
 from blueflame.watcher.world import LocalWorld
 
@@ -101,8 +101,8 @@ class Everything:
 
 def test_a_file_that_was_looked_into_is_looked_into_again() -> None:
     texts = {"Makefile": "all:"}
-    memory, paths = Memory(), Everything()
-    witness = Witness(paths, texts.get)
+    memory, paths = DecisionCache(), Everything()
+    witness = QuestionRecorder(paths, texts.get)
     assert (witness.text("Makefile"), witness.read("a").allowed, witness.write("b").rule) == (
         *("all:", True, "read_only_role"),
     )
@@ -123,25 +123,25 @@ def large(path: str) -> str | None:
 
 
 def test_it_forgets_the_oldest_and_never_keeps_the_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_memory, "MOST", 2)
-    memory, paths = Memory(), Everything()
+    monkeypatch.setattr(policy_memory, "MAX_ENTRIES", 2)
+    memory, paths = DecisionCache(), Everything()
     yes = Decision(True, "allowed")
 
     def known(command: str) -> bool:
         return memory.recall(command, "/", paths, nothing) is not None
 
     for command in ("a", "b"):
-        memory.keep(command, "/", yes, Witness(paths, nothing))
+        memory.keep(command, "/", yes, QuestionRecorder(paths, nothing))
     assert known("a")
-    memory.keep("c", "/", yes, Witness(paths, nothing))
+    memory.keep("c", "/", yes, QuestionRecorder(paths, nothing))
     assert [known(command) for command in "abc"] == [True, False, True]
-    memory.keep("x" * 10_000, "/", yes, Witness(paths, nothing))
+    memory.keep("x" * 10_000, "/", yes, QuestionRecorder(paths, nothing))
     assert not known("x" * 10_000)
-    curious = Witness(paths, large)
+    curious = QuestionRecorder(paths, large)
     curious.text("big")
     memory.keep("d", "/", yes, curious)
     assert not known("d")
-    restless = Witness(paths, nothing)
+    restless = QuestionRecorder(paths, nothing)
     for n in range(100):
         restless.read(str(n))
     memory.keep("e", "/", yes, restless)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.paths.globs import BadPattern, Globs
-from blueflame.policy.path_patterns import Matcher, compile_patterns, plain
+from blueflame.policy.path_patterns import PatternMatcher, compile_patterns, fold_text
 
 NAMES = st.sampled_from(
     ["src", "a", "b.py", ".env", ".ENV", "x.key", "é", "e\u0301", "Straße", "каталог", "a b", "go.mod", "x\ny", "[a]"]
@@ -39,27 +39,27 @@ def usable(patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 @given(st.lists(PATTERNS, max_size=4).map(tuple).map(usable), PATHS)
 def test_compiled_patterns_match_exactly_what_globs_match(patterns: tuple[str, ...], path: str) -> None:
-    matcher, globs = Matcher(compile_patterns(patterns)), Globs(patterns)
+    matcher, globs = PatternMatcher(compile_patterns(patterns)), Globs(patterns)
     assert matcher.matches(path) == globs.matches(path)
     assert bool(matcher.touches(path)) == globs.touches(path)
 
 
 @given(st.lists(PATTERNS, max_size=4).map(tuple).map(usable), PATHS)
 def test_blocked_patterns_match_exactly_what_the_postcheck_matches(patterns: tuple[str, ...], path: str) -> None:
-    matcher = Matcher(compile_patterns(patterns, caseless=True), caseless=True)
-    assert bool(matcher.touches(plain(path))) == Globs(tuple(map(plain, patterns))).touches(plain(path))
+    matcher = PatternMatcher(compile_patterns(patterns, caseless=True), caseless=True)
+    assert bool(matcher.touches(fold_text(path))) == Globs(tuple(map(fold_text, patterns))).touches(fold_text(path))
 
 
 @given(st.text(min_size=1, max_size=12), st.text(alphabet="ab./*e", min_size=1, max_size=12))
 def test_any_pattern_that_globs_take_means_the_same_when_compiled(pattern: str, path: str) -> None:
     if not usable((pattern,)) or path.startswith(("/", "./")):
         return
-    assert Matcher(compile_patterns((pattern,))).matches(path) == Globs((pattern,)).matches(path)
+    assert PatternMatcher(compile_patterns((pattern,))).matches(path) == Globs((pattern,)).matches(path)
 
 
 @given(st.lists(PATTERNS, min_size=1, max_size=3).map(tuple).map(usable), PATHS)
 def test_a_folder_is_covered_when_whatever_is_in_it_is_meant(patterns: tuple[str, ...], path: str) -> None:
-    if Matcher(compile_patterns(patterns)).covers(path):
+    if PatternMatcher(compile_patterns(patterns)).covers(path):
         assert Globs(patterns).matches(f"{path}/any name at all")
         assert Globs(patterns).matches(f"{path}/any name at all/deep in there")
 
@@ -71,8 +71,8 @@ def test_what_could_not_be_a_rule_is_refused(pattern: str) -> None:
 
 
 def test_the_pattern_that_matched_is_named_as_it_was_written() -> None:
-    matcher = Matcher(compile_patterns(("*.Key", ".ENV*"), caseless=True), caseless=True)
-    assert matcher.first(plain("conf/.env.local")) == ".ENV*"
+    matcher = PatternMatcher(compile_patterns(("*.Key", ".ENV*"), caseless=True), caseless=True)
+    assert matcher.first(fold_text("conf/.env.local")) == ".ENV*"
 
 
 def test_deciding_loads_no_library() -> None:

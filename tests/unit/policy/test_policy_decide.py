@@ -17,7 +17,7 @@ from blueflame.model.settings.roles import RoleSettings
 from blueflame.paths.locks import BadLock
 from blueflame.policy.compile import READ_COMMANDS, compile_policy
 from blueflame.policy.decide import decide
-from blueflame.policy.tool_calls import Malformed, read_call
+from blueflame.policy.tool_calls import MalformedCall, read_call
 from blueflame.watcher.policy_file import shfmt_path
 from blueflame.watcher.world import LocalWorld
 
@@ -374,12 +374,12 @@ def test_a_call_is_read_from_what_the_hook_says() -> None:
     ids=lambda said: repr(said)[:50],
 )
 def test_what_is_no_call_is_malformed(said: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedCall):
         read_call(said, cwd="/wt")
 
 
 def test_a_huge_call_is_not_even_read() -> None:
-    with pytest.raises(Malformed, match="at most"):
+    with pytest.raises(MalformedCall, match="at most"):
         read_call(b" " * 10_000_001, cwd="/wt")
 
 
@@ -387,7 +387,7 @@ def test_a_huge_call_is_not_even_read() -> None:
 def test_no_bytes_confuse_the_reader(said: bytes) -> None:
     try:
         read_call(said, cwd="/wt")
-    except Malformed as error:
+    except MalformedCall as error:
         assert str(error)
 
 

@@ -36,8 +36,8 @@ from acp.schema import (
 )
 
 from blueflame.model.audit import digest_of
-from blueflame.policy.dialects import Meant
-from blueflame.policy.dialects.acp import Known, came_to_nothing, learnt, meant_by
+from blueflame.policy.dialects import ToolUse
+from blueflame.policy.dialects.acp import AcpCall, is_missing_tool, translate_acp_call, update_call
 
 SETTLING = 2.0  # seconds in which an agent may tell the rest of what it asks about
 LINE = 64 * 1024 * 1024  # bytes of one message
@@ -54,7 +54,7 @@ FOR_CLAUDE = {"claudeCode": {"options": {"settingSources": [], "strictMcpConfig"
 class Asked:
     """One question to the hook."""
 
-    use: Meant
+    use: ToolUse
     name: str
     allowed: bool
 
@@ -63,7 +63,7 @@ class Asked:
 class Call:
     """One call of the agent's: what is known of it, and what was asked about it."""
 
-    known: Known = field(default_factory=Known)
+    known: AcpCall = field(default_factory=AcpCall)
     asked: list[Asked] = field(default_factory=list)
     told: bool = False
 
@@ -141,7 +141,7 @@ class Player:
         name = str(said.get("tool_call_id") or "")
         call = self._calls.setdefault(name, Call())
         async with self._news:
-            call.known = replace(learnt(call.known, said), announced=True)
+            call.known = replace(update_call(call.known, said), announced=True)
             self._news.notify_all()
         if said.get("status") in OVER and not call.told:
             call.told = True
@@ -154,17 +154,17 @@ class Player:
         async with self._news:
             await self._news.wait_for(lambda: not self._hearing)
 
-    async def _settled(self, name: str, said: Mapping[str, Any]) -> tuple[Meant, ...]:
+    async def _settled(self, name: str, said: Mapping[str, Any]) -> tuple[ToolUse, ...]:
         """What is asked for, once the agent has told enough of it; nothing when it does not."""
         call = self._calls.setdefault(name, Call())
-        known = learnt(call.known, said)
+        known = update_call(call.known, said)
 
         def enough() -> bool:
             nonlocal known
-            known = learnt(call.known, said)
+            known = update_call(call.known, said)
             # an agent that announces its calls tells a command's folder there, and only there
             told = known.kind != "execute" or not call.known.announced or "command" in call.known.input
-            return told and meant_by(known, self._cwd) is not None
+            return told and translate_acp_call(known, self._cwd) is not None
 
         async with self._news:
             try:
@@ -175,9 +175,9 @@ class Player:
                 )
                 return ()
             call.known = known
-        return meant_by(known, self._cwd) or ()
+        return translate_acp_call(known, self._cwd) or ()
 
-    async def _ask(self, name: str, use: Meant) -> bool:
+    async def _ask(self, name: str, use: ToolUse) -> bool:
         call = self._calls[name]
         if any(asked.use == use and asked.allowed for asked in call.asked):
             return True
@@ -201,10 +201,10 @@ class Player:
 
     async def _end(self, name: str, call: Call, *, done: bool) -> None:
         """Show what was done; what nobody was asked for is put to the hook now."""
-        if came_to_nothing(call.known):
+        if is_missing_tool(call.known):
             return
         before = len(call.asked)
-        for use in meant_by(call.known, self._cwd) or (Meant(call.known.name or "a nameless tool", {}),):
+        for use in translate_acp_call(call.known, self._cwd) or (ToolUse(call.known.name or "a nameless tool", {}),):
             if done or not call.asked:
                 await self._late(name, call, use)
         for asked in call.asked:
@@ -213,7 +213,7 @@ class Player:
         if done and refused is not None:
             self._break(f"it did something without asking that is refused: {refused.use.tool} {_target(refused.use)}")
 
-    async def _late(self, name: str, call: Call, use: Meant) -> None:
+    async def _late(self, name: str, call: Call, use: ToolUse) -> None:
         if not any(asked.use == use for asked in call.asked):
             await self._ask(name, use)
 
@@ -240,7 +240,7 @@ class Player:
                     self._act(asked, done=False)
 
 
-def _target(use: Meant) -> str:
+def _target(use: ToolUse) -> str:
     return next((str(use.input[name]) for name in ("file_path", "command", "pattern", "url") if name in use.input), "")
 
 

@@ -99,7 +99,7 @@ def _load_policy(
 ) -> tuple[Policy, LocalWorld]:
     from blueflame.config import find, load
     from blueflame.paths.locks import BadLock
-    from blueflame.policy.compile import ANSWERING, compile_policy
+    from blueflame.policy.compile import SCHEMA_ROLES, compile_policy
     from blueflame.policy.decide import prepare
     from blueflame.session.from_settings import skills_of
     from blueflame.watcher.policy_file import shfmt_path
@@ -116,7 +116,7 @@ def _load_policy(
             role_settings=settings.roles.get(role),
             worktree=root,
             scope=[_relative_to_root(path, root) for path in scope] or None,
-            schema=role in ANSWERING,
+            schema=role in SCHEMA_ROLES,
             scratch=_resolve_folders((*map(str, scratch), *settings.sandbox.writable)),
             readable=(*SYSTEM_FOLDERS, *_resolve_folders(settings.sandbox.read_only)),
             skills=skills_of(settings, role),
@@ -158,9 +158,9 @@ def _resolve_folders(given: tuple[str, ...]) -> tuple[str, ...]:
 
 def _read_lines(stream: IO[bytes]) -> Iterator[bytes]:
     """As they come, without blank ones. One that is too long is cut, but stays too long to be taken."""
-    from blueflame.policy.tool_calls import LONGEST_CALL
+    from blueflame.policy.tool_calls import MAX_CALL_BYTES
 
-    limit = LONGEST_CALL + 2  # its line break, too
+    limit = MAX_CALL_BYTES + 2  # its line break, too
     while line := stream.readline(limit):
         rest = line
         while len(rest) == limit and not rest.endswith(b"\n"):
@@ -172,11 +172,11 @@ def _read_lines(stream: IO[bytes]) -> Iterator[bytes]:
 def _judge_line(line: bytes, policy: Policy, world: LocalWorld) -> Decision:
     from blueflame.model.policy import Decision
     from blueflame.policy.decide import decide
-    from blueflame.policy.tool_calls import Malformed, read_call
+    from blueflame.policy.tool_calls import MalformedCall, read_call
 
     try:
         return decide(policy, read_call(line, cwd=policy.worktree), world)
-    except Malformed as error:
+    except MalformedCall as error:
         return Decision(False, "malformed_call", str(error))
     except Exception as error:  # noqa: BLE001 - a bug in a rule refuses one call; it must not leave the rest unjudged
         return Decision(False, "malformed_call", f"a bug in Blue Flame: {type(error).__name__}: {error!s:.200}")
@@ -185,9 +185,9 @@ def _judge_line(line: bytes, policy: Policy, world: LocalWorld) -> Decision:
 def _judge_call(tool: str, argument: str | None, policy: Policy, world: LocalWorld) -> Decision:
     from blueflame.model.policy import Call
     from blueflame.policy.decide import decide
-    from blueflame.policy.tool_inputs import SHAPES
+    from blueflame.policy.tool_inputs import INPUT_SHAPES
 
-    shape = SHAPES.get(tool)
+    shape = INPUT_SHAPES.get(tool)
     given: dict[str, Any] = {}
     if shape is not None:
         if argument is None:

@@ -19,7 +19,7 @@ from blueflame.orchestrator.attempts.worker import worker_prompt
 from blueflame.orchestrator.context import Flame
 from blueflame.orchestrator.engine.interface import Order, SetupStep
 from blueflame.orchestrator.prompts import system_prompt
-from blueflame.policy.compile import tools_of
+from blueflame.policy.compile import list_tools
 from blueflame.session.from_settings import skills_of
 from blueflame.session.stalls import KILL
 from blueflame.session.state import Session
@@ -107,7 +107,7 @@ def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, bas
         task=record.task if record else None,
         allowed_paths=session.limits.allowed_paths,
         watched=True,
-        tools=tools_of(flame.settings.permissions, flame.settings.roles.get(attempt.role)),
+        tools=list_tools(flame.settings.permissions, flame.settings.roles.get(attempt.role)),
         system=system_prompt(attempt.role, attempt.agent_id, interactive=talks(flame, attempt)),
         budget=attempt.budget,
         skills=skills_of(flame.settings, attempt.role),

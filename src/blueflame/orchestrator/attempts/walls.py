@@ -21,7 +21,7 @@ from blueflame.orchestrator.context import Flame
 from blueflame.orchestrator.engine.interface import Walls
 from blueflame.paths.globs import Globs
 from blueflame.policy.compile import compile_policy
-from blueflame.policy.path_patterns import plain
+from blueflame.policy.path_patterns import fold_text
 from blueflame.sandbox.build import Site, Wanted, home_inside, make_box
 from blueflame.sandbox.bwrap import DOOR_PORTS
 from blueflame.sandbox.prepare import Prepared, prepare
@@ -148,8 +148,8 @@ def _site(flame: Flame) -> Site:
 
 def _frozen(flame: Flame, base: str, checkout: Path) -> Iterator[str]:
     """What no agent may touch is held by the kernel, too, where it is there already."""
-    blocked = Globs(tuple(plain(pattern) for pattern in flame.settings.permissions.blocked_paths))
-    named = (name for name in _names(flame, base, checkout) if blocked.touches(plain(name)))
+    blocked = Globs(tuple(fold_text(pattern) for pattern in flame.settings.permissions.blocked_paths))
+    named = (name for name in _names(flame, base, checkout) if blocked.touches(fold_text(name)))
     yield from islice(named, MOST_FROZEN)
 
 

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 from posixpath import join, normpath
 from typing import Any
 
-from blueflame.policy.dialects import Meant
-from blueflame.policy.dialects.codex_patch import BadPatch, touched_by
+from blueflame.policy.dialects import ToolUse
+from blueflame.policy.dialects.codex_patch import BadPatch, parse_patch
 
 PATH_NAMES = ("file_path", "filePath", "filepath", "path", "absolute_path", "notebook_path", "abs_path")
 FOLDER_NAMES = ("workdir", "cwd", "directory", "dir_path", "working_directory")
 PATCH_NAMES = ("patchText", "patch", "patch_text")
-WRITING = ("edit", "delete", "move")
-CUT = ("...", "…")
+WRITING_KINDS = ("edit", "delete", "move")
+ELLIPSES = ("...", "…")
 
-NAMES: Mapping[str, str] = {
+TOOL_NAMES: Mapping[str, str] = {
     "bash": "Bash",
     "read": "Read",
     "write": "Write",
@@ -38,7 +38,7 @@ NAMES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class AcpCall:
     """All that an agent has said of one call so far."""
 
     name: str = ""  # of the tool, as it was called first
@@ -50,100 +50,100 @@ class Known:
     announced: bool = False  # it was told of before anybody was asked
 
 
-def learnt(known: Known, said: Mapping[str, Any]) -> Known:
+def update_call(known: AcpCall, said: Mapping[str, Any]) -> AcpCall:
     """With what one more message says of the call; `said` has the protocol's own names in snake case."""
     given = said.get("raw_input")
     content = [each for each in said.get("content") or () if isinstance(each, Mapping)]
     kind = str(said.get("kind") or "")
     return replace(
         known,
-        name=known.name or _tool_name(said) or str(said.get("title") or ""),
+        name=known.name or _read_tool_name(said) or str(said.get("title") or ""),
         # some ask once more for a place outside, and call that "other"; what the call does stays what it is
         kind=known.kind if kind in ("", "other") and known.kind else kind,
         title=str(said.get("title") or known.title),
         input={**known.input, **given} if isinstance(given, Mapping) else known.input,
-        places=tuple(dict.fromkeys((*known.places, *_places(said, content)))),
-        words=tuple(dict.fromkeys((*known.words, *_words(content)))),
+        places=tuple(dict.fromkeys((*known.places, *_list_places(said, content)))),
+        words=tuple(dict.fromkeys((*known.words, *_list_texts(content)))),
     )
 
 
-def _tool_name(said: Mapping[str, Any]) -> str:
+def _read_tool_name(said: Mapping[str, Any]) -> str:
     meta = said.get("field_meta")
     claude = meta.get("claudeCode") if isinstance(meta, Mapping) else None
     return str(claude.get("toolName") or "") if isinstance(claude, Mapping) else ""
 
 
-def _places(said: Mapping[str, Any], content: list[Mapping[str, Any]]) -> Iterator[str]:
+def _list_places(said: Mapping[str, Any], content: list[Mapping[str, Any]]) -> Iterator[str]:
     for each in (*(said.get("locations") or ()), *content):
         if isinstance(each, Mapping) and isinstance(each.get("path"), str):
             yield each["path"]
 
 
-def _words(content: list[Mapping[str, Any]]) -> Iterator[str]:
+def _list_texts(content: list[Mapping[str, Any]]) -> Iterator[str]:
     for each in content:
         inner = each.get("content")
         if isinstance(inner, Mapping) and isinstance(inner.get("text"), str):
             yield inner["text"]
 
 
-def came_to_nothing(known: Known) -> bool:
+def is_missing_tool(known: AcpCall) -> bool:
     """The agent's own program had no such tool, and says so in the form of a call (opencode does)."""
     return known.title in ("invalid", "Invalid Tool") and "error" in known.input and "tool" in known.input
 
 
-def meant_by(known: Known, cwd: str) -> tuple[Meant, ...] | None:
+def translate_acp_call(known: AcpCall, cwd: str) -> tuple[ToolUse, ...] | None:
     """The uses of our tools that the call amounts to, all of which must be allowed; None when nobody can say."""
-    tool = NAMES.get(known.name.lower(), "")
+    tool = TOOL_NAMES.get(known.name.lower(), "")
     match known.kind:
         case "execute":
-            return _executed(known, cwd)
-        case kind if kind in WRITING:
-            return _all("Edit", _written(known, cwd))
+            return _translate_execute(known, cwd)
+        case kind if kind in WRITING_KINDS:
+            return _use_on_each("Edit", _find_written_paths(known, cwd))
         case "read":
-            return _all("Read", tuple(_paths(known, cwd)))
+            return _use_on_each("Read", tuple(_list_paths(known, cwd)))
         case "search":
-            return _searched(known, tool)
+            return _translate_search(known, tool)
         case "fetch":
             url = known.input.get("url")
-            return (Meant("WebFetch", {"url": url}),) if isinstance(url, str) else None
-    return (Meant(tool or known.name or "a nameless tool", {}),)
+            return (ToolUse("WebFetch", {"url": url}),) if isinstance(url, str) else None
+    return (ToolUse(tool or known.name or "a nameless tool", {}),)
 
 
-def _all(tool: str, paths: tuple[str, ...] | None) -> tuple[Meant, ...] | None:
-    return tuple(Meant(tool, {"file_path": path}) for path in paths) if paths else None
+def _use_on_each(tool: str, paths: tuple[str, ...] | None) -> tuple[ToolUse, ...] | None:
+    return tuple(ToolUse(tool, {"file_path": path}) for path in paths) if paths else None
 
 
-def _executed(known: Known, cwd: str) -> tuple[Meant, ...] | None:
+def _translate_execute(known: AcpCall, cwd: str) -> tuple[ToolUse, ...] | None:
     command = known.input.get("command")
     folders = {normpath(join(cwd, str(known.input[name]))) for name in FOLDER_NAMES if known.input.get(name)}
     if "workdir" in known.input:  # opencode first names the folder where it stands, then the one that was asked for
         folders = {normpath(join(cwd, str(known.input["workdir"])))}
     if command is None and not known.input:
-        command = _shown_command(known)
+        command = _find_shown_command(known)
     if not isinstance(command, str) or not command or len(folders) > 1:
         return None
-    return (Meant("Bash", {"command": command}, next(iter(folders), "")),)
+    return (ToolUse("Bash", {"command": command}, next(iter(folders), "")),)
 
 
-def _shown_command(known: Known) -> str | None:
+def _find_shown_command(known: AcpCall) -> str | None:
     """Of an agent that tells no input: its title is the command, unless it is cut or runs somewhere else."""
     elsewhere = any(word.startswith("[in ") for word in known.words)
-    whole = known.title and "\n" not in known.title and not known.title.endswith(CUT)
+    whole = known.title and "\n" not in known.title and not known.title.endswith(ELLIPSES)
     return known.title if whole and not elsewhere else None
 
 
-def _written(known: Known, cwd: str) -> tuple[str, ...] | None:
-    found = list(_paths(known, cwd))
+def _find_written_paths(known: AcpCall, cwd: str) -> tuple[str, ...] | None:
+    found = list(_list_paths(known, cwd))
     for name in PATCH_NAMES:
         if name in known.input:
             try:
-                found += [normpath(join(cwd, each.path)) for each in touched_by(str(known.input[name]).strip())]
+                found += [normpath(join(cwd, each.path)) for each in parse_patch(str(known.input[name]).strip())]
             except BadPatch:
                 return None
     return tuple(dict.fromkeys(found))
 
 
-def _paths(known: Known, cwd: str) -> Iterator[str]:
+def _list_paths(known: AcpCall, cwd: str) -> Iterator[str]:
     files = known.input.get("files")
     if isinstance(files, list):  # then what else it names is a list of them for people
         inner = [each for each in files if isinstance(each, Mapping)]
@@ -153,9 +153,9 @@ def _paths(known: Known, cwd: str) -> Iterator[str]:
     yield from dict.fromkeys(normpath(join(cwd, path)) for path in (*named, *known.places))
 
 
-def _searched(known: Known, tool: str) -> tuple[Meant, ...]:
+def _translate_search(known: AcpCall, tool: str) -> tuple[ToolUse, ...]:
     """Without an input, as the agent shows it: for a search that nobody asked about, and that is judged afterwards."""
     pattern = known.input.get("pattern")
     given = {"pattern": pattern if isinstance(pattern, str) else known.title or "*"}
     where = known.input.get("path") or next(iter(known.places), None)
-    return (Meant(tool if tool in ("Glob", "Grep") else "Grep", {**given, **({"path": where} if where else {})}),)
+    return (ToolUse(tool if tool in ("Glob", "Grep") else "Grep", {**given, **({"path": where} if where else {})}),)

@@ -14,7 +14,7 @@ MOVE = "*** Move to: "
 CONTENT = (" ", "+", "-")
 
 
-class Change(StrEnum):
+class PatchAction(StrEnum):
     ADD = "add"
     UPDATE = "update"
     DELETE = "delete"
@@ -22,15 +22,15 @@ class Change(StrEnum):
 
 
 HEADINGS = {
-    "*** Add File: ": Change.ADD,
-    "*** Update File: ": Change.UPDATE,
-    "*** Delete File: ": Change.DELETE,
+    "*** Add File: ": PatchAction.ADD,
+    "*** Update File: ": PatchAction.UPDATE,
+    "*** Delete File: ": PatchAction.DELETE,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
-    change: Change
+class PatchedFile:
+    change: PatchAction
     path: str  # as it stands in the patch
 
 
@@ -38,14 +38,14 @@ class BadPatch(ValueError):
     """Nobody can say for sure what it would change."""
 
 
-def touched_by(patch: str) -> tuple[Touched, ...]:
+def parse_patch(patch: str) -> tuple[PatchedFile, ...]:
     """In the patch's order, at least one. Raises BadPatch."""
     lines = patch.rstrip("\n").split("\n")
     if lines[0] != BEGIN or lines[-1] != END or len(lines) < 3:
         raise BadPatch(f"a patch begins with a line {BEGIN!r} and ends with a line {END!r}")
-    found: list[Touched] = []
+    found: list[PatchedFile] = []
     for n, line in enumerate(lines[1:-1], start=2):
-        heading = _heading(line, n, found)
+        heading = _parse_heading(line, n, found)
         if heading is not None:
             found.append(heading)
         elif not found:
@@ -55,35 +55,35 @@ def touched_by(patch: str) -> tuple[Touched, ...]:
     return tuple(found)
 
 
-def _heading(line: str, n: int, before: list[Touched]) -> Touched | None:
-    if not line.strip().startswith("***") or (line == END_OF_FILE and _is_open(before)):
+def _parse_heading(line: str, n: int, before: list[PatchedFile]) -> PatchedFile | None:
+    if not line.strip().startswith("***") or (line == END_OF_FILE and _is_updating(before)):
         return None
-    if line.startswith(MOVE) and before and before[-1].change is Change.UPDATE:
-        return Touched(Change.MOVED_HERE, _path(line.removeprefix(MOVE), n))
+    if line.startswith(MOVE) and before and before[-1].change is PatchAction.UPDATE:
+        return PatchedFile(PatchAction.MOVED_HERE, _parse_path(line.removeprefix(MOVE), n))
     for words, change in HEADINGS.items():
         if line.startswith(words):
-            return Touched(change, _path(line.removeprefix(words), n))
+            return PatchedFile(change, _parse_path(line.removeprefix(words), n))
     raise BadPatch(f"line {n} of the patch is no heading that is known here: {line[:80]!r}")
 
 
-def _path(words: str, n: int) -> str:
+def _parse_path(words: str, n: int) -> str:
     path = words.strip()
     if not path or path != words or not path.isprintable():
         raise BadPatch(f"line {n} of the patch does not name a file plainly: {words[:80]!r}")
     return path
 
 
-def _check_content(line: str, n: int, change: Change) -> None:
-    if change is Change.ADD and line.startswith("+"):
+def _check_content(line: str, n: int, change: PatchAction) -> None:
+    if change is PatchAction.ADD and line.startswith("+"):
         return
-    if _updates(change) and (not line or line == END_OF_FILE or line[0] in CONTENT or line.startswith("@@")):
+    if _is_update(change) and (not line or line == END_OF_FILE or line[0] in CONTENT or line.startswith("@@")):
         return
     raise BadPatch(f"line {n} of the patch does not belong to what stands before it: {line[:80]!r}")
 
 
-def _is_open(before: list[Touched]) -> bool:
-    return bool(before) and _updates(before[-1].change)
+def _is_updating(before: list[PatchedFile]) -> bool:
+    return bool(before) and _is_update(before[-1].change)
 
 
-def _updates(change: Change) -> bool:
-    return change in (Change.UPDATE, Change.MOVED_HERE)
+def _is_update(change: PatchAction) -> bool:
+    return change in (PatchAction.UPDATE, PatchAction.MOVED_HERE)

@@ -5,79 +5,79 @@ from __future__ import annotations
 
 import re
 
-from blueflame.policy.shell.marks import _NAME, NUMBER, is_name
-from blueflame.policy.shell.state import State, choices, is_number
-from blueflame.policy.shell.syntax import Node, Strange, kind, node, parts, text
-from blueflame.policy.shell.words import plain_text, variables_in
+from blueflame.policy.shell.marks import NAME, NUMBER, is_name
+from blueflame.policy.shell.state import ShellState, is_numeric_variable, list_choices
+from blueflame.policy.shell.syntax import SyntaxNode, UnreadableSyntax, list_parts, read_kind, read_text, require_node
+from blueflame.policy.shell.words import expand_text, list_variables
 
-_SUM = re.compile(rf"(?:\d\w*|[A-Za-z_]\w*|[{NUMBER}\s+*/%<>=!&|^~?:(),-])*\Z", re.ASCII)
+_ARITHMETIC = re.compile(rf"(?:\d\w*|[A-Za-z_]\w*|[{NUMBER}\s+*/%<>=!&|^~?:(),-])*\Z", re.ASCII)
 _NAMES = re.compile(r"(?<!\w)[A-Za-z_]\w*", re.ASCII)
 _NUMERIC = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 _BY_NAME = frozenset(("-v", "-R"))
 _CHANGES = frozenset(("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--"))
 
 
-def is_safe_sum(expression: object, state: State, depth: int = 0) -> bool:
+def is_safe_arithmetic(expression: object, state: ShellState, depth: int = 0) -> bool:
     """True when the sum can run nothing. Variables that it sets hold numbers from then on."""
     if depth > 50:
-        raise Strange("a sum is nested too deeply")
-    match kind(expression):
+        raise UnreadableSyntax("a sum is nested too deeply")
+    match read_kind(expression):
         case "BinaryArithm":
-            both = node(expression, "Op", "X", "Y")
-            safe = is_safe_sum(both.get("Y"), state, depth + 1)
-            _note_change(both, state, safe=safe)
-            return safe and is_safe_sum(both.get("X"), state, depth + 1)
+            both = require_node(expression, "Op", "X", "Y")
+            safe = is_safe_arithmetic(both.get("Y"), state, depth + 1)
+            _record_assignment(both, state, safe=safe)
+            return safe and is_safe_arithmetic(both.get("X"), state, depth + 1)
         case "UnaryArithm":
-            one = node(expression, "Op", "Post", "X")
-            safe = is_safe_sum(one.get("X"), state, depth + 1)
-            _note_change(one, state, safe=safe)
+            one = require_node(expression, "Op", "Post", "X")
+            safe = is_safe_arithmetic(one.get("X"), state, depth + 1)
+            _record_assignment(one, state, safe=safe)
             return safe
         case "ParenArithm":
-            return is_safe_sum(node(expression, "X").get("X"), state, depth + 1)
+            return is_safe_arithmetic(require_node(expression, "X").get("X"), state, depth + 1)
         case "Word":
-            return _is_safe_operand(node(expression, "Parts"), state)
-    raise Strange(f"unknown syntax in a sum ({kind(expression)[:40]})")
+            return _is_safe_operand(require_node(expression, "Parts"), state)
+    raise UnreadableSyntax(f"unknown syntax in a sum ({read_kind(expression)[:40]})")
 
 
-def _note_change(both: Node, state: State, *, safe: bool) -> None:
-    if text(both, "Op") in _CHANGES and kind(both.get("X")) == "Word":
-        name = plain_text(node(both.get("X"), "Parts"), {})
+def _record_assignment(both: SyntaxNode, state: ShellState, *, safe: bool) -> None:
+    if read_text(both, "Op") in _CHANGES and read_kind(both.get("X")) == "Word":
+        name = expand_text(require_node(both.get("X"), "Parts"), {})
         if is_name(name):
             state.variables[name] = (NUMBER,) if safe else None
 
 
-def _is_safe_operand(word: Node, state: State) -> bool:
-    return all(_is_safe_text(found, state) for found in texts(word, state))
+def _is_safe_operand(word: SyntaxNode, state: ShellState) -> bool:
+    return all(_is_safe_text(found, state) for found in list_texts(word, state))
 
 
-def _is_safe_text(found: str, state: State) -> bool:
-    return bool(_SUM.match(found)) and all(is_number(state, name) for name in _NAMES.findall(found))
+def _is_safe_text(found: str, state: ShellState) -> bool:
+    return bool(_ARITHMETIC.match(found)) and all(is_numeric_variable(state, name) for name in _NAMES.findall(found))
 
 
-def texts(word: Node, state: State) -> list[str]:
+def list_texts(word: SyntaxNode, state: ShellState) -> list[str]:
     """All that the word may be."""
-    return [plain_text(word, values) for values in choices(state, variables_in(word))]
+    return [expand_text(word, values) for values in list_choices(state, list_variables(word))]
 
 
-def is_safe_test(expression: object, state: State, depth: int = 0) -> bool:
+def is_safe_test(expression: object, state: ShellState, depth: int = 0) -> bool:
     """True when what stands between [[ and ]] can run nothing."""
     if depth > 50:
-        raise Strange("a test is nested too deeply")
-    match kind(expression):
+        raise UnreadableSyntax("a test is nested too deeply")
+    match read_kind(expression):
         case "BinaryTest":
-            both = node(expression, "Op", "X", "Y")
+            both = require_node(expression, "Op", "X", "Y")
             sides = (both.get("X"), both.get("Y"))
-            if text(both, "Op") in _NUMERIC:
-                return all(_is_safe_operand(node(side, "Parts"), state) for side in sides)
+            if read_text(both, "Op") in _NUMERIC:
+                return all(_is_safe_operand(require_node(side, "Parts"), state) for side in sides)
             return all(is_safe_test(side, state, depth + 1) for side in sides)
         case "UnaryTest":
-            one = node(expression, "Op", "X")
-            if text(one, "Op") in _BY_NAME:
-                return all(_NAME.match(found) for found in texts(node(one.get("X"), "Parts"), state))
+            one = require_node(expression, "Op", "X")
+            if read_text(one, "Op") in _BY_NAME:
+                return all(NAME.match(found) for found in list_texts(require_node(one.get("X"), "Parts"), state))
             return is_safe_test(one.get("X"), state, depth + 1)
         case "ParenTest":
-            return is_safe_test(node(expression, "X").get("X"), state, depth + 1)
+            return is_safe_test(require_node(expression, "X").get("X"), state, depth + 1)
         case "Word":
-            parts(expression)
+            list_parts(expression)
             return True
-    raise Strange(f"unknown syntax in a test ({kind(expression)[:40]})")
+    raise UnreadableSyntax(f"unknown syntax in a test ({read_kind(expression)[:40]})")

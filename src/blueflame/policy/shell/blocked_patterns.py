@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import permutations
 
-from blueflame.policy.shell.marks import shown
+from blueflame.policy.shell.marks import format_marked
 
-LONGEST = 2000
-MOST_LETTERS = 7
+MAX_LINE_LENGTH = 2000
+MAX_BUNDLE_LENGTH = 7
 """A longer word with one dash, as in find -maxdepth, is no bundle of short options."""
-_LONG = {
+_LONG_OPTIONS = {
     "--recursive": "r",
     "--force": "f",
     "--verbose": "v",
@@ -23,7 +23,7 @@ _LONG = {
     "--hard": "H",
     "--no-preserve-root": "N",
 }
-_SAME = {
+_SYNONYMS = {
     ("npm", "i"): "install",
     ("npm", "in"): "install",
     ("npm", "ins"): "install",
@@ -48,24 +48,24 @@ _TAKES_VALUE = {
 
 
 @lru_cache(maxsize=256)
-def blocked_by(argv: tuple[str, ...], patterns: tuple[str, ...]) -> str | None:
+def find_blocking_pattern(argv: tuple[str, ...], patterns: tuple[str, ...]) -> str | None:
     """The pattern that refuses this command; None when there is none."""
     if not argv or not patterns:
         return None
-    words = [shown(word) for word in argv]
+    words = [format_marked(word) for word in argv]
     words[0] = words[0].rsplit("/", 1)[-1] or words[0]
-    written = list(_forms(words))
-    quick, alone = _together(patterns)
+    written = list(_list_forms(words))
+    quick, alone = _combine_patterns(patterns)
     options = [word for word in words[1:] if word.startswith("-")]
     if quick is not None and not alone and not any(quick.match(form) for form, _ in written):
         written = []
     if quick is not None and not written and not any(quick.match(word) for word in options):
         return None
-    return next((pattern for pattern in patterns if _blocks(pattern, written, words[0], options)), None)
+    return next((pattern for pattern in patterns if _is_blocked_by(pattern, written, words[0], options)), None)
 
 
 @lru_cache(maxsize=16)
-def _together(patterns: tuple[str, ...]) -> tuple[re.Pattern[str] | None, bool]:
+def _combine_patterns(patterns: tuple[str, ...]) -> tuple[re.Pattern[str] | None, bool]:
     """All patterns in one, to see quickly that none matches. Those that refer to their groups must stand alone."""
     alone = any(re.search(r"\\[1-9]|\(\?[aiLmsux(P]", pattern) for pattern in patterns)
     if alone:
@@ -77,23 +77,23 @@ def _together(patterns: tuple[str, ...]) -> tuple[re.Pattern[str] | None, bool]:
 
 
 @lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> re.Pattern[str] | None:
+def _compile_pattern(pattern: str) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern)
     except (re.error, OverflowError, RecursionError):
         return None
 
 
-def _blocks(pattern: str, forms: list[tuple[str, bool]], name: str, options: list[str]) -> bool:
-    compiled = _compiled(pattern)
+def _is_blocked_by(pattern: str, forms: list[tuple[str, bool]], name: str, options: list[str]) -> bool:
+    compiled = _compile_pattern(pattern)
     if compiled is None:
         return True  # nobody knows what it was to refuse
-    if compiled.fullmatch(name) or any(compiled.fullmatch(word[:LONGEST]) for word in options):
+    if compiled.fullmatch(name) or any(compiled.fullmatch(word[:MAX_LINE_LENGTH]) for word in options):
         return True
-    return any(_hits(compiled, form, name, exact) for form, exact in forms)
+    return any(_is_hit(compiled, form, name, exact) for form, exact in forms)
 
 
-def _hits(compiled: re.Pattern[str], form: str, name: str, exact: bool) -> bool:
+def _is_hit(compiled: re.Pattern[str], form: str, name: str, exact: bool) -> bool:
     m = compiled.match(form)
     if m is None or m.end() <= len(name):
         return False
@@ -106,33 +106,33 @@ def _hits(compiled: re.Pattern[str], form: str, name: str, exact: bool) -> bool:
     return exact and len(words) > 2
 
 
-def _forms(words: list[str]) -> Iterator[tuple[str, bool]]:
+def _list_forms(words: list[str]) -> Iterator[tuple[str, bool]]:
     """The command as it stands (True), and the same said otherwise: options apart, together, in any order."""
-    yield _line(words), True
-    yield f"{_line(words)} ", True
+    yield _join_words(words), True
+    yield f"{_join_words(words)} ", True
     name, rest = words[0], words[1:]
-    letters, long, operands = _split(name, rest)
+    letters, long, operands = _split_words(name, rest)
     plain = [name, *operands]
-    yield _line(plain), False
-    yield f"{_line(plain)} ", False
-    if len(operands) > 0 and (name, operands[0]) in _SAME:
-        yield _line([name, _SAME[name, operands[0]], *operands[1:]]), False
+    yield _join_words(plain), False
+    yield f"{_join_words(plain)} ", False
+    if len(operands) > 0 and (name, operands[0]) in _SYNONYMS:
+        yield _join_words([name, _SYNONYMS[name, operands[0]], *operands[1:]]), False
     base = re.sub(r"[\d.]+$", "", name)
     if base and base != name:
-        yield _line([base, *operands]), False
+        yield _join_words([base, *operands]), False
     for size in range(1, min(3, len(letters)) + 1):
         for some in permutations(letters[:6], size):
-            yield _line([name, f"-{''.join(some)}", *operands]), True
+            yield _join_words([name, f"-{''.join(some)}", *operands]), True
             if size > 1:
-                yield _line([name, *(f"-{each}" for each in some), *operands]), True
+                yield _join_words([name, *(f"-{each}" for each in some), *operands]), True
     for option in long:
-        yield _line([name, option, *operands]), True
+        yield _join_words([name, option, *operands]), True
         if operands:
-            yield _line([name, operands[0], option, *operands[1:]]), True
-            yield _line([name, *operands, option]), True
+            yield _join_words([name, operands[0], option, *operands[1:]]), True
+            yield _join_words([name, *operands, option]), True
 
 
-def _split(name: str, words: list[str]) -> tuple[list[str], list[str], list[str]]:
+def _split_words(name: str, words: list[str]) -> tuple[list[str], list[str], list[str]]:
     letters: list[str] = []
     long: list[str] = []
     operands: list[str] = []
@@ -143,14 +143,14 @@ def _split(name: str, words: list[str]) -> tuple[list[str], list[str], list[str]
             at += 1
         elif word.startswith("--") and len(word) > 2:
             long.append(word)
-            letters.extend(letter for full, letter in _LONG.items() if len(word) > 3 and full.startswith(word))
+            letters.extend(letter for full, letter in _LONG_OPTIONS.items() if len(word) > 3 and full.startswith(word))
         elif word.startswith("-") and len(word) > 1:
-            letters.extend(word[1:] if len(word) <= MOST_LETTERS else ())
+            letters.extend(word[1:] if len(word) <= MAX_BUNDLE_LENGTH else ())
         else:
             operands.append(word)
         at += 1
     return list(dict.fromkeys(each for each in letters if each.isalnum())), long[:8], operands
 
 
-def _line(words: list[str]) -> str:
-    return " ".join(words)[:LONGEST]
+def _join_words(words: list[str]) -> str:
+    return " ".join(words)[:MAX_LINE_LENGTH]

@@ -11,40 +11,40 @@ from blueflame.policy.shell.marks import LOOSE, MARKS
 Atom: TypeAlias = tuple[str, bool]
 """One character and whether it stands unquoted, so that it may mean something to the shell."""
 
-MOST_WORDS = 256
+MAX_WORDS = 256
 _SEQUENCE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.(-?\d{1,9}))?\Z")
 
 
-def braced(atoms: list[Atom]) -> list[list[Atom]]:
+def expand_braces(atoms: list[Atom]) -> list[list[Atom]]:
     """{a,b} and {1..3} expanded."""
     if ("{", True) not in atoms or ("}", True) not in atoms:
         return [atoms]
-    found = _brace(atoms)
-    return found if len(found) <= MOST_WORDS else [[(LOOSE, True)]]
+    found = _expand_list(atoms)
+    return found if len(found) <= MAX_WORDS else [[(LOOSE, True)]]
 
 
-def _brace(atoms: list[Atom]) -> list[list[Atom]]:
+def _expand_list(atoms: list[Atom]) -> list[list[Atom]]:
     for start, atom in enumerate(atoms):
         if atom != ("{", True):
             continue
-        end, cuts = _brace_shape(atoms, start)
+        end, cuts = _find_brace_end(atoms, start)
         if not end:
             if _has_dots(atoms[start:]) or (",", True) in atoms[start:]:
                 return [[(LOOSE, True)]]  # unbalanced: bash has rules of its own for these
             return [atoms]
-        inside = _choices(atoms, start, end, cuts)
+        inside = _list_choices(atoms, start, end, cuts)
         if inside is None:
             if (",", True) in atoms:
                 return [[(LOOSE, True)]]  # a pair that holds no list: bash looks for the end of one further on
             continue
-        rest = _brace(atoms[end + 1 :])
-        if len(inside) * len(rest) > MOST_WORDS:
+        rest = _expand_list(atoms[end + 1 :])
+        if len(inside) * len(rest) > MAX_WORDS:
             return [[(LOOSE, True)]]
         return [[*atoms[:start], *choice, *tail] for choice in inside for tail in rest]
     return [atoms]
 
 
-def _brace_shape(atoms: list[Atom], start: int) -> tuple[int, list[int]]:
+def _find_brace_end(atoms: list[Atom], start: int) -> tuple[int, list[int]]:
     depth, cuts = 0, [start]
     for at in range(start, len(atoms)):
         if atoms[at] == ("{", True):
@@ -58,16 +58,16 @@ def _brace_shape(atoms: list[Atom], start: int) -> tuple[int, list[int]]:
     return 0, cuts
 
 
-def _choices(atoms: list[Atom], start: int, end: int, cuts: list[int]) -> list[list[Atom]] | None:
+def _list_choices(atoms: list[Atom], start: int, end: int, cuts: list[int]) -> list[list[Atom]] | None:
     if len(cuts) > 2:
         pieces = [atoms[a + 1 : b] for a, b in pairwise(cuts)]
-        return [choice for piece in pieces for choice in _brace(piece)][: MOST_WORDS + 1]
+        return [choice for piece in pieces for choice in _expand_list(piece)][: MAX_WORDS + 1]
     inside = atoms[start + 1 : end]
     if any(not active for _, active in inside):
         return [[(LOOSE, True)]] if _has_dots(inside) else None
     written = "".join(each for each, _ in inside)
     if m := _SEQUENCE.match(written):
-        return _sequence(m[1], m[2], m[3])
+        return _expand_sequence(m[1], m[2], m[3])
     return [[(LOOSE, True)]] if ".." in written or "{" in written else None
 
 
@@ -75,7 +75,7 @@ def _has_dots(atoms: list[Atom]) -> bool:
     return ".." in "".join(each for each, _ in atoms) or not MARKS.isdisjoint(each for each, _ in atoms)
 
 
-def _sequence(first: str, last: str, step: str | None) -> list[list[Atom]] | None:
+def _expand_sequence(first: str, last: str, step: str | None) -> list[list[Atom]] | None:
     if first.isalpha() != last.isalpha():
         return None
     letters = first.isalpha()
@@ -83,11 +83,11 @@ def _sequence(first: str, last: str, step: str | None) -> list[list[Atom]] | Non
         return [[(LOOSE, True)]]  # the signs between Z and a are special to the shell
     low, high = (ord(first), ord(last)) if letters else (int(first), int(last))
     stride = abs(int(step or 1)) or 1
-    if abs(high - low) // stride >= MOST_WORDS:
+    if abs(high - low) // stride >= MAX_WORDS:
         return [[(LOOSE, True)]]
     numbers = range(low, high + 1, stride) if low <= high else range(low, high - 1, -stride)
     width = max(len(first), len(last)) if any(_is_padded(each) for each in (first, last)) else 0
-    written = [chr(each) if letters else _padded(each, width) for each in numbers]
+    written = [chr(each) if letters else _format_padded(each, width) for each in numbers]
     return [[(char, False) for char in each] for each in written]
 
 
@@ -96,5 +96,5 @@ def _is_padded(number: str) -> bool:
     return len(digits) > 1 and digits.startswith("0")
 
 
-def _padded(number: int, width: int) -> str:
+def _format_padded(number: int, width: int) -> str:
     return f"{number:0{width}d}" if width else str(number)

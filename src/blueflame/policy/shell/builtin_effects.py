@@ -5,54 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from blueflame.policy.shell.marks import ANY, HOME, LOOSE, ONE, PIPE, UNKNOWN, is_static
-from blueflame.policy.shell.state import State, join_place, union
+from blueflame.policy.shell.state import ShellState, join_place, merge_places
 
 _UNFIT = frozenset((UNKNOWN, LOOSE, ANY, ONE, HOME, PIPE))
 
 
-def apply_builtin(argvs: list[tuple[str, ...]], state: State) -> None:
+def apply_builtin(argvs: list[tuple[str, ...]], state: ShellState) -> None:
     """Changes the state as the command does that may have any of these words."""
-    names = {_name(argv) for argv in argvs if argv}
+    names = {_find_builtin_name(argv) for argv in argvs if argv}
     if names & {"cd", "pushd", "popd"}:
-        _move(argvs, state)
+        _apply_cd(argvs, state)
     for argv in argvs:
-        _vary(_bare(argv), state)
+        _apply_variables(_strip_prefixes(argv), state)
 
 
-def _bare(argv: tuple[str, ...]) -> tuple[str, ...]:
+def _strip_prefixes(argv: tuple[str, ...]) -> tuple[str, ...]:
     """Without the words that only say that a builtin is meant."""
     while len(argv) > 1 and argv[0] in ("command", "builtin"):
         argv = argv[1:]
     return argv
 
 
-def _name(argv: tuple[str, ...]) -> str:
-    bare = _bare(argv)
+def _find_builtin_name(argv: tuple[str, ...]) -> str:
+    bare = _strip_prefixes(argv)
     return bare[0] if bare else ""
 
 
-def _move(argvs: list[tuple[str, ...]], state: State) -> None:
+def _apply_cd(argvs: list[tuple[str, ...]], state: ShellState) -> None:
     before, stack = state.places, state.stack
     places: tuple[str, ...] | None = ()
     for argv in argvs:
-        places = union(places, _destination(_bare(argv), state))
+        places = merge_places(places, _find_destinations(_strip_prefixes(argv), state))
     state.go(places)
-    if all(_name(argv) == "pushd" for argv in argvs):
+    if all(_find_builtin_name(argv) == "pushd" for argv in argvs):
         state.stack = (*stack, before)[-20:]
-    elif any(_name(argv) == "popd" for argv in argvs):
+    elif any(_find_builtin_name(argv) == "popd" for argv in argvs):
         state.stack = stack[:-1]
 
 
-def _destination(argv: tuple[str, ...], state: State) -> tuple[str, ...] | None:
+def _find_destinations(argv: tuple[str, ...], state: ShellState) -> tuple[str, ...] | None:
     if argv[0] == "popd":
         return state.stack[-1] if state.stack and len(argv) == 1 else None
-    target = cd_target(argv)
+    target = find_cd_target(argv)
     if argv[0] not in ("cd", "pushd") or target is None or state.places is None:
         return None
     return tuple(dict.fromkeys(join_place(place, target) for place in state.places))
 
 
-def cd_target(argv: tuple[str, ...]) -> str | None:
+def find_cd_target(argv: tuple[str, ...]) -> str | None:
     """Where `cd` goes; None when nobody can say."""
     words = [word for word in argv[1:] if word not in ("-P", "-L", "--", "-e")]
     if len(words) != 1 or words[0].startswith(("-", "+")) or not words[0] or not _UNFIT.isdisjoint(words[0]):
@@ -60,23 +60,23 @@ def cd_target(argv: tuple[str, ...]) -> str | None:
     return words[0]
 
 
-def _vary(argv: tuple[str, ...], state: State) -> None:
+def _apply_variables(argv: tuple[str, ...], state: ShellState) -> None:
     """Builtins that set variables by name."""
     if not argv:
         return
     if argv[0] in ("read", "mapfile", "readarray", "getopts", "unset", "wait") or argv[:2] == ("printf", "-v"):
-        _forget((*argv[1:], "REPLY"), state)
+        _forget_variables((*argv[1:], "REPLY"), state)
         names = [word for word in argv[1:] if not word.startswith("-")]
         if argv[0] == "read" and len(names) == 1 and state.feed:
             state.variables[names[0]] = state.feed  # one line of the listing
     elif argv[0] == "set":
-        _set(argv, state)
+        _apply_set(argv, state)
     elif argv[0] in ("eval", "source", ".", "trap", "alias", "shopt", "enable", "hash"):
         state.variables = dict.fromkeys(state.variables)
         state.places = state.arrived = None
 
 
-def _forget(words: Iterable[str], state: State) -> None:
+def _forget_variables(words: Iterable[str], state: ShellState) -> None:
     for word in words:
         if is_static(word):
             state.variables[word.split("[")[0]] = None
@@ -84,7 +84,7 @@ def _forget(words: Iterable[str], state: State) -> None:
             state.variables = dict.fromkeys(state.variables)
 
 
-def _set(argv: tuple[str, ...], state: State) -> None:
+def _apply_set(argv: tuple[str, ...], state: ShellState) -> None:
     named = ""  # -o or +o, whose name follows
     for word in argv[1:]:
         if named:
@@ -97,7 +97,7 @@ def _set(argv: tuple[str, ...], state: State) -> None:
             named = word[0] if word.endswith("o") else ""
 
 
-def declare(variant: str, argv: list[str], state: State, names: list[str]) -> None:
+def apply_declaration(variant: str, argv: list[str], state: ShellState, names: list[str]) -> None:
     """declare -i and its like make sums of values: such a variable holds nothing that we know."""
     if variant != "export" or len(argv) > 1:
         for name in names:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from blueflame.policy.shell.syntax import Strange, offset_of, text
+from blueflame.policy.shell.syntax import UnreadableSyntax, find_offset, read_text
 
-_BEFORE = b" \t\n;&|("
+_COMMENT_STARTS = b" \t\n;&|("
 
 
 def check_comments(tree: object, source: bytes) -> None:
@@ -18,19 +18,19 @@ def check_comments(tree: object, source: bytes) -> None:
         found = todo.pop()
         if isinstance(found, dict):
             if "Hash" in found:
-                _check(found, source)
+                _check_comment(found, source)
             todo.extend(found.values())
         elif isinstance(found, list):
             todo.extend(found)
 
 
-def _check(comment: dict[str, object], source: bytes) -> None:
-    written = text(comment, "Text")
-    start = offset_of(comment, "Hash")
+def _check_comment(comment: dict[str, object], source: bytes) -> None:
+    written = read_text(comment, "Text")
+    start = find_offset(comment, "Hash")
     if "\n" in written or written.endswith("\\"):
-        raise Strange("a comment that ends with a backslash; leave it out")
+        raise UnreadableSyntax("a comment that ends with a backslash; leave it out")
     before = source[:start]
     while before.endswith(b"\\\n"):
         before = before[:-2]
-    if (before and before[-1:] not in _BEFORE) or source[start : start + 1] != b"#":
-        raise Strange("a # that may be a comment or not; put a blank before it or quote it")
+    if (before and before[-1:] not in _COMMENT_STARTS) or source[start : start + 1] != b"#":
+        raise UnreadableSyntax("a # that may be a comment or not; put a blank before it or quote it")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from blueflame.policy.shell.state import State
-from blueflame.policy.shell.syntax import Node, Strange
+from blueflame.policy.shell.state import ShellState
+from blueflame.policy.shell.syntax import SyntaxNode, UnreadableSyntax
 
-MOST_STEPS = 4000
-DEEPEST = 40
+MAX_STEPS = 4000
+MAX_DEPTH = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Redirection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simple:
+class SimpleCommand:
     """One simple command that may run. Without words it is a bare redirection or assignment."""
 
     argv: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Simple:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Oddity:
+class OpaqueConstruct:
     """Something that cannot be followed: the rule it falls under, and what it is."""
 
     rule: str
@@ -40,34 +40,34 @@ class Oddity:
 
 
 @dataclass(slots=True)
-class Log:
+class ReadLog:
     """What was found so far. Steps are counted, so that no command can keep us busy for long."""
 
     source: bytes
-    run: Callable[[list[Node], State, Log], None]  # reads the commands inside of a substitution
-    found: list[Simple | Oddity] = field(default_factory=list)
+    run: Callable[[list[SyntaxNode], ShellState, ReadLog], None]  # reads the commands inside of a substitution
+    found: list[SimpleCommand | OpaqueConstruct] = field(default_factory=list)
     last: tuple[tuple[str, ...], tuple[str, ...] | None] | None = None  # the last simple command and what it was fed
-    left: list[State] = field(default_factory=list)  # where break and continue jump out of a loop
+    left: list[ShellState] = field(default_factory=list)  # where break and continue jump out of a loop
     steps: int = 0
     depth: int = 0
     backquoted: int = 0
 
     def odd(self, rule: str, what: str) -> None:
-        self.found.append(Oddity(rule=rule, what=what))
+        self.found.append(OpaqueConstruct(rule=rule, what=what))
 
     def step(self) -> None:
         self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise Strange("the command is too long to be judged; run it in parts")
+        if self.steps > MAX_STEPS:
+            raise UnreadableSyntax("the command is too long to be judged; run it in parts")
 
     def enter(self) -> None:
         self.depth += 1
-        if self.depth > DEEPEST:
-            raise Strange("the command is nested too deeply")
+        if self.depth > MAX_DEPTH:
+            raise UnreadableSyntax("the command is nested too deeply")
 
     def leave(self) -> None:
         self.depth -= 1
 
-    def rehearsal(self) -> Log:
+    def rehearsal(self) -> ReadLog:
         """A log of its own that goes on counting: for looking ahead."""
-        return Log(source=self.source, run=self.run, steps=self.steps, depth=self.depth, backquoted=self.backquoted)
+        return ReadLog(source=self.source, run=self.run, steps=self.steps, depth=self.depth, backquoted=self.backquoted)

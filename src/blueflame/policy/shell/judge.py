@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from blueflame.model.policy import Decision, Paths, Policy
-from blueflame.policy.shell.findings import Oddity, Simple
+from blueflame.policy.shell.findings import OpaqueConstruct, SimpleCommand
 from blueflame.policy.shell.judge_command import judge_command
-from blueflame.policy.shell.judge_redirections import judge_assigned, judge_redirection
-from blueflame.policy.shell.paths import Bench
-from blueflame.policy.shell.reader import read
-from blueflame.policy.shell.syntax import Strange
+from blueflame.policy.shell.judge_redirections import judge_assignment, judge_redirection
+from blueflame.policy.shell.paths import CommandContext
+from blueflame.policy.shell.reader import read_commands
+from blueflame.policy.shell.syntax import UnreadableSyntax
 
-LONGEST = 100_000
-_CONTROL = re.compile(
+MAX_LENGTH = 100_000
+_CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 _BLANKS = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _OTHER_SHELL = re.compile(r"\s*#!(?!\s*(?:/bin/bash|/usr/bin/env bash|/usr/bin/bash)\s*(?:-[eux]+)?\s*$)", re.MULTILINE)
 
 
-def judge(  # noqa: PLR0917  the contract of the walls names five, and one more is optional
+def judge_command_line(  # noqa: PLR0917  the contract of the walls names five, and one more is optional
     source: str,
     tree: Mapping[str, Any],
     policy: Policy,
@@ -31,32 +31,34 @@ def judge(  # noqa: PLR0917  the contract of the walls names five, and one more 
     parse: Callable[[str], Any] | None = None,
 ) -> Decision:
     """What may happen. `tree` is how shfmt reads the command; `parse`, when there is one, reads texts of `sh -c`."""
-    bench = Bench(policy=policy, paths=paths, places=("",), text=text, parse=parse, free="*" in policy.allowed_commands)
+    bench = CommandContext(
+        policy=policy, paths=paths, places=("",), text=text, parse=parse, free="*" in policy.allowed_commands
+    )
     return judge_script(source, tree, bench) or Decision(True, "allowed", "")
 
 
-def judge_script(source: str, tree: object, bench: Bench) -> Decision | None:
+def judge_script(source: str, tree: object, bench: CommandContext) -> Decision | None:
     """None when the whole script may run."""
     if refused := refuse_text(source):
         return refused
     try:
-        found = read(tree, source)
-    except Strange as strange:
+        found = read_commands(tree, source)
+    except UnreadableSyntax as strange:
         return Decision(False, "shell_unreadable", f"{strange}. Write it more simply, or run the parts one by one.")
-    return next((refused for each in found if (refused := _judge_found(each, bench))), None)
+    return next((refused for each in found if (refused := _judge_finding(each, bench))), None)
 
 
 def refuse_text(source: str) -> Decision | None:
     """Characters that a person does not see, or that the shell and its reader may take differently."""
-    if m := _CONTROL.search(source):
+    if m := _CONTROL_CHARACTERS.search(source):
         why = f"the command holds a control character (U+{ord(m[0]):04X}); only newline and tab are fine"
         return Decision(False, "control_characters", why)
-    if m := _BLANKS.search(_without_quotes(source)):
+    if m := _BLANKS.search(_strip_quoted(source)):
         why = f"the command holds a blank that is none to the shell (U+{ord(m[0]):04X}); use plain spaces"
         return Decision(False, "control_characters", why)
-    if len(source) > LONGEST:
+    if len(source) > MAX_LENGTH:
         return Decision(
-            False, "shell_unreadable", f"the command is longer than {LONGEST} characters; write a file instead"
+            False, "shell_unreadable", f"the command is longer than {MAX_LENGTH} characters; write a file instead"
         )
     if _OTHER_SHELL.match(source):
         return Decision(
@@ -65,17 +67,17 @@ def refuse_text(source: str) -> Decision | None:
     return None
 
 
-def _without_quotes(source: str) -> str:
+def _strip_quoted(source: str) -> str:
     return re.sub(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", "", source, flags=re.DOTALL)
 
 
-def _judge_found(found: Simple | Oddity, bench: Bench) -> Decision | None:
-    if isinstance(found, Oddity):
-        return None if bench.free else _refuse_oddity(found)
-    here = Bench(
+def _judge_finding(found: SimpleCommand | OpaqueConstruct, bench: CommandContext) -> Decision | None:
+    if isinstance(found, OpaqueConstruct):
+        return None if bench.free else _refuse_opaque(found)
+    here = CommandContext(
         policy=bench.policy,
         paths=bench.paths,
-        places=_places(found.places, bench),
+        places=_join_folders(found.places, bench),
         text=bench.text,
         parse=bench.parse,
         free=bench.free,
@@ -83,7 +85,7 @@ def _judge_found(found: Simple | Oddity, bench: Bench) -> Decision | None:
     )
     for name, value in found.assigned:
         alone = found.argv[:1] == ("read",) and name == "IFS"
-        if not alone and (refused := judge_assigned(name, value, here)):
+        if not alone and (refused := judge_assignment(name, value, here)):
             return refused
     for redirection in found.redirections:
         if refused := judge_redirection(redirection, here):
@@ -91,7 +93,7 @@ def _judge_found(found: Simple | Oddity, bench: Bench) -> Decision | None:
     return judge_command(found.argv, found.feed, here) if found.argv else None
 
 
-def _places(places: tuple[str, ...] | None, bench: Bench) -> tuple[str, ...] | None:
+def _join_folders(places: tuple[str, ...] | None, bench: CommandContext) -> tuple[str, ...] | None:
     if bench.places is None or places is None:
         return None
     if bench.places == ("",):
@@ -103,7 +105,7 @@ def _places(places: tuple[str, ...] | None, bench: Bench) -> tuple[str, ...] | N
     )
 
 
-def _refuse_oddity(found: Oddity) -> Decision:
+def _refuse_opaque(found: OpaqueConstruct) -> Decision:
     return Decision(
         False, found.rule, f"{found.what} cannot be followed beforehand. Write the commands out, one by one."
     )

@@ -5,49 +5,51 @@ from __future__ import annotations
 import re
 
 from blueflame.model.policy import Decision
-from blueflame.policy.shell.marks import is_static, is_unknown, shown
-from blueflame.policy.shell.paths import Bench, judge_path
-from blueflame.policy.shell.programs.spec import Parsed, Role, Spec, parse
-from blueflame.policy.shell.refusals import Words, named, refused_for
+from blueflame.policy.shell.marks import format_marked, is_static, is_unknown
+from blueflame.policy.shell.paths import CommandContext, judge_path
+from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, WordRole, parse_arguments
+from blueflame.policy.shell.refusals import Words, name_command, refuse_command
 
 _NO_FIRST = frozenset(("-e", "--regexp", "--expression", "-f", "--file", "--from-file", "--files", "--type-list"))
 
 
-def judge_words(argv: Words, known: Spec, bench: Bench) -> Decision | None:
+def judge_words(argv: Words, known: ProgramSpec, bench: CommandContext) -> Decision | None:
     """Each word by what the program's spec says that it is."""
     if known.anything:
         return None
-    parsed = parse(known, argv[1:])
+    parsed = parse_arguments(known, argv[1:])
     if refused := _judge_options(argv, known, parsed, bench):
         return refused
-    roles = _roles(known, parsed)
+    roles = _assign_roles(known, parsed)
     for word, role in zip(parsed.operands, roles, strict=True):
         if refused := _judge_operand(word, role, bench):
-            return named(refused, argv)
+            return name_command(refused, argv)
     return None
 
 
-def _judge_options(argv: Words, known: Spec, parsed: Parsed, bench: Bench) -> Decision | None:
+def _judge_options(argv: Words, known: ProgramSpec, parsed: ParsedArguments, bench: CommandContext) -> Decision | None:
     for name, value in parsed.options:
         if name in known.refused and not bench.free:
-            return refused_for("option_refused", argv, f"the option {name} may run or load something else")
+            return refuse_command("option_refused", argv, f"the option {name} may run or load something else")
         if not is_static(name) and not bench.free:
-            return refused_for("shell_dynamic", argv, f"the option {shown(name)} is only known when it runs")
-        role = known.options.get(name, Role.GUESS)
+            return refuse_command("shell_dynamic", argv, f"the option {format_marked(name)} is only known when it runs")
+        role = known.options.get(name, WordRole.GUESS)
         if value is not None and (refused := _judge_operand(value, role, bench)):
-            return named(refused, argv)
+            return name_command(refused, argv)
     if known.check is not None and not bench.free and (bad := known.check(parsed)):
-        return refused_for("option_refused", argv, f"{shown(bad)} is not allowed")
-    risky = known.refused or any(role is Role.WRITE for role in known.options.values())
+        return refuse_command("option_refused", argv, f"{format_marked(bad)} is not allowed")
+    risky = known.refused or any(role is WordRole.WRITE for role in known.options.values())
     bad = next(
-        (word for word in parsed.unknown if risky and (is_unknown(word) or known.operands is not Role.READ)), None
+        (word for word in parsed.unknown if risky and (is_unknown(word) or known.operands is not WordRole.READ)), None
     )
     if bad is not None and not bench.free and argv[0] not in ("grep", "rg", "wc", "ls", "du", "file"):
-        return refused_for("shell_dynamic", argv, f"{shown(bad)} may become an option; put ./ before it or name it")
+        return refuse_command(
+            "shell_dynamic", argv, f"{format_marked(bad)} may become an option; put ./ before it or name it"
+        )
     return None
 
 
-def _roles(known: Spec, parsed: Parsed) -> list[Role]:
+def _assign_roles(known: ProgramSpec, parsed: ParsedArguments) -> list[WordRole]:
     roles = [known.operands] * len(parsed.operands)
     has_first = known.first is not None and not any(name in _NO_FIRST for name, _ in parsed.options)
     if roles and has_first and known.first is not None:
@@ -61,21 +63,21 @@ def _roles(known: Spec, parsed: Parsed) -> list[Role]:
     return roles
 
 
-def _judge_operand(word: str, role: Role, bench: Bench) -> Decision | None:
-    if role is Role.GUESS:
-        return _judge_guess(word, bench)
+def _judge_operand(word: str, role: WordRole, bench: CommandContext) -> Decision | None:
+    if role is WordRole.GUESS:
+        return _judge_possible_path(word, bench)
     return judge_path(word, role, bench)
 
 
-def judge_guessed(argv: Words, bench: Bench) -> Decision | None:
+def judge_unknown_program(argv: Words, bench: CommandContext) -> Decision | None:
     """A program that a rule allows and that we do not know: its files must be readable, its words known."""
     for word in argv[1:]:
-        if refused := _judge_guess(word, bench):
-            return named(refused, argv)
+        if refused := _judge_possible_path(word, bench):
+            return name_command(refused, argv)
     return None
 
 
-def _judge_guess(word: str, bench: Bench) -> Decision | None:
+def _judge_possible_path(word: str, bench: CommandContext) -> Decision | None:
     """A file may hide behind the = of an option, behind a short option, a @, a : or file://."""
     if "://" in word and not word.startswith("file:"):
         return None
@@ -85,8 +87,8 @@ def _judge_guess(word: str, bench: Bench) -> Decision | None:
             continue
         if value.startswith("~/"):
             return Decision(
-                False, "outside_worktree", f"{shown(value)} is in the home folder; stay inside of the worktree"
+                False, "outside_worktree", f"{format_marked(value)} is in the home folder; stay inside of the worktree"
             )
-        if refused := judge_path(value, Role.GUESS, bench):
+        if refused := judge_path(value, WordRole.GUESS, bench):
             return refused
     return None

@@ -15,7 +15,7 @@ PIPE = "\x07"  # the /dev/fd/N of a process substitution
 LOOSE = "\x08"  # any text, unquoted: it may become any number of words
 
 MARKS = frozenset((UNKNOWN, ANY, ONE, NUMBER, START, ROOT, HOME, PIPE, LOOSE))
-_SHOWN = {
+_PRINTED = {
     UNKNOWN: "$…",
     ANY: "*",
     ONE: "?",
@@ -41,13 +41,13 @@ def is_glob(word: str) -> bool:
     return ANY in word or ONE in word
 
 
-def shown(word: str) -> str:
+def format_marked(word: str) -> str:
     """The word for people."""
-    return word if is_static(word) else "".join(_SHOWN.get(each, each) for each in word)
+    return word if is_static(word) else "".join(_PRINTED.get(each, each) for each in word)
 
 
-_NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
 def is_name(word: str) -> bool:
-    return is_static(word) and bool(_NAME.match(word))
+    return is_static(word) and bool(NAME.match(word))

@@ -9,9 +9,21 @@ from functools import lru_cache
 from typing import Any
 
 from blueflame.model.policy import Decision, Paths, Policy
-from blueflame.policy.shell.marks import ANY, HOME, LOOSE, NUMBER, ONE, PIPE, ROOT, START, UNKNOWN, is_glob, shown
-from blueflame.policy.shell.programs.listers import as_marks
-from blueflame.policy.shell.programs.spec import Role
+from blueflame.policy.shell.marks import (
+    ANY,
+    HOME,
+    LOOSE,
+    NUMBER,
+    ONE,
+    PIPE,
+    ROOT,
+    START,
+    UNKNOWN,
+    format_marked,
+    is_glob,
+)
+from blueflame.policy.shell.programs.listers import mark_pattern
+from blueflame.policy.shell.programs.spec import WordRole
 from blueflame.policy.shell.state import join_place
 
 _DEVICES = frozenset(
@@ -19,9 +31,9 @@ _DEVICES = frozenset(
 )
 _DESCRIPTOR = re.compile(r"/dev/fd/\d{1,3}\Z")
 _NETWORK = ("/dev/tcp", "/dev/udp")
-_COMMON = re.compile(rf"[\w-]*{ANY}[\w-]*(?:\.[\w-]{{1,12}}){{0,2}}\Z")
+_COMMON_GLOB = re.compile(rf"[\w-]*{ANY}[\w-]*(?:\.[\w-]{{1,12}}){{0,2}}\Z")
 """Names as in src/*.py: to search all of them is no way to ask for one that is blocked, unless every such name is."""
-_SOURCE = re.compile(
+_SOURCE_SUFFIX = re.compile(
     r"\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|go|rs|c|h|cc|cpp|hpp|java|kt|rb|php|swift|cs|md|rst|css|scss|html|vue|svelte|sql|ex|exs)\Z"
 )
 SEGMENTS = f"{ANY}{ANY}"
@@ -29,7 +41,7 @@ SEGMENTS = f"{ANY}{ANY}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class CommandContext:
     """Where one simple command is judged."""
 
     policy: Policy
@@ -41,67 +53,73 @@ class Bench:
     depth: int = 0
 
 
-def judge_path(word: str, role: Role, bench: Bench) -> Decision | None:
+def judge_path(word: str, role: WordRole, bench: CommandContext) -> Decision | None:
     """None when the file may be used so."""
-    if role is Role.PATTERN:
-        return None if word.startswith("!") else judge_path(as_marks(word), Role.SEARCH, bench)
-    if role is Role.TEXT or word in _DEVICES or word.startswith(PIPE) or _DESCRIPTOR.match(word) or not word:
+    if role is WordRole.PATTERN:
+        return None if word.startswith("!") else judge_path(mark_pattern(word), WordRole.SEARCH, bench)
+    if role is WordRole.TEXT or word in _DEVICES or word.startswith(PIPE) or _DESCRIPTOR.match(word) or not word:
         return None
     if word.startswith(_NETWORK):
-        return Decision(False, "redirect_refused", f"{shown(word)} would open a network connection")
+        return Decision(False, "redirect_refused", f"{format_marked(word)} would open a network connection")
     if bench.free and (UNKNOWN in word or LOOSE in word or HOME in word):
         return None
     if HOME in word:
-        return Decision(False, "outside_worktree", f"{shown(word)} is in the home folder; stay inside of the worktree")
+        return Decision(
+            False, "outside_worktree", f"{format_marked(word)} is in the home folder; stay inside of the worktree"
+        )
     if UNKNOWN in word or LOOSE in word:
-        return _unknown(word)
+        return _refuse_unknown_file(word)
     word = word.replace(NUMBER, "0")
-    if role is Role.GUESS and not looks_like_path(word):
-        return _guessed(word, bench)
+    if role is WordRole.GUESS and not is_path_like(word):
+        return _judge_bare_word(word, bench)
     return _judge_glob(word, role, bench) if is_glob(word) else _judge_known(word, role, bench)
 
 
-def _unknown(word: str) -> Decision:
-    return Decision(False, "shell_dynamic", f"the file {shown(word)} is only known when the command runs; name it")
+def _refuse_unknown_file(word: str) -> Decision:
+    return Decision(
+        False, "shell_dynamic", f"the file {format_marked(word)} is only known when the command runs; name it"
+    )
 
 
-def looks_like_path(word: str) -> bool:
+def is_path_like(word: str) -> bool:
     return word.startswith(("/", "~", START, ROOT, ".")) or ".." in word or is_glob(word)
 
 
-def _guessed(word: str, bench: Bench) -> Decision | None:
+def _judge_bare_word(word: str, bench: CommandContext) -> Decision | None:
     """A plain word may be a file all the same: then it must not be one that nobody may read."""
     if " " in word or "\n" in word or len(word) > 250:
         return None
-    verdict = _judge_known(word, Role.READ, bench)
+    verdict = _judge_known(word, WordRole.READ, bench)
     return verdict if verdict is not None and verdict.rule == "blocked_path" else None
 
 
-def _judge_known(word: str, role: Role, bench: Bench) -> Decision | None:
+def _judge_known(word: str, role: WordRole, bench: CommandContext) -> Decision | None:
     if bench.places is None and not word.startswith(("/", START, ROOT)):
-        return Decision(False, "shell_dynamic", f"nobody knows in which folder {shown(word)} is; use one cd, with &&")
+        return Decision(
+            False, "shell_dynamic", f"nobody knows in which folder {format_marked(word)} is; use one cd, with &&"
+        )
     for place in bench.places or ("",):
-        path = written_path(join_place(place, word), bench.policy)
-        verdict = bench.paths.write(path) if role is Role.WRITE else bench.paths.read(path)
+        path = resolve_marks(join_place(place, word), bench.policy)
+        verdict = bench.paths.write(path) if role is WordRole.WRITE else bench.paths.read(path)
         if not verdict.allowed and not _is_excused(verdict, role, bench):
             return verdict
-        if role is Role.TREE and not bench.free and not _is_in_tree(path, bench.policy):
+        if role is WordRole.TREE and not bench.free and not _is_in_worktree(path, bench.policy):
             return Decision(False, "outside_worktree", f"{path} is not in the worktree; what is built there is unknown")
     return None
 
 
-def _is_in_tree(path: str, policy: Policy) -> bool:
+def _is_in_worktree(path: str, policy: Policy) -> bool:
     """Scratch and toolchains may be read, but nothing is built there."""
     return not path.startswith("/") or f"{path}/".startswith(f"{policy.worktree}/")
 
 
-def _is_excused(verdict: Decision, role: Role, bench: Bench) -> bool:
-    if role in (Role.LOOK, Role.TREE):
+def _is_excused(verdict: Decision, role: WordRole, bench: CommandContext) -> bool:
+    if role in (WordRole.LOOK, WordRole.TREE):
         return verdict.rule == "blocked_path"
-    return bench.free and role is not Role.WRITE and verdict.rule != "blocked_path"
+    return bench.free and role is not WordRole.WRITE and verdict.rule != "blocked_path"
 
 
-def written_path(path: str, policy: Policy) -> str:
+def resolve_marks(path: str, policy: Policy) -> str:
     """The path with its marks resolved, for those who judge paths."""
     if path.startswith(ROOT):
         return policy.worktree + path[1:]
@@ -110,72 +128,78 @@ def written_path(path: str, policy: Policy) -> str:
     return f"./{path}" if path.startswith(("~", "-")) else path
 
 
-def _judge_glob(word: str, role: Role, bench: Bench) -> Decision | None:
+def _judge_glob(word: str, role: WordRole, bench: CommandContext) -> Decision | None:
     first = min(word.index(mark) for mark in (ANY, ONE) if mark in word)
     prefix, rest = word[:first], word[first:]
     if ".." in rest.split("/"):
-        return Decision(False, "outside_worktree", f"{shown(word)} goes up again after a pattern; name the files")
+        return Decision(
+            False, "outside_worktree", f"{format_marked(word)} goes up again after a pattern; name the files"
+        )
     folder = prefix[: prefix.rfind("/") + 1] or "."
-    verdict = _judge_known(folder, Role.LOOK, bench)
+    verdict = _judge_known(folder, WordRole.LOOK, bench)
     if verdict is not None:
         return verdict
-    if role is Role.WRITE:
-        return Decision(False, "shell_dynamic", f"which files {shown(word)} changes is only known later; name them")
-    if role in (Role.LOOK, Role.TREE) or bench.free:
+    if role is WordRole.WRITE:
+        return Decision(
+            False, "shell_dynamic", f"which files {format_marked(word)} changes is only known later; name them"
+        )
+    if role in (WordRole.LOOK, WordRole.TREE) or bench.free:
         return None
-    if role in (Role.SEARCH, Role.GUESS) and _COMMON.match(word.rsplit("/", 1)[-1]):
+    if role in (WordRole.SEARCH, WordRole.GUESS) and _COMMON_GLOB.match(word.rsplit("/", 1)[-1]):
         return _judge_known(word.replace(SEGMENTS, "x").replace(ANY, "x").replace(ONE, "x"), role, bench)
-    return _judge_hidden(word, bench)
+    return _judge_blocked_matches(word, bench)
 
 
-def _judge_hidden(word: str, bench: Bench) -> Decision | None:
+def _judge_blocked_matches(word: str, bench: CommandContext) -> Decision | None:
     for pattern in bench.policy.blocked_paths.written:
         for place in bench.places or ("",):
-            path = written_path(join_place(place, word), bench.policy)
-            if may_meet(path, pattern):
-                why = f"{shown(word)} may match files that nobody may read ({pattern}); name the files or narrow it"
+            path = resolve_marks(join_place(place, word), bench.policy)
+            if can_overlap(path, pattern):
+                why = f"{format_marked(word)} may match files that nobody may read ({pattern}); name the files or narrow it"
                 return Decision(False, "blocked_path", why)
     return None
 
 
 @lru_cache(maxsize=4096)
-def may_meet(glob: str, pattern: str) -> bool:
+def can_overlap(glob: str, pattern: str) -> bool:
     """True when a file may match both the marked glob and the pattern as in .gitignore."""
     if pattern.startswith(("!", "#")) or not pattern.strip("/"):
         return False
     ours = [each for each in glob.split("/") if each not in ("", ".")]
-    theirs = [_marked(each) for each in pattern.strip("/").lower().split("/")]
+    theirs = [_mark_segment(each) for each in pattern.strip("/").lower().split("/")]
     # find and git list names with a leading dot, too; but nobody keeps secrets in .env.py
-    hidden = SEGMENTS in ours and not _SOURCE.search(ours[-1])
+    hidden = SEGMENTS in ours and not _SOURCE_SUFFIX.search(ours[-1])
     if len(theirs) == 1 and not pattern.startswith("/"):  # a name at any depth
-        return any(_meet_names(each.lower(), theirs[0], hidden) for each in ours if each != SEGMENTS)
+        return any(_can_names_overlap(each.lower(), theirs[0], hidden) for each in ours if each != SEGMENTS)
     starts = range(len(ours)) if glob.startswith("/") else range(1)  # it may run into the worktree at any folder
     mine = tuple(each.lower() for each in ours)
-    return any(_meet_lists(mine[start:], (*theirs, SEGMENTS), hidden) for start in starts)
+    return any(_can_lists_overlap(mine[start:], (*theirs, SEGMENTS), hidden) for start in starts)
 
 
-def _marked(segment: str) -> str:
+def _mark_segment(segment: str) -> str:
     if segment == "**":
         return SEGMENTS
     segment = re.sub(r"\[[^]]*\]", ONE, segment)
     return re.sub(r"\*+", ANY, segment).replace("?", ONE).replace("\\", "")
 
 
-def _meet_lists(ours: tuple[str, ...], theirs: tuple[str, ...], hidden: bool) -> bool:
+def _can_lists_overlap(ours: tuple[str, ...], theirs: tuple[str, ...], hidden: bool) -> bool:
     reached = {(0, 0)}
     todo = [(0, 0)]
     while todo:
         at, other = todo.pop()
         if at == len(ours) and other == len(theirs):
             return True
-        for step in _steps(ours, theirs, at, other, hidden):
+        for step in _list_steps(ours, theirs, at, other, hidden):
             if step not in reached:
                 reached.add(step)
                 todo.append(step)
     return False
 
 
-def _steps(ours: tuple[str, ...], theirs: tuple[str, ...], at: int, other: int, hidden: bool) -> list[tuple[int, int]]:
+def _list_steps(
+    ours: tuple[str, ...], theirs: tuple[str, ...], at: int, other: int, hidden: bool
+) -> list[tuple[int, int]]:
     mine = ours[at] if at < len(ours) else None
     yours = theirs[other] if other < len(theirs) else None
     found = []
@@ -183,12 +207,12 @@ def _steps(ours: tuple[str, ...], theirs: tuple[str, ...], at: int, other: int, 
         found.append((at + 1, other))
     if yours == SEGMENTS:
         found.append((at, other + 1))
-    if mine is not None and yours is not None and _meet_names(mine, yours, hidden):
+    if mine is not None and yours is not None and _can_names_overlap(mine, yours, hidden):
         found.append((at if mine == SEGMENTS else at + 1, other if yours == SEGMENTS else other + 1))
     return found
 
 
-def _meet_names(mine: str, yours: str, hidden: bool) -> bool:
+def _can_names_overlap(mine: str, yours: str, hidden: bool) -> bool:
     """True when one name may match both. A pattern of the shell does not match a leading dot by itself."""
     if SEGMENTS in (mine, yours):
         return hidden or mine != SEGMENTS or not yours.startswith(".")
@@ -200,14 +224,14 @@ def _meet_names(mine: str, yours: str, hidden: bool) -> bool:
         a, b = todo.pop()
         if a == len(mine) and b == len(yours):
             return True
-        for step in _letter_steps(mine, yours, a, b):
+        for step in _list_letter_steps(mine, yours, a, b):
             if step not in reached:
                 reached.add(step)
                 todo.append(step)
     return False
 
 
-def _letter_steps(mine: str, yours: str, a: int, b: int) -> list[tuple[int, int]]:
+def _list_letter_steps(mine: str, yours: str, a: int, b: int) -> list[tuple[int, int]]:
     one = mine[a] if a < len(mine) else ""
     two = yours[b] if b < len(yours) else ""
     found = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blueflame.model.policy import Decision, Policy
-from blueflame.policy.shell.marks import shown
+from blueflame.policy.shell.marks import format_marked
 from blueflame.policy.shell.word_lists import words
 
 Words = tuple[str, ...]
@@ -12,23 +12,25 @@ _PAGERS = words("less more most man info vi vim nvim view ex ed emacs nano pico 
 
 def refuse_unknown(argv: Words, policy: Policy) -> Decision:
     if argv[0] in _PAGERS:
-        return refused_for("command_not_allowed", argv, f"{argv[0]} waits for a person; use cat, head or sed -n")
+        return refuse_command("command_not_allowed", argv, f"{argv[0]} waits for a person; use cat, head or sed -n")
     rules = ", ".join(policy.allowed_commands[:20]) or "nothing"
     more = ", …" if len(policy.allowed_commands) > 20 else ""
     why = f"no rule allows it. Allowed: {rules}{more}; and plain filters such as ls, cat, grep, head, wc, diff"
-    return refused_for("command_not_allowed", argv, f"{why}. Write files with the Write tool")
+    return refuse_command("command_not_allowed", argv, f"{why}. Write files with the Write tool")
 
 
-def named(refused: Decision, argv: Words) -> Decision:
-    return Decision(False, refused.rule, f"{_short(argv)}: {refused.details}")
+def name_command(refused: Decision, argv: Words) -> Decision:
+    return Decision(False, refused.rule, f"{_format_short(argv)}: {refused.details}")
 
 
-def refused_for(rule: str, argv: Words, why: str) -> Decision:
+def refuse_command(rule: str, argv: Words, why: str) -> Decision:
     return Decision(
-        False, rule, f"{_short(argv)}: {why}.".replace("..", ".") if why.endswith(".") else f"{_short(argv)}: {why}."
+        False,
+        rule,
+        f"{_format_short(argv)}: {why}.".replace("..", ".") if why.endswith(".") else f"{_format_short(argv)}: {why}.",
     )
 
 
-def _short(argv: Words) -> str:
-    line = " ".join(shown(word) for word in argv).replace("\n", " ")
+def _format_short(argv: Words) -> str:
+    line = " ".join(format_marked(word) for word in argv).replace("\n", " ")
     return line if len(line) <= 120 else f"{line[:117]}…"

@@ -8,13 +8,13 @@ from itertools import product
 from blueflame.policy.shell.marks import MARKS, NUMBER, ROOT, START, is_unknown
 from blueflame.policy.shell.words import Values
 
-MOST_VALUES = 32
-MOST_CHOICES = 64
-MOST_PLACES = 16
+MAX_VALUES = 32
+MAX_CHOICES = 64
+MAX_PLACES = 16
 
 
 @dataclass(slots=True)
-class State:
+class ShellState:
     """`places` are the folders where the shell may be, "" being where it started; None: it may be anywhere.
 
     `arrived` is the same under the condition that the last command succeeded: `cd a && …` is in a, `cd a; …` may not.
@@ -28,14 +28,14 @@ class State:
     looping: bool = False  # break and continue lead somewhere
     careful: bool = False  # set -e: a command that fails ends the script
 
-    def copy(self) -> State:
+    def copy(self) -> ShellState:
         return replace(self, variables=dict(self.variables))
 
-    def apart(self) -> State:
+    def apart(self) -> ShellState:
         """The same for a shell of its own, whose changes stay there."""
         return replace(self, variables=dict(self.variables), looping=False)
 
-    def become(self, other: State) -> None:
+    def become(self, other: ShellState) -> None:
         self.variables = dict(other.variables)
         self.places, self.arrived = other.places, other.arrived
         self.stack, self.feed = other.stack, other.feed
@@ -47,23 +47,23 @@ class State:
     def go(self, places: tuple[str, ...] | None) -> None:
         """What a cd does: if it succeeds we are there, if not we are where we were."""
         self.arrived = places
-        self.places = union(self.places, places)
+        self.places = merge_places(self.places, places)
 
 
-def union(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def merge_places(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
     if one is None or other is None:
         return None
     both = tuple(dict.fromkeys((*one, *other)))
-    return both if len(both) <= MOST_PLACES else None
+    return both if len(both) <= MAX_PLACES else None
 
 
-def joined(one: State, other: State) -> State:
+def join_states(one: ShellState, other: ShellState) -> ShellState:
     """Either of two ways may have been taken."""
     names = dict.fromkeys((*one.variables, *other.variables))
-    return State(
-        variables={name: _either(one.variables, other.variables, name) for name in names},
-        places=union(one.places, other.places),
-        arrived=union(one.arrived, other.arrived),
+    return ShellState(
+        variables={name: _join_values(one.variables, other.variables, name) for name in names},
+        places=merge_places(one.places, other.places),
+        arrived=merge_places(one.arrived, other.arrived),
         stack=one.stack if one.stack == other.stack else (),
         feed=one.feed if one.feed == other.feed else None,
         careful=one.careful and other.careful,
@@ -71,7 +71,7 @@ def joined(one: State, other: State) -> State:
     )
 
 
-def _either(
+def _join_values(
     one: dict[str, tuple[str, ...] | None], other: dict[str, tuple[str, ...] | None], name: str
 ) -> tuple[str, ...] | None:
     if name not in one or name not in other:
@@ -80,12 +80,12 @@ def _either(
     if first is None or second is None:
         return None
     both = tuple(dict.fromkeys((*first, *second)))
-    return both if len(both) <= MOST_VALUES else None
+    return both if len(both) <= MAX_VALUES else None
 
 
-def choices(state: State, names: tuple[str, ...]) -> list[Values]:
+def list_choices(state: ShellState, names: tuple[str, ...]) -> list[Values]:
     """Every combination of what the variables `names` may hold; the others as far as they are known for sure."""
-    known: dict[str, str | None] = {"PWD": _here(state)}
+    known: dict[str, str | None] = {"PWD": _find_pwd(state)}
     several: dict[str, tuple[str, ...]] = {}
     for name, values in state.variables.items():
         if values is not None and len(values) == 1:
@@ -97,12 +97,12 @@ def choices(state: State, names: tuple[str, ...]) -> list[Values]:
     count = 1
     for values in several.values():
         count *= len(values)
-    if count > MOST_CHOICES:
+    if count > MAX_CHOICES:
         return [{**known, **dict.fromkeys(several, None)}]
     return [{**known, **dict(zip(several, each, strict=True))} for each in product(*several.values())]
 
 
-def _here(state: State) -> str | None:
+def _find_pwd(state: ShellState) -> str | None:
     if state.places is None or len(state.places) != 1:
         return None
     place = state.places[0]
@@ -111,7 +111,7 @@ def _here(state: State) -> str | None:
     return f"{START}/{place}" if place else START
 
 
-def is_number(state: State, name: str) -> bool:
+def is_numeric_variable(state: ShellState, name: str) -> bool:
     """True when a sum may use the variable: the shell reads what it holds as a sum again, commands included."""
     values = state.variables.get(name, ())
     if values is None:

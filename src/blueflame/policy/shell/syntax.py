@@ -7,14 +7,14 @@ from typing import Any, TypeAlias
 
 from blueflame.policy.shell.word_lists import words
 
-Node: TypeAlias = Mapping[str, Any]
+SyntaxNode: TypeAlias = Mapping[str, Any]
 
 
-class Strange(Exception):
+class UnreadableSyntax(Exception):
     """A tree that we do not understand whole, so nobody can say what the shell would do."""
 
 
-PLACES = words(
+POSITION_FIELDS = words(
     "Pos End Position Semicolon OpPos ValuePos ValueEnd Left Right Lparen Rparen Lbrace Rbrace ThenPos FiPos"
     " WhilePos DoPos"
     " DonePos ForPos InPos Case In Esac Time Coproc Let TempFile Comments Last CondLast ThenLast DoLast Rsrv RsrvWord"
@@ -22,68 +22,68 @@ PLACES = words(
 """Fields that say where something stands or what was written beside it, never what it does."""
 
 
-def node(value: object, *known: str) -> Node:
+def require_node(value: object, *known: str) -> SyntaxNode:
     """`value` as a node of which every field is known: a field that we have never heard of may change the meaning."""
     if not isinstance(value, Mapping):
-        raise Strange("a part of the syntax tree is missing")
+        raise UnreadableSyntax("a part of the syntax tree is missing")
     for key in value:
-        if key not in known and key not in PLACES and key != "Type" and value[key]:
-            raise Strange(f"unknown syntax ({str(key)[:40]})")
+        if key not in known and key not in POSITION_FIELDS and key != "Type" and value[key]:
+            raise UnreadableSyntax(f"unknown syntax ({str(key)[:40]})")
     return value
 
 
-def nodes(value: object) -> list[Node]:
+def require_nodes(value: object) -> list[SyntaxNode]:
     """A list of nodes; an absent list is an empty one, as shfmt leaves empty lists out."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
-        raise Strange("a list in the syntax tree is not a list of nodes")
+        raise UnreadableSyntax("a list in the syntax tree is not a list of nodes")
     return value
 
 
-def kind(value: object) -> str:
+def read_kind(value: object) -> str:
     """The type of a node where several are possible."""
     if isinstance(value, Mapping) and isinstance(found := value.get("Type"), str):
         return found
-    raise Strange("a node of the syntax tree has no type")
+    raise UnreadableSyntax("a node of the syntax tree has no type")
 
 
-def text(value: Node, field: str) -> str:
+def read_text(value: SyntaxNode, field: str) -> str:
     found = value.get(field, "")
     if not isinstance(found, str):
-        raise Strange(f"{field} in the syntax tree is not text")
+        raise UnreadableSyntax(f"{field} in the syntax tree is not text")
     return found
 
 
-def flag(value: Node, field: str) -> bool:
+def read_flag(value: SyntaxNode, field: str) -> bool:
     found = value.get(field, False)
     if not isinstance(found, bool):
-        raise Strange(f"{field} in the syntax tree is neither true nor false")
+        raise UnreadableSyntax(f"{field} in the syntax tree is neither true nor false")
     return found
 
 
-def literal(value: object) -> str:
+def read_literal(value: object) -> str:
     """The text of a Lit that stands where only a name or a number can."""
-    return text(node(value, "Value"), "Value")
+    return read_text(require_node(value, "Value"), "Value")
 
 
-def parts(word: object) -> list[Node]:
-    return nodes(node(word, "Parts").get("Parts"))
+def list_parts(word: object) -> list[SyntaxNode]:
+    return require_nodes(require_node(word, "Parts").get("Parts"))
 
 
-def line_of(value: Node, field: str) -> int:
+def find_line(value: SyntaxNode, field: str) -> int:
     """The line on which a node starts (Pos) or ends (End)."""
-    return _place(value, field, "Line")
+    return _read_position(value, field, "Line")
 
 
-def offset_of(value: Node, field: str) -> int:
+def find_offset(value: SyntaxNode, field: str) -> int:
     """How many bytes stand before the start (Pos) or the end (End) of a node."""
-    return _place(value, field, "Offset")
+    return _read_position(value, field, "Offset")
 
 
-def _place(value: Node, field: str, which: str) -> int:
+def _read_position(value: SyntaxNode, field: str, which: str) -> int:
     place = value.get(field)
     found = place.get(which, 0) if isinstance(place, Mapping) else None
     if not isinstance(found, int):
-        raise Strange("a node of the syntax tree has no place")
+        raise UnreadableSyntax("a node of the syntax tree has no place")
     return found

@@ -6,10 +6,20 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from blueflame.policy.shell.braces import Atom, braced
+from blueflame.policy.shell.braces import Atom, expand_braces
 from blueflame.policy.shell.marks import ANY, HOME, LOOSE, MARKS, NUMBER, ONE, PIPE, ROOT, UNKNOWN
-from blueflame.policy.shell.programs.listers import listed
-from blueflame.policy.shell.syntax import Node, Strange, flag, kind, literal, node, nodes, parts, text
+from blueflame.policy.shell.programs.listers import list_printed_names
+from blueflame.policy.shell.syntax import (
+    SyntaxNode,
+    UnreadableSyntax,
+    list_parts,
+    read_flag,
+    read_kind,
+    read_literal,
+    read_text,
+    require_node,
+    require_nodes,
+)
 
 Values: TypeAlias = Mapping[str, str | None]
 """What variables hold; None: nobody knows."""
@@ -32,68 +42,70 @@ _ESCAPES = {
 _ANSI = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
 )
-_COUNTS = frozenset("?#$!")
+_COUNT_PARAMETERS = frozenset("?#$!")
 
 
-def argv_words(word: Node, values: Values) -> tuple[str, ...]:
+def expand_word(word: SyntaxNode, values: Values) -> tuple[str, ...]:
     """The words of the command line that one written word becomes."""
-    if names := _listing(word, values):
+    if names := _expand_listing(word, values):
         return (names,)
-    atoms, quoted = _atoms(word, values)
-    if ("{", True) in atoms and any(kind(part) == "ParamExp" and flag(part, "Short") for part in parts(word)):
+    atoms, quoted = _read_atoms(word, values)
+    if ("{", True) in atoms and any(
+        read_kind(part) == "ParamExp" and read_flag(part, "Short") for part in list_parts(word)
+    ):
         return (LOOSE,)  # $x{a,b} are the variables xa and xb
-    found = [_finished(each) for each in braced(atoms)]
+    found = [_mark_word(each) for each in expand_braces(atoms)]
     return tuple(each for each in found if each or quoted)
 
 
-def plain_text(word: Node, values: Values) -> str:
+def expand_text(word: SyntaxNode, values: Values) -> str:
     """The word where it stays one: the value of an assignment, a target, one side of a comparison."""
-    atoms, _ = _atoms(word, values)
+    atoms, _ = _read_atoms(word, values)
     return "".join(UNKNOWN if _is_tilde(atoms, at) else each for at, (each, _) in enumerate(atoms)).replace(
         LOOSE, UNKNOWN
     )
 
 
-def single_word(word: Node, values: Values) -> str:
+def expand_target(word: SyntaxNode, values: Values) -> str:
     """The word as the target of a redirection: it must be one word, so whatever may be several is not known."""
-    found = argv_words(word, values)
+    found = expand_word(word, values)
     return found[0] if len(found) == 1 else LOOSE
 
 
-def variables_in(word: Node) -> tuple[str, ...]:
+def list_variables(word: SyntaxNode) -> tuple[str, ...]:
     """Names of the variables whose plain value stands in the word."""
     found: list[str] = []
-    for part in parts(word):
-        match kind(part):
-            case "ParamExp" if _is_plain(part):
-                found.append(literal(part.get("Param")))
+    for part in list_parts(word):
+        match read_kind(part):
+            case "ParamExp" if _is_plain_parameter(part):
+                found.append(read_literal(part.get("Param")))
             case "DblQuoted":
-                found.extend(variables_in({"Parts": part.get("Parts")}))
+                found.extend(list_variables({"Parts": part.get("Parts")}))
     return tuple(found)
 
 
-def _atoms(word: Node, values: Values) -> tuple[list[Atom], bool]:
+def _read_atoms(word: SyntaxNode, values: Values) -> tuple[list[Atom], bool]:
     atoms: list[Atom] = []
     quoted = False
-    for part in parts(word):
-        match kind(part):
+    for part in list_parts(word):
+        match read_kind(part):
             case "Lit":
-                found, escaped = _unquoted(text(node(part, "Value"), "Value"))
+                found, escaped = _unquote(read_text(require_node(part, "Value"), "Value"))
                 atoms.extend(found)
                 quoted = quoted or escaped
             case "SglQuoted":
                 quoted = True
-                value = text(node(part, "Value", "Dollar"), "Value")
-                atoms.extend((each, False) for each in (_ansi(value) if flag(part, "Dollar") else value))
+                value = read_text(require_node(part, "Value", "Dollar"), "Value")
+                atoms.extend((each, False) for each in (_decode_ansi(value) if read_flag(part, "Dollar") else value))
             case "DblQuoted":
                 quoted = True
-                atoms.extend((each, False) for each in _double_quoted(part, values))
+                atoms.extend((each, False) for each in _read_double_quoted(part, values))
             case _:
-                atoms.extend(_spread(_expansion(part, values)))
+                atoms.extend(_split_value(_expand_part(part, values)))
     return atoms, quoted
 
 
-def _unquoted(value: str) -> tuple[list[Atom], bool]:
+def _unquote(value: str) -> tuple[list[Atom], bool]:
     if "\\" not in value:
         return [(each, True) for each in value], False
     atoms: list[Atom] = []
@@ -110,39 +122,39 @@ def _unquoted(value: str) -> tuple[list[Atom], bool]:
     return atoms, escaped
 
 
-def _double_quoted(part: Node, values: Values) -> str:
+def _read_double_quoted(part: SyntaxNode, values: Values) -> str:
     found: list[str] = []
-    for each in nodes(node(part, "Parts", "Dollar").get("Parts")):
-        if kind(each) == "Lit":
-            found.append(unescaped(text(node(each, "Value"), "Value"), '$`"\\'))
+    for each in require_nodes(require_node(part, "Parts", "Dollar").get("Parts")):
+        if read_kind(each) == "Lit":
+            found.append(unescape(read_text(require_node(each, "Value"), "Value"), '$`"\\'))
         else:
-            found.append(_expansion(each, values))
+            found.append(_expand_part(each, values))
     # $"..." asks for a translation
-    return UNKNOWN if flag(part, "Dollar") else "".join(found)
+    return UNKNOWN if read_flag(part, "Dollar") else "".join(found)
 
 
-def unescaped(value: str, special: str) -> str:
+def unescape(value: str, special: str) -> str:
     """Text in which a backslash counts only before one of the `special` characters and at the end of a line."""
     if "\\" not in value:
         return value
-    return re.sub(r"\\(.)", lambda m: _escaped(m[0], m[1], special), value, flags=re.DOTALL)
+    return re.sub(r"\\(.)", lambda m: _unescape_one(m[0], m[1], special), value, flags=re.DOTALL)
 
 
-def _escaped(whole: str, following: str, special: str) -> str:
+def _unescape_one(whole: str, following: str, special: str) -> str:
     if following == "\n":
         return ""
     return following if following in special else whole
 
 
-def _ansi(value: str) -> str:
+def _decode_ansi(value: str) -> str:
     try:
-        found = _ANSI.sub(_ansi_escape, value)
+        found = _ANSI.sub(_decode_ansi_escape, value)
     except (ValueError, OverflowError):
         return UNKNOWN
     return found
 
 
-def _ansi_escape(m: re.Match[str]) -> str:
+def _decode_ansi_escape(m: re.Match[str]) -> str:
     short, four, eight, octal, control, other = m.groups()
     if other is not None:
         found = _ESCAPES.get(other, m[0])
@@ -156,42 +168,42 @@ def _ansi_escape(m: re.Match[str]) -> str:
     return UNKNOWN if found in MARKS or "\ud800" <= found <= "\udfff" else found
 
 
-def _spread(value: str) -> list[Atom]:
+def _split_value(value: str) -> list[Atom]:
     """A value that stands unquoted: the shell splits it at blanks and takes patterns in it for file names."""
     if any(each in " \t\n*?[\\" for each in value) or UNKNOWN in value:
         return [(LOOSE, True)]
     return [(each, False) for each in value]
 
 
-def _expansion(part: Node, values: Values) -> str:
-    match kind(part):
+def _expand_part(part: SyntaxNode, values: Values) -> str:
+    match read_kind(part):
         case "ParamExp":
-            return _parameter(part, values)
+            return _expand_parameter(part, values)
         case "ArithmExp":
             return NUMBER
         case "CmdSubst":
-            return substituted(part, values)
+            return expand_substitution(part, values)
         case "ProcSubst":
             return PIPE
         case "ExtGlob":
             return LOOSE
-    raise Strange(f"unknown syntax in a word ({kind(part)[:40]})")
+    raise UnreadableSyntax(f"unknown syntax in a word ({read_kind(part)[:40]})")
 
 
-PARAMETER = ("Param", "Short", "Excl", "Length", "Index", "Slice", "Repl", "Exp", "Dollar")
+PARAMETER_FIELDS = ("Param", "Short", "Excl", "Length", "Index", "Slice", "Repl", "Exp", "Dollar")
 
 
-def _is_plain(part: Node) -> bool:
-    return not any(part.get(each) for each in PARAMETER if each not in ("Param", "Short", "Dollar"))
+def _is_plain_parameter(part: SyntaxNode) -> bool:
+    return not any(part.get(each) for each in PARAMETER_FIELDS if each not in ("Param", "Short", "Dollar"))
 
 
-def _parameter(part: Node, values: Values) -> str:
-    name = literal(node(part, *PARAMETER).get("Param"))
-    if flag(part, "Length") and not part.get("Index"):
+def _expand_parameter(part: SyntaxNode, values: Values) -> str:
+    name = read_literal(require_node(part, *PARAMETER_FIELDS).get("Param"))
+    if read_flag(part, "Length") and not part.get("Index"):
         return NUMBER
-    if not _is_plain(part):
+    if not _is_plain_parameter(part):
         return LOOSE if _is_list(name, part) else UNKNOWN
-    if name in _COUNTS:
+    if name in _COUNT_PARAMETERS:
         return NUMBER
     if name in ("@", "*"):
         return LOOSE
@@ -201,7 +213,7 @@ def _parameter(part: Node, values: Values) -> str:
     return HOME if name == "HOME" else UNKNOWN
 
 
-def _is_list(name: str, part: Node) -> bool:
+def _is_list(name: str, part: SyntaxNode) -> bool:
     return name in ("@", "*") or bool(part.get("Index"))
 
 
@@ -210,21 +222,21 @@ def _is_tilde(atoms: list[Atom], at: int) -> bool:
     return atoms[at] == ("~", True) and (at == 0 or atoms[at - 1][0] in "=:")
 
 
-def _finished(atoms: list[Atom]) -> str:
+def _mark_word(atoms: list[Atom]) -> str:
     """Home folders and patterns marked, everything else as it stands."""
     found: list[str] = []
     at = 0
     while at < len(atoms):
         each, active = atoms[at]
         if active and _is_tilde(atoms, at):
-            end = _tilde_end(atoms, at)
+            end = _find_tilde_end(atoms, at)
             found.append(HOME if at == 0 and end == at + 1 else UNKNOWN)
             at = end - 1
         elif active and each in "*?":
             found.append(ANY if each == "*" else ONE)
-        elif active and each == "[" and (end := _bracket_end(atoms, at)):
+        elif active and each == "[" and (end := _find_bracket_end(atoms, at)):
             inside = atoms[at:end]
-            found.append(_bracketed({char for char, _ in inside}))
+            found.append(_mark_bracket({char for char, _ in inside}))
             at = end
         else:
             found.append(each)
@@ -232,13 +244,13 @@ def _finished(atoms: list[Atom]) -> str:
     return "".join(found)
 
 
-def _bracketed(inside: set[str]) -> str:
+def _mark_bracket(inside: set[str]) -> str:
     if LOOSE in inside:
         return LOOSE
     return UNKNOWN if inside & {"/", UNKNOWN} else ONE
 
 
-def _tilde_end(atoms: list[Atom], start: int) -> int:
+def _find_tilde_end(atoms: list[Atom], start: int) -> int:
     """Where the name of a home folder ends: ~somebody is one thing."""
     at = start + 1
     while at < len(atoms) and atoms[at][1] and atoms[at][0] not in "/:" and atoms[at][0] not in MARKS:
@@ -246,7 +258,7 @@ def _tilde_end(atoms: list[Atom], start: int) -> int:
     return at
 
 
-def _bracket_end(atoms: list[Atom], start: int) -> int:
+def _find_bracket_end(atoms: list[Atom], start: int) -> int:
     """Where a [...] that starts here ends; 0 when it does not."""
     for at in range(start + 2, len(atoms)):
         if atoms[at][0] == "]":
@@ -254,49 +266,53 @@ def _bracket_end(atoms: list[Atom], start: int) -> int:
     return 0
 
 
-def substituted(part: Node, values: Values) -> str:
+def expand_substitution(part: SyntaxNode, values: Values) -> str:
     """What a command substitution gives, for the few forms in which that is known without running it."""
-    stmts = nodes(node(part, "Stmts", "Backquotes", "TempFile", "ReplyVar").get("Stmts"))
+    stmts = require_nodes(require_node(part, "Stmts", "Backquotes", "TempFile", "ReplyVar").get("Stmts"))
     if len(stmts) != 1:
         return UNKNOWN
-    heredoc = _heredoc_of_cat(stmts[0], values)
+    heredoc = _read_cat_heredoc(stmts[0], values)
     if heredoc is not None:
         return heredoc.rstrip("\n")
     if stmts[0].get("Redirs") and not _is_fed(stmts[0]):
         return UNKNOWN
-    argv = _last_argv(stmts[0])
+    argv = _read_last_argv(stmts[0])
     if argv == ["pwd"] and _is_alone(stmts[0]):
         return values.get("PWD") or UNKNOWN
     if argv == ["git", "rev-parse", "--show-toplevel"] and _is_alone(stmts[0]):
         return ROOT
-    return NUMBER if _counts(argv) else UNKNOWN
+    return NUMBER if _is_counting(argv) else UNKNOWN
 
 
-def _listing(word: Node, values: Values) -> str:
+def _expand_listing(word: SyntaxNode, values: Values) -> str:
     """The pattern of the file names that the word becomes, when it is nothing but a command that prints some."""
-    whole = parts(word)
-    if len(whole) != 1 or kind(whole[0]) != "CmdSubst":
+    whole = list_parts(word)
+    if len(whole) != 1 or read_kind(whole[0]) != "CmdSubst":
         return ""
-    stmts = nodes(node(whole[0], "Stmts", "Backquotes").get("Stmts"))
-    if len(stmts) != 1 or any(stmts[0].get(each) for each in STATEMENT if each != "Cmd") or not stmts[0].get("Cmd"):
+    stmts = require_nodes(require_node(whole[0], "Stmts", "Backquotes").get("Stmts"))
+    if (
+        len(stmts) != 1
+        or any(stmts[0].get(each) for each in STATEMENT_FIELDS if each != "Cmd")
+        or not stmts[0].get("Cmd")
+    ):
         return ""
     call = stmts[0]["Cmd"]
-    if kind(call) != "CallExpr" or call.get("Assigns"):
+    if read_kind(call) != "CallExpr" or call.get("Assigns"):
         return ""
-    argv = tuple(each for inner in nodes(call.get("Args")) for each in argv_words(inner, values))
-    names = listed(argv, None) if argv[:1] in (("find",), ("git",), ("ls",), ("grep",), ("rg",)) else None
+    argv = tuple(each for inner in require_nodes(call.get("Args")) for each in expand_word(inner, values))
+    names = list_printed_names(argv, None) if argv[:1] in (("find",), ("git",), ("ls",), ("grep",), ("rg",)) else None
     return names[0] if names is not None and len(names) == 1 else ""
 
 
-def _is_alone(stmt: Node) -> bool:
-    return kind(stmt.get("Cmd")) == "CallExpr" and not stmt.get("Redirs")
+def _is_alone(stmt: SyntaxNode) -> bool:
+    return read_kind(stmt.get("Cmd")) == "CallExpr" and not stmt.get("Redirs")
 
 
-def _is_fed(stmt: Node) -> bool:
-    return all(redirect.get("Op") in ("<", "<<<") for redirect in nodes(stmt.get("Redirs")))
+def _is_fed(stmt: SyntaxNode) -> bool:
+    return all(redirect.get("Op") in ("<", "<<<") for redirect in require_nodes(stmt.get("Redirs")))
 
 
-def _counts(argv: list[str]) -> bool:
+def _is_counting(argv: list[str]) -> bool:
     """Commands that print one whole number and nothing else."""
     if argv[:1] == ["wc"]:
         return len(argv) == 2 and argv[1] in ("-l", "-c", "-w", "-m")
@@ -305,52 +321,52 @@ def _counts(argv: list[str]) -> bool:
     return argv in (["date", "+%s"], ["nproc"])
 
 
-def _last_argv(stmt: Node) -> list[str]:
+def _read_last_argv(stmt: SyntaxNode) -> list[str]:
     """The words of a command, or of the last one in a pipeline; empty when any of them is not plain."""
     cmd = stmt.get("Cmd")
     if stmt.get("Negated") or stmt.get("Background") or cmd is None:
         return []
-    if kind(cmd) == "BinaryCmd":
-        last = node(cmd, "Op", "X", "Y").get("Y")
-        return _last_argv(node(last, *STATEMENT)) if text(cmd, "Op") == "|" else []
-    if kind(cmd) != "CallExpr" or cmd.get("Assigns"):
+    if read_kind(cmd) == "BinaryCmd":
+        last = require_node(cmd, "Op", "X", "Y").get("Y")
+        return _read_last_argv(require_node(last, *STATEMENT_FIELDS)) if read_text(cmd, "Op") == "|" else []
+    if read_kind(cmd) != "CallExpr" or cmd.get("Assigns"):
         return []
     found: list[str] = []
-    for word in nodes(cmd.get("Args")):
-        each = parts(word)
-        if len(each) != 1 or kind(each[0]) != "Lit" or re.search(r"[^\w+%/=.-]", text(each[0], "Value")):
+    for word in require_nodes(cmd.get("Args")):
+        each = list_parts(word)
+        if len(each) != 1 or read_kind(each[0]) != "Lit" or re.search(r"[^\w+%/=.-]", read_text(each[0], "Value")):
             return []
-        found.append(text(each[0], "Value"))
+        found.append(read_text(each[0], "Value"))
     return found
 
 
-STATEMENT = ("Cmd", "Redirs", "Negated", "Background", "Coprocess", "Disown")
+STATEMENT_FIELDS = ("Cmd", "Redirs", "Negated", "Background", "Coprocess", "Disown")
 
 
-def _heredoc_of_cat(stmt: Node, values: Values) -> str | None:
+def _read_cat_heredoc(stmt: SyntaxNode, values: Values) -> str | None:
     """The text of `cat <<'EOF'`: how agents write commit messages of several lines."""
-    redirects = nodes(stmt.get("Redirs"))
-    if _last_argv(stmt) != ["cat"] or len(redirects) != 1 or kind(stmt.get("Cmd")) != "CallExpr":
+    redirects = require_nodes(stmt.get("Redirs"))
+    if _read_last_argv(stmt) != ["cat"] or len(redirects) != 1 or read_kind(stmt.get("Cmd")) != "CallExpr":
         return None
     redirect = redirects[0]
     if redirect.get("Op") not in ("<<", "<<-") or redirect.get("N") or not redirect.get("Hdoc"):
         return None
-    return heredoc_text(redirect, values)
+    return read_heredoc(redirect, values)
 
 
-def heredoc_text(redirect: Node, values: Values) -> str:
+def read_heredoc(redirect: SyntaxNode, values: Values) -> str:
     """What a here-document feeds, expansions marked."""
     quoted = is_quoted(redirect.get("Word"))
     found: list[str] = []
-    for part in parts(redirect.get("Hdoc")):
-        if kind(part) != "Lit":
-            found.append(_expansion(part, values))
+    for part in list_parts(redirect.get("Hdoc")):
+        if read_kind(part) != "Lit":
+            found.append(_expand_part(part, values))
         else:
-            value = text(node(part, "Value"), "Value")
-            found.append(value if quoted else unescaped(value, "$`\\"))
+            value = read_text(require_node(part, "Value"), "Value")
+            found.append(value if quoted else unescape(value, "$`\\"))
     whole = "".join(found)
     return re.sub(r"(?m)^\t+", "", whole) if redirect.get("Op") == "<<-" else whole
 
 
 def is_quoted(delimiter: object) -> bool:
-    return any(kind(each) != "Lit" or "\\" in text(each, "Value") for each in parts(delimiter))
+    return any(read_kind(each) != "Lit" or "\\" in read_text(each, "Value") for each in list_parts(delimiter))

@@ -6,41 +6,41 @@ from typing import Any
 
 import pytest
 
-from blueflame.policy.dialects import Meant
-from blueflame.policy.dialects.acp import Known, came_to_nothing, learnt, meant_by
+from blueflame.policy.dialects import ToolUse
+from blueflame.policy.dialects.acp import AcpCall, is_missing_tool, translate_acp_call, update_call
 
 CWD = "/repo"
 
 
-def heard(*messages: dict[str, Any]) -> Known:
-    known = Known()
+def heard(*messages: dict[str, Any]) -> AcpCall:
+    known = AcpCall()
     for message in messages:
-        known = learnt(known, message)
+        known = update_call(known, message)
     return known
 
 
-def edits(*paths: str) -> tuple[Meant, ...]:
-    return tuple(Meant("Edit", {"file_path": path}) for path in paths)
+def edits(*paths: str) -> tuple[ToolUse, ...]:
+    return tuple(ToolUse("Edit", {"file_path": path}) for path in paths)
 
 
 PATCH = "*** Begin Patch\n*** Add File: p.txt\n+x\n*** End Patch"
 FILES = [{"filePath": "/repo/p.txt", "type": "add"}, {"filePath": "/repo/a.txt", "movePath": "/repo/b.txt"}]
 
-TOLD: dict[str, tuple[Known, tuple[Meant, ...] | None]] = {
+TOLD: dict[str, tuple[AcpCall, tuple[ToolUse, ...] | None]] = {
     "opencode runs a command": (
         heard(
             {"title": "bash", "kind": "execute", "raw_input": {"cwd": "/repo"}, "locations": [{"path": "/repo"}]},
             {"kind": "execute", "raw_input": {"command": "make", "description": "x", "cwd": "/repo"}},
             {"kind": "execute", "title": "make", "raw_input": {"command": "make"}},
         ),
-        (Meant("Bash", {"command": "make"}, "/repo"),),
+        (ToolUse("Bash", {"command": "make"}, "/repo"),),
     ),
     "opencode runs a command elsewhere": (
         heard(
             {"title": "bash", "kind": "execute", "raw_input": {"cwd": "/repo"}},
             {"kind": "execute", "raw_input": {"command": "make", "workdir": "/repo/sub"}},
         ),
-        (Meant("Bash", {"command": "make"}, "/repo/sub"),),
+        (ToolUse("Bash", {"command": "make"}, "/repo/sub"),),
     ),
     "opencode patches": (
         heard(
@@ -58,16 +58,16 @@ TOLD: dict[str, tuple[Known, tuple[Meant, ...] | None]] = {
             {"title": "read", "kind": "read", "raw_input": {"filePath": "/etc/passwd"}},
             {"title": "/etc", "kind": "other", "raw_input": {"filepath": "/etc/passwd", "parentDir": "/etc"}},
         ),
-        (Meant("Read", {"file_path": "/etc/passwd"}),),
+        (ToolUse("Read", {"file_path": "/etc/passwd"}),),
     ),
     "opencode reads it knows not what": (heard({"title": "read", "kind": "read", "raw_input": {}}), None),
     "opencode searches": (
         heard({"title": "glob", "kind": "search", "raw_input": {"pattern": "*.py"}}),
-        (Meant("Glob", {"pattern": "*.py"}),),
+        (ToolUse("Glob", {"pattern": "*.py"}),),
     ),
     "opencode starts an agent": (
         heard({"title": "task", "kind": "think", "raw_input": {"prompt": "x"}}),
-        (Meant("Task", {}),),
+        (ToolUse("Task", {}),),
     ),
     "claude writes": (
         heard(
@@ -78,7 +78,7 @@ TOLD: dict[str, tuple[Known, tuple[Meant, ...] | None]] = {
     ),
     "gemini runs a command": (
         heard({"kind": "execute", "title": "make all", "content": [{"content": {"text": "(build)", "type": "text"}}]}),
-        (Meant("Bash", {"command": "make all"}),),
+        (ToolUse("Bash", {"command": "make all"}),),
     ),
     "gemini runs a command elsewhere": (
         heard({"kind": "execute", "title": "make", "content": [{"content": {"text": "[in sub] (x)"}}]}),
@@ -95,19 +95,19 @@ TOLD: dict[str, tuple[Known, tuple[Meant, ...] | None]] = {
     ),
     "an address is fetched": (
         heard({"kind": "fetch", "raw_input": {"url": "https://example.org", "format": "text"}}),
-        (Meant("WebFetch", {"url": "https://example.org"}),),
+        (ToolUse("WebFetch", {"url": "https://example.org"}),),
     ),
     "something is fetched": (heard({"kind": "fetch", "title": "the news"}), None),
     "a command in no form that is known": (heard({"kind": "execute", "raw_input": {"command": ["ls"]}}), None),
     "a command without words": (heard({"kind": "execute", "raw_input": {"script": "ls"}}), None),
-    "a tool nobody knows": (heard({"kind": "other", "title": "launch"}), (Meant("launch", {}),)),
-    "nothing at all": (heard({}), (Meant("a nameless tool", {}),)),
+    "a tool nobody knows": (heard({"kind": "other", "title": "launch"}), (ToolUse("launch", {}),)),
+    "nothing at all": (heard({}), (ToolUse("a nameless tool", {}),)),
 }
 
 
 @pytest.mark.parametrize(("known", "expected"), TOLD.values(), ids=TOLD.keys())
-def test_a_call_is_said_in_our_words_or_not_at_all(known: Known, expected: tuple[Meant, ...] | None) -> None:
-    assert meant_by(known, CWD) == expected
+def test_a_call_is_said_in_our_words_or_not_at_all(known: AcpCall, expected: tuple[ToolUse, ...] | None) -> None:
+    assert translate_acp_call(known, CWD) == expected
 
 
 def test_a_tool_that_the_agents_own_program_does_not_have_is_no_call() -> None:
@@ -116,5 +116,5 @@ def test_a_tool_that_the_agents_own_program_does_not_have_is_no_call() -> None:
         {"title": "invalid", "kind": "other", "raw_input": {"tool": "list", "error": "unavailable"}},
     )
 
-    assert came_to_nothing(known)
-    assert not came_to_nothing(heard({"title": "invalid", "kind": "execute", "raw_input": {"command": "x"}}))
+    assert is_missing_tool(known)
+    assert not is_missing_tool(heard({"title": "invalid", "kind": "execute", "raw_input": {"command": "x"}}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.policy.dialects.codex_patch import BadPatch, Change, Touched, touched_by
+from blueflame.policy.dialects.codex_patch import BadPatch, PatchAction, PatchedFile, parse_patch
 
 WHOLE = """\
 *** Begin Patch
@@ -25,11 +25,11 @@ WHOLE = """\
 
 
 def test_every_file_of_a_patch_is_named_in_its_order() -> None:
-    assert touched_by(WHOLE) == (
-        Touched(Change.ADD, "src/new.py"),
-        Touched(Change.UPDATE, "src/old.py"),
-        Touched(Change.MOVED_HERE, "src/moved.py"),
-        Touched(Change.DELETE, "src/dead.py"),
+    assert parse_patch(WHOLE) == (
+        PatchedFile(PatchAction.ADD, "src/new.py"),
+        PatchedFile(PatchAction.UPDATE, "src/old.py"),
+        PatchedFile(PatchAction.MOVED_HERE, "src/moved.py"),
+        PatchedFile(PatchAction.DELETE, "src/dead.py"),
     )
 
 
@@ -56,4 +56,4 @@ UNREADABLE = {
 @pytest.mark.parametrize("patch", UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_what_could_be_read_in_two_ways_is_not_read(patch: str) -> None:
     with pytest.raises(BadPatch):
-        touched_by(patch)
+        parse_patch(patch)

@@ -642,11 +642,16 @@ def test_a_role_that_only_reads_may_look_but_not_write(court: Court) -> None:
 
 
 def test_without_a_parser_for_texts_a_shell_in_a_shell_is_refused(court: Court) -> None:
-    from blueflame.policy.access import Places, bounds_of
-    from blueflame.policy.shell.judge import judge
+    from blueflame.policy.access import PathAccess, compile_path_rules
+    from blueflame.policy.shell.judge import judge_command_line
 
-    places = Places(bounds=bounds_of(court.policy), world=court.world, cwd=court.policy.worktree, shell=True)
+    places = PathAccess(
+        bounds=compile_path_rules(court.policy), world=court.world, cwd=court.policy.worktree, shell=True
+    )
     source = "bash -c 'make test'"
     policy = replace(court.policy, allowed_commands=("make",))
 
-    assert judge(source, court.world.parse(source), policy, places, court.world.text).rule == "wrapper_refused"
+    assert (
+        judge_command_line(source, court.world.parse(source), policy, places, court.world.text).rule
+        == "wrapper_refused"
+    )

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.policy.access import Places, bounds_of
-from blueflame.policy.shell.judge import judge
+from blueflame.policy.access import PathAccess, compile_path_rules
+from blueflame.policy.shell.judge import judge_command_line
 from support.shells import CONFIGS, Court, open_court
 
 laws = settings(deadline=None, max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "60")))
@@ -124,10 +124,12 @@ def court(tmp_path_factory: pytest.TempPathFactory) -> Court:
 
 
 def _answered(court: Court, source: str, tree: object) -> None:
-    places = Places(bounds=bounds_of(court.policy), world=court.world, cwd=court.policy.worktree, shell=True)
+    places = PathAccess(
+        bounds=compile_path_rules(court.policy), world=court.world, cwd=court.policy.worktree, shell=True
+    )
     for config in ("default", "any"):
         policy = court.policy.__class__(role="worker", worktree=court.policy.worktree, allowed_commands=CONFIGS[config])
-        decision = judge(source, cast("dict[str, Any]", tree), policy, places, court.world.text)
+        decision = judge_command_line(source, cast("dict[str, Any]", tree), policy, places, court.world.text)
         assert decision.rule
 
 

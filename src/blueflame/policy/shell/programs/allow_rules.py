@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from blueflame.policy.shell.programs.git import read_git
-from blueflame.policy.shell.programs.spec import Spec, parse
-from blueflame.policy.shell.programs.table import PYTHON, program_spec
+from blueflame.policy.shell.programs.git import parse_git_call
+from blueflame.policy.shell.programs.spec import ProgramSpec, parse_arguments
+from blueflame.policy.shell.programs.table import PYTHON, find_spec
 from blueflame.policy.shell.word_lists import words
 
 _SYSTEM = re.compile(r"(?:/usr/local/s?bin|/usr/s?bin|/s?bin|/opt/homebrew/bin)/([^/]+)\Z")
-_SAME = {
+_SYNONYMS = {
     ("npm", "t"): ("test",),
     ("npm", "tst"): ("test",),
     ("npm", "run-script"): ("run",),
@@ -24,76 +24,78 @@ _SAME = {
     ("cargo", "c"): ("check",),
     ("cargo", "r"): ("run",),
 }
-_SCRIPTS = frozenset(("npm", "yarn", "pnpm", "bun"))
+_SCRIPT_RUNNERS = frozenset(("npm", "yarn", "pnpm", "bun"))
 
 
-def bare_name(name: str) -> str:
+def strip_system_path(name: str) -> str:
     """The name of a program that is given by its place in the system; any other path stays as it is."""
     m = _SYSTEM.match(name)
     return m[1] if m else name
 
 
 @lru_cache(maxsize=4096)
-def words_of(rule: str) -> tuple[str, ...]:
+def split_rule(rule: str) -> tuple[str, ...]:
     return tuple(rule.split())
 
 
 def is_allowed(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
     """True when the words of a rule are the first words of the command, its options left aside."""
-    filed = _filed(rules)
-    meant = ((form, rule) for form in _forms(argv) for rule in filed.get(_heading(form[0]), ()))
-    return any(_begins(form, rule) for form, rule in meant) or _is_module(argv, rules)
+    filed = _index_rules(rules)
+    meant = ((form, rule) for form in _list_forms(argv) for rule in filed.get(_find_index_key(form[0]), ()))
+    return any(_is_rule_match(form, rule) for form, rule in meant) or _is_allowed_as_module(argv, rules)
 
 
 @lru_cache(maxsize=16)
-def _filed(rules: tuple[str, ...]) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+def _index_rules(rules: tuple[str, ...]) -> Mapping[str, tuple[tuple[str, ...], ...]]:
     """By the program they are about: a thousand rules take no longer than ten."""
     found: dict[str, list[tuple[str, ...]]] = {}
-    for rule in map(words_of, rules):
+    for rule in map(split_rule, rules):
         if rule:
-            found.setdefault(_heading(bare_name(rule[0])), []).append(rule)
+            found.setdefault(_find_index_key(strip_system_path(rule[0])), []).append(rule)
     return {name: tuple(about) for name, about in found.items()}
 
 
-def _heading(name: str) -> str:
+def _find_index_key(name: str) -> str:
     return "python" if PYTHON.match(name) else name
 
 
-def _is_module(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
+def _is_allowed_as_module(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
     """A rule for python -m pytest allows pytest as well."""
     if argv[0] not in ("pytest", "mypy", "ruff", "tox", "black", "flake8", "coverage", "unittest"):
         return False
-    return any(words_of(rule)[1:2] == ("-m",) and _begins(("python", "-m", *argv), words_of(rule)) for rule in rules)
+    return any(
+        split_rule(rule)[1:2] == ("-m",) and _is_rule_match(("python", "-m", *argv), split_rule(rule)) for rule in rules
+    )
 
 
-def _begins(argv: tuple[str, ...], rule: tuple[str, ...]) -> bool:
+def _is_rule_match(argv: tuple[str, ...], rule: tuple[str, ...]) -> bool:
     if not rule or len(argv) < len(rule):
         return False
-    first = bare_name(rule[0])
+    first = strip_system_path(rule[0])
     same = argv[0] == first or (PYTHON.match(argv[0]) is not None and PYTHON.match(first) is not None)
     return same and argv[1 : len(rule)] == rule[1:]
 
 
-def _forms(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _list_forms(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The same command as it may stand in a rule."""
     forms = [argv]
     if argv[0] == "git":
-        call = read_git(argv[1:])
+        call = parse_git_call(argv[1:])
         return [("git", call.subcommand, *call.words)]
-    known = program_spec(argv[0], argv[1:])
-    operands = parse(known or Spec(), argv[1:]).operands
+    known = find_spec(argv[0], argv[1:])
+    operands = parse_arguments(known or ProgramSpec(), argv[1:]).operands
     if known is not None:
         forms.append((argv[0], *operands))
-    if same := _SAME.get((argv[0], operands[0] if operands else "")):
+    if same := _SYNONYMS.get((argv[0], operands[0] if operands else "")):
         forms.append((argv[0], *same, *operands[1:]))
-    if argv[0] in _SCRIPTS and operands[:1] in (("run",), ("run-script",)):
+    if argv[0] in _SCRIPT_RUNNERS and operands[:1] in (("run",), ("run-script",)):
         forms.append((argv[0], *operands[1:]))
     if PYTHON.match(argv[0]):
-        forms.extend(_as_module(argv))
+        forms.extend(_list_module_forms(argv))
     return forms
 
 
-def _as_module(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _list_module_forms(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
     """python -m pytest is pytest; python's own harmless options count for nothing."""
     at = 1
     while at < len(argv) and (argv[at] in ("-X", "-W") or re.fullmatch(r"-[bBdEIOPqRsSuv]+|-[XW]\w+", argv[at])):
@@ -103,7 +105,7 @@ def _as_module(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [(argv[0], *argv[at:])]
 
 
-OWN_RULE = {
+NEEDS_OWN_RULE = {
     **dict.fromkeys(
         ("npm", "pnpm", "yarn", "bun"), words("exec x dlx create init explore node publish login unpublish")
     ),
@@ -114,18 +116,18 @@ OWN_RULE = {
 """Subcommands that run or publish anything at all: a rule for the program alone does not mean them."""
 
 
-def lacks_own_rule(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
+def is_missing_own_rule(argv: tuple[str, ...], rules: tuple[str, ...]) -> bool:
     """True when the subcommand must be named in a rule, and is not."""
-    known = OWN_RULE.get(argv[0])
+    known = NEEDS_OWN_RULE.get(argv[0])
     asked = [word for word in argv[1:] if not word.startswith("-")][:1]
     if known is None or not asked or asked[0] not in known:
         return False
-    return not any(words_of(rule)[:2] == (argv[0], asked[0]) for rule in rules)
+    return not any(split_rule(rule)[:2] == (argv[0], asked[0]) for rule in rules)
 
 
-def make_targets(rules: tuple[str, ...]) -> frozenset[str] | None:
+def list_make_targets(rules: tuple[str, ...]) -> frozenset[str] | None:
     """The targets that rules name; None when a rule allows make as a whole."""
-    ours = [words_of(rule) for rule in rules if words_of(rule)[:1] in (("make",), ("gmake",))]
+    ours = [split_rule(rule) for rule in rules if split_rule(rule)[:1] in (("make",), ("gmake",))]
     if not ours or any(len(rule) == 1 for rule in ours):
         return None
     return frozenset(word for rule in ours for word in rule[1:])

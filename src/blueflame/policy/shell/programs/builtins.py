@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from blueflame.policy.shell.marks import LOOSE, NUMBER, is_name, is_static, is_unknown
-from blueflame.policy.shell.programs.variables import is_dangerous
+from blueflame.policy.shell.programs.variables import is_dangerous_variable
 from blueflame.policy.shell.word_lists import words
 
 REFUSED = words(
@@ -15,13 +15,13 @@ REFUSED = words(
 )
 """They run text as commands, replace the shell, or change what names mean: nobody can follow that beforehand."""
 
-PLAIN = words("true false : exit return break continue shift pwd times fg bg type dirs umask echo")
+HARMLESS = words("true false : exit return break continue shift pwd times fg bg type dirs umask echo")
 _SET_LETTERS = re.compile(r"[-+][euxvfnao]*\Z")
 _SET_NAMES = words("errexit nounset pipefail xtrace verbose noglob allexport")
-_SHOPT = words("globstar nullglob failglob")
+_SHOPT_NAMES = words("globstar nullglob failglob")
 
 
-def _set(words: tuple[str, ...]) -> str | None:
+def _check_set(words: tuple[str, ...]) -> str | None:
     at = 0
     while at < len(words):
         word = words[at]
@@ -41,11 +41,11 @@ def _set(words: tuple[str, ...]) -> str | None:
     return None
 
 
-def _shopt(words: tuple[str, ...]) -> str | None:
-    return next((word for word in words if word not in _SHOPT and word not in ("-s", "-u", "-q")), None)
+def _check_shopt(words: tuple[str, ...]) -> str | None:
+    return next((word for word in words if word not in _SHOPT_NAMES and word not in ("-s", "-u", "-q")), None)
 
 
-def _printf(words: tuple[str, ...]) -> str | None:
+def _check_printf(words: tuple[str, ...]) -> str | None:
     first = words[0] if words else ""
     if first == "-v":
         return None if len(words) > 1 and _is_harmless_name(words[1]) else "-v with that name"
@@ -54,7 +54,7 @@ def _printf(words: tuple[str, ...]) -> str | None:
     return None
 
 
-def _test(words: tuple[str, ...]) -> str | None:
+def _check_test(words: tuple[str, ...]) -> str | None:
     if any(LOOSE in word for word in words):
         return "an unquoted value; put it in double quotes"
     for at, word in enumerate(words[:-1]):
@@ -66,7 +66,7 @@ def _test(words: tuple[str, ...]) -> str | None:
     return None
 
 
-def _read(words: tuple[str, ...]) -> str | None:
+def _check_read(words: tuple[str, ...]) -> str | None:
     rest = list(words)
     while rest and rest[0].startswith("-") and len(rest[0]) > 1:
         word = rest.pop(0)
@@ -80,58 +80,58 @@ def _read(words: tuple[str, ...]) -> str | None:
     return next((word for word in rest if not _is_harmless_name(word)), None)
 
 
-def _unset(words: tuple[str, ...]) -> str | None:
+def _check_unset(words: tuple[str, ...]) -> str | None:
     return next((word for word in words if word not in ("-v", "-f") and not _is_harmless_name(word)), None)
 
 
-def _export(words: tuple[str, ...]) -> str | None:
+def _check_export(words: tuple[str, ...]) -> str | None:
     return next((word for word in words if word != "-p" and not is_name(word)), None)
 
 
-def _kill(words: tuple[str, ...]) -> str | None:
+def _check_kill(words: tuple[str, ...]) -> str | None:
     rest = words[1:] if re.fullmatch(r"-(?:[A-Z]+|\d+|l)", words[0] if words else "") else words
     return next((word for word in rest if not re.fullmatch(rf"%[\d+%-]*|{NUMBER}", word)), None)
 
 
-def _wait(words: tuple[str, ...]) -> str | None:
+def _check_wait(words: tuple[str, ...]) -> str | None:
     fine = re.compile(rf"-[nf]+|%[\d+%-]*|\d+|{NUMBER}")
     return next((word for word in words if not fine.fullmatch(word)), None)
 
 
-def _jobs(words: tuple[str, ...]) -> str | None:
+def _check_jobs(words: tuple[str, ...]) -> str | None:
     return next((word for word in words if not re.fullmatch(r"-[lnprs]+", word)), None)
 
 
-def _hash(words: tuple[str, ...]) -> str | None:
+def _check_hash(words: tuple[str, ...]) -> str | None:
     return None if words == ("-r",) or not words else words[0]
 
 
-def _ulimit(words: tuple[str, ...]) -> str | None:
+def _check_ulimit(words: tuple[str, ...]) -> str | None:
     return None if all(re.fullmatch(r"-[A-Za-z]+|\d+|unlimited", word) for word in words) else "that value"
 
 
-def _getopts(words: tuple[str, ...]) -> str | None:
+def _check_getopts(words: tuple[str, ...]) -> str | None:
     return None if len(words) >= 2 and _is_harmless_name(words[1]) else "that name"
 
 
 def _is_harmless_name(word: str) -> bool:
-    return is_name(word) and not is_dangerous(word, "\x00")
+    return is_name(word) and not is_dangerous_variable(word, "\x00")
 
 
 CHECKED: dict[str, Callable[[tuple[str, ...]], str | None]] = {
-    "set": _set,
-    "shopt": _shopt,
-    "printf": _printf,
-    "test": _test,
-    "[": _test,
-    "read": _read,
-    "unset": _unset,
-    "export": _export,
-    "kill": _kill,
-    "wait": _wait,
-    "jobs": _jobs,
-    "hash": _hash,
-    "ulimit": _ulimit,
-    "getopts": _getopts,
+    "set": _check_set,
+    "shopt": _check_shopt,
+    "printf": _check_printf,
+    "test": _check_test,
+    "[": _check_test,
+    "read": _check_read,
+    "unset": _check_unset,
+    "export": _check_export,
+    "kill": _check_kill,
+    "wait": _check_wait,
+    "jobs": _check_jobs,
+    "hash": _check_hash,
+    "ulimit": _check_ulimit,
+    "getopts": _check_getopts,
 }
 """Harmless unless the function names the word that is not."""

@@ -5,32 +5,32 @@ from __future__ import annotations
 import re
 
 from blueflame.policy.shell.marks import is_static
-from blueflame.policy.shell.programs.spec import Parsed, Role, Spec, spec
+from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, WordRole, build_spec
 
-_AWK_ACTS = re.compile(r"system|getline|close|fflush|ENVIRON|PROCINFO|ARG[VCI]|extension|@|\|&")
-READ, SEARCH, LOOK, WRITE, TEXT = Role.READ, Role.SEARCH, Role.LOOK, Role.WRITE, Role.TEXT
+_AWK_EFFECTS = re.compile(r"system|getline|close|fflush|ENVIRON|PROCINFO|ARG[VCI]|extension|@|\|&")
+READ, SEARCH, LOOK, WRITE, TEXT = WordRole.READ, WordRole.SEARCH, WordRole.LOOK, WordRole.WRITE, WordRole.TEXT
 
 
-def _check_uniq(parsed: Parsed) -> str | None:
+def _check_uniq(parsed: ParsedArguments) -> str | None:
     return "a second file, which it would overwrite" if len(parsed.operands) > 1 else None
 
 
-def _check_sed(parsed: Parsed) -> str | None:
+def _check_sed(parsed: ParsedArguments) -> str | None:
     scripts = [value for name, value in parsed.options if name in ("-e", "--expression")]
     scripts = scripts or list(parsed.operands[:1])
     for script in scripts:
         if script is None or not is_static(script):
             return "a script that is only known when it runs"
-        if not is_quiet_sed(script):
+        if not is_harmless_sed(script):
             return "a script that may write files or run commands (w, W, e, r or an unusual form)"
     return None
 
 
-def is_quiet_sed(script: str) -> bool:
+def is_harmless_sed(script: str) -> bool:
     """True when we can read the whole script and nothing in it writes a file, reads another one or runs a program."""
     rest = script.strip()
     while rest:
-        after = _sed_command(rest)
+        after = _skip_sed_command(rest)
         if after is None:
             return False
         rest = after.lstrip(" \t\n;")
@@ -41,7 +41,7 @@ _ADDRESS = re.compile(r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/[IM]?)")
 _PLAIN = re.compile(r"(?:[pPdDgGhHxnNFlz=}]|[qQ]\d*|[btT]\s*\w*|:\s*\w+)(?=[\s;}]|\Z)")
 
 
-def _sed_command(script: str) -> str | None:
+def _skip_sed_command(script: str) -> str | None:
     """What is left after the first command; None when it is not a plain one."""
     rest = script
     if m := _ADDRESS.match(rest):
@@ -59,10 +59,10 @@ def _sed_command(script: str) -> str | None:
         return rest[m.end() :]
     if m := re.match(r"[aic](?:\\\n?|\s)[^\n]*", rest):
         return None if m[0].endswith("\\") else rest[m.end() :]
-    return _sed_substitution(rest)
+    return _skip_sed_substitution(rest)
 
 
-def _sed_substitution(rest: str) -> str | None:
+def _skip_sed_substitution(rest: str) -> str | None:
     if rest[:1] not in ("s", "y") or len(rest) < 2 or rest[1] in "\\\n" or rest[1].isalnum() or rest[1].isspace():
         return None
     mark = re.escape(rest[1])
@@ -71,20 +71,20 @@ def _sed_substitution(rest: str) -> str | None:
     return rest[m.end() :] if m else None
 
 
-def _check_awk(parsed: Parsed) -> str | None:
+def _check_awk(parsed: ParsedArguments) -> str | None:
     if any(name in ("-f", "--file") for name, _ in parsed.options):
         return None  # judged as a file by its rule
     program = parsed.operands[:1]
     if not program or not is_static(program[0]):
         return "a program that is only known when it runs"
-    if not is_quiet_awk(program[0]):
+    if not is_harmless_awk(program[0]):
         return "a program that may run commands or write files (system, getline, | or > after print)"
     return None
 
 
-def is_quiet_awk(program: str) -> bool:
+def is_harmless_awk(program: str) -> bool:
     """True when nothing in the text runs a program, writes a file or reads one that is not named."""
-    if _AWK_ACTS.search(program):
+    if _AWK_EFFECTS.search(program):
         return False
     bare = program.replace("\\\n", "")
     if "/" in bare or "#" in bare:  # a quote in a pattern or a comment would mislead us about what is text
@@ -94,34 +94,36 @@ def is_quiet_awk(program: str) -> bool:
 
 
 _LOOKERS = {
-    "ls": spec(
+    "ls": build_spec(
         LOOK, text="-I --ignore --hide -w --width -T --tabsize --time-style --block-size --format --sort --time"
     ),
-    "stat": spec(LOOK, text="-c --format --printf -f"),
-    "file": spec(LOOK, text="-F -P -e --separator --exclude", refused="-C --compile -m --magic-file -f --files-from"),
-    "du": spec(
+    "stat": build_spec(LOOK, text="-c --format --printf -f"),
+    "file": build_spec(
+        LOOK, text="-F -P -e --separator --exclude", refused="-C --compile -m --magic-file -f --files-from"
+    ),
+    "du": build_spec(
         LOOK,
         text="-d --max-depth -t --threshold -B --block-size --exclude --time-style",
         read="-X --exclude-from",
         refused="--files0-from",
     ),
-    "df": spec(LOOK, text="-B --block-size -t --type -x --exclude-type"),
-    "tree": spec(
+    "df": build_spec(LOOK, text="-B --block-size -t --type -x --exclude-type"),
+    "tree": build_spec(
         LOOK,
         text="-L -P -I --filelimit --charset --timefmt --sort",
         write="-o",
         refused="--fromfile --infofile --gitfile",
     ),
-    "realpath": spec(LOOK, look="--relative-to --relative-base"),
-    "readlink": spec(LOOK),
-    "namei": spec(LOOK),
-    "basename": spec(TEXT, text="-s --suffix", anything=True),
-    "dirname": spec(TEXT, anything=True),
+    "realpath": build_spec(LOOK, look="--relative-to --relative-base"),
+    "readlink": build_spec(LOOK),
+    "namei": build_spec(LOOK),
+    "basename": build_spec(TEXT, text="-s --suffix", anything=True),
+    "dirname": build_spec(TEXT, anything=True),
 }
 
 _SEARCHERS = {
-    "wc": spec(SEARCH, text="--total", refused="--files0-from"),
-    "grep": spec(
+    "wc": build_spec(SEARCH, text="--total", refused="--files0-from"),
+    "grep": build_spec(
         SEARCH,
         first=TEXT,
         text="-e --regexp -m --max-count -A -B -C --after-context --before-context --context"
@@ -129,7 +131,7 @@ _SEARCHERS = {
         pattern="--include",
         read="-f --file --exclude-from",
     ),
-    "rg": spec(
+    "rg": build_spec(
         SEARCH,
         first=TEXT,
         text="-e --regexp -m --max-count -A -B -C --after-context --before-context --context"
@@ -140,69 +142,69 @@ _SEARCHERS = {
         read="-f --file --ignore-file",
         refused="--pre --pre-glob --hostname-bin --search-zip -z",
     ),
-    "md5sum": spec(SEARCH),
-    "sha1sum": spec(SEARCH),
-    "sha256sum": spec(SEARCH),
-    "sha512sum": spec(SEARCH),
-    "cksum": spec(SEARCH, text="-a --algorithm"),
-    "sum": spec(SEARCH),
-    "cmp": spec(SEARCH, text="-n --bytes -i --ignore-initial"),
+    "md5sum": build_spec(SEARCH),
+    "sha1sum": build_spec(SEARCH),
+    "sha256sum": build_spec(SEARCH),
+    "sha512sum": build_spec(SEARCH),
+    "cksum": build_spec(SEARCH, text="-a --algorithm"),
+    "sum": build_spec(SEARCH),
+    "cmp": build_spec(SEARCH, text="-n --bytes -i --ignore-initial"),
 }
 
 _PRINTERS = {
-    "cat": spec(READ),
-    "tac": spec(READ, text="-s --separator"),
-    "head": spec(READ, text="-n -c --lines --bytes"),
-    "tail": spec(READ, text="-n -c --lines --bytes -s --sleep-interval --pid"),
-    "nl": spec(READ, text="-b -d -f -h -i -l -n -s -v -w"),
-    "cut": spec(READ, text="-b -c -d -f --bytes --characters --delimiter --fields --output-delimiter"),
-    "fold": spec(READ, text="-w --width"),
-    "fmt": spec(READ, text="-w --width -p --prefix -g --goal"),
-    "rev": spec(READ),
-    "paste": spec(READ, text="-d --delimiters"),
-    "join": spec(READ, text="-1 -2 -a -e -j -o -t -v"),
-    "comm": spec(READ, text="--output-delimiter"),
-    "column": spec(READ, text="-s -o -N -c -H -R -T -W -E -O -n --separator --output-separator --table-columns"),
-    "expand": spec(READ, text="-t --tabs"),
-    "unexpand": spec(READ, text="-t --tabs"),
-    "diff": spec(
+    "cat": build_spec(READ),
+    "tac": build_spec(READ, text="-s --separator"),
+    "head": build_spec(READ, text="-n -c --lines --bytes"),
+    "tail": build_spec(READ, text="-n -c --lines --bytes -s --sleep-interval --pid"),
+    "nl": build_spec(READ, text="-b -d -f -h -i -l -n -s -v -w"),
+    "cut": build_spec(READ, text="-b -c -d -f --bytes --characters --delimiter --fields --output-delimiter"),
+    "fold": build_spec(READ, text="-w --width"),
+    "fmt": build_spec(READ, text="-w --width -p --prefix -g --goal"),
+    "rev": build_spec(READ),
+    "paste": build_spec(READ, text="-d --delimiters"),
+    "join": build_spec(READ, text="-1 -2 -a -e -j -o -t -v"),
+    "comm": build_spec(READ, text="--output-delimiter"),
+    "column": build_spec(READ, text="-s -o -N -c -H -R -T -W -E -O -n --separator --output-separator --table-columns"),
+    "expand": build_spec(READ, text="-t --tabs"),
+    "unexpand": build_spec(READ, text="-t --tabs"),
+    "diff": build_spec(
         READ,
         text="-U -C -W -I -F -L --label --width --unified --context --ignore-matching-lines -x --exclude"
         " --color --horizon-lines --tabsize --show-function-line --palette",
         read="-X --exclude-from --from-file --to-file",
     ),
-    "sort": spec(
+    "sort": build_spec(
         READ,
         text="-k -t -S --key --field-separator --buffer-size --parallel --batch-size --sort --random-source",
         write="-o --output -T --temporary-directory",
         refused="--compress-program --files0-from",
     ),
-    "uniq": spec(
+    "uniq": build_spec(
         READ, text="-f -s -w --skip-fields --skip-chars --check-chars --group --all-repeated", check=_check_uniq
     ),
-    "od": spec(READ, text="-A -t -N -j -w -S"),
-    "hexdump": spec(READ, text="-n -s -e", read="-f"),
-    "xxd": spec(READ, text="-l -s -c -g -o", last=WRITE, refused="-r -revert"),
-    "strings": spec(READ, text="-n -t -e --bytes"),
-    "base64": spec(READ, text="-w --wrap"),
-    "zcat": spec(READ),
-    "tsort": spec(READ),
-    "shuf": spec(READ, text="-n -i", write="-o --output", read="--random-source"),
-    "seq": spec(TEXT, text="-f -s", anything=True),
-    "tr": spec(TEXT, anything=True),
-    "jq": spec(
+    "od": build_spec(READ, text="-A -t -N -j -w -S"),
+    "hexdump": build_spec(READ, text="-n -s -e", read="-f"),
+    "xxd": build_spec(READ, text="-l -s -c -g -o", last=WRITE, refused="-r -revert"),
+    "strings": build_spec(READ, text="-n -t -e --bytes"),
+    "base64": build_spec(READ, text="-w --wrap"),
+    "zcat": build_spec(READ),
+    "tsort": build_spec(READ),
+    "shuf": build_spec(READ, text="-n -i", write="-o --output", read="--random-source"),
+    "seq": build_spec(TEXT, text="-f -s", anything=True),
+    "tr": build_spec(TEXT, anything=True),
+    "jq": build_spec(
         READ,
         first=TEXT,
         text="--arg --argjson --indent --tab",
         read="-f --from-file -L --slurpfile --rawfile --argfile",
     ),
-    "yq": spec(
+    "yq": build_spec(
         READ, first=TEXT, text="-I --indent -p -o --input-format --output-format", refused="-i --inplace -s --split-exp"
     ),
-    "sed": spec(
+    "sed": build_spec(
         READ, first=TEXT, text="-e --expression -l --line-length", refused="-i --in-place -f --file", check=_check_sed
     ),
-    "awk": spec(
+    "awk": build_spec(
         READ,
         first=TEXT,
         text="-F -v --field-separator --assign --re-interval",
@@ -210,38 +212,40 @@ _PRINTERS = {
         " --dump-variables -D --debug",
         check=_check_awk,
     ),
-    "bat": spec(READ, text="-l -r --language --line-range --style --theme --color", refused="--pager --map-syntax"),
+    "bat": build_spec(
+        READ, text="-l -r --language --line-range --style --theme --color", refused="--pager --map-syntax"
+    ),
 }
 
 _ALONE = {
-    "date": spec(
+    "date": build_spec(
         TEXT, text="-d --date -I --iso-8601 --rfc-3339 +", look="-r --reference", refused="-f --file -s --set"
     ),
-    "nproc": spec(TEXT, anything=True),
-    "uname": spec(TEXT, anything=True),
-    "whoami": spec(TEXT, anything=True),
-    "id": spec(TEXT, anything=True),
-    "arch": spec(TEXT, anything=True),
-    "groups": spec(TEXT, anything=True),
-    "tty": spec(TEXT, anything=True),
-    "locale": spec(TEXT, anything=True),
-    "uptime": spec(TEXT, anything=True),
-    "free": spec(TEXT, anything=True),
-    "ps": spec(TEXT, anything=True),
-    "pgrep": spec(TEXT, anything=True),
-    "expr": spec(TEXT, anything=True),
-    "sleep": spec(TEXT, anything=True),
-    "which": spec(TEXT, anything=True),
-    "whereis": spec(TEXT, anything=True),
-    "clear": spec(TEXT, anything=True),
-    "yes": spec(TEXT, anything=True),
-    "hostname": spec(TEXT, refused="-F --file -b", check=_check_uniq),
-    "tee": spec(WRITE, text="--output-error"),
-    "getconf": spec(TEXT, anything=True),
-    "numfmt": spec(TEXT, anything=True),
-    "factor": spec(TEXT, anything=True),
+    "nproc": build_spec(TEXT, anything=True),
+    "uname": build_spec(TEXT, anything=True),
+    "whoami": build_spec(TEXT, anything=True),
+    "id": build_spec(TEXT, anything=True),
+    "arch": build_spec(TEXT, anything=True),
+    "groups": build_spec(TEXT, anything=True),
+    "tty": build_spec(TEXT, anything=True),
+    "locale": build_spec(TEXT, anything=True),
+    "uptime": build_spec(TEXT, anything=True),
+    "free": build_spec(TEXT, anything=True),
+    "ps": build_spec(TEXT, anything=True),
+    "pgrep": build_spec(TEXT, anything=True),
+    "expr": build_spec(TEXT, anything=True),
+    "sleep": build_spec(TEXT, anything=True),
+    "which": build_spec(TEXT, anything=True),
+    "whereis": build_spec(TEXT, anything=True),
+    "clear": build_spec(TEXT, anything=True),
+    "yes": build_spec(TEXT, anything=True),
+    "hostname": build_spec(TEXT, refused="-F --file -b", check=_check_uniq),
+    "tee": build_spec(WRITE, text="--output-error"),
+    "getconf": build_spec(TEXT, anything=True),
+    "numfmt": build_spec(TEXT, anything=True),
+    "factor": build_spec(TEXT, anything=True),
 }
 
-FILTERS: dict[str, Spec] = {**_LOOKERS, **_SEARCHERS, **_PRINTERS, **_ALONE}
+FILTERS: dict[str, ProgramSpec] = {**_LOOKERS, **_SEARCHERS, **_PRINTERS, **_ALONE}
 FILTERS |= {"egrep": FILTERS["grep"], "fgrep": FILTERS["grep"], "zgrep": FILTERS["grep"]}
 FILTERS |= {"gawk": FILTERS["awk"], "mawk": FILTERS["awk"], "b2sum": FILTERS["md5sum"]}

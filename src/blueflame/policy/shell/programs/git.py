@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from blueflame.policy.shell.marks import is_static
-from blueflame.policy.shell.programs.spec import Parsed, Role, Spec, spec
+from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, WordRole, build_spec
 from blueflame.policy.shell.word_lists import words
 
-TEXT, LOOK, READ, WRITE, GUESS = Role.TEXT, Role.LOOK, Role.READ, Role.WRITE, Role.GUESS
+TEXT, LOOK, READ, WRITE, GUESS = WordRole.TEXT, WordRole.LOOK, WordRole.READ, WordRole.WRITE, WordRole.GUESS
 
-_FINE = words(
+_SAFE_OPTIONS = words(
     "--no-pager -P --no-optional-locks --literal-pathspecs --glob-pathspecs --icase-pathspecs --no-replace-objects"
     " --no-lazy-fetch --no-advice --version --help -h -v --html-path --man-path --info-path"
 )
-_REFUSED = words(
+_REFUSED_OPTIONS = words(
     "-c --git-dir --work-tree --exec-path --config-env --namespace --super-prefix --attr-source -p --paginate --bare"
 )
 
@@ -31,7 +31,7 @@ class GitCall:
     refused: str = ""
 
 
-def read_git(words: tuple[str, ...]) -> GitCall:
+def parse_git_call(words: tuple[str, ...]) -> GitCall:
     """The words after git, global options taken apart from the rest."""
     folders: list[str] = []
     rest = list(words)
@@ -40,9 +40,9 @@ def read_git(words: tuple[str, ...]) -> GitCall:
         word = rest.pop(0)
         if word == "-C":
             folders.append(rest.pop(0) if rest else "\x00")
-        elif word not in _FINE:
+        elif word not in _SAFE_OPTIONS:
             refused = refused or word.split("=", 1)[0]
-            if word in _REFUSED and rest and word not in ("-p", "--paginate", "--bare"):
+            if word in _REFUSED_OPTIONS and rest and word not in ("-p", "--paginate", "--bare"):
                 rest.pop(0)
         elif word in ("--version", "--help", "-h", "-v", "--html-path", "--man-path", "--info-path"):
             return GitCall(subcommand="version", words=(), folders=tuple(folders), refused=refused)
@@ -59,7 +59,7 @@ _DIFF_TEXT = (
     " --ws-error-highlight -l"
     " --find-object --glob --branches --tags --remotes --exclude --min-parents --max-parents --diff-algorithm"
 )
-_DIFF = spec(
+_DIFF = build_spec(
     GUESS,
     text=_DIFF_TEXT,
     read="-O --orderfile",
@@ -67,7 +67,7 @@ _DIFF = spec(
     flags="-M -C -B -U -X",
     refused="--ext-diff --textconv",
 )
-_ANY = spec(GUESS)
+_ANY = build_spec(GUESS)
 
 _PLAIN = words(
     "ls-files ls-tree rev-list merge-base describe name-rev for-each-ref show-ref symbolic-ref"
@@ -80,7 +80,7 @@ _PLAIN = words(
     " request-pull quiltimport scalar subtree flow absorb crypt"
 )
 
-SUBCOMMANDS: dict[str, Spec] = {
+SUBCOMMANDS: dict[str, ProgramSpec] = {
     "diff": _DIFF,
     "log": _DIFF,
     "show": _DIFF,
@@ -90,16 +90,18 @@ SUBCOMMANDS: dict[str, Spec] = {
     "diff-tree": _DIFF,
     "diff-index": _DIFF,
     "diff-files": _DIFF,
-    "format-patch": spec(
+    "format-patch": build_spec(
         GUESS,
         text=f"{_DIFF_TEXT} --start-number -v --reroll-count --subject-prefix --cover-from-description",
         write="-o --output-directory --output",
         read="--signature-file --description-file",
         refused="--ext-diff --textconv",
     ),
-    "status": spec(GUESS, text="-u --untracked-files --ignored --column --ignore-submodules", flags="-u -M"),
-    "add": spec(GUESS, text="--chmod", read="--pathspec-from-file", refused="-i --interactive -p --patch -e --edit"),
-    "commit": spec(
+    "status": build_spec(GUESS, text="-u --untracked-files --ignored --column --ignore-submodules", flags="-u -M"),
+    "add": build_spec(
+        GUESS, text="--chmod", read="--pathspec-from-file", refused="-i --interactive -p --patch -e --edit"
+    ),
+    "commit": build_spec(
         GUESS,
         text="-m --message --author --date --cleanup --fixup --squash -C --reuse-message --trailer -c"
         " --reedit-message -u -S --gpg-sign",
@@ -107,74 +109,76 @@ SUBCOMMANDS: dict[str, Spec] = {
         flags="-u -S",
         refused="-e --edit -p --patch --interactive -t --template -c --reedit-message",
     ),
-    "grep": spec(
-        Role.SEARCH,
+    "grep": build_spec(
+        WordRole.SEARCH,
         first=TEXT,
         text="-e -A -B -C -m --max-count --max-depth --threads",
         read="-f --file",
         refused="-O --open-files-in-pager --no-index --ext-grep --textconv",
     ),
-    "archive": spec(GUESS, text="--format --prefix", write="-o --output", refused="--remote --exec --add-file"),
-    "fetch": spec(GUESS, text="--depth --deepen -j --jobs", refused="--upload-pack -c --server-option"),
-    "pull": spec(GUESS, text="--depth -s --strategy -X --strategy-option", refused="--upload-pack"),
-    "clone": spec(
+    "archive": build_spec(GUESS, text="--format --prefix", write="-o --output", refused="--remote --exec --add-file"),
+    "fetch": build_spec(GUESS, text="--depth --deepen -j --jobs", refused="--upload-pack -c --server-option"),
+    "pull": build_spec(GUESS, text="--depth -s --strategy -X --strategy-option", refused="--upload-pack"),
+    "clone": build_spec(
         WRITE,
         first=GUESS,
         text="-b --branch --depth -o --origin",
         refused="-c --config -u --upload-pack"
         " --template --reference --separate-git-dir --recurse-submodules --recursive",
     ),
-    "push": spec(GUESS, refused="--receive-pack --exec"),
-    "rebase": spec(GUESS, text="-s --strategy -X --onto", refused="-x --exec -i --interactive --edit-todo"),
-    "apply": spec(
+    "push": build_spec(GUESS, refused="--receive-pack --exec"),
+    "rebase": build_spec(GUESS, text="-s --strategy -X --onto", refused="-x --exec -i --interactive --edit-todo"),
+    "apply": build_spec(
         READ, text="-p --directory --include --exclude --whitespace -C", refused="--unsafe-paths --build-fake-ancestor"
     ),
-    "am": spec(READ, text="-p --directory", refused="-i --interactive"),
-    "bisect": spec(GUESS),
-    "submodule": spec(GUESS),
-    "ls-remote": spec(GUESS, refused="--upload-pack --exec"),
-    "blame": spec(
+    "am": build_spec(READ, text="-p --directory", refused="-i --interactive"),
+    "bisect": build_spec(GUESS),
+    "submodule": build_spec(GUESS),
+    "ls-remote": build_spec(GUESS, refused="--upload-pack --exec"),
+    "blame": build_spec(
         GUESS,
         text="-L -M -C --date --since",
         read="-S --contents --ignore-revs-file",
         flags="-M -C",
         refused="--textconv",
     ),
-    "cat-file": spec(GUESS, refused="--textconv --filters"),
-    "hash-object": spec(READ, text="-t --path"),
-    "checkout": spec(GUESS, text="-b -B --orphan --conflict", read="--pathspec-from-file", refused="-p --patch"),
-    "restore": spec(GUESS, text="-s --source --conflict", read="--pathspec-from-file", refused="-p --patch"),
-    "switch": spec(GUESS, text="-c -C --create --force-create --orphan --conflict"),
-    "stash": spec(GUESS, text="-m --message", refused="-p --patch"),
-    "worktree": spec(WRITE, first=TEXT, text="-b -B --reason --expire"),
-    "merge": spec(GUESS, text="-m -s -X --strategy --strategy-option", read="-F --file", refused="-e --edit"),
-    "merge-file": spec(WRITE),
-    "init": spec(WRITE, text="-b --initial-branch --object-format", refused="--template --separate-git-dir --shared"),
-    "tag": spec(
+    "cat-file": build_spec(GUESS, refused="--textconv --filters"),
+    "hash-object": build_spec(READ, text="-t --path"),
+    "checkout": build_spec(GUESS, text="-b -B --orphan --conflict", read="--pathspec-from-file", refused="-p --patch"),
+    "restore": build_spec(GUESS, text="-s --source --conflict", read="--pathspec-from-file", refused="-p --patch"),
+    "switch": build_spec(GUESS, text="-c -C --create --force-create --orphan --conflict"),
+    "stash": build_spec(GUESS, text="-m --message", refused="-p --patch"),
+    "worktree": build_spec(WRITE, first=TEXT, text="-b -B --reason --expire"),
+    "merge": build_spec(GUESS, text="-m -s -X --strategy --strategy-option", read="-F --file", refused="-e --edit"),
+    "merge-file": build_spec(WRITE),
+    "init": build_spec(
+        WRITE, text="-b --initial-branch --object-format", refused="--template --separate-git-dir --shared"
+    ),
+    "tag": build_spec(
         TEXT, text="-m --message -u --sort --format --contains --points-at", read="-F --file", refused="-e --edit"
     ),
-    "notes": spec(TEXT, text="-m --ref -C -c", read="-F --file"),
-    "revert": spec(TEXT, text="-m -s -X", refused="-e --edit"),
-    "cherry-pick": spec(TEXT, text="-m -s -X", refused="-e --edit"),
-    "branch": spec(TEXT, refused="--edit-description"),
-    "rev-parse": spec(GUESS),
-    "config": spec(TEXT, text="-t --type --default", read="-f --file --blob", refused="-e --edit"),
-    "bundle": spec(WRITE, first=TEXT),
-    "clean": spec(GUESS, text="-e --exclude", refused="-i --interactive"),
-    "rm": spec(WRITE, read="--pathspec-from-file"),
-    "mv": spec(WRITE),
-    "difftool": spec(GUESS, refused="-x --extcmd -t --tool -g --gui"),
-    "mergetool": spec(GUESS, refused="-t --tool -g --gui"),
-    "send-email": spec(GUESS),
-    "filter-branch": spec(GUESS),
-    "replace": spec(TEXT, refused="-e --edit"),
-    "update-index": spec(GUESS),
-    "read-tree": spec(GUESS, write="--index-output"),
-    "checkout-index": spec(GUESS, text="--stage", write="--prefix"),
-    "help": spec(TEXT, refused="-w --web -i --info -m --man"),
-    "version": spec(TEXT),
-    "gc": spec(TEXT),
-    "fsck": spec(TEXT),
+    "notes": build_spec(TEXT, text="-m --ref -C -c", read="-F --file"),
+    "revert": build_spec(TEXT, text="-m -s -X", refused="-e --edit"),
+    "cherry-pick": build_spec(TEXT, text="-m -s -X", refused="-e --edit"),
+    "branch": build_spec(TEXT, refused="--edit-description"),
+    "rev-parse": build_spec(GUESS),
+    "config": build_spec(TEXT, text="-t --type --default", read="-f --file --blob", refused="-e --edit"),
+    "bundle": build_spec(WRITE, first=TEXT),
+    "clean": build_spec(GUESS, text="-e --exclude", refused="-i --interactive"),
+    "rm": build_spec(WRITE, read="--pathspec-from-file"),
+    "mv": build_spec(WRITE),
+    "difftool": build_spec(GUESS, refused="-x --extcmd -t --tool -g --gui"),
+    "mergetool": build_spec(GUESS, refused="-t --tool -g --gui"),
+    "send-email": build_spec(GUESS),
+    "filter-branch": build_spec(GUESS),
+    "replace": build_spec(TEXT, refused="-e --edit"),
+    "update-index": build_spec(GUESS),
+    "read-tree": build_spec(GUESS, write="--index-output"),
+    "checkout-index": build_spec(GUESS, text="--stage", write="--prefix"),
+    "help": build_spec(TEXT, refused="-w --web -i --info -m --man"),
+    "version": build_spec(TEXT),
+    "gc": build_spec(TEXT),
+    "fsck": build_spec(TEXT),
     **dict.fromkeys(sorted(_PLAIN), _ANY),
 }
 """Its own subcommands, and wide-spread additions. Another word may be an alias, which may run anything."""
@@ -183,7 +187,7 @@ _RUNNERS = {
     "bisect": ("run", "visualize", "view"),
     "submodule": ("foreach",),
 }
-NEVER = words(
+REFUSED_SUBCOMMANDS = words(
     "filter-branch send-email instaweb citool gui gitk daemon shell http-backend cvsserver bugreport credential"
 )
 """They run commands that they are told, serve, or ask a person."""
@@ -192,7 +196,7 @@ _CONFIG_READ = words(
     "--get --get-all --get-regexp --get-urlmatch --list -l --show-origin --show-scope --name-only -z"
     " --get-color --get-colorbool"
 )
-_RUNS = re.compile(
+_RISKY_SETTINGS = re.compile(
     r"(?i)alias\.|core\.(?:hookspath|fsmonitor|sshcommand|pager|editor|askpass|gitproxy|attributesfile|excludesfile|worktree"
     r"|alternaterefscommand|alternaterefsprefixes|repositoryformatversion|bare)|.*\.(?:textconv|external|command|cmd|driver|clean"
     r"|smudge|process|program|helper|path|proxy|uploadpack|receivepack|vcs|insteadof|pushinsteadof|update|url|pushurl)|pager\."
@@ -201,12 +205,12 @@ _RUNS = re.compile(
 )
 
 
-def check_git(call: GitCall, parsed: Parsed) -> str | None:
+def check_git(call: GitCall, parsed: ParsedArguments) -> str | None:
     """What of the call would run a program or change where git finds one; None when nothing."""
     runner = _RUNNERS.get(call.subcommand, ())
     if found := next((word for word in parsed.operands if word in runner), None):
         return f"{call.subcommand} {found}"
-    if call.subcommand in NEVER:
+    if call.subcommand in REFUSED_SUBCOMMANDS:
         return call.subcommand
     if call.subcommand == "config":
         return _check_config(parsed)
@@ -215,7 +219,7 @@ def check_git(call: GitCall, parsed: Parsed) -> str | None:
     return None
 
 
-def _check_config(parsed: Parsed) -> str | None:
+def _check_config(parsed: ParsedArguments) -> str | None:
     names = {name for name, _ in parsed.options}
     operands = parsed.operands
     if any(name in ("--global", "--system") for name in names) and not is_reading_config(parsed):
@@ -227,12 +231,12 @@ def _check_config(parsed: Parsed) -> str | None:
     if is_reading_config(parsed):
         return None
     keys = [word for word in operands if word not in ("set", "unset", "rename-section", "remove-section")]
-    if not keys or not is_static(keys[0]) or _RUNS.match(keys[0]):
+    if not keys or not is_static(keys[0]) or _RISKY_SETTINGS.match(keys[0]):
         return f"writing {keys[0] if keys and is_static(keys[0]) else 'that setting'}"
     return None
 
 
-def is_reading_config(parsed: Parsed) -> bool:
+def is_reading_config(parsed: ParsedArguments) -> bool:
     names = {name for name, _ in parsed.options}
     if names & _CONFIG_READ or parsed.operands[:1] in (("get",), ("list",)):
         return True
@@ -249,7 +253,7 @@ def is_reading_config(parsed: Parsed) -> bool:
     }
 
 
-def revisions(word: str) -> Iterator[str]:
+def list_revision_paths(word: str) -> Iterator[str]:
     """The files that a revision such as HEAD:path names, or a path with magic such as :(top)path."""
     if word.startswith(":(") and "exclude" not in word:
         yield word.partition(")")[2]

@@ -7,20 +7,20 @@ import re
 from blueflame.policy.shell.programs.table import PYTHON
 
 
-def plain_words(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
+def normalise_options(name: str, words: tuple[str, ...]) -> tuple[str, ...]:
     """The words as options, for programs that have older ways to write them: tar xfC, dd of=, python -Im."""
     if name in ("tar", "bsdtar") and words and re.fullmatch(r"[A-Za-z]+", words[0]):
-        return _tar_words(words)
+        return _normalise_tar(words)
     if name == "dd":
         return tuple(f"--{word}" if word.startswith(("if=", "of=")) else word for word in words)
     if name == "jq":
-        return _jq_words(words)
+        return _normalise_jq(words)
     if PYTHON.match(name):
-        return _python_words(words)
+        return _normalise_python(words)
     return words
 
 
-def _tar_words(words: tuple[str, ...]) -> tuple[str, ...]:
+def _normalise_tar(words: tuple[str, ...]) -> tuple[str, ...]:
     """Letters without a dash take their values in order from the words that follow."""
     found: list[str] = []
     rest = list(words[1:])
@@ -31,7 +31,7 @@ def _tar_words(words: tuple[str, ...]) -> tuple[str, ...]:
     return (*found, *rest)
 
 
-def _jq_words(words: tuple[str, ...]) -> tuple[str, ...]:
+def _normalise_jq(words: tuple[str, ...]) -> tuple[str, ...]:
     """Some options of jq take a name and a value: only the value matters."""
     found: list[str] = []
     rest = list(words)
@@ -44,7 +44,7 @@ def _jq_words(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _python_words(words: tuple[str, ...]) -> tuple[str, ...]:
+def _normalise_python(words: tuple[str, ...]) -> tuple[str, ...]:
     found: list[str] = []
     for at, word in enumerate(words):
         m = re.fullmatch(r"-([bBdEIOPqRsSuv]*)m(.*)", word)

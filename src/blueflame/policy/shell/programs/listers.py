@@ -21,25 +21,25 @@ FIND_VALUES = words(
 )
 
 
-def listed(argv: tuple[str, ...], feed: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def list_printed_names(argv: tuple[str, ...], feed: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Patterns of all the names that the command can print; None when it prints anything else."""
     if not argv or not is_static(argv[0]):
         return None
     match argv[0]:
         case "find":
-            return _by_find(argv[1:])
+            return _list_find_names(argv[1:])
         case "git":
-            return _by_git(argv[1:])
+            return _list_git_names(argv[1:])
         case "ls":
-            return _by_ls(argv[1:])
+            return _list_ls_names(argv[1:])
         case "echo":
             return argv[1:] if all(not word.startswith("-") for word in argv[1:]) else None
         case "grep" | "egrep" | "rg" | "fgrep":
-            return _by_grep(argv, feed)
+            return _list_grep_names(argv, feed)
     return feed if argv[0] in _KEEPS and all(word.startswith("-") or word.isdigit() for word in argv[1:]) else None
 
 
-def find_roots(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_find(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The folders where find starts, and its expression."""
     at = 0
     while at < len(words) and words[at] in ("-H", "-L", "-P"):
@@ -50,15 +50,15 @@ def find_roots(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]
     return words[start:at] or (".",), words[at:]
 
 
-def _by_find(words: tuple[str, ...]) -> tuple[str, ...] | None:
-    roots, expression = find_roots(words)
+def _list_find_names(words: tuple[str, ...]) -> tuple[str, ...] | None:
+    roots, expression = split_find(words)
     if not all(is_static(root) for root in roots) or any(word in ("-printf", "-exec", "-ls") for word in expression):
         return None
-    names = _find_names(expression)
+    names = _list_find_patterns(expression)
     return tuple(f"{root}/{DEEP}/{name}" for root in roots for name in names)
 
 
-def _find_names(expression: tuple[str, ...]) -> tuple[str, ...]:
+def _list_find_patterns(expression: tuple[str, ...]) -> tuple[str, ...]:
     """Name patterns of which one must hold; everything, when the expression is more than that."""
     named = {at for at, word in enumerate(expression) if word in ("-name", "-iname")}
     others = {"!", "-not", ","}
@@ -70,22 +70,22 @@ def _find_names(expression: tuple[str, ...]) -> tuple[str, ...]:
         return (ANY,)
     if len(named) == 1 and ("-o" in expression or "-or" in expression):
         return (ANY,)
-    return tuple(as_marks(expression[at + 1]) if at + 1 < len(expression) else ANY for at in sorted(named))
+    return tuple(mark_pattern(expression[at + 1]) if at + 1 < len(expression) else ANY for at in sorted(named))
 
 
-def as_marks(pattern: str) -> str:
+def mark_pattern(pattern: str) -> str:
     """A file name pattern that the program itself reads, in our marks."""
     pattern = re.sub(r"\[[^]]*\]", ONE, pattern)
     return re.sub(r"\*+", ANY, pattern).replace("?", ONE)
 
 
-def _by_git(words: tuple[str, ...]) -> tuple[str, ...] | None:
+def _list_git_names(words: tuple[str, ...]) -> tuple[str, ...] | None:
     if words[:1] == ("ls-files",):
         specs = [word for word in words[1:] if not word.startswith("-")]
         if any(word.startswith(("-s", "--stage", "-t", "-v", "--format", "--debug")) for word in words[1:]):
             return None
         found = []
-        for each in map(as_marks, specs):
+        for each in map(mark_pattern, specs):
             folder, _, name = each.rpartition("/")
             if ANY in each or ONE in each:  # git's * goes across folders
                 found.append(f"{folder or '.'}/{DEEP}/{name or ANY}")
@@ -97,7 +97,7 @@ def _by_git(words: tuple[str, ...]) -> tuple[str, ...] | None:
     return None
 
 
-def _by_ls(words: tuple[str, ...]) -> tuple[str, ...] | None:
+def _list_ls_names(words: tuple[str, ...]) -> tuple[str, ...] | None:
     if any(word.startswith("-") and (re.search(r"[lsiZgon]", word) or word.startswith("--")) for word in words):
         return None
     files = tuple(word for word in words if not word.startswith("-"))
@@ -107,7 +107,7 @@ def _by_ls(words: tuple[str, ...]) -> tuple[str, ...] | None:
     return tuple(word if ANY in word or ONE in word else ANY for word in files) or (ANY,)
 
 
-def _by_grep(argv: tuple[str, ...], feed: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def _list_grep_names(argv: tuple[str, ...], feed: tuple[str, ...] | None) -> tuple[str, ...] | None:
     operands = [word for word in argv[1:] if not word.startswith("-")]
     if any(re.match(r"-[A-Za-z]*[lL]|--files", word) for word in argv[1:]):
         roots = operands if "--files" in argv else operands[1:]

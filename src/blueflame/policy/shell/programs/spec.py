@@ -9,7 +9,7 @@ from enum import Enum
 from blueflame.policy.shell.marks import LOOSE, MARKS, UNKNOWN, is_static
 
 
-class Role(Enum):
+class WordRole(Enum):
     """What a word is to the program that gets it."""
 
     TEXT = "text"  # nothing to judge
@@ -24,26 +24,26 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class ProgramSpec:
     """`first` and `last` are for operands that differ from the others, if there are that many.
 
     `options` take a value; `flags` are short options that take one only if it is attached. `strict`: an option that
     we have never heard of is refused. `anything`: no argument at all can do harm.
     """
 
-    operands: Role = Role.GUESS
-    first: Role | None = None
-    last: Role | None = None
-    options: Mapping[str, Role] = field(default_factory=dict)
+    operands: WordRole = WordRole.GUESS
+    first: WordRole | None = None
+    last: WordRole | None = None
+    options: Mapping[str, WordRole] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     long_dash: bool = False  # options of one dash are words, as in go and find
     anything: bool = False
-    check: Callable[[Parsed], str | None] | None = None
+    check: Callable[[ParsedArguments], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
+class ParsedArguments:
     """`options` in order, with the value or None; `unknown` are words that may turn out to be options."""
 
     options: tuple[tuple[str, str | None], ...] = ()
@@ -51,11 +51,11 @@ class Parsed:
     unknown: tuple[str, ...] = ()
 
 
-def spec(
-    operands: Role = Role.GUESS,
+def build_spec(
+    operands: WordRole = WordRole.GUESS,
     *,
-    first: Role | None = None,
-    last: Role | None = None,
+    first: WordRole | None = None,
+    last: WordRole | None = None,
     text: str = "",
     guess: str = "",
     read: str = "",
@@ -67,19 +67,19 @@ def spec(
     flags: str = "",
     long_dash: bool = False,
     anything: bool = False,
-    check: Callable[[Parsed], str | None] | None = None,
-) -> Spec:
+    check: Callable[[ParsedArguments], str | None] | None = None,
+) -> ProgramSpec:
     """A spec from lists of options, written with blanks between."""
     lists = {
-        Role.TEXT: text,
-        Role.GUESS: guess,
-        Role.READ: read,
-        Role.LOOK: look,
-        Role.TREE: tree,
-        Role.PATTERN: pattern,
-        Role.WRITE: write,
+        WordRole.TEXT: text,
+        WordRole.GUESS: guess,
+        WordRole.READ: read,
+        WordRole.LOOK: look,
+        WordRole.TREE: tree,
+        WordRole.PATTERN: pattern,
+        WordRole.WRITE: write,
     }
-    return Spec(
+    return ProgramSpec(
         operands=operands,
         first=first,
         last=last,
@@ -92,7 +92,7 @@ def spec(
     )
 
 
-def parse(spec: Spec, words: tuple[str, ...]) -> Parsed:
+def parse_arguments(spec: ProgramSpec, words: tuple[str, ...]) -> ParsedArguments:
     """The words after the program's name, sorted. An abbreviated long option counts as each that it may stand for."""
     options: list[tuple[str, str | None]] = []
     operands: list[str] = []
@@ -103,30 +103,30 @@ def parse(spec: Spec, words: tuple[str, ...]) -> Parsed:
         if word == "--":
             operands.extend(rest)
             break
-        if word[:1] in MARKS and may_be_option(word):
+        if word[:1] in MARKS and can_be_option(word):
             unknown.append(word)
             operands.append(word)
         elif not word.startswith("-") or word == "-":
             operands.append(word)
         elif word.startswith("--") or (spec.long_dash and not is_bundle(spec, word)):
-            options.append(_long(spec, word, rest))
+            options.append(_parse_long(spec, word, rest))
         else:
-            options.extend(_short(spec, word, rest))
-    return Parsed(options=tuple(options), operands=tuple(operands), unknown=tuple(unknown))
+            options.extend(_parse_short(spec, word, rest))
+    return ParsedArguments(options=tuple(options), operands=tuple(operands), unknown=tuple(unknown))
 
 
-def may_be_option(word: str) -> bool:
+def can_be_option(word: str) -> bool:
     """An unknown start may be a dash; a pattern may match a file that is named like an option."""
     return word[:1] in (UNKNOWN, LOOSE, "\x01", "\x02")
 
 
-def is_bundle(spec: Spec, word: str) -> bool:
+def is_bundle(spec: ProgramSpec, word: str) -> bool:
     return word[:2] in spec.options and word not in spec.options and "=" not in word
 
 
-def _long(spec: Spec, word: str, rest: list[str]) -> tuple[str, str | None]:
+def _parse_long(spec: ProgramSpec, word: str, rest: list[str]) -> tuple[str, str | None]:
     name, equals, value = word.partition("=")
-    name = known_name(spec, name)
+    name = complete_option(spec, name)
     if equals:
         return name, value
     if name in spec.options and rest:
@@ -134,7 +134,7 @@ def _long(spec: Spec, word: str, rest: list[str]) -> tuple[str, str | None]:
     return name, None
 
 
-def known_name(spec: Spec, name: str) -> str:
+def complete_option(spec: ProgramSpec, name: str) -> str:
     """The whole name of an option that may be abbreviated; the most dangerous one when several begin so."""
     if name in spec.refused or name in spec.options or not is_static(name) or len(name) < 3 or name[1] != "-":
         return name
@@ -142,7 +142,7 @@ def known_name(spec: Spec, name: str) -> str:
     return begun[0] if begun else name
 
 
-def _short(spec: Spec, word: str, rest: list[str]) -> list[tuple[str, str | None]]:
+def _parse_short(spec: ProgramSpec, word: str, rest: list[str]) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
     for at, letter in enumerate(word[1:], start=1):
         name = f"-{letter}"

@@ -6,21 +6,23 @@ import re
 from dataclasses import replace
 
 from blueflame.policy.shell.marks import is_static
-from blueflame.policy.shell.programs.filters import FILTERS, is_quiet_sed
-from blueflame.policy.shell.programs.spec import Parsed, Role, Spec, spec
-from blueflame.policy.shell.programs.variables import is_dangerous
+from blueflame.policy.shell.programs.filters import FILTERS, is_harmless_sed
+from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, WordRole, build_spec
+from blueflame.policy.shell.programs.variables import is_dangerous_variable
 
-READ, LOOK, WRITE, TEXT, GUESS = Role.READ, Role.LOOK, Role.WRITE, Role.TEXT, Role.GUESS
+READ, LOOK, WRITE, TEXT, GUESS = WordRole.READ, WordRole.LOOK, WordRole.WRITE, WordRole.TEXT, WordRole.GUESS
 
 
-def _check_make(parsed: Parsed) -> str | None:
+def _check_make(parsed: ParsedArguments) -> str | None:
     for name, value in parsed.options:
         if name in ("-f", "--file", "--makefile") and value is not None and not _is_makefile(value):
             return f"{name} with another makefile"
     for word in parsed.operands:
         name, equals, value = re.sub(r"[:+?!]*=", "=", word, count=1).partition("=")
         if equals and (
-            is_dangerous(name, value) or name in ("SHELL", ".SHELLFLAGS", "MAKE", "MAKEFILES") or not is_static(name)
+            is_dangerous_variable(name, value)
+            or name in ("SHELL", ".SHELLFLAGS", "MAKE", "MAKEFILES")
+            or not is_static(name)
         ):
             return f"the variable {name if is_static(name) else ''}"
         if equals and ("$(" in value or "${" in value or "`" in value):
@@ -34,15 +36,15 @@ def _is_makefile(value: str) -> bool:
     return name in ("Makefile", "makefile", "GNUmakefile") and not value.startswith(("/", "~")) and is_static(value)
 
 
-def _check_ruled_sed(parsed: Parsed) -> str | None:
+def _check_sed_in_place(parsed: ParsedArguments) -> str | None:
     scripts = [value or "" for name, value in parsed.options if name in ("-e", "--expression")] or list(
         parsed.operands[:1]
     )
-    bad = next((each for each in scripts if not is_static(each) or not is_quiet_sed(each)), None)
+    bad = next((each for each in scripts if not is_static(each) or not is_harmless_sed(each)), None)
     return None if bad is None else "a script that may write files or run commands"
 
 
-def _check_go(parsed: Parsed) -> str | None:
+def _check_go(parsed: ParsedArguments) -> str | None:
     if parsed.operands[:1] in (("run",), ("install",), ("tool",), ("generate",)):
         return next((word for word in parsed.operands[1:2] if "@" in word), None)
     flags = [value or "" for name, value in parsed.options if name in ("-ldflags", "--ldflags")]
@@ -53,24 +55,24 @@ def _check_go(parsed: Parsed) -> str | None:
     return None
 
 
-def _check_cargo(parsed: Parsed) -> str | None:
+def _check_cargo(parsed: ParsedArguments) -> str | None:
     return next((word for word in parsed.operands[:1] if word.startswith("+")), None)
 
 
-def _check_pytest(parsed: Parsed) -> str | None:
+def _check_pytest(parsed: ParsedArguments) -> str | None:
     plugins = [value for name, value in parsed.options if name == "-p"]
     bad = next((value for value in plugins if value is None or not value.startswith("no:")), None)
     return f"the plugin {bad}" if bad else None
 
 
-def _check_curl(parsed: Parsed) -> str | None:
+def _check_curl(parsed: ParsedArguments) -> str | None:
     return next(
         (word for word in parsed.operands if word.lower().startswith(("file:", "scp:", "sftp:", "dict:", "gopher:"))),
         None,
     )
 
 
-_GO = spec(
+_GO = build_spec(
     GUESS,
     text="-run -bench -count -timeout -cpu -parallel -tags -ldflags -gcflags -asmflags -mod -covermode"
     " -coverpkg -skip -shuffle"
@@ -83,7 +85,7 @@ _GO = spec(
     check=_check_go,
 )
 
-_MAKE = spec(
+_MAKE = build_spec(
     TEXT,
     text="-j --jobs -l --load-average --max-load -o --old-file --assume-old -W --what-if --new-file --assume-new -O"
     " --output-sync --debug",
@@ -94,7 +96,7 @@ _MAKE = spec(
     check=_check_make,
 )
 
-_NODE_RUNNER = spec(
+_NODE_RUNNER = build_spec(
     GUESS,
     text="-w --workspace --filter -F --loglevel --if-present --silent --reporter",
     tree="--prefix -C --dir --cwd",
@@ -104,7 +106,7 @@ _NODE_RUNNER = spec(
     " --onload-script --init-module",
 )
 
-_PYTEST = spec(
+_PYTEST = build_spec(
     GUESS,
     text="-p -k -m -n --maxfail --tb --durations --cov-report --cov-fail-under --timeout -r --dist --color --capture"
     " --verbosity --durations-min --import-mode --seed --randomly-seed --hypothesis-seed --hypothesis-profile --count"
@@ -118,14 +120,14 @@ _PYTEST = spec(
     refused="-o --override-ini --pdbcls --pdb --trace --pastebin --debug",
 )
 
-_CP = spec(
+_CP = build_spec(
     READ,
     last=WRITE,
     text="-S --suffix --backup --sparse --reflink --preserve --no-preserve --context --mode -m",
     write="-t --target-directory",
     refused="--strip-program",
 )
-_TAR = spec(
+_TAR = build_spec(
     GUESS,
     text="-b --blocking-factor --exclude --strip-components --transform --xform --format -H --owner --group"
     " --mode --mtime --sort",
@@ -135,20 +137,20 @@ _TAR = spec(
     " --rsh-command"
     " --rmt-command -P --absolute-names",
 )
-_CHMOD = spec(WRITE, first=TEXT, read="--reference")
+_CHMOD = build_spec(WRITE, first=TEXT, read="--reference")
 
-PROGRAMS: dict[str, Spec] = {
+PROGRAMS: dict[str, ProgramSpec] = {
     "make": _MAKE,
     "gmake": _MAKE,
     "go": _GO,
-    "gofmt": spec(READ, text="-r", refused="-cpuprofile", long_dash=True),
+    "gofmt": build_spec(READ, text="-r", refused="-cpuprofile", long_dash=True),
     "npm": _NODE_RUNNER,
     "pnpm": _NODE_RUNNER,
     "yarn": _NODE_RUNNER,
     "bun": _NODE_RUNNER,
     "pytest": _PYTEST,
     "py.test": _PYTEST,
-    "cargo": spec(
+    "cargo": build_spec(
         GUESS,
         text="-p --package --features -F --bin --test --example --bench -j --jobs --target --profile --color"
         " --message-format --exclude -Z",
@@ -158,59 +160,59 @@ PROGRAMS: dict[str, Spec] = {
         refused="--config",
         check=_check_cargo,
     ),
-    "mkdir": spec(WRITE, text="-m --mode --context"),
-    "rmdir": spec(WRITE),
-    "touch": spec(WRITE, text="-d -t --date --time", look="-r --reference"),
+    "mkdir": build_spec(WRITE, text="-m --mode --context"),
+    "rmdir": build_spec(WRITE),
+    "touch": build_spec(WRITE, text="-d -t --date --time", look="-r --reference"),
     "cp": _CP,
     "install": _CP,
-    "mv": spec(WRITE, text="-S --suffix --backup", write="-t --target-directory"),
-    "rm": spec(WRITE, text="--interactive"),
-    "unlink": spec(WRITE),
-    "shred": spec(WRITE, text="-n -s --iterations --size"),
-    "truncate": spec(WRITE, text="-s --size", look="-r --reference"),
-    "ln": spec(WRITE, text="-S --suffix", write="-t --target-directory"),
-    "link": spec(WRITE),
+    "mv": build_spec(WRITE, text="-S --suffix --backup", write="-t --target-directory"),
+    "rm": build_spec(WRITE, text="--interactive"),
+    "unlink": build_spec(WRITE),
+    "shred": build_spec(WRITE, text="-n -s --iterations --size"),
+    "truncate": build_spec(WRITE, text="-s --size", look="-r --reference"),
+    "ln": build_spec(WRITE, text="-S --suffix", write="-t --target-directory"),
+    "link": build_spec(WRITE),
     "chmod": _CHMOD,
     "chown": _CHMOD,
     "chgrp": _CHMOD,
-    "setfacl": spec(WRITE, text="-m -x"),
-    "patch": spec(
+    "setfacl": build_spec(WRITE, text="-m -x"),
+    "patch": build_spec(
         WRITE,
         text="-p --strip -F --fuzz -V",
         write="-o --output -d --directory -r --reject-file -B --prefix",
         read="-i --input",
     ),
-    "sed": spec(
+    "sed": build_spec(
         WRITE,
         first=TEXT,
         text="-e --expression -l --line-length",
         flags="-i",
         refused="-f --file",
-        check=_check_ruled_sed,
+        check=_check_sed_in_place,
     ),
-    "perl": spec(READ, text="-e -E -M -I -i", flags="-i -0 -l"),
-    "ruby": spec(READ, text="-e", read="-r -I"),
-    "node": spec(
+    "perl": build_spec(READ, text="-e -E -M -I -i", flags="-i -0 -l"),
+    "ruby": build_spec(READ, text="-e", read="-r -I"),
+    "node": build_spec(
         READ,
         text="-e -p --eval --print --test-name-pattern --test-reporter --conditions -C",
         read="-r --require --import --loader --experimental-loader --env-file",
     ),
     "tar": _TAR,
     "bsdtar": _TAR,
-    "zip": spec(WRITE, text="-x -i -P -n", refused="-T --unzip-command -TT -b"),
-    "unzip": spec(READ, write="-d", text="-x -P"),
-    "gzip": spec(WRITE),
-    "gunzip": spec(WRITE),
-    "bzip2": spec(WRITE),
-    "xz": spec(WRITE),
-    "zstd": spec(WRITE, write="-o"),
-    "rsync": spec(
+    "zip": build_spec(WRITE, text="-x -i -P -n", refused="-T --unzip-command -TT -b"),
+    "unzip": build_spec(READ, write="-d", text="-x -P"),
+    "gzip": build_spec(WRITE),
+    "gunzip": build_spec(WRITE),
+    "bzip2": build_spec(WRITE),
+    "xz": build_spec(WRITE),
+    "zstd": build_spec(WRITE, write="-o"),
+    "rsync": build_spec(
         WRITE,
         text="--exclude --include --filter -f --max-size",
         read="--exclude-from --include-from --files-from",
         refused="-e --rsh --rsync-path --daemon --config -M --remote-option --copy-as",
     ),
-    "curl": spec(
+    "curl": build_spec(
         GUESS,
         text="-X -H -d --data --request --header -A -u --max-time -m --retry --connect-timeout -e -F --form",
         write="-o --output -D --dump-header -c --cookie-jar --output-dir --trace --trace-ascii --stderr",
@@ -219,59 +221,59 @@ PROGRAMS: dict[str, Spec] = {
         " --connect-to",
         check=_check_curl,
     ),
-    "wget": spec(
+    "wget": build_spec(
         GUESS,
         text="-t --tries --timeout -T --header -U",
         write="-O --output-document -o --output-file -a -P --directory-prefix",
         read="-i --input-file --post-file --body-file",
         refused="-e --execute --config --use-askpass",
     ),
-    "dd": spec(GUESS, read="--if", write="--of"),
-    "split": spec(READ, last=WRITE, text="-n -l -b -a", refused="--filter"),
-    "csplit": spec(READ),
-    "cmake": spec(
+    "dd": build_spec(GUESS, read="--if", write="--of"),
+    "split": build_spec(READ, last=WRITE, text="-n -l -b -a", refused="--filter"),
+    "csplit": build_spec(READ),
+    "cmake": build_spec(
         GUESS,
         text="-D -G -T -A -j --parallel --target --config --preset",
         write="-B --install-prefix --install --prefix",
         look="-S --build",
         refused="-P -E -C --toolchain --debugger --open",
     ),
-    "ninja": spec(TEXT, text="-j -k -l -d -t -w", tree="-C", read="-f"),
-    "mvn": spec(
+    "ninja": build_spec(TEXT, text="-j -k -l -d -t -w", tree="-C", read="-f"),
+    "mvn": build_spec(
         TEXT,
         text="-P -pl -T -D --projects --threads",
         read="-f --file",
         refused="-s --settings -gs -t --global-settings -gt",
         long_dash=True,
     ),
-    "gradle": spec(
+    "gradle": build_spec(
         TEXT,
         text="-x --tests -P --max-workers",
         tree="-p --project-dir",
         read="-b --build-file -c --settings-file",
         refused="-I --init-script -g --gradle-user-home",
     ),
-    "mypy": spec(
+    "mypy": build_spec(
         READ,
         text="--python-version -m -p -c --platform --follow-imports --exclude",
         read="--config-file",
         write="--cache-dir --junit-xml --html-report --txt-report",
         refused="--python-executable --install-types",
     ),
-    "ruff": spec(
+    "ruff": build_spec(
         GUESS,
         text="--select --ignore --fixable --line-length --target-version --output-format --extend-select --exclude",
         read="--config",
         write="--cache-dir -o --output-file",
     ),
-    "tsc": spec(
+    "tsc": build_spec(
         GUESS,
         text="--target --module --lib --jsx",
         look="-p --project -b --build --rootDir",
         write="--outDir --outFile --declarationDir --tsBuildInfoFile",
         refused="--plugins --watch -w",
     ),
-    "jest": spec(
+    "jest": build_spec(
         GUESS,
         text="-t --testNamePattern --testPathPattern --maxWorkers -w",
         look="--rootDir --roots",
@@ -280,25 +282,25 @@ PROGRAMS: dict[str, Spec] = {
         refused="--runner --testRunner --transform --globalSetup --globalTeardown --setupFiles"
         " --setupFilesAfterEnv --resolver --preset --reporters --testEnvironment --filter --haste",
     ),
-    "eslint": spec(
+    "eslint": build_spec(
         GUESS,
         text="--ext --max-warnings --rule",
         read="-c --config --ignore-path",
         write="-o --output-file --cache-location --cache-file",
         refused="--rulesdir --resolve-plugins-relative-to --plugin --parser -f --format",
     ),
-    "tox": spec(
+    "tox": build_spec(
         GUESS, text="-e -p -m", look="--workdir --root", read="-c --conf", refused="-x --override --runner --discover"
     ),
     "jq": FILTERS["jq"],
 }
 _UNTAR = replace(_TAR, options={**_TAR.options, "-f": READ, "--file": READ})
-_IN_PLACE = spec(WRITE, text="-e -E -M", flags="-i -0 -l")
-_PYTHON = spec(READ, text="-W -X", refused="-i")
+_IN_PLACE = build_spec(WRITE, text="-e -E -M", flags="-i -0 -l")
+_PYTHON = build_spec(READ, text="-W -X", refused="-i")
 PYTHON = re.compile(r"(?:python|pypy)(?:3(?:\.\d+)?|2)?\Z")
 
 
-def program_spec(name: str, words: tuple[str, ...]) -> Spec | None:
+def find_spec(name: str, words: tuple[str, ...]) -> ProgramSpec | None:
     """How the words of a program that a rule allows are read; None when we do not know it."""
     if PYTHON.match(name):
         return _PYTHON
@@ -306,10 +308,10 @@ def program_spec(name: str, words: tuple[str, ...]) -> Spec | None:
         return _IN_PLACE
     if name in ("tar", "bsdtar") and any(re.match(r"-\w*[xt]|--(?:extract|get|list)", word) for word in words):
         return _UNTAR
-    if name == "sed" and not _edits_in_place(words):
+    if name == "sed" and not _is_editing_in_place(words):
         return FILTERS["sed"]
     return PROGRAMS.get(name) or FILTERS.get(name)
 
 
-def _edits_in_place(words: tuple[str, ...]) -> bool:
+def _is_editing_in_place(words: tuple[str, ...]) -> bool:
     return any(re.match(r"-[nErsuz]*i|--i", word) for word in words)

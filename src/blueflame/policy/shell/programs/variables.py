@@ -94,7 +94,7 @@ _COMPILER = re.compile(r"(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+|musl-gcc)(?:-\d+)
 _FLAGS = re.compile(r"(?:[A-Z_]*(?:C|CPP|CXX|F|LD)FLAGS|LDLIBS|LIBS)\Z")
 _FLAG_VALUE = re.compile(r"[\w=.,:+ -]*\Z")
 _LOADS = re.compile(r"plugin|wrapper|specs|-B|load|-Wl,.*(?:rpath|interp)")
-PATHS = {
+PATH_VARIABLES = {
     "PYTHONPATH": "read",
     "NODE_PATH": "read",
     "TMPDIR": "write",
@@ -112,9 +112,9 @@ PATHS = {
 """Variables that hold folders: judged as such."""
 
 
-def is_dangerous(name: str, value: str) -> bool:
+def is_dangerous_variable(name: str, value: str) -> bool:
     """True when the variable may decide which code runs, or how the shell reads what follows."""
-    if name in PATHS:
+    if name in PATH_VARIABLES:
         return False
     if name in _SAFE:
         return not (is_static(value) and re.fullmatch(_SAFE[name], value))
