@@ -14,7 +14,7 @@ from blueflame.model.policy import Call, Policy
 from blueflame.model.settings.permissions import BashRules, Permissions, Validation
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.decide import decide, prepare
-from blueflame.watcher.policy_file import policy_json, read_policy, shfmt_path
+from blueflame.watcher.policy_file import find_shfmt, format_policy, parse_policy
 from blueflame.watcher.world import LocalWorld
 
 CALLS, COMMANDS = 3_000, 300
@@ -67,9 +67,9 @@ def _many() -> Permissions:
 
 def _figures(name: str, policy: Policy, top: Path) -> Iterator[Figure]:
     begun = perf_counter()
-    prepare(read_policy(policy_json(policy), "policy.json"))
+    prepare(parse_policy(format_policy(policy), "policy.json"))
     yield Figure(name=f"{name}: read and made ready, once", value=(perf_counter() - begun) * 1e3, unit="ms")
-    world = LocalWorld(str(top), shfmt=shfmt_path())
+    world = LocalWorld(str(top), shfmt=find_shfmt())
     asked: dict[str, tuple[Callable[[int], Given], int, float]] = {
         "path": (_path, CALLS, 1.0),
         "command never seen": (_new_command, COMMANDS, 8.0),

@@ -22,7 +22,7 @@ from blueflame.agents.hook import hook_path
 from blueflame.model.policy import CANARY
 from blueflame.model.settings.permissions import Permissions, Validation
 from blueflame.policy.compile import compile_policy
-from blueflame.watcher.policy_file import save_policy, shfmt_path
+from blueflame.watcher.policy_file import find_shfmt, save_policy
 
 ROUNDS = 200
 SOURCE = str(Path(blueflame.__file__).parents[1])
@@ -178,7 +178,7 @@ def _watcher(place: Path) -> Iterator[int]:
         "policy": str(place / "policy.json"),
         "audit": str(place / "audit.jsonl"),
         "hook": str(hook_path()),
-        "shfmt": shfmt_path(),
+        "shfmt": find_shfmt(),
     }
     argv = [sys.executable, "-I", "-S", "-E", "-c", SERVER, SOURCE, json.dumps(watch)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as server:

@@ -1,4 +1,4 @@
-"""Watchers for tests: a real Asker with a real policy, served in this thread while others ask it."""
+"""Watchers for tests: a real HookServer with a real policy, served in this thread while others ask it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from blueflame.agents.hook import hook_path
 from blueflame.model.policy import CANARY, Call, Decision
 from blueflame.model.settings.permissions import Permissions, Validation
 from blueflame.policy.compile import compile_policy
-from blueflame.watcher.policy_file import save_policy, shfmt_path
-from blueflame.watcher.server import Asker
+from blueflame.watcher.policy_file import find_shfmt, save_policy
+from blueflame.watcher.server import HookServer
 
 ATTEMPT = "ses-20260101-000000.task-001.worker.1"
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 T = TypeVar("T")
 
 
-class Doorbell:
+class SimplePoller:
     """As much of the warden's bell as a watcher needs; that one would take over the signals of the whole test run."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Doorbell:
                 self.answers[handle]()
 
 
-class Watch:
+class WatchedAttempt:
     """One attempt that is watched."""
 
     def __init__(
@@ -56,13 +56,13 @@ class Watch:
         decide: Callable[[Call], Decision] | None,
         listener: socket.socket | None = None,
     ) -> None:
-        self.bell = Doorbell()
+        self.bell = SimplePoller()
         self.audit = Path(watch["audit"])
         self.policy = Path(watch["policy"])
         listener = listener or socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port: int = listener.getsockname()[1]
         self.env = {"BLUEFLAME_HOOK_PORT": str(self.port), "BLUEFLAME_HOOK": watch["hook"]}
-        self.asker = Asker(watch, listener, ATTEMPT, self.bell, decide=decide)
+        self.asker = HookServer(watch, listener, ATTEMPT, self.bell, decide=decide)
         self.folder = folder
 
     def during(self, work: Callable[[], T]) -> T:
@@ -70,17 +70,17 @@ class Watch:
         done: list[T] = []
         thread = threading.Thread(target=lambda: done.append(work()), daemon=True)
         thread.start()
-        give_up = time.monotonic() + PATIENCE
+        give_up = time.monotonic() + TIMEOUT
         while thread.is_alive():
             assert time.monotonic() < give_up, "waited in vain for whoever asks"
             self.bell.wait(0.01)
         return done[0]
 
     def post(self, body: bytes, head: str = "POST /hook HTTP/1.1\r\nContent-Length: {}\r\n\r\n") -> bytes:
-        return self.during(lambda: talk(self.port, head.format(len(body)).encode() + body))
+        return self.during(lambda: send_and_receive(self.port, head.format(len(body)).encode() + body))
 
     def ask(self, tool: str, **tool_input: object) -> Mapping[str, Any]:
-        answer = self.post(question(tool, tool_input, cwd=str(self.folder)))
+        answer = self.post(build_question(tool, tool_input, cwd=str(self.folder)))
         said: Mapping[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])["hookSpecificOutput"]
         return said
 
@@ -91,7 +91,7 @@ class Watch:
         return [json.loads(line) for line in self.audit.read_text().splitlines()]
 
 
-def question(tool: str, tool_input: object, *, cwd: str, call: str = "toolu_1") -> bytes:
+def build_question(tool: str, tool_input: object, *, cwd: str, call: str = "toolu_1") -> bytes:
     asked = {
         "hook_event_name": "PreToolUse",
         "tool_name": tool,
@@ -102,23 +102,23 @@ def question(tool: str, tool_input: object, *, cwd: str, call: str = "toolu_1") 
     return json.dumps(asked).encode()
 
 
-def talk(port: int, data: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as asking:
+def send_and_receive(port: int, data: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as asking:
         try:
             asking.sendall(data)
-            return hear(asking)
+            return receive_all(asking)
         except OSError:
             return b""  # closed on us
 
 
-def hear(asking: socket.socket) -> bytes:
+def receive_all(asking: socket.socket) -> bytes:
     parts = []
     while part := asking.recv(65536):
         parts.append(part)
     return b"".join(parts)
 
 
-def watch_of(
+def build_watch(
     folder: Path, *, permissions: Permissions | None = None, schema: bool = False, skills: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """launch.json's "watch" for a worker in `folder`, whose task has locked src/."""
@@ -139,13 +139,13 @@ def watch_of(
         "audit": str(state / "logs" / "worker-0a1b2c3d.audit.jsonl"),
         "agent": "worker-0a1b2c3d",
         "hook": str(hook_path()),
-        "shfmt": shfmt_path(),
+        "shfmt": find_shfmt(),
         "mounts": {},
     }
 
 
 @contextmanager
-def watching(
+def run_hook_server(
     folder: Path,
     *,
     decide: Callable[[Call], Decision] | None = None,
@@ -154,10 +154,10 @@ def watching(
     skills: tuple[str, ...] = (),
     listener: socket.socket | None = None,
     **changes: object,
-) -> Iterator[Watch]:
+) -> Iterator[WatchedAttempt]:
     """`listener` is one in another network, for those who ask from there."""
-    given = watch_of(folder, permissions=permissions, schema=schema, skills=skills)
-    watch = Watch(folder, {**given, **changes}, decide, listener)
+    given = build_watch(folder, permissions=permissions, schema=schema, skills=skills)
+    watch = WatchedAttempt(folder, {**given, **changes}, decide, listener)
     try:
         yield watch
     finally:

@@ -12,7 +12,7 @@ from blueflame.model.settings.permissions import Permissions
 from blueflame.policy.access import PathAccess, compile_path_rules
 from blueflame.policy.path_patterns import compile_patterns
 from blueflame.policy.shell.judge import judge_command_line, refuse_text
-from blueflame.watcher.policy_file import shfmt_path
+from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import LocalWorld
 
 DEFAULTS = Permissions()
@@ -63,7 +63,7 @@ CONFIGS: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Court:
+class ShellJudge:
     """A worktree in which commands are judged."""
 
     policy: Policy
@@ -79,7 +79,7 @@ class Court:
         return judge_command_line(command, tree, policy, places, self.world.text, self.world.parse)
 
 
-def open_court(folder: Path) -> Court:
+def build_shell_judge(folder: Path) -> ShellJudge:
     """A worktree with a few files, one of them a link that leads outside."""
     worktree = folder / "дерево work"
     for place in ("src/app", "tests", "docs", "sub/deep", "scripts", ".git"):
@@ -97,7 +97,7 @@ def open_court(folder: Path) -> Court:
         scratch=("/tmp/agent", "/home/agent"),
         readable=("/usr", "/bin"),
     )
-    return Court(policy, LocalWorld(policy.worktree, shfmt=shfmt_path()))
+    return ShellJudge(policy, LocalWorld(policy.worktree, shfmt=find_shfmt()))
 
 
 RECORDER = r"""cat() {
@@ -109,7 +109,7 @@ cd "$1"; PATH=/nowhere; unset OLDPWD; . "$2"
 """
 
 
-def run_by_bash(script: str, folder: Path) -> list[tuple[str, ...]] | None:
+def run_in_bash(script: str, folder: Path) -> list[tuple[str, ...]] | None:
     """The words of every command that bash itself tried to run, none of which exists; None when it did not finish."""
     work = folder / "w"
     work.mkdir(exist_ok=True)
@@ -129,10 +129,10 @@ def run_by_bash(script: str, folder: Path) -> list[tuple[str, ...]] | None:
             )
         except subprocess.TimeoutExpired:
             return None
-    return _recorded((folder / "record").read_bytes())
+    return _parse_record((folder / "record").read_bytes())
 
 
-def _recorded(said: bytes) -> list[tuple[str, ...]]:
+def _parse_record(said: bytes) -> list[tuple[str, ...]]:
     words = [os.fsdecode(word) for word in said.split(b"\0")[:-1]]
     found: list[tuple[str, ...]] = []
     current: list[str] = []

@@ -14,7 +14,7 @@ from blueflame.model.policy import Call
 from blueflame.model.settings.permissions import Permissions, Validation, ValidatorDiagnostics
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.decide import decide
-from blueflame.watcher.policy_file import shfmt_path
+from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import LocalWorld
 from support.sessions import Stage, Told, task, writes
 
@@ -106,6 +106,6 @@ def test_v58_a_reviewer_runs_a_diagnostic_word_by_word_or_not_at_all(
         scope=None,
         schema=True,
     )
-    world = LocalWorld(str(tmp_path), shfmt=shfmt_path())
+    world = LocalWorld(str(tmp_path), shfmt=find_shfmt())
     answer = decide(policy, Call(tool="Bash", input={"command": command}, cwd=str(tmp_path)), world)
     assert answer.allowed is allowed, answer

@@ -15,7 +15,7 @@ from blueflame.model.errors import Refused
 from blueflame.model.policy import CANARY
 from blueflame.orchestrator.engine.interface import Reason
 from blueflame.warden.spawn import HEADROOM
-from blueflame.watcher.policy_file import shfmt_path
+from blueflame.watcher.policy_file import find_shfmt
 
 MB = 1 << 20
 BREAKS = 2  # the exit code that keeps an agent from its call
@@ -85,7 +85,7 @@ def watcher(evidence: Evidence) -> Verdict:
 
 def shell(evidence: Evidence) -> Verdict:
     try:
-        shfmt_path()
+        find_shfmt()
     except Refused as e:
         return Held.IMPOSSIBLE, str(e)
     breaches = _unlike(_decisions(evidence, "hidden", "plain"), {"hidden": "block", "plain": "allow"})

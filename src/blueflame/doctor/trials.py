@@ -31,7 +31,7 @@ from blueflame.sandbox.bwrap import DOOR_PORTS
 from blueflame.system.background_process import Companion, start_companion
 from blueflame.system.process import run
 from blueflame.warden.resource_limits import free_mb
-from blueflame.watcher.policy_file import save_policy, shfmt_path
+from blueflame.watcher.policy_file import find_shfmt, save_policy
 
 TINY: Mapping[str, int] = {
     "max_cpu_seconds": 1,
@@ -198,6 +198,6 @@ def too_much_disk(ground: Ground) -> Mapping[str, int]:
 def _shell_reader() -> str:
     """Without one nothing but shell commands cannot be judged, and that is a guard of its own."""
     try:
-        return shfmt_path()
+        return find_shfmt()
     except Refused:
         return "/nonexistent/shfmt"

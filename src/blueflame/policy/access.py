@@ -211,9 +211,10 @@ class PathAccess:
 def describe_writable(policy: Policy) -> str:
     if policy.read_only:
         return f"a {policy.role} writes nothing in the worktree"
+    allowed = format_list(policy.allowed_paths.written)
     if policy.scope:
-        return f"your task may write {format_list(policy.scope)}, as far as that is in {format_list(policy.allowed_paths.written)}"
-    return f"you may write {format_list(policy.allowed_paths.written)}"
+        return f"your task may write {format_list(policy.scope)}, as far as that is in {allowed}"
+    return f"you may write {allowed}"
 
 
 def _is_inside(name: str, folders: Iterable[str]) -> bool:

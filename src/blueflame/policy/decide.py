@@ -16,7 +16,7 @@ from blueflame.policy.tool_inputs import HARMLESS_TOOLS, INPUT_SHAPES, InputShap
 
 SUBAGENTS = frozenset({"Task", "Agent"})
 MAX_COMMAND_LENGTH = 100_000
-CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+UNSEEN_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters but tab and line break: two readers of a shell command take them for different things."""
 SIMPLE_WORDS = re.compile(r"[\w@%+=:,./ -]*")
 
@@ -121,7 +121,7 @@ def _decide_command(policy: Policy, call: Call, world: World, places: PathAccess
         return Decision(False, "option_refused", "there is no way out of the sandbox; run the command without it")
     if not command.strip():
         return Decision(False, "malformed_call", "the command is empty")
-    if CONTROL_CHARACTERS.search(command):
+    if UNSEEN_CHARACTERS.search(command):
         return Decision(False, "control_characters", "the command holds a control character; write it without")
     if len(command) > MAX_COMMAND_LENGTH:
         return Decision(False, "shell_unreadable", f"the command has more than {MAX_COMMAND_LENGTH:,} characters")

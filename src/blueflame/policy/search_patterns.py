@@ -199,5 +199,6 @@ def _is_same_folder(parts: list[str], folders: tuple[str, ...]) -> bool:
 
 
 def _refuse_search(written: str, pattern: str) -> Decision:
-    details = f"search {sanitize_text(written)}: it asks for {sanitize_text(pattern, 80)}, which is in blocked_paths; search elsewhere"
+    blocked = sanitize_text(pattern, 80)
+    details = f"search {sanitize_text(written)}: it asks for {blocked}, which is in blocked_paths; search elsewhere"
     return Decision(False, "blocked_path", details)

@@ -3,7 +3,7 @@
 Whatever was asked for and cannot be had stops the start: an agent without its walls does not run.
 
 The two guards are modules of their own, imported only when asked for:
-- `Asker(watch, listener, attempt, bell)` answers the hook's questions from within `bell.wait` (see `Bell.serve`)
+- `HookServer(watch, listener, attempt, bell)` answers the hook's questions from within `bell.wait` (see `Bell.serve`)
   and owns the listener; `close()` gives what is to be recorded of it.
 - `start(folder, settings, secrets)` starts a process that is not below us, which ending the agent does not end;
   `give(listener)` hands it a door, once for every setup step and once for the agent; it ends with its control socket.
@@ -94,9 +94,9 @@ def admit(ward: Ward, child: Child) -> None:
 
 def _watch(ward: Ward, child: Child) -> None:
     try:
-        from blueflame.watcher.server import Asker
+        from blueflame.watcher.server import HookServer
 
-        ward.asker = Asker(ward.launch.watch or {}, child.doors["hook"], ward.launch.attempt, ward.bell)
+        ward.asker = HookServer(ward.launch.watch or {}, child.doors["hook"], ward.launch.attempt, ward.bell)
     except (ImportError, OSError, ValueError) as e:
         raise CannotStart(f"the watcher cannot be started, so the agent was not: {e}") from e
     if ward.asker.problem:

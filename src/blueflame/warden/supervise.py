@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from blueflame.warden.spawn import Child
     from blueflame.warden.status import Status
     from blueflame.warden.wakeup import Bell
-    from blueflame.watcher.server import Asker
+    from blueflame.watcher.server import HookServer
 
 TICK = 0.25  # seconds between two looks at output, clock and cancel file when no signal comes
 LEFTOVER_GRACE = 2.0  # for what an agent that ended by itself left running
@@ -45,7 +45,7 @@ class Ward:
         self.status = status
         self.pressure: Pressure | None = None
         self.gateway: Gateway | None = None
-        self.asker: Asker | None = None
+        self.asker: HookServer | None = None
         self.denied_at: float | None = None  # when we heard that no further model call is answered
 
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_BYTES = 64 * 1024 * 1024  # an agent that asks without end must not fill the disk: it is refused from then on
-TARGET, DETAILS = 500, 1000  # characters of a call and of a refusal that are kept
-TAIL = 64 * 1024  # more than any line of ours has
+MAX_TARGET, MAX_DETAILS = 500, 1000  # characters of a call and of a refusal that are kept
+TAIL_BYTES = 64 * 1024  # more than any line of ours has
 
 
-class Unwritable(Exception):
+class UnwritableLog(Exception):
     """The decision could not be written down, so it must not be an allowance; the message says why."""
 
 
@@ -37,22 +37,24 @@ class AuditLog:
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._handle = os.open(path, flags, 0o600)
             self._size = os.fstat(self._handle).st_size
-            self._prev = _link_of_last(self._handle, self._size)
+            self._prev = _read_last_link(self._handle, self._size)
         except OSError as e:
-            raise Unwritable(f"the audit log {path} cannot be opened: {e.strerror}") from e
+            raise UnwritableLog(f"the audit log {path} cannot be opened: {e.strerror}") from e
 
     def add(self, line: Mapping[str, object]) -> None:
         """In one write, whole or as an error. ASCII: whoever prints the file is safe from what agents put into it."""
-        data = json.dumps({"timestamp": _now(), **line, "prev": self._prev}).replace("\x7f", "\\u007f").encode()
+        data = json.dumps({"timestamp": _format_now(), **line, "prev": self._prev}).replace("\x7f", "\\u007f").encode()
         if self._size + len(data) >= MAX_BYTES:
-            raise Unwritable(f"the audit log {self._path} is full ({MAX_BYTES >> 20} MB): the agent asks without end")
+            raise UnwritableLog(
+                f"the audit log {self._path} is full ({MAX_BYTES >> 20} MB): the agent asks without end"
+            )
         try:
             written = os.write(self._handle, data + b"\n")
         except OSError as e:
-            raise Unwritable(f"the audit log {self._path} cannot be written: {e.strerror}") from e
+            raise UnwritableLog(f"the audit log {self._path} cannot be written: {e.strerror}") from e
         self._size += written
         if written != len(data) + 1:
-            raise Unwritable(f"the audit log {self._path} was written only in part: is the disk full?")
+            raise UnwritableLog(f"the audit log {self._path} was written only in part: is the disk full?")
         self._prev = link(data)
         self.lines += 1
 
@@ -77,12 +79,12 @@ class AuditLog:
         os.close(self._handle)
 
 
-def _link_of_last(handle: int, size: int) -> str:
+def _read_last_link(handle: int, size: int) -> str:
     """For a log that is there already: the chain goes on. The first line of all names nothing before it."""
-    data = os.pread(handle, TAIL, max(0, size - TAIL))
+    data = os.pread(handle, TAIL_BYTES, max(0, size - TAIL_BYTES))
     return link(data.rstrip(b"\n").rpartition(b"\n")[2]) if data else ""
 
 
-def _now() -> str:
+def _format_now() -> str:
     now = time.time_ns() // 1_000_000
     return time.strftime(f"%Y-%m-%dT%H:%M:%S.{now % 1000:03d}Z", time.gmtime(now // 1000))

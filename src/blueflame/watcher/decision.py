@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-PATIENCE = 3.0  # seconds for one decision; the hook gives up after 4, agents give it 5
-LONGEST_NAME = 200
+DECISION_TIMEOUT = 3.0  # seconds for one decision; the hook gives up after 4, agents give it 5
+MAX_ID_LENGTH = 200
 EVENT = "PreToolUse"
-TARGETS = ("file_path", "notebook_path", "path", "command", "pattern", "url", "query", "skill")
+TARGET_INPUTS = ("file_path", "notebook_path", "path", "command", "pattern", "url", "query", "skill")
 """What a call is about, by the first of these names in its input."""
 
 
@@ -35,7 +35,7 @@ class _TooSlow(BaseException):
 def read_call(body: bytes, *, events: tuple[str, ...] = (EVENT,)) -> Call:
     """Raises Malformed. Strict: what two readers could read in two ways is not a call."""
     try:
-        said = json.loads(body.decode(), object_pairs_hook=_once_each, parse_constant=_no_number)
+        said = json.loads(body.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as e:
         raise Malformed(f"the call is not JSON: {e!s:.200}") from e
     if not isinstance(said, dict) or said.get("hook_event_name") not in events:
@@ -46,31 +46,31 @@ def read_call(body: bytes, *, events: tuple[str, ...] = (EVENT,)) -> Call:
         raise Malformed("the call must have a tool_name (a text) and a tool_input (an object)")
     if not (isinstance(cwd, str) and cwd.startswith("/")):
         raise Malformed("the call must have a cwd (an absolute path)")
-    if not (isinstance(name, str) and len(name) <= LONGEST_NAME):
-        raise Malformed(f"the call's tool_use_id must be a text of at most {LONGEST_NAME} characters")
+    if not (isinstance(name, str) and len(name) <= MAX_ID_LENGTH):
+        raise Malformed(f"the call's tool_use_id must be a text of at most {MAX_ID_LENGTH} characters")
     return Call(tool=tool, input=given, cwd=cwd, id=name)
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name stands twice in the same object")
     return found
 
 
-def _no_number(word: str) -> NoReturn:
+def _reject_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
-def described(call: Call | None) -> Mapping[str, str]:
+def describe_call(call: Call | None) -> Mapping[str, str]:
     """The call in the words of the audit log."""
     if call is None:
         return {"tool": "", "target": "", "call": "", "digest": ""}
-    target = next((call.input[name] for name in TARGETS if isinstance(call.input.get(name), str)), "")
+    target = next((call.input[name] for name in TARGET_INPUTS if isinstance(call.input.get(name), str)), "")
     return {"tool": call.tool, "target": target, "call": call.id, "digest": digest_of(call.input)}
 
 
-class Judge:
+class Decider:
     """Decides by the policy, after it has been proven that somebody decides at all."""
 
     __slots__ = ("_decide", "_deciding", "proven")
@@ -93,7 +93,9 @@ class Judge:
         try:
             return self._in_time(call)
         except _TooSlow:
-            return Decision(False, "malformed_call", f"no decision within {PATIENCE:g} s; ask for something simpler")
+            return Decision(
+                False, "malformed_call", f"no decision within {DECISION_TIMEOUT:g} s; ask for something simpler"
+            )
         except Exception:  # noqa: BLE001 (the boundary: a bug in a rule must refuse the call, not end the warden)
             with suppress(OSError):
                 traceback.print_exc(file=sys.stderr)
@@ -102,7 +104,7 @@ class Judge:
     def _in_time(self, call: Call) -> Decision:
         before = signal.signal(signal.SIGALRM, self._ring)
         self._deciding = True
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+        signal.setitimer(signal.ITIMER_REAL, DECISION_TIMEOUT)
         try:
             decision = self._decide(call)
         finally:

@@ -17,11 +17,11 @@ def read_calls(body: bytes, dialect: str) -> tuple[Call, ...]:
     if dialect == CLAUDE:
         return (call,)
     try:
-        return tuple(_call(each, call) for each in translate_call(dialect, call.tool, call.input, call.cwd))
+        return tuple(_build_call(each, call) for each in translate_call(dialect, call.tool, call.input, call.cwd))
     except UntranslatableCall as e:
         raise Malformed(str(e)) from e
 
 
-def _call(each: ToolUse, asked: Call) -> Call:
+def _build_call(each: ToolUse, asked: Call) -> Call:
     cwd = each.folder if each.folder.startswith("/") else f"{asked.cwd}/{each.folder}" if each.folder else asked.cwd
     return Call(tool=each.tool, input=each.input, cwd=cwd, id=asked.id)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from blueflame.model.policy import Decision
 
-    class Bell(Protocol):
+    class Poller(Protocol):
         """As much of the warden's bell as is needed here."""
 
         def serve(
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
         def forget(self, handle: int) -> None: ...
 
-    class Decide(Protocol):
+    class Respond(Protocol):
         """The whole answer to the body of a question."""
 
         def __call__(self, body: bytes, *, plain: bool) -> bytes: ...
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 MAX_BODY = 10 * 1024 * 1024 + 1  # the hook ends its question with a line end
 MAX_HEAD = 16 * 1024
-BLOCK = 1 << 20
-REASON = 4000  # characters of a refusal that are told
+READ_BYTES = 1 << 20
+MAX_REASON = 4000  # characters of a refusal that are told
 
 ALLOWED = (
     b"HTTP/1.1 200 OK\r\nX-Blueflame-Decision: allow\r\nContent-Type: application/json\r\nContent-Length: 129\r\n"
@@ -43,12 +43,14 @@ ALLOWED = (
 """The one answer that allows anything. hook.sh compares it byte for byte: change both or none."""
 
 
-class Connection:
+class HookConnection:
     """One question and its answer. It is in `others` for as long as it is open."""
 
     __slots__ = ("_answer", "_bell", "_decide", "_got", "_head", "_length", "_others", "_socket", "since")
 
-    def __init__(self, asking: socket.socket, bell: Bell, decide: Decide, others: list[Connection], now: float) -> None:
+    def __init__(
+        self, asking: socket.socket, bell: Poller, decide: Respond, others: list[HookConnection], now: float
+    ) -> None:
         self.since = now
         self._decide = decide
         self._others = others
@@ -70,7 +72,7 @@ class Connection:
 
     def _hear(self) -> None:
         try:
-            data = self._socket.recv(BLOCK)
+            data = self._socket.recv(READ_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -90,19 +92,19 @@ class Connection:
             assert self._head is not None
             plain = b"\r\naccept: text/plain\r\n" in self._head
             self._say(self._decide(bytes(self._got[: self._length]), plain=plain))
-        except _NotAsked as e:
+        except _BadRequest as e:
             self._say(e.answer)
 
     def _has_head(self) -> bool:
         end = self._got.find(b"\r\n\r\n", 0, MAX_HEAD)
         if end < 0:
             if len(self._got) >= MAX_HEAD:
-                raise _NotAsked("431 Request Header Fields Too Large")
+                raise _BadRequest("431 Request Header Fields Too Large")
             return False
         first, _, rest = bytes(self._got[: end + 2]).partition(b"\r\n")
         self._head = b"\r\n" + rest.lower()
         _check_request_line(first)
-        self._length = _length_of(self._head)
+        self._length = _read_length(self._head)
         del self._got[: end + 4]
         return True
 
@@ -123,7 +125,7 @@ class Connection:
             self.close()
 
 
-class _NotAsked(Exception):
+class _BadRequest(Exception):
     """Not a question for us: an answer that allows nothing, and no decision to record."""
 
     def __init__(self, status: str) -> None:
@@ -134,24 +136,24 @@ def _check_request_line(line: bytes) -> None:
     method, _, rest = line.partition(b" ")
     path, _, version = rest.partition(b" ")
     if version not in (b"HTTP/1.1", b"HTTP/1.0"):
-        raise _NotAsked("400 Bad Request")
+        raise _BadRequest("400 Bad Request")
     if path != b"/hook":
-        raise _NotAsked("404 Not Found")
+        raise _BadRequest("404 Not Found")
     if method != b"POST":
-        raise _NotAsked("405 Method Not Allowed")
+        raise _BadRequest("405 Method Not Allowed")
 
 
-def _length_of(head: bytes) -> int:
+def _read_length(head: bytes) -> int:
     lengths = [line.partition(b":")[2].strip() for line in head.split(b"\r\n") if line.startswith(b"content-length:")]
     if b"\r\ntransfer-encoding:" in head or len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > 12:
-        raise _NotAsked("411 Length Required")
+        raise _BadRequest("411 Length Required")
     if int(lengths[0]) > MAX_BODY:
-        raise _NotAsked("413 Content Too Large")
+        raise _BadRequest("413 Content Too Large")
     return int(lengths[0])
 
 
-def refusal(decision: Decision, *, plain: bool) -> bytes:
-    reason = f"{decision.rule}: {decision.details}"[:REASON]
+def format_refusal(decision: Decision, *, plain: bool) -> bytes:
+    reason = f"{decision.rule}: {decision.details}"[:MAX_REASON]
     if plain:
         body, kind = reason.encode("utf-8", "replace"), "text/plain"
     else:

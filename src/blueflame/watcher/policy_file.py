@@ -22,7 +22,7 @@ SHFMT = "shfmt"
 
 
 def save_policy(policy: Policy, path: Path) -> None:
-    write_whole(path, policy_json(policy))
+    write_whole(path, format_policy(policy))
 
 
 def load_policy(path: Path) -> Policy:
@@ -31,46 +31,46 @@ def load_policy(path: Path) -> Policy:
         text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise WorldError(f"the policy {path} cannot be read: {error}; start the attempt anew") from None
-    return read_policy(text, str(path))
+    return parse_policy(text, str(path))
 
 
-def policy_json(policy: Policy) -> str:
-    said = {field.name: _said(getattr(policy, field.name)) for field in fields(Policy)}
+def format_policy(policy: Policy) -> str:
+    said = {field.name: _format_value(getattr(policy, field.name)) for field in fields(Policy)}
     return json.dumps({"version": VERSION, **said}, ensure_ascii=True, indent=1) + "\n"
 
 
-def read_policy(text: str, where: str) -> Policy:
+def parse_policy(text: str, where: str) -> Policy:
     try:
         said = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _damaged(where, f"it is not JSON ({error})") from None
+        raise _build_error(where, f"it is not JSON ({error})") from None
     if not isinstance(said, dict):
-        raise _damaged(where, "it is not an object")
+        raise _build_error(where, "it is not an object")
     version = said.pop("version", None)
     if version != VERSION:
-        raise _damaged(where, f"it has version {version!r}, and only version {VERSION} is known here")
+        raise _build_error(where, f"it has version {version!r}, and only version {VERSION} is known here")
     policy = Policy(**_read_fields(said, where))
     _check_rules(policy, where)
     return policy
 
 
 def _read_fields(said: dict[str, Any], where: str) -> dict[str, Any]:
-    known = {field.name: _KINDS[str(field.type)] for field in fields(Policy)}
+    known = {field.name: _READERS[str(field.type)] for field in fields(Policy)}
     if said.keys() != known.keys():
         odd = sorted(said.keys() ^ known.keys())
-        raise _damaged(where, f"{odd[0]} is {'not known here' if odd[0] in said else 'missing'}")
+        raise _build_error(where, f"{odd[0]} is {'not known here' if odd[0] in said else 'missing'}")
     found: dict[str, Any] = {}
     for name, kind in known.items():
         try:
             found[name] = kind(said[name])
         except TypeError:
-            raise _damaged(where, f"{name} is not of its kind") from None
+            raise _build_error(where, f"{name} is not of its kind") from None
     return found
 
 
 def _check_rules(policy: Policy, where: str) -> None:
     if not policy.worktree.startswith("/"):
-        raise _damaged(where, "worktree is not an absolute path")
+        raise _build_error(where, "worktree is not an absolute path")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -78,75 +78,75 @@ def _check_rules(policy: Policy, where: str) -> None:
             for pattern in (*policy.blocked_patterns, policy.commit_pattern):
                 re.compile(pattern)
     except (re.error, BadLock, ValueError, OverflowError, RecursionError) as error:
-        raise _damaged(where, f"one of its rules cannot be used ({error})") from None
+        raise _build_error(where, f"one of its rules cannot be used ({error})") from None
 
 
-def _damaged(where: str, why: str) -> WorldError:
+def _build_error(where: str, why: str) -> WorldError:
     return WorldError(f"the policy {where} cannot be used: {why}; nothing is allowed by it: start the attempt anew")
 
 
 # --- values and JSON ---------------------------------------------------------------------------------------------
 
 
-def _said(value: object) -> object:
+def _format_value(value: object) -> object:
     if isinstance(value, Patterns):
         return {"written": list(value.written), "regexes": list(value.regexes)}
     return list(value) if isinstance(value, tuple) else value
 
 
-def _text(value: object) -> str:
+def _read_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
 
 
-def _flag(value: object) -> bool:
+def _read_flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError
     return value
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def _read_texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise TypeError
-    return tuple(_text(each) for each in value)
+    return tuple(_read_text(each) for each in value)
 
 
-def _texts_or_none(value: object) -> tuple[str, ...] | None:
-    return None if value is None else _texts(value)
+def _read_optional_texts(value: object) -> tuple[str, ...] | None:
+    return None if value is None else _read_texts(value)
 
 
-def _patterns(value: object) -> Patterns:
+def _read_patterns(value: object) -> Patterns:
     if not isinstance(value, dict) or value.keys() != {"written", "regexes"}:
         raise TypeError
-    found = Patterns(written=_texts(value["written"]), regexes=_texts(value["regexes"]))
+    found = Patterns(written=_read_texts(value["written"]), regexes=_read_texts(value["regexes"]))
     if len(found.written) != len(found.regexes):
         raise TypeError
     return found
 
 
-_KINDS = {
-    "str": _text,
-    "bool": _flag,
-    "tuple[str, ...]": _texts,
-    "tuple[str, ...] | None": _texts_or_none,
-    "Patterns": _patterns,
+_READERS = {
+    "str": _read_text,
+    "bool": _read_flag,
+    "tuple[str, ...]": _read_texts,
+    "tuple[str, ...] | None": _read_optional_texts,
+    "Patterns": _read_patterns,
 }
 
 
 # --- the shell parser --------------------------------------------------------------------------------------------
 
 
-def shfmt_path() -> str:
+def find_shfmt() -> str:
     """The binary of the shfmt-py wheel beside this Python, else one on the PATH; without one nobody reads commands."""
-    for folder in _folders():
+    for folder in _list_folders():
         found = os.path.join(folder, SHFMT)  # noqa: PTH118 - pathlib would normalise what PATH says
         if os.path.isfile(found) and os.access(found, os.X_OK):  # noqa: PTH113 - as above
             return os.path.abspath(found)  # noqa: PTH100 - as above
     raise Refused("there is no shfmt, and without it no shell command can be judged; `pip install shfmt-py` brings it")
 
 
-def _folders() -> tuple[str, ...]:
+def _list_folders() -> tuple[str, ...]:
     import sysconfig  # late: the warden is told the path and does not ask
 
     beside = os.path.dirname(sys.executable)  # noqa: PTH120 - the link in the venv, not what it leads to

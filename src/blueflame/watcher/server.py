@@ -14,10 +14,10 @@ from contextlib import suppress
 
 from blueflame.model.policy import CANARY, Decision
 from blueflame.policy.dialects import CLAUDE
-from blueflame.watcher.audit_log import DETAILS, TARGET, AuditLog, Unwritable
-from blueflame.watcher.decision import Judge, Malformed, described
+from blueflame.watcher.audit_log import MAX_DETAILS, MAX_TARGET, AuditLog, UnwritableLog
+from blueflame.watcher.decision import Decider, Malformed, describe_call
 from blueflame.watcher.dialects import read_calls
-from blueflame.watcher.http import ALLOWED, Connection, refusal
+from blueflame.watcher.http import ALLOWED, HookConnection, format_refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from blueflame.model.policy import Call
-    from blueflame.watcher.http import Bell
+    from blueflame.watcher.http import Poller
 
 
-MAX_OPEN = 64
-PATIENCE = 5.0  # seconds that a connection may take; nobody waits that long for an answer
+MAX_CONNECTIONS = 64
+CONNECTION_TIMEOUT = 5.0  # seconds that a connection may take; nobody waits that long for an answer
 
 
-class Asker:
+class HookServer:
     """Serves until closed. `problem` says why this attempt cannot count as watched; empty when it can."""
 
     __slots__ = ("_attempt", "_bell", "_judge", "_listener", "_log", "_open", "_seals", "_watch", "problem")
@@ -43,7 +43,7 @@ class Asker:
         watch: Mapping[str, Any],
         listener: socket.socket,
         attempt: str,
-        bell: Bell,
+        bell: Poller,
         *,
         decide: Callable[[Call], Decision] | None = None,
     ) -> None:
@@ -52,13 +52,13 @@ class Asker:
         self._attempt = attempt
         self._bell = bell
         self._listener = listener
-        self._open: list[Connection] = []
-        self._seals = {what: _seal(watch, what) for what in ("policy", "hook")}
-        self._judge = Judge(decide or _ByPolicy(watch, self._seals["policy"], self._worry))
+        self._open: list[HookConnection] = []
+        self._seals = {what: _hash_file(watch, what) for what in ("policy", "hook")}
+        self._judge = Decider(decide or _PolicyDecider(watch, self._seals["policy"], self._worry))
         self._log: AuditLog | None = None
         try:
             self._log = AuditLog(str(watch["audit"]))
-        except Unwritable as e:
+        except UnwritableLog as e:
             self._worry(str(e))
         listener.setblocking(False)
         bell.serve(listener.fileno(), self._accept)
@@ -75,7 +75,7 @@ class Asker:
         for connection in list(self._open):
             connection.close()
         for what, seal in self._seals.items():
-            if _seal(self._watch, what) != seal:
+            if _hash_file(self._watch, what) != seal:
                 self._worry(f"the {what} {self._watch.get(what)} was changed while the agent ran")
         lines, last = 0, ""
         if self._log is not None:
@@ -89,18 +89,18 @@ class Asker:
     def answer(self, body: bytes, *, plain: bool) -> bytes:
         """The whole answer to one question; the decision is on record by then."""
         decision = self._decided(body)
-        return ALLOWED if decision.allowed else refusal(decision, plain=plain)
+        return ALLOWED if decision.allowed else format_refusal(decision, plain=plain)
 
     def _decided(self, body: bytes) -> Decision:
         """Of several calls in one question all are allowed, or none is: a line for each, and the refusal is told."""
         try:
             calls = read_calls(body, str(self._watch.get("dialect", CLAUDE)))
-            names = [described(call) for call in calls]
+            names = [describe_call(call) for call in calls]
             decision = self._judged(calls)
         except Malformed as e:
-            names, decision = [described(None)], Decision(False, "malformed_call", str(e))
+            names, decision = [describe_call(None)], Decision(False, "malformed_call", str(e))
         except RecursionError:
-            names, decision = [described(None)], Decision(False, "malformed_call", "the call is nested too deeply")
+            names, decision = [describe_call(None)], Decision(False, "malformed_call", "the call is nested too deeply")
         recorded = [self._recorded(each, decision) for each in names]
         return next((each for each in recorded if not each.allowed), decision)
 
@@ -117,19 +117,19 @@ class Asker:
         line = {
             "agent_id": str(self._watch.get("agent", "")),
             "attempt": self._attempt,
-            "tool": names["tool"][:TARGET],
-            "target": names["target"][:TARGET],
+            "tool": names["tool"][:MAX_TARGET],
+            "target": names["target"][:MAX_TARGET],
             "decision": "allow" if decision.allowed else "block",
             "rule": decision.rule,
-            "details": decision.details[:DETAILS],
-            "call": names["call"][:TARGET],
+            "details": decision.details[:MAX_DETAILS],
+            "call": names["call"][:MAX_TARGET],
             "digest": names["digest"],
         }
         try:
             if self._log is None:
-                raise Unwritable(self.problem)
+                raise UnwritableLog(self.problem)
             self._log.add(line)
-        except Unwritable as e:
+        except UnwritableLog as e:
             self._worry(str(e))
             return Decision(False, decision.rule, "refused, because the decision could not be written down")
         return decision
@@ -143,19 +143,19 @@ class Asker:
 
     def _accept(self) -> None:
         now = time.monotonic()
-        for connection in [late for late in self._open if now - late.since > PATIENCE]:
+        for connection in [late for late in self._open if now - late.since > CONNECTION_TIMEOUT]:
             connection.close()
         try:
             asking, _ = self._listener.accept()
         except OSError:
             return  # whoever it was hung up again, or we have no file left: the hook takes either for a refusal
-        if len(self._open) >= MAX_OPEN:
+        if len(self._open) >= MAX_CONNECTIONS:
             asking.close()
             return
-        Connection(asking, self._bell, self.answer, self._open, now)
+        HookConnection(asking, self._bell, self.answer, self._open, now)
 
 
-def _seal(watch: Mapping[str, Any], what: str) -> str:
+def _hash_file(watch: Mapping[str, Any], what: str) -> str:
     """Of a file that must stay as it is while the agent runs; what cannot be read has a seal as well, its own."""
     try:
         with open(str(watch.get(what, "")), "rb") as file:
@@ -164,7 +164,7 @@ def _seal(watch: Mapping[str, Any], what: str) -> str:
         return f"unreadable: {e.strerror}"
 
 
-class _ByPolicy:
+class _PolicyDecider:
     """Decides by the policy, read with the canary. Without one nothing is allowed, and that is a problem."""
 
     __slots__ = ("_decide", "_seal", "_watch", "_worry")
@@ -184,22 +184,22 @@ class _ByPolicy:
 
     def _load(self) -> Callable[[Call], Decision]:
         try:
-            return _load(self._watch, self._seal)
+            return _load_decider(self._watch, self._seal)
         except Exception as e:
             self._worry(f"the policy {self._watch.get('policy')} cannot be used: {e!s:.300}")
             raise
 
 
-def _load(watch: Mapping[str, Any], seal: str) -> Callable[[Call], Decision]:
+def _load_decider(watch: Mapping[str, Any], seal: str) -> Callable[[Call], Decision]:
     """Imported here: the rules take a while to load, and a warden that watches nobody needs none of them."""
     from blueflame.policy.decide import decide
-    from blueflame.watcher.policy_file import read_policy
+    from blueflame.watcher.policy_file import parse_policy
     from blueflame.watcher.world import LocalWorld
 
     with open(watch["policy"], "rb") as file:
         data = file.read()
     if hashlib.sha256(data).hexdigest() != seal:
         raise ValueError("it was changed before it was read")
-    policy = read_policy(data.decode(), watch["policy"])
+    policy = parse_policy(data.decode(), watch["policy"])
     world = LocalWorld(policy.worktree, shfmt=watch["shfmt"], mounts=watch.get("mounts", {}))
     return lambda call: decide(policy, call, world)

@@ -23,16 +23,16 @@ from blueflame.model.policy import Unreadable
 NOWHERE = "/\0"
 """The real path of a name that cannot be followed: no folder holds it, so nobody is allowed to use it."""
 
-MOST_LINKS = 40  # as the kernel does
+MAX_LINKS = 40  # as the kernel does
 NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EINVAL})  # EINVAL: there, and not a link
-UNCERTAIN = ("/proc", "/sys", "/dev")  # what a link in here leads to depends on who looks
-LARGEST_TEXT = 1_000_000
-PARSE_SECONDS = 2.0
-LARGEST_TREE = 16_000_000
-CACHED_TREES, CACHED_BYTES = 512, 4_000_000
-PIECE = 65_536
+UNCERTAIN_FOLDERS = ("/proc", "/sys", "/dev")  # what a link in here leads to depends on who looks
+MAX_TEXT_BYTES = 1_000_000
+PARSE_TIMEOUT = 2.0
+MAX_TREE_BYTES = 16_000_000
+MAX_CACHED_TREES, MAX_CACHED_BYTES = 512, 4_000_000
+PIPE_BYTES = 65_536
 ENVIRONMENT = {"LC_ALL": "C"}
-USUAL = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # to the parser these mean the usual
+DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # to the parser these mean the usual
 
 
 class LocalWorld:
@@ -63,7 +63,7 @@ class LocalWorld:
                 if target is None:
                     continue
                 links += 1
-                if links > MOST_LINKS or not target:
+                if links > MAX_LINKS or not target:
                     return NOWHERE
                 done = [] if target.startswith("/") else done[:-1]
                 ahead += target.split("/")[::-1]
@@ -97,7 +97,7 @@ class LocalWorld:
         except (OSError, ValueError):
             return None
         try:
-            return _read(handle)
+            return _read_text(handle)
         except OSError:
             return None
         finally:
@@ -109,36 +109,36 @@ class LocalWorld:
             self._trees.move_to_end(command)
             return known[0]
         said = _run_shfmt(self._shfmt, command)
-        tree = _tree(said)
+        tree = _parse_tree(said)
         self._remember(command, tree, len(said))
         return tree
 
     def _remember(self, command: str, tree: Mapping[str, Any], size: int) -> None:
-        if size > CACHED_BYTES // 4:
+        if size > MAX_CACHED_BYTES // 4:
             return
         self._trees[command] = (tree, size)
         self._cached += size
-        while len(self._trees) > CACHED_TREES or self._cached > CACHED_BYTES:
+        while len(self._trees) > MAX_CACHED_TREES or self._cached > MAX_CACHED_BYTES:
             self._cached -= self._trees.popitem(last=False)[1][1]
 
 
 def _is_uncertain(name: str) -> bool:
-    return any(name == place or name.startswith(f"{place}/") for place in UNCERTAIN)
+    return any(name == place or name.startswith(f"{place}/") for place in UNCERTAIN_FOLDERS)
 
 
-def _read(handle: int) -> str | None:
+def _read_text(handle: int) -> str | None:
     about = os.fstat(handle)
-    if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_TEXT:
+    if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_TEXT_BYTES:
         return None
     pieces: list[bytes] = []
-    left = LARGEST_TEXT + 1
-    while left > 0 and (piece := os.read(handle, min(left, PIECE))):
+    left = MAX_TEXT_BYTES + 1
+    while left > 0 and (piece := os.read(handle, min(left, PIPE_BYTES))):
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces).decode("utf-8", "replace") if left > 0 else None
 
 
-def _tree(said: bytes) -> Mapping[str, Any]:
+def _parse_tree(said: bytes) -> Mapping[str, Any]:
     try:
         tree = json.loads(said)
     except RecursionError:
@@ -157,44 +157,44 @@ def _run_shfmt(program: str, command: str) -> bytes:
         raise Unreadable("it is not valid Unicode") from None
     with ExitStack() as ends:
         try:
-            (their_in, to), (out, their_out), (err, their_err) = (_pipe(ends) for _ in range(3))
-            pid = _spawn(program, (their_in, their_out, their_err))
+            (their_in, to), (out, their_out), (err, their_err) = (_open_pipe(ends) for _ in range(3))
+            pid = _spawn_shfmt(program, (their_in, their_out, their_err))
         except (OSError, ValueError) as error:
             raise Unreadable(f"the parser {program} cannot be started: {error}") from None
         for end in (their_in, their_out, their_err):
             end.close()
-        return _answer(pid, source, to, out, err)
+        return _read_answer(pid, source, to, out, err)
 
 
-def _pipe(ends: ExitStack) -> tuple[FileIO, FileIO]:
+def _open_pipe(ends: ExitStack) -> tuple[FileIO, FileIO]:
     read, write = os.pipe()
     return ends.enter_context(FileIO(read, "r")), ends.enter_context(FileIO(write, "w"))
 
 
-def _spawn(program: str, streams: tuple[FileIO, FileIO, FileIO]) -> int:
+def _spawn_shfmt(program: str, streams: tuple[FileIO, FileIO, FileIO]) -> int:
     actions = [(os.POSIX_SPAWN_DUP2, stream.fileno(), n) for n, stream in enumerate(streams)]
     argv = [program, "--to-json", "-ln", "bash"]
-    return os.posix_spawn(program, argv, ENVIRONMENT, file_actions=actions, setsigmask=(), setsigdef=USUAL)
+    return os.posix_spawn(program, argv, ENVIRONMENT, file_actions=actions, setsigmask=(), setsigdef=DEFAULT_SIGNALS)
 
 
-def _answer(pid: int, source: bytes, to: FileIO, out: FileIO, err: FileIO) -> bytes:
+def _read_answer(pid: int, source: bytes, to: FileIO, out: FileIO, err: FileIO) -> bytes:
     said: dict[FileIO, bytearray] = {out: bytearray(), err: bytearray()}
     whole = False
     try:
-        _talk(memoryview(source), to, said)
+        _exchange(memoryview(source), to, said)
         whole = True
     finally:
         if not whole:
             os.kill(pid, signal.SIGKILL)  # not waited for yet, so the number is still its own
-        code = _wait(pid)
+        code = _wait_for(pid)
     if code:
         raise Unreadable(said[err].decode("utf-8", "replace").strip().replace("<standard input>:", "") or "no reason")
     return bytes(said[out])
 
 
-def _talk(unsaid: memoryview, to: FileIO, said: Mapping[FileIO, bytearray]) -> None:
+def _exchange(unsaid: memoryview, to: FileIO, said: Mapping[FileIO, bytearray]) -> None:
     """Feed it and read it at once, so that neither side can wait for the other."""
-    until = time.monotonic() + PARSE_SECONDS
+    until = time.monotonic() + PARSE_TIMEOUT
     waiting = select.poll()
     streams = {stream.fileno(): stream for stream in (to, *said)}
     for number, stream in streams.items():
@@ -203,32 +203,32 @@ def _talk(unsaid: memoryview, to: FileIO, said: Mapping[FileIO, bytearray]) -> N
     while any(not stream.closed for stream in said):
         left = until - time.monotonic()
         if left <= 0:
-            raise Unreadable(f"it takes more than {PARSE_SECONDS:g} seconds to read")
+            raise Unreadable(f"it takes more than {PARSE_TIMEOUT:g} seconds to read")
         for number, _ in waiting.poll(left * 1000):
             stream = streams[number]
             if stream is to:
-                unsaid = unsaid[_give(to, unsaid) :]
-            if not (unsaid if stream is to else _take(stream, said[stream])):
+                unsaid = unsaid[_write_some(to, unsaid) :]
+            if not (unsaid if stream is to else _read_some(stream, said[stream])):
                 waiting.unregister(number)
                 stream.close()
 
 
-def _give(to: FileIO, data: memoryview) -> int:
+def _write_some(to: FileIO, data: memoryview) -> int:
     try:
-        return to.write(data[:PIECE]) or 0  # None: not now
+        return to.write(data[:PIPE_BYTES]) or 0  # None: not now
     except BrokenPipeError:  # it saw enough: what it says about it comes on the other pipes
         return len(data)
 
 
-def _take(stream: FileIO, into: bytearray) -> bool:
-    piece = stream.read(PIECE)
+def _read_some(stream: FileIO, into: bytearray) -> bool:
+    piece = stream.read(PIPE_BYTES)
     into += piece or b""
-    if len(into) > LARGEST_TREE:
+    if len(into) > MAX_TREE_BYTES:
         raise Unreadable("its syntax tree is too large")
     return piece != b""  # None: not now
 
 
-def _wait(pid: int) -> int:
+def _wait_for(pid: int) -> int:
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except ChildProcessError:  # somebody who reaps every child was faster; a tree that is not whole is no JSON

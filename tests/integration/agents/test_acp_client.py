@@ -16,7 +16,7 @@ from blueflame.agents.runtime import Brief, Gathered, read_spool
 from blueflame.checks.audit_gaps import defied, unwatched
 from blueflame.telemetry.audit import Audit, read_audit
 from support import acp_agent
-from support.hook_servers import watching
+from support.hook_servers import run_hook_server
 
 
 class Played(NamedTuple):
@@ -57,7 +57,7 @@ def play(repo: Path, tmp_path: Path) -> Play:
             model="some-model",
         )
         launch = acp({"command": command}, tmp_path).launch(brief, directory=folder)
-        with watching(repo) as watch:
+        with run_hook_server(repo) as watch:
             watch.prove()
             (folder / "home" / ".claude").mkdir(parents=True)  # settings that somebody has left there
             env = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home"), **launch.env, **watch.env}

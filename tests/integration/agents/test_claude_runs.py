@@ -22,7 +22,7 @@ from blueflame.model.settings.permissions import BashRules, Permissions
 from blueflame.telemetry.audit import read_audit
 from blueflame.testing import LoopbackModel, create_throwaway_repository
 from support.closed_network import ClosedNetwork, closed_network, explain_unavailable
-from support.hook_servers import Watch, question, watching
+from support.hook_servers import WatchedAttempt, build_question, run_hook_server
 from support.real_agents import needs_claude
 from support.terminals import person_at
 
@@ -75,7 +75,7 @@ class Stage:
     network: ClosedNetwork
     root: Path
     model: LoopbackModel
-    watch: Watch
+    watch: WatchedAttempt
     runtime: Claude
     launch: Launch
 
@@ -91,7 +91,7 @@ class Stage:
     def prove(self) -> None:
         """As the warden does before the agent starts: from in there, through the hook itself."""
         hook = self.network.argv(self.watch.env["BLUEFLAME_HOOK"])
-        canary = question(CANARY, {}, cwd=str(self.repo))
+        canary = build_question(CANARY, {}, cwd=str(self.repo))
         self.watch.during(lambda: subprocess.run(hook, env=self.env, input=canary, capture_output=True, check=False))
 
     def run(self) -> Ran:
@@ -150,7 +150,9 @@ def stage(
     made = runtime or claude({}, root)
     with (
         LoopbackModel({"key": TOKEN, "scenarios": [{"turns": list(turns)}]}, listener=network.listen()) as model,
-        watching(repo, permissions=RULES, schema="schema" in brief, skills=skills, listener=network.listen()) as watch,
+        run_hook_server(
+            repo, permissions=RULES, schema="schema" in brief, skills=skills, listener=network.listen()
+        ) as watch,
     ):
         launch = made.launch(replace(given, gateway=model.url, **brief), directory=root / "attempt folder")
         for name, text in launch.home.items():

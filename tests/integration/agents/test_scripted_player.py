@@ -22,7 +22,7 @@ from blueflame.checks.audit_gaps import defied, unwatched
 from blueflame.model.audit import Act, digest_of
 from blueflame.model.settings.permissions import BashRules, Permissions
 from blueflame.telemetry.audit import read_audit
-from support.hook_servers import Watch, watching
+from support.hook_servers import WatchedAttempt, run_hook_server
 
 Git = Callable[..., str]
 
@@ -232,7 +232,7 @@ def test_a_flood_is_as_big_as_asked(repo: Path) -> None:
 # --- asking ------------------------------------------------------------------------------------------------------
 
 
-def watched_play(watch: Watch, *steps: dict[str, Any]) -> Played:
+def watched_play(watch: WatchedAttempt, *steps: dict[str, Any]) -> Played:
     return watch.during(lambda: play(watch.folder, *steps, env=watch.env, watched=None))
 
 
@@ -242,12 +242,12 @@ def acts_of(played: Played) -> list[Act]:
     return [signal for signal in signals if isinstance(signal, Act)]
 
 
-def gaps(watch: Watch, played: Played) -> tuple[str, ...]:
+def gaps(watch: WatchedAttempt, played: Played) -> tuple[str, ...]:
     return unwatched(acts_of(played), read_audit(watch.audit).lines)
 
 
 def test_a_good_agent_asks_before_each_step_and_leaves_no_gap(repo: Path, git: Git) -> None:
-    with watching(repo) as watch:
+    with run_hook_server(repo) as watch:
         watch.prove()
         played = watched_play(
             watch,
@@ -274,14 +274,14 @@ def test_a_good_agent_asks_before_each_step_and_leaves_no_gap(repo: Path, git: G
 
 def test_an_answer_is_asked_for_as_structured_output(repo: Path) -> None:
     verdict = {"do": "answer", "output": {"status": "pass"}}
-    with watching(repo, schema=True) as watch:
+    with run_hook_server(repo, schema=True) as watch:
         watch.prove()
         played = watched_play(watch, verdict)
     assert played.result["structured_output"] == {"status": "pass"}
     assert gaps(watch, played) == ()
     watch.audit.unlink()
 
-    with watching(repo, schema=False) as watch:  # a role without a schema
+    with run_hook_server(repo, schema=False) as watch:  # a role without a schema
         watch.prove()
         refused = watched_play(watch, verdict)
     assert "structured_output" not in refused.result
@@ -290,7 +290,9 @@ def test_an_answer_is_asked_for_as_structured_output(repo: Path) -> None:
 
 def test_what_is_refused_is_not_done_and_the_next_step_is(repo: Path, git: Git) -> None:
     before = git(repo, "rev-parse", "HEAD")
-    with watching(repo, permissions=Permissions(bash_rules=BashRules(allowed_commands=("git status",)))) as watch:
+    with run_hook_server(
+        repo, permissions=Permissions(bash_rules=BashRules(allowed_commands=("git status",)))
+    ) as watch:
         watch.prove()
         played = watched_play(
             watch,
@@ -317,7 +319,7 @@ def test_what_is_refused_is_not_done_and_the_next_step_is(repo: Path, git: Git) 
 
 
 def test_a_rogue_step_asks_and_is_done_whatever_the_answer(repo: Path) -> None:
-    with watching(repo) as watch:
+    with run_hook_server(repo) as watch:
         watch.prove()
         played = watched_play(watch, {"do": "write", "path": ".env", "text": "x", "rogue": True})
 
@@ -329,7 +331,7 @@ def test_a_rogue_step_asks_and_is_done_whatever_the_answer(repo: Path) -> None:
 
 
 def test_an_unasked_step_shows_and_is_a_gap(repo: Path) -> None:
-    with watching(repo) as watch:
+    with run_hook_server(repo) as watch:
         watch.prove()
         played = watched_play(
             watch,
@@ -342,7 +344,7 @@ def test_an_unasked_step_shows_and_is_a_gap(repo: Path) -> None:
 
 
 def test_a_hidden_step_shows_nowhere(repo: Path) -> None:
-    with watching(repo) as watch:
+    with run_hook_server(repo) as watch:
         watch.prove()
         played = watched_play(watch, {"do": "write", "path": ".env", "text": "x", "rogue": "hidden"})
 

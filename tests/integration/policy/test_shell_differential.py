@@ -19,9 +19,9 @@ from blueflame.policy.shell.judge import refuse_text
 from blueflame.policy.shell.marks import LOOSE, MARKS, is_glob, is_static
 from blueflame.policy.shell.reader import read_commands
 from blueflame.policy.shell.syntax import UnreadableSyntax
-from blueflame.watcher.policy_file import shfmt_path
+from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import LocalWorld
-from support.shells import run_by_bash
+from support.shells import run_in_bash
 
 SCRIPTS = int(os.environ.get("BLUEFLAME_EXAMPLES", "250"))
 SEED = int(os.environ.get("BLUEFLAME_SEED", "1"))
@@ -369,7 +369,7 @@ def is_reported(found: list[SimpleCommand], argv: tuple[str, ...]) -> bool:
 
 @pytest.mark.slow
 def test_whatever_bash_runs_the_reader_has_reported(tmp_path: Path) -> None:
-    world = LocalWorld(str(tmp_path), shfmt=shfmt_path())
+    world = LocalWorld(str(tmp_path), shfmt=find_shfmt())
     count: Counter[str] = Counter()
     missed: list[str] = []
     for number in range(SCRIPTS):
@@ -382,7 +382,7 @@ def test_whatever_bash_runs_the_reader_has_reported(tmp_path: Path) -> None:
         if refuse_text(script):
             count["refused"] += 1
             continue
-        ran = run_by_bash(script, tmp_path)
+        ran = run_in_bash(script, tmp_path)
         if ran is None:
             count["unfinished"] += 1
             continue

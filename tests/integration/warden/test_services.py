@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.hook_servers import watch_of
+from support.hook_servers import build_watch
 from support.small_sandbox import Person, boxed, open_to_all, people, person, run, said, started
 from support.wardens import order, outcome, until
 from support.wardens import run as run_open
@@ -34,7 +34,7 @@ def folder() -> Iterator[Path]:
 
 def watched(folder: Path, hook: str = "", **changes: object) -> dict[str, Any]:
     """A watch with everything that it needs, where both kinds of users and the box can reach it."""
-    watch = watch_of(folder)
+    watch = build_watch(folder)
     state = Path(watch["policy"]).parent
     for place in (state, *state.rglob("*")):
         place.chmod(0o777)

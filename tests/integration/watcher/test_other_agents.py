@@ -9,10 +9,10 @@ from typing import Any
 
 from blueflame.model.audit import digest_of
 from blueflame.model.policy import CANARY
-from support.hook_servers import Watch, watching
+from support.hook_servers import WatchedAttempt, run_hook_server
 
 
-def asked(watch: Watch, tool: str, given: object, *, event: str = "PreToolUse", **more: object) -> str:
+def asked(watch: WatchedAttempt, tool: str, given: object, *, event: str = "PreToolUse", **more: object) -> str:
     body = {"hook_event_name": event, "tool_name": tool, "tool_input": given, "cwd": str(watch.folder), **more}
     said: Any = json.loads(watch.post(json.dumps(body).encode()).partition(b"\r\n\r\n")[2])["hookSpecificOutput"]
     return f"{said['permissionDecision']}: {said['permissionDecisionReason']}"
@@ -25,7 +25,7 @@ def patch(*lines: str) -> dict[str, str]:
 def test_a_patch_of_codex_is_judged_file_by_file_and_allowed_as_a_whole(repo: Path) -> None:
     good = patch("*** Add File: src/a.py", "+x", "*** Update File: src/b.py", "@@", "-x", "+y")
     bad = patch("*** Add File: src/a.py", "+x", "*** Add File: .env", "+x")
-    with watching(repo, dialect="codex") as watch:
+    with run_hook_server(repo, dialect="codex") as watch:
         watch.prove()
         allowed = asked(watch, "apply_patch", good, tool_use_id="call_1")
         refused = asked(watch, "apply_patch", bad, tool_use_id="call_2")
@@ -47,7 +47,7 @@ def test_a_patch_of_codex_is_judged_file_by_file_and_allowed_as_a_whole(repo: Pa
 
 def test_gemini_is_understood_in_its_own_words_after_the_canary_in_ours(repo: Path) -> None:
     (repo / "src").mkdir(exist_ok=True)
-    with watching(repo, dialect="gemini") as watch:
+    with run_hook_server(repo, dialect="gemini") as watch:
         early = asked(watch, "read_file", {"file_path": "src/a.py"}, event="BeforeTool")
         watch.prove()
         answers = [
@@ -72,7 +72,7 @@ def test_gemini_is_understood_in_its_own_words_after_the_canary_in_ours(repo: Pa
 def test_the_hook_can_allow_without_a_word(repo: Path) -> None:
     """Codex takes our JSON for a fault, and goes on as if nobody had been asked."""
     question = {"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"file_path": f"{repo}/README.md"}}
-    with watching(repo, dialect="codex") as watch:
+    with run_hook_server(repo, dialect="codex") as watch:
         watch.prove()
         hook = watch.env["BLUEFLAME_HOOK"]
 

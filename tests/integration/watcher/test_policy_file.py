@@ -15,7 +15,7 @@ from blueflame.model.errors import Refused, WorldError
 from blueflame.model.policy import Patterns, Policy
 from blueflame.model.settings.permissions import Permissions, Validation
 from blueflame.policy.compile import compile_policy
-from blueflame.watcher.policy_file import load_policy, policy_json, read_policy, save_policy, shfmt_path
+from blueflame.watcher.policy_file import find_shfmt, format_policy, load_policy, parse_policy, save_policy
 
 
 def compiled(**changes: object) -> Policy:
@@ -51,11 +51,11 @@ def test_any_policy_survives_the_journey(texts: tuple[str, ...], flags: bool, sc
         scope=scope,
         blocked_paths=Patterns(written=texts, regexes=tuple("^x" for _ in texts)),
     )
-    assert read_policy(policy_json(policy), "here") == policy
+    assert parse_policy(format_policy(policy), "here") == policy
 
 
 def spoilt(**changes: object) -> str:
-    said = json.loads(policy_json(compiled()))
+    said = json.loads(format_policy(compiled()))
     return json.dumps({**said, **changes})
 
 
@@ -70,7 +70,7 @@ def spoilt(**changes: object) -> str:
         (spoilt(version=2), "version 2"),
         (spoilt(version="1"), "version '1'"),
         (spoilt(new_rule=["x"]), "new_rule is not known here"),
-        (policy_json(compiled()).replace('"role"', '"rolle"'), "rol"),
+        (format_policy(compiled()).replace('"role"', '"rolle"'), "rol"),
         (spoilt(read_only="no"), "read_only"),
         (spoilt(read_only=0), "read_only"),
         (spoilt(role=None), "role"),
@@ -96,11 +96,11 @@ def test_a_damaged_policy_allows_nothing(tmp_path: Path, text: str, why: str) ->
 
 
 def test_a_key_less_is_a_rule_less_and_refused(tmp_path: Path) -> None:
-    said = json.loads(policy_json(compiled()))
+    said = json.loads(format_policy(compiled()))
     for name in said:
         without = {key: value for key, value in said.items() if key != name}
         with pytest.raises(WorldError):
-            read_policy(json.dumps(without), "here")
+            parse_policy(json.dumps(without), "here")
 
 
 def test_a_policy_that_is_not_there_or_not_text_is_told(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def program(folder: Path) -> Path:
 
 
 def test_the_parser_of_our_own_installation_is_taken() -> None:
-    found = Path(shfmt_path())
+    found = Path(find_shfmt())
     assert found.is_absolute() and os.access(found, os.X_OK)
     assert found.parent == Path(sys.executable).parent
 
@@ -134,7 +134,7 @@ def test_else_one_on_the_path_and_else_none(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "not a program" / "shfmt").mkdir()
     theirs = program(tmp_path / "их программы")
     monkeypatch.setenv("PATH", f"{tmp_path / 'not a program'}{os.pathsep}{theirs.parent}")
-    assert shfmt_path() == str(theirs)
+    assert find_shfmt() == str(theirs)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(Refused, match="shfmt-py"):
-        shfmt_path()
+        find_shfmt()

@@ -24,7 +24,15 @@ from blueflame.watcher import audit_log
 from blueflame.watcher import decision as judging
 from blueflame.watcher import server as asking
 from blueflame.watcher.http import ALLOWED, MAX_BODY
-from support.hook_servers import ATTEMPT, Watch, hear, question, talk, watch_of, watching
+from support.hook_servers import (
+    ATTEMPT,
+    WatchedAttempt,
+    build_question,
+    build_watch,
+    receive_all,
+    run_hook_server,
+    send_and_receive,
+)
 from support.wardens import ROOT
 
 
@@ -34,7 +42,7 @@ def yes(call: Call) -> Decision:
 
 @pytest.mark.verification(11, 12, 13)
 def test_a_call_is_allowed_or_refused_by_the_policy_and_written_down(repo: Path) -> None:
-    with watching(repo) as watch:
+    with run_hook_server(repo) as watch:
         watch.prove()
         allowed = watch.ask("Write", file_path=str(repo / "src" / "новый.py"), content="x\n")
         denied = watch.ask("Write", file_path=str(repo / ".env"), content="x\n")
@@ -76,13 +84,13 @@ def test_a_call_is_allowed_or_refused_by_the_policy_and_written_down(repo: Path)
 
 
 def test_the_hook_program_gets_its_answer_from_here(repo: Path) -> None:
-    def hook(watch: Watch, tool: str, **given: object) -> subprocess.CompletedProcess[bytes]:
-        call = question(tool, given, cwd=str(repo))
+    def hook(watch: WatchedAttempt, tool: str, **given: object) -> subprocess.CompletedProcess[bytes]:
+        call = build_question(tool, given, cwd=str(repo))
         return watch.during(
             lambda: subprocess.run([hook_path()], input=call, env=watch.env, capture_output=True, check=False)
         )
 
-    with watching(repo) as watch:
+    with run_hook_server(repo) as watch:
         assert hook(watch, "Read", file_path=str(repo / "README.md")).returncode == 2  # the canary first
         assert hook(watch, "BlueflameCanary").returncode == 2
         allowed = hook(watch, "Read", file_path=str(repo / "README.md"))
@@ -96,7 +104,7 @@ def test_the_hook_program_gets_its_answer_from_here(repo: Path) -> None:
 
 
 def test_before_the_canary_nothing_is_allowed(repo: Path) -> None:
-    with watching(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=yes) as watch:
         before = watch.ask("Read", file_path=str(repo / "README.md"))
         assert not watch.asker.proven
         watch.prove()
@@ -107,13 +115,13 @@ def test_before_the_canary_nothing_is_allowed(repo: Path) -> None:
 
 
 def test_the_canary_is_never_allowed_whoever_decides(repo: Path) -> None:
-    with watching(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=yes) as watch:
         watch.prove()
         watch.prove()
 
 
 def test_an_attempt_without_a_canary_has_a_problem(repo: Path) -> None:
-    with watching(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=yes) as watch:
         assert "canary" in str(watch.asker.close()["problem"])
 
 
@@ -137,13 +145,13 @@ MALFORMED = {
     % (b"[" * 990 + b"]" * 990),
     "a number without end": b'{"hook_event_name":"PreToolUse","tool_name":"Read","cwd":"/","tool_input":{"a":%s}}'
     % (b"9" * 5000),
-    "a name without end": question("Read", {}, cwd="/", call="9" * 5000),
+    "a name without end": build_question("Read", {}, cwd="/", call="9" * 5000),
 }
 
 
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
 def test_what_is_not_a_call_is_refused_and_written_down(repo: Path, body: bytes) -> None:
-    with watching(repo, decide=lambda call: Decision(False, "malformed_call", "not even then")) as watch:
+    with run_hook_server(repo, decide=lambda call: Decision(False, "malformed_call", "not even then")) as watch:
         watch.prove()
         answer = watch.post(body)
 
@@ -171,11 +179,11 @@ NOT_ASKED = {
 
 @pytest.mark.parametrize("head", NOT_ASKED.values(), ids=NOT_ASKED.keys())
 def test_what_is_not_a_question_is_never_an_allowance(repo: Path, head: str) -> None:
-    with watching(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=yes) as watch:
         watch.prove()
-        body = question("Read", {}, cwd="/")
+        body = build_question("Read", {}, cwd="/")
         sent = head.replace("{0:.0s}", "").format(len(body)).encode() + body
-        answer = watch.during(lambda: talk(watch.port, sent))
+        answer = watch.during(lambda: send_and_receive(watch.port, sent))
 
     assert b"allow" not in answer.lower().replace(b"method not allowed", b"")
     assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
@@ -183,7 +191,7 @@ def test_what_is_not_a_question_is_never_an_allowance(repo: Path, head: str) -> 
 
 
 def test_a_question_may_come_in_pieces_and_several_at_once(repo: Path) -> None:
-    body = question("Read", {"file_path": "x"}, cwd="/")
+    body = build_question("Read", {"file_path": "x"}, cwd="/")
     whole = b"POST /hook HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
     def ask_in_turns(port: int) -> list[bytes]:
@@ -191,12 +199,12 @@ def test_a_question_may_come_in_pieces_and_several_at_once(repo: Path) -> None:
         for n in range(0, len(whole), 7):
             for one in crowd:
                 one.sendall(whole[n : n + 7])
-        answers = [hear(one) for one in crowd]
+        answers = [receive_all(one) for one in crowd]
         for one in crowd:
             one.close()
         return answers
 
-    with watching(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=yes) as watch:
         watch.prove()
         answers = watch.during(lambda: ask_in_turns(watch.port))
 
@@ -204,7 +212,7 @@ def test_a_question_may_come_in_pieces_and_several_at_once(repo: Path) -> None:
 
 
 def test_half_a_question_and_a_hung_up_one_are_nobodys_business(repo: Path) -> None:
-    with watching(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=yes) as watch:
         watch.prove()
         for part in (b"", b"POST /ho", b"POST /hook HTTP/1.1\r\nContent-Length: 10\r\n\r\n{"):
             with socket.create_connection(("127.0.0.1", watch.port)) as asking:
@@ -217,23 +225,23 @@ def test_half_a_question_and_a_hung_up_one_are_nobodys_business(repo: Path) -> N
 def test_a_crowd_of_silent_ones_is_shown_out_and_others_are_refused_meanwhile(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with watching(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=yes) as watch:
         watch.prove()
-        crowd = [socket.create_connection(("127.0.0.1", watch.port)) for _ in range(asking.MAX_OPEN)]
-        assert watch.post(question("Read", {}, cwd="/")) == b""
-        monkeypatch.setattr(asking, "PATIENCE", 0.0)
+        crowd = [socket.create_connection(("127.0.0.1", watch.port)) for _ in range(asking.MAX_CONNECTIONS)]
+        assert watch.post(build_question("Read", {}, cwd="/")) == b""
+        monkeypatch.setattr(asking, "CONNECTION_TIMEOUT", 0.0)
         assert watch.ask("Read")["permissionDecision"] == "allow"
         for one in crowd:
             one.close()
 
 
 def test_one_who_does_not_listen_holds_nobody_up(repo: Path) -> None:
-    with watching(repo, decide=lambda call: Decision(False, "blocked_path", "no " * 2000)) as watch:
+    with run_hook_server(repo, decide=lambda call: Decision(False, "blocked_path", "no " * 2000)) as watch:
         watch.prove()
         with socket.socket() as deaf:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             deaf.connect(("127.0.0.1", watch.port))
-            body = question("Read", {}, cwd="/")
+            body = build_question("Read", {}, cwd="/")
             deaf.sendall(b"POST /hook HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             assert watch.ask("Read")["permissionDecision"] == "deny"
 
@@ -246,7 +254,7 @@ def test_a_bug_in_a_rule_refuses_the_call_and_the_watcher_goes_on(
             raise ZeroDivisionError("a bug")
         return Decision(True, "allowed")
 
-    with watching(repo, decide=buggy) as watch:
+    with run_hook_server(repo, decide=buggy) as watch:
         watch.prove()
         broken = watch.ask("Bash", command="true")
         well = watch.ask("Read", file_path="x")
@@ -257,7 +265,7 @@ def test_a_bug_in_a_rule_refuses_the_call_and_the_watcher_goes_on(
 
 
 def test_a_decision_that_takes_too_long_is_a_refusal(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "PATIENCE", 0.1)
+    monkeypatch.setattr(judging, "DECISION_TIMEOUT", 0.1)
 
     def slow(call: Call) -> Decision:
         if call.tool == "Bash":
@@ -269,7 +277,7 @@ def test_a_decision_that_takes_too_long_is_a_refusal(repo: Path, monkeypatch: py
                 return Decision(True, "allowed")
         return Decision(True, "allowed")
 
-    with watching(repo, decide=slow) as watch:
+    with run_hook_server(repo, decide=slow) as watch:
         watch.prove()
         before = signal.getsignal(signal.SIGALRM)
         late = [watch.ask("Bash", command="true"), watch.ask("Grep", pattern="x")]
@@ -285,22 +293,22 @@ def test_a_policy_that_cannot_be_used_allows_nothing_and_is_a_problem(
     repo: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for text in ("", "{}", '{"version": 1}'):
-        given = watch_of(repo)
+        given = build_watch(repo)
         Path(given["policy"]).write_text(text)
-        with closing_in_the_end(Watch(repo, given, None)) as watch:
+        with closing_in_the_end(WatchedAttempt(repo, given, None)) as watch:
             watch.prove()
             assert "policy" in watch.asker.problem
             assert watch.ask("Read", file_path=str(repo / "README.md"))["permissionDecision"] == "deny"
 
 
 @contextmanager
-def closing_in_the_end(watch: Watch) -> Iterator[Watch]:
+def closing_in_the_end(watch: WatchedAttempt) -> Iterator[WatchedAttempt]:
     yield watch
     watch.asker.close()
 
 
 def test_a_policy_changed_before_it_is_read_allows_nothing(repo: Path) -> None:
-    with watching(repo) as watch:
+    with run_hook_server(repo) as watch:
         watch.policy.write_text(watch.policy.read_text().replace(".env*", ".nothing"))
         watch.prove()
         assert watch.ask("Read", file_path=str(repo / "README.md"))["permissionDecision"] == "deny"
@@ -312,7 +320,7 @@ def test_whatever_is_changed_while_the_agent_runs_is_told_at_the_end(repo: Path,
     own.write_bytes(hook_path().read_bytes())
 
     def tampered(how: str) -> str:
-        with watching(repo, hook=str(own), decide=yes) as watch:
+        with run_hook_server(repo, hook=str(own), decide=yes) as watch:
             watch.prove()
             watch.ask("Read", file_path="x")
             if how == "policy":
@@ -345,7 +353,7 @@ def test_a_log_that_cannot_be_opened_means_nothing_is_allowed(repo: Path, tmp_pa
     (tmp_path / "a file").touch()
     (tmp_path / "a link").symlink_to(tmp_path / "elsewhere")
     for place in (tmp_path / "a file" / "log", tmp_path / "a link", tmp_path):
-        with watching(repo, audit=str(place), decide=yes) as watch:
+        with run_hook_server(repo, audit=str(place), decide=yes) as watch:
             assert "audit log" in watch.asker.problem
             watch.prove()
             assert watch.ask("Read", file_path="x")["permissionDecision"] == "deny"
@@ -353,7 +361,7 @@ def test_a_log_that_cannot_be_opened_means_nothing_is_allowed(repo: Path, tmp_pa
 
 
 def test_a_log_that_cannot_be_written_means_nothing_is_allowed(repo: Path) -> None:
-    with watching(repo, audit="/dev/full", decide=yes) as watch:
+    with run_hook_server(repo, audit="/dev/full", decide=yes) as watch:
         watch.prove()
         said = watch.ask("Read", file_path="x")
 
@@ -366,7 +374,7 @@ def test_an_agent_that_asks_without_end_is_refused_before_the_disk_is_full(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit_log, "MAX_BYTES", 2000)
-    with watching(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=yes) as watch:
         watch.prove()
         answers = [watch.ask("Read", file_path="x")["permissionDecision"] for _ in range(10)]
 
@@ -377,7 +385,7 @@ def test_an_agent_that_asks_without_end_is_refused_before_the_disk_is_full(
 
 
 def test_the_log_is_the_persons_alone_and_plain_ascii_and_bounded(repo: Path) -> None:
-    with watching(repo, decide=lambda call: Decision(False, "blocked_path", "нет\x1b[31m" * 1000)) as watch:
+    with run_hook_server(repo, decide=lambda call: Decision(False, "blocked_path", "нет\x1b[31m" * 1000)) as watch:
         watch.prove()
         watch.ask("Write", file_path="\x1b]0;title\x07\x7f\x9b\ud800ж" * 1000, content="\0")
 
@@ -390,7 +398,7 @@ def test_the_log_is_the_persons_alone_and_plain_ascii_and_bounded(repo: Path) ->
 
 def test_a_log_that_is_there_already_is_gone_on_with(repo: Path) -> None:
     for _ in range(3):
-        with watching(repo, decide=yes) as watch:
+        with run_hook_server(repo, decide=yes) as watch:
             watch.prove()
             watch.ask("Read", file_path="x")
 
@@ -399,7 +407,7 @@ def test_a_log_that_is_there_already_is_gone_on_with(repo: Path) -> None:
 
 
 def test_nothing_of_the_hooks_files_leaks_to_children(repo: Path) -> None:
-    with watching(repo, decide=yes) as watch:
+    with run_hook_server(repo, decide=yes) as watch:
         watch.prove()
         left = subprocess.run(
             ["ls", "-l", "/proc/self/fd"], capture_output=True, text=True, check=True, close_fds=False
@@ -411,10 +419,10 @@ def test_nothing_of_the_hooks_files_leaks_to_children(repo: Path) -> None:
 IN_A_WARDEN = """
 import json, socket, sys
 sys.path.insert(0, sys.argv[1])
-from blueflame.watcher.server import Asker
+from blueflame.watcher.server import HookServer
 from blueflame.warden.wakeup import Bell
 bell, listener = Bell(), socket.create_server(("127.0.0.1", 0))
-asker = Asker(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", bell)
+asker = HookServer(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", bell)
 print(listener.getsockname()[1], flush=True)
 while not bell.stops:
     bell.wait(1)
@@ -424,7 +432,7 @@ print(json.dumps({**asker.close(), "heavy": sorted(heavy)}), flush=True)
 
 
 def test_it_works_in_a_warden_with_nothing_but_the_standard_library(repo: Path) -> None:
-    given = json.dumps(watch_of(repo))
+    given = json.dumps(build_watch(repo))
     argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", IN_A_WARDEN, str(ROOT), given]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as warden:
         assert warden.stdout is not None
@@ -437,7 +445,11 @@ def test_it_works_in_a_warden_with_nothing_but_the_standard_library(repo: Path) 
         )
         codes = [
             subprocess.run(
-                [hook_path()], input=question(tool, used, cwd=str(repo)), env=env, capture_output=True, check=False
+                [hook_path()],
+                input=build_question(tool, used, cwd=str(repo)),
+                env=env,
+                capture_output=True,
+                check=False,
             ).returncode
             for tool, used in calls
         ]

@@ -10,7 +10,7 @@ from blueflame.agents.scripted import Scripted
 from blueflame.agents.scripted.script import parse_script
 from blueflame.checks.audit_gaps import defied, unwatched
 from blueflame.telemetry.audit import Audit, read_audit
-from support.hook_servers import watch_of
+from support.hook_servers import build_watch
 from support.wardens import order, run
 
 
@@ -38,7 +38,7 @@ def worked(repo: Path, steps: str, **changes: object) -> Ended:
         prompt="",
     )
     launch = runtime.launch(brief, directory=folder)
-    watch = {**watch_of(repo), "port": 61130, **changes}
+    watch = {**build_watch(repo), "port": 61130, **changes}
     env = {"PATH": "/usr/bin:/bin", **launch.env}
     outcome = run(order(folder, *launch.argv, env=env, cwd=str(repo), watch=watch))
     return Ended(outcome, read_audit(Path(watch["audit"])), read_spool(runtime, folder / "stdout.log"))

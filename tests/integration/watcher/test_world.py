@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from blueflame.model.policy import Unreadable
 from blueflame.watcher import world as policy_world
-from blueflame.watcher.policy_file import shfmt_path
+from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import NOWHERE, LocalWorld
 
 
@@ -23,7 +23,7 @@ def top(tmp_path: Path) -> Path:
 
 
 def world_of(top: Path, mounts: dict[str, str] | None = None) -> LocalWorld:
-    return LocalWorld(str(top), shfmt=shfmt_path(), mounts=mounts)
+    return LocalWorld(str(top), shfmt=find_shfmt(), mounts=mounts)
 
 
 # --- links -------------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def test_deep_nesting_is_unreadable_or_read_but_never_a_crash(top: Path, command
 
 
 def test_a_large_command_is_read_without_getting_stuck(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_world, "PARSE_SECONDS", 60.0)  # a busy machine is not what this is about
+    monkeypatch.setattr(policy_world, "PARSE_TIMEOUT", 60.0)  # a busy machine is not what this is about
     many = "\n".join(f"echo line {n}" for n in range(5_000))
     assert len(world_of(top).parse(many)["Stmts"]) == 5_000
     text = "cat <<'EOF'\n" + "x" * 500_000 + "\nEOF"
@@ -212,8 +212,8 @@ def fake_parser(tmp_path: Path, script: str) -> str:
 def test_a_parser_that_misbehaves_makes_a_command_unreadable(
     top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
-    monkeypatch.setattr(policy_world, "PARSE_SECONDS", 0.6)
-    monkeypatch.setattr(policy_world, "LARGEST_TREE", 2_000_000)
+    monkeypatch.setattr(policy_world, "PARSE_TIMEOUT", 0.6)
+    monkeypatch.setattr(policy_world, "MAX_TREE_BYTES", 2_000_000)
     card = tmp_path / "pid"
     noted = f"import os; open({str(card)!r}, 'w').write(str(os.getpid()))\n{script}"
     with pytest.raises(Unreadable, match=why):
@@ -238,7 +238,7 @@ def open_handles() -> int:
 def counting_parser(tmp_path: Path) -> tuple[str, Path]:
     """The real one, with a note of each time it is started."""
     notes = tmp_path / "notes"
-    script = f"import os, sys\nopen({str(notes)!r}, 'a').write('x')\nos.execv({shfmt_path()!r}, sys.argv)"
+    script = f"import os, sys\nopen({str(notes)!r}, 'a').write('x')\nos.execv({find_shfmt()!r}, sys.argv)"
     return fake_parser(tmp_path, script), notes
 
 
@@ -263,14 +263,14 @@ def test_the_oldest_trees_are_forgotten_by_number_and_by_size(
     top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parser, notes = counting_parser(tmp_path)
-    monkeypatch.setattr(policy_world, "CACHED_TREES", 2)
+    monkeypatch.setattr(policy_world, "MAX_CACHED_TREES", 2)
     world = LocalWorld(str(top), shfmt=parser)
     for command in ("a", "b", "a", "c", "a"):  # b goes, a was used since
         world.parse(command)
     assert len(notes.read_text()) == 3
     world.parse("b")
     assert len(notes.read_text()) == 4
-    monkeypatch.setattr(policy_world, "CACHED_BYTES", 4)  # nothing is that small
+    monkeypatch.setattr(policy_world, "MAX_CACHED_BYTES", 4)  # nothing is that small
     fresh = LocalWorld(str(top), shfmt=parser)
     fresh.parse("a")
     fresh.parse("a")

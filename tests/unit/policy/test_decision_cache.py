@@ -14,7 +14,7 @@ from blueflame.policy import decision_cache as policy_memory
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.decide import decide
 from blueflame.policy.decision_cache import DecisionCache, QuestionRecorder
-from blueflame.watcher.policy_file import shfmt_path
+from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import LocalWorld
 
 
@@ -35,7 +35,7 @@ def top(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def world(top: Path) -> CountingWorld:
-    return CountingWorld(str(top), shfmt=shfmt_path())
+    return CountingWorld(str(top), shfmt=find_shfmt())
 
 
 def make(top: Path) -> Policy:

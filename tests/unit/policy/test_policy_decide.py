@@ -18,7 +18,7 @@ from blueflame.paths.locks import BadLock
 from blueflame.policy.compile import READ_COMMANDS, compile_policy
 from blueflame.policy.decide import decide
 from blueflame.policy.tool_calls import MalformedCall, read_call
-from blueflame.watcher.policy_file import shfmt_path
+from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import LocalWorld
 
 DIAGNOSTICS = ValidatorDiagnostics(commands=("make test", "cd src && pytest -q | tail -5"))
@@ -49,7 +49,7 @@ class NoWorld:
         return path
 
     def parse(self, command: str) -> Mapping[str, Any]:
-        return LocalWorld("/дерево", shfmt=shfmt_path()).parse(command)
+        return LocalWorld("/дерево", shfmt=find_shfmt()).parse(command)
 
     def text(self, path: str) -> str | None:
         return None

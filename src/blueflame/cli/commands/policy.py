@@ -102,7 +102,7 @@ def _load_policy(
     from blueflame.policy.compile import SCHEMA_ROLES, compile_policy
     from blueflame.policy.decide import prepare
     from blueflame.session.from_settings import skills_of
-    from blueflame.watcher.policy_file import shfmt_path
+    from blueflame.watcher.policy_file import find_shfmt
     from blueflame.watcher.world import LocalWorld
 
     loaded = load(find(Path.cwd(), config))
@@ -124,7 +124,7 @@ def _load_policy(
     except BadLock as error:
         raise UsageError(f"--scope: {error}") from None
     prepare(policy)
-    return policy, LocalWorld(root, shfmt=shfmt_path())
+    return policy, LocalWorld(root, shfmt=find_shfmt())
 
 
 def _check_role(role: str, settings: Settings) -> str:

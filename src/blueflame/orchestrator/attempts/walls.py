@@ -28,7 +28,7 @@ from blueflame.sandbox.prepare import Prepared, prepare
 from blueflame.session.from_settings import skills_of
 from blueflame.session.state import Session
 from blueflame.system.layout import make_folder
-from blueflame.watcher.policy_file import save_policy, shfmt_path
+from blueflame.watcher.policy_file import find_shfmt, save_policy
 
 ASKING = DOOR_PORTS[1]
 TERMINAL = {"rows": 40, "columns": 120}  # until a person connects theirs
@@ -61,7 +61,7 @@ def agent_walls(
         "audit": str(flame.places.audit(attempt.agent_id)),
         "agent": attempt.agent_id,
         "hook": str(hook),
-        "shfmt": shfmt_path(),
+        "shfmt": find_shfmt(),
         "mounts": dict(prepared.mounts),
         **({"dialect": launch.dialect} if launch.dialect != "claude" else {}),
     }

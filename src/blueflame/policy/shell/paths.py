@@ -155,7 +155,7 @@ def _judge_blocked_matches(word: str, bench: CommandContext) -> Decision | None:
         for place in bench.places or ("",):
             path = resolve_marks(join_place(place, word), bench.policy)
             if can_overlap(path, pattern):
-                why = f"{format_marked(word)} may match files that nobody may read ({pattern}); name the files or narrow it"
+                why = f"{format_marked(word)} may match blocked files ({pattern}); name the files or narrow it"
                 return Decision(False, "blocked_path", why)
     return None
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.shells import Court, open_court
+from support.shells import ShellJudge, build_shell_judge
 
 HEREDOC = """git commit -m "$(cat <<'EOF'
 feat(task-001): sync state over ssh
@@ -606,8 +606,8 @@ HONEST: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture(scope="module")
-def court(tmp_path_factory: pytest.TempPathFactory) -> Court:
-    return open_court(tmp_path_factory.mktemp("honest"))
+def court(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
+    return build_shell_judge(tmp_path_factory.mktemp("honest"))
 
 
 CASES = [(config, command) for config, commands in HONEST.items() for command in commands]
@@ -615,7 +615,7 @@ CASES = [(config, command) for config, commands in HONEST.items() for command in
 
 @pytest.mark.verification(13)
 @pytest.mark.parametrize(("config", "command"), CASES, ids=[f"{c[0]}: {c[1][:60]!r}" for c in CASES])
-def test_an_honest_command_is_allowed(court: Court, config: str, command: str) -> None:
+def test_an_honest_command_is_allowed(court: ShellJudge, config: str, command: str) -> None:
     decision = court.judge(command, config)
 
     assert decision.allowed, f"{decision.rule}: {decision.details}"
@@ -625,7 +625,7 @@ def test_there_are_enough_honest_commands() -> None:
     assert len(CASES) >= 150
 
 
-def test_a_command_that_starts_in_a_folder_below_is_judged_from_there(court: Court) -> None:
+def test_a_command_that_starts_in_a_folder_below_is_judged_from_there(court: ShellJudge) -> None:
     below = f"{court.policy.worktree}/sub"
 
     assert court.judge("cat ../README.md", cwd=below).allowed
@@ -633,15 +633,15 @@ def test_a_command_that_starts_in_a_folder_below_is_judged_from_there(court: Cou
     assert court.judge('cat "$PWD/../README.md"', cwd=below).allowed
 
 
-def test_a_role_that_only_reads_may_look_but_not_write(court: Court) -> None:
-    reader = Court(replace(court.policy, read_only=True), court.world)
+def test_a_role_that_only_reads_may_look_but_not_write(court: ShellJudge) -> None:
+    reader = ShellJudge(replace(court.policy, read_only=True), court.world)
 
     assert reader.judge("git diff | head -20").allowed
     assert reader.judge("git diff > /tmp/agent/patch").allowed
     assert reader.judge("git diff > docs/patch.md").rule == "read_only_role"
 
 
-def test_without_a_parser_for_texts_a_shell_in_a_shell_is_refused(court: Court) -> None:
+def test_without_a_parser_for_texts_a_shell_in_a_shell_is_refused(court: ShellJudge) -> None:
     from blueflame.policy.access import PathAccess, compile_path_rules
     from blueflame.policy.shell.judge import judge_command_line
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.shells import Court, open_court
+from support.shells import ShellJudge, build_shell_judge
 
 HOSTILE: dict[str, dict[str, str]] = {
     "default": {
@@ -855,8 +855,8 @@ HOSTILE: dict[str, dict[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def court(tmp_path_factory: pytest.TempPathFactory) -> Court:
-    return open_court(tmp_path_factory.mktemp("hostile"))
+def court(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
+    return build_shell_judge(tmp_path_factory.mktemp("hostile"))
 
 
 CASES = [(config, command, rule) for config, commands in HOSTILE.items() for command, rule in commands.items()]
@@ -864,7 +864,7 @@ CASES = [(config, command, rule) for config, commands in HOSTILE.items() for com
 
 @pytest.mark.verification(13)
 @pytest.mark.parametrize(("config", "command", "rule"), CASES, ids=[f"{c[0]}: {c[1][:60]!r}" for c in CASES])
-def test_a_hostile_command_is_refused_by_its_rule(court: Court, config: str, command: str, rule: str) -> None:
+def test_a_hostile_command_is_refused_by_its_rule(court: ShellJudge, config: str, command: str, rule: str) -> None:
     decision = court.judge(command, config)
 
     assert not decision.allowed
@@ -875,7 +875,7 @@ def test_there_are_enough_hostile_commands() -> None:
     assert len(CASES) >= 250
 
 
-def test_a_refusal_names_the_command_and_what_is_allowed_instead(court: Court) -> None:
+def test_a_refusal_names_the_command_and_what_is_allowed_instead(court: ShellJudge) -> None:
     details = court.judge("git status && python tool.py --now").details
 
     assert "python tool.py --now" in details
@@ -883,9 +883,9 @@ def test_a_refusal_names_the_command_and_what_is_allowed_instead(court: Court) -
     assert "Write tool" in details
 
 
-def test_a_pattern_that_cannot_be_compiled_refuses_everything(court: Court, tmp_path: Path) -> None:
+def test_a_pattern_that_cannot_be_compiled_refuses_everything(court: ShellJudge, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    broken = Court(replace(court.policy, blocked_patterns=("(",)), court.world)
+    broken = ShellJudge(replace(court.policy, blocked_patterns=("(",)), court.world)
 
     assert broken.judge("make").rule == "command_blocked"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from blueflame.policy.access import PathAccess, compile_path_rules
 from blueflame.policy.shell.judge import judge_command_line
-from support.shells import CONFIGS, Court, open_court
+from support.shells import CONFIGS, ShellJudge, build_shell_judge
 
 laws = settings(deadline=None, max_examples=int(os.environ.get("BLUEFLAME_EXAMPLES", "60")))
 
@@ -119,11 +119,11 @@ trees = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def court(tmp_path_factory: pytest.TempPathFactory) -> Court:
-    return open_court(tmp_path_factory.mktemp("total"))
+def court(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
+    return build_shell_judge(tmp_path_factory.mktemp("total"))
 
 
-def _answered(court: Court, source: str, tree: object) -> None:
+def _answered(court: ShellJudge, source: str, tree: object) -> None:
     places = PathAccess(
         bounds=compile_path_rules(court.policy), world=court.world, cwd=court.policy.worktree, shell=True
     )
@@ -135,14 +135,14 @@ def _answered(court: Court, source: str, tree: object) -> None:
 
 @laws
 @given(tree=trees)
-def test_an_invented_tree_is_answered(court: Court, tree: object) -> None:
+def test_an_invented_tree_is_answered(court: ShellJudge, tree: object) -> None:
     _answered(court, "ls", {"Type": "File", "Stmts": tree if isinstance(tree, list) else [tree]})
     _answered(court, "ls", tree)
 
 
 @laws
 @given(source=st.sampled_from(REAL), seed=st.integers(0, 10**6))
-def test_a_damaged_tree_is_answered(court: Court, source: str, seed: int) -> None:
+def test_a_damaged_tree_is_answered(court: ShellJudge, source: str, seed: int) -> None:
     dice = random.Random(seed)
     tree = copy.deepcopy(court.world.parse(source))
     for _ in range(dice.randint(1, 4)):
@@ -194,13 +194,13 @@ def _all(tree: object) -> list[Any]:
 
 @laws
 @given(source=st.text(alphabet="ab $'\"`(){}[]<>|&;\\\n~*?#=!-/.1", max_size=40))
-def test_whatever_is_typed_is_answered(court: Court, source: str) -> None:
+def test_whatever_is_typed_is_answered(court: ShellJudge, source: str) -> None:
     assert court.judge(source).rule
     assert court.judge(source, "any").rule
 
 
 @pytest.mark.parametrize("depth", [10, 60, 400, 3000])
-def test_a_tree_of_absurd_depth_is_refused_or_read(court: Court, depth: int) -> None:
+def test_a_tree_of_absurd_depth_is_refused_or_read(court: ShellJudge, depth: int) -> None:
     stmt: dict[str, Any] = {"Cmd": {"Type": "CallExpr", "Args": [{"Parts": [{"Type": "Lit", "Value": "ls"}]}]}}
     for _ in range(depth):
         stmt = {"Cmd": {"Type": "Subshell", "Stmts": [stmt]}}
@@ -208,15 +208,15 @@ def test_a_tree_of_absurd_depth_is_refused_or_read(court: Court, depth: int) -> 
     _answered(court, "ls", {"Type": "File", "Stmts": [stmt]})
 
 
-def test_many_nested_loops_do_not_keep_us_busy(court: Court) -> None:
+def test_many_nested_loops_do_not_keep_us_busy(court: ShellJudge) -> None:
     source = "for a in 1; do x=$x; cd a; " * 12 + "ls; " + "done; " * 12
 
     assert court.judge(source).rule in ("shell_unreadable", "shell_dynamic", "outside_worktree", "command_not_allowed")
 
 
-def test_a_slow_pattern_meets_only_a_short_text(court: Court, tmp_path: Path) -> None:
+def test_a_slow_pattern_meets_only_a_short_text(court: ShellJudge, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    slow = Court(replace(court.policy, blocked_patterns=(r"(a|b)*x", r"make\s+(\w+\s?)*!")), court.world)
+    slow = ShellJudge(replace(court.policy, blocked_patterns=(r"(a|b)*x", r"make\s+(\w+\s?)*!")), court.world)
 
     assert slow.judge("git commit -m '" + "ab" * 5000 + "'").allowed
