@@ -17,7 +17,7 @@ from blueflame.git.merge_sides import Side, cases
 from blueflame.git.repository import Repository, head_of, open_repository
 from blueflame.git.results import changes
 from blueflame.model.changeset import Changeset, ChangesetRecord
-from blueflame.model.event import Recorded, SessionOpened
+from blueflame.model.event import JournalEntry, SessionOpened
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Result, Task, TaskRecord, TaskState
 from blueflame.orchestrator.merging.assemble import Assembled, Scene, assemble
@@ -130,7 +130,7 @@ def _session(repo: Repository, tips: list[str]) -> Session:
         session="ses-20261115-120000", request="", project="", base_branch="main", base_sha=repo.base_sha,
         workflow=Workflow(), limits=Limits(),
     )  # fmt: skip
-    session = replay([Recorded(1, 0.0, opened)])
+    session = replay([JournalEntry(1, 0.0, opened)])
     for n, tip in enumerate(tips, start=1):
         task = Task(id=f"task-{n:03d}", title="more", description="")
         result = Result(sha=tip, base=repo.base_sha, subject=f"feat(task-{n:03d}): more")

@@ -18,7 +18,7 @@ from blueflame.git.landing import advance
 from blueflame.git.merging import Merged, combine, commit_tree
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import Collected, changes, collect, set_ref
-from blueflame.model.ids import attempt_ref, branch_name
+from blueflame.model.ids import build_attempt_ref, build_branch_name
 from blueflame.orchestrator import project as app
 from blueflame.testing import create_throwaway_repository
 
@@ -99,13 +99,13 @@ def _git_alone(path: Path) -> float:
 
 
 def _one_task(repo: Repository, task: str) -> str:
-    checkout, branch = repo.root.parent / task, branch_name("ses", task, 1)
+    checkout, branch = repo.root.parent / task, build_branch_name("ses", task, 1)
     set_ref(repo, f"refs/blueflame/bases/{task}", repo.base_sha)
     make_checkout(repo, checkout, base=repo.base_sha, branch=branch)
     (checkout / "notes" / f"{task}.txt").write_text("done\n")
     git(checkout, "add", "-A")
     git(checkout, "commit", "-q", "-m", f"feat({task}): note it")
-    found = collect(repo, checkout, branch=branch, base=repo.base_sha, ref=attempt_ref("ses", task, 1))
+    found = collect(repo, checkout, branch=branch, base=repo.base_sha, ref=build_attempt_ref("ses", task, 1))
     assert isinstance(found, Collected), "it has just been committed"
     changes(repo, repo.base_sha, found.tip)
     remove_checkout(checkout)

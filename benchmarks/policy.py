@@ -10,8 +10,8 @@ from time import perf_counter, process_time
 from typing import Any
 
 from benchmarks import Figure, Report
-from blueflame.model.policy import Call, Policy
-from blueflame.model.settings.permissions import BashRules, Permissions, Validation
+from blueflame.model.policy import Policy, ToolCall
+from blueflame.model.settings.permissions import BashRules, PermissionSettings, ValidationSettings
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.decide import decide, prepare
 from blueflame.watcher.policy_file import find_shfmt, format_policy, parse_policy
@@ -19,7 +19,7 @@ from blueflame.watcher.world import LocalWorld
 
 CALLS, COMMANDS = 3_000, 300
 MANY = 1_000
-DEFAULTS = Permissions()
+DEFAULTS = PermissionSettings()
 
 Given = tuple[str, Mapping[str, Any]]
 
@@ -36,10 +36,10 @@ def run() -> Report:
     return Report(name="policy", about="one decision, in process, as the warden makes it", figures=tuple(figures))
 
 
-def _policy(permissions: Permissions, top: Path) -> Policy:
+def _policy(permissions: PermissionSettings, top: Path) -> Policy:
     return compile_policy(
         permissions=permissions,
-        validation=Validation(),
+        validation=ValidationSettings(),
         role="worker",
         role_settings=None,
         worktree=str(top),
@@ -47,7 +47,7 @@ def _policy(permissions: Permissions, top: Path) -> Policy:
     )
 
 
-def _many() -> Permissions:
+def _many() -> PermissionSettings:
     """A large repository's list: folders, endings, names at any depth, and commands with patterns against some."""
     blocked = (
         *(f"vault/team{n}/**" for n in range(400)),
@@ -58,7 +58,7 @@ def _many() -> Permissions:
     allowed = (*(f"apps/service{n}/**" for n in range(MANY - 1)), "src/**")
     commands = (*(f"tool{n} run" for n in range(MANY - 2)), "make", "git status")
     patterns = tuple(rf"forbidden{n}\s+--really" for n in range(MANY))
-    return Permissions(
+    return PermissionSettings(
         allowed_paths=allowed,
         blocked_paths=blocked,
         bash_rules=BashRules(allowed_commands=commands, blocked_patterns=patterns),
@@ -85,7 +85,7 @@ def _figures(name: str, policy: Policy, top: Path) -> Iterator[Figure]:
 
 def _cost(policy: Policy, world: LocalWorld, top: Path, given: Given, clock: Callable[[], float]) -> float:
     """In processor time where we do all the work: another process must not count. The parser is another process."""
-    call = Call(tool=given[0], input=given[1], cwd=str(top))
+    call = ToolCall(tool=given[0], input=given[1], cwd=str(top))
     begun = clock()
     decide(policy, call, world)
     return clock() - begun

@@ -11,7 +11,7 @@ from statistics import median
 from time import perf_counter
 
 from benchmarks import Figure, Report
-from blueflame.model.sandbox import Box
+from blueflame.model.sandbox import SandboxSpec
 from blueflame.orchestrator.foreground_sandbox import box_of as box_at
 from blueflame.orchestrator.foreground_sandbox import ground_of, shortcomings
 from blueflame.sandbox import Prepared, prepare
@@ -40,7 +40,7 @@ def run() -> Report:
     return Report(name="sandbox", about=_about(box), figures=_figures(plain, boxed, handed, making))
 
 
-def _about(box: Box) -> str:
+def _about(box: SandboxSpec) -> str:
     return f"{TRUE} alone and in the full box ({len(box.mounts)} mounts, all namespaces, seccomp), {TURNS} turns"
 
 
@@ -62,7 +62,7 @@ def _figures(
     )
 
 
-def _measure(box: Box, prepared: Prepared) -> tuple[list[float], list[float], list[float]]:
+def _measure(box: SandboxSpec, prepared: Prepared) -> tuple[list[float], list[float], list[float]]:
     """Taken in turns, so that a busy moment of the machine falls on all of them."""
     assert prepared.sandbox is not None
     argv = [*prepared.sandbox["argv"], TRUE]

@@ -14,7 +14,7 @@ from blueflame.checks.secrets.scan import find_secrets
 from blueflame.git.command import git, identity_environment
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.secret_scan import full_scan, scan, scanner
-from blueflame.model.settings.permissions import Secrets
+from blueflame.model.settings.permissions import SecretSettings
 
 MEGABYTE = 1_000_000
 ROUNDS = 5
@@ -39,7 +39,7 @@ def _search(lines: list[str], path: str) -> None:
 
 def _in_git(lines: list[str]) -> Iterator[Figure]:
     with _result(lines) as (repo, tip):
-        builtin, full = Secrets(scanner="builtin"), Secrets()
+        builtin, full = SecretSettings(scanner="builtin"), SecretSettings()
         spent = _least(lambda: scan(repo, repo.base_sha, tip, builtin), perf_counter)
         yield Figure(name="a result of 1 MB, git included", value=spent, unit="ms")
         if scanner(full):

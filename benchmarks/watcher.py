@@ -20,7 +20,7 @@ import blueflame
 from benchmarks import Figure, Report
 from blueflame.agents.hook import hook_path
 from blueflame.model.policy import CANARY
-from blueflame.model.settings.permissions import Permissions, Validation
+from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
 from blueflame.policy.compile import compile_policy
 from blueflame.watcher.policy_file import find_shfmt, save_policy
 
@@ -166,8 +166,8 @@ def _watcher(place: Path) -> Iterator[int]:
     """In a process of its own, started as a warden is."""
     (place / "work" / "src").mkdir(parents=True)
     policy = compile_policy(
-        permissions=Permissions(),
-        validation=Validation(),
+        permissions=PermissionSettings(),
+        validation=ValidationSettings(),
         role="worker",
         role_settings=None,
         worktree=str(place / "work"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from blueflame.model.exit_codes import MEANING, OUTCOMES
+from blueflame.model.exit_codes import EXIT_CODE_MEANINGS, EXIT_CODES_BY_OUTCOME
 from blueflame.model.gate import OPTIONS, GateKind, Option
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
 from blueflame.session.gates.questions import SAFE
@@ -30,8 +30,8 @@ ASKED: Mapping[GateKind, str] = {
 
 
 def exits_reference() -> str:
-    codes = [f"| {code.value} | `{code.name}` | {meaning} |" for code, meaning in MEANING.items()]
-    outcomes = [f"| `{outcome}` | {code.value} |" for outcome, code in OUTCOMES.items()]
+    codes = [f"| {code.value} | `{code.name}` | {meaning} |" for code, meaning in EXIT_CODE_MEANINGS.items()]
+    outcomes = [f"| `{outcome}` | {code.value} |" for outcome, code in EXIT_CODES_BY_OUTCOME.items()]
     return _page(
         "# Exit codes",
         "",

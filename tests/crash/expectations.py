@@ -14,7 +14,7 @@ from typing import Any
 from blueflame.git.checkouts import card_path
 from blueflame.git.results import refs
 from blueflame.model.attempt import Ending
-from blueflame.model.event import AttemptEnded, Landed, OrchestratorStarted, Recorded
+from blueflame.model.event import AttemptEnded, JournalEntry, Landed, OrchestratorStarted
 from blueflame.orchestrator import project as app
 from blueflame.orchestrator.cleanup import Kind, leftovers
 from blueflame.session.state import Session
@@ -72,7 +72,7 @@ class Tally:
 @dataclass(frozen=True, slots=True)
 class Found:
     session: Session
-    events: list[Recorded]
+    events: list[JournalEntry]
     damage: tuple[str, ...]
     starts: dict[str, int]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from blueflame.journal.journal import Journal
-from blueflame.model.event import Recorded
+from blueflame.model.event import JournalEntry
 from blueflame.system import flock, process
 from blueflame.system.clock import SystemClock
 
@@ -50,10 +50,10 @@ def die(*_anything: object) -> NoReturn:
 def _after_append(order: Mapping[str, int]) -> None:
     """Die right after the journal has been written to that often, or as soon as it holds that many events."""
     times, seq = order.get("times", 0), order.get("seq", 0)
-    real: Callable[..., Sequence[Recorded]] = Journal.append
+    real: Callable[..., Sequence[JournalEntry]] = Journal.append
     count = 0
 
-    def append(*args: object, **more: object) -> Sequence[Recorded]:
+    def append(*args: object, **more: object) -> Sequence[JournalEntry]:
         nonlocal count
         recorded = real(*args, **more)
         count += 1

@@ -6,15 +6,18 @@ from pathlib import Path
 
 from blueflame.agents import codex, gemini, opencode
 from blueflame.agents.registry import RUNTIMES
-from blueflame.model.runtime_support import ENFORCEMENT, WHAT
+from blueflame.model.runtime_support import CAPABILITIES, RUNTIME_SUPPORT
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "runtimes.md").read_text(encoding="utf-8")
 
 
 def test_what_each_runtime_can_be_held_to_is_told_as_it_is() -> None:
-    names = list(ENFORCEMENT)
-    rows = [f"| {words} | {' | '.join(ENFORCEMENT[name][what] for name in names)} |" for what, words in WHAT.items()]
+    names = list(RUNTIME_SUPPORT)
+    rows = [
+        f"| {words} | {' | '.join(RUNTIME_SUPPORT[name][what] for name in names)} |"
+        for what, words in CAPABILITIES.items()
+    ]
 
     assert "\n".join((f"| | {' | '.join(names)} |", f"|{' --- |' * (len(names) + 1)}", *rows)) in PAGE
 

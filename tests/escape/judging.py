@@ -16,7 +16,7 @@ from blueflame.git.results import Nothing, changes, collect, diff_text
 from blueflame.git.secret_scan import scan
 from blueflame.git.tripwire import Fingerprint, differences, fingerprint, notes
 from blueflame.model.errors import BlueFlameError
-from blueflame.model.settings.permissions import COMMIT_PATTERN, Permissions, Secrets
+from blueflame.model.settings.permissions import COMMIT_PATTERN, PermissionSettings, SecretSettings
 from blueflame.model.verdict import Violation
 from escape import forging
 from escape.attack import Attack, Poison, Result
@@ -108,7 +108,7 @@ class Bench:
             )
             if isinstance(found, Nothing):
                 return Judged(taken=False, refused=found.reason)
-            tip, permissions = found.tip, Permissions()
+            tip, permissions = found.tip, PermissionSettings()
             diff_text(self.repo, self.repo.base_sha, tip, 100_000)
             broken = violations(
                 changes(self.repo, self.repo.base_sha, tip),
@@ -119,9 +119,9 @@ class Bench:
                 commit_pattern=COMMIT_PATTERN,
                 naming_style="snake_case",
                 naming_globs=("src/**/*.py",),
-                secrets_file=Secrets().allow_file,
+                secrets_file=SecretSettings().allow_file,
                 existing=tree_files(self.repo, tip),
-                also=scan(self.repo, self.repo.base_sha, tip, Secrets()),
+                also=scan(self.repo, self.repo.base_sha, tip, SecretSettings()),
             )
         except BlueFlameError as error:
             return Judged(taken=False, refused=str(error))

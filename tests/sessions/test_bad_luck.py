@@ -11,7 +11,7 @@ import pytest
 
 from blueflame.documents.plans import read_plan
 from blueflame.model.attempt import Ending
-from blueflame.model.event import AttemptEnded, AttemptStarted, ChangesetJudged, GateOpened, PlanFailed, Recorded
+from blueflame.model.event import AttemptEnded, AttemptStarted, ChangesetJudged, GateOpened, JournalEntry, PlanFailed
 from blueflame.model.gate import Gate
 from blueflame.orchestrator import project as app
 from blueflame.orchestrator.engine.local import LocalEngine
@@ -53,7 +53,7 @@ def test_exports_are_caught_up_when_writing_works_again(exports: Stage) -> None:
 def test_a_planner_that_cannot_be_started_is_left_to_the_person(stage: Stage) -> None:
     """Its checkout cannot be made: asked twice, then a person; before, it was sent for ever."""
 
-    def block(_session: Session, recorded: Recorded) -> None:
+    def block(_session: Session, recorded: JournalEntry) -> None:
         if recorded.seq == 2:
             (stage.root / ".trees").write_text("a file where the checkouts go\n")
 
@@ -94,7 +94,7 @@ def _end(stage: Stage, attempt: str) -> None:
 
 
 def test_a_checkout_that_was_removed_under_its_agent_fails_the_attempt(stage: Stage) -> None:
-    def remove(session: Session, recorded: Recorded) -> None:
+    def remove(session: Session, recorded: JournalEntry) -> None:
         event = recorded.event
         if isinstance(event, AttemptStarted) and event.attempt.endswith("worker.1") and event.worktree:
             shutil.rmtree(event.worktree)
@@ -131,7 +131,7 @@ def test_what_builds_on_a_changeset_that_met_a_dirty_checkout_waits_with_it(stag
 def test_a_letter_of_the_last_moment_is_told_that_it_was_too_late(stage: Stage) -> None:
     letters: list[int] = []
 
-    def late(session: Session, recorded: Recorded) -> None:
+    def late(session: Session, recorded: JournalEntry) -> None:
         if session.ended and not letters:
             letters.append(stage.post(session, "answer", gate="changeset-cs-001", choice="reject", note="no"))
 
@@ -148,7 +148,7 @@ def test_the_exports_are_whole_whenever_somebody_looks(stage: Stage) -> None:
     """Written beside and put in place in one go: no reader ever sees half a file."""
     looks = 0
 
-    def look(_session: Session, recorded: Recorded) -> None:
+    def look(_session: Session, recorded: JournalEntry) -> None:
         nonlocal looks
         tasks, agents = stage.root / ".blueflame/tasks.yaml", stage.root / ".blueflame/agents.json"
         if tasks.exists() and agents.exists():

@@ -12,7 +12,7 @@ from blueflame.model.event import (
     AttemptStarted,
     BudgetRaised,
     BudgetWarned,
-    Recorded,
+    JournalEntry,
 )
 from blueflame.model.spend import Budget, Ceiling, Unit
 from blueflame.session.budget import reservation
@@ -95,7 +95,7 @@ def test_who_nears_its_budget_is_told_of_once_while_it_works(stage: Stage) -> No
     wait = {"run": f"while [ ! -e '{done}' ]; do sleep 0.02; done"}
     stage.play(task(1), workers={1: writes("src/1.txt", "one", wait)})
 
-    def spend(session: Session, recorded: Recorded) -> None:
+    def spend(session: Session, recorded: JournalEntry) -> None:
         match recorded.event:
             case AttemptStarted(attempt=name):
                 usage = {"attempt": name, "status": 200, "micro_usd": 1_300_000, "input": 10, "complete": True}

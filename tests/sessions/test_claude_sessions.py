@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from blueflame.model.attempt import Ending
-from blueflame.model.event import AttemptEnded, AttemptStarted, Recorded, RuntimeParked, RuntimeResumed
+from blueflame.model.event import AttemptEnded, AttemptStarted, JournalEntry, RuntimeParked, RuntimeResumed
 from blueflame.orchestrator.context import Cassette
 from blueflame.orchestrator.foreground_sandbox import shortcomings
 from blueflame.session.state import Session
@@ -91,7 +91,7 @@ def test_the_credential_is_nowhere_that_an_agent_or_a_reader_of_logs_can_look(
     )
     seen: list[str] = []
 
-    def look(_session: Session, recorded: Recorded) -> None:
+    def look(_session: Session, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, AttemptStarted):
             seen.extend(_processes(stage.root))
 

@@ -16,10 +16,10 @@ from blueflame.model.attempt import Ending
 from blueflame.model.errors import JournalError
 from blueflame.model.event import (
     AttemptEnded,
+    JournalEntry,
     OrchestratorStarted,
     OrchestratorStopped,
     PlanFailed,
-    Recorded,
     StopRequested,
 )
 from blueflame.orchestrator import project as app
@@ -216,7 +216,7 @@ def test_whenever_it_is_killed_the_same_tree_lands(stage: Stage, ledger: Path) -
 
 
 def test_a_journal_deleted_under_a_session_is_told_and_rescued(stage: Stage) -> None:
-    def delete(_session: Session, recorded: Recorded) -> None:
+    def delete(_session: Session, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, AttemptEnded):
             for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
                 (stage.root / ".blueflame" / name).unlink(missing_ok=True)
@@ -240,7 +240,7 @@ def test_a_session_can_be_resumed_after_every_single_event(stage: Stage, ledger:
         pass
 
     def stop_at(seq: int) -> Watcher:
-        def see(_session: Session, recorded: Recorded) -> None:
+        def see(_session: Session, recorded: JournalEntry) -> None:
             if recorded.seq >= seq:
                 raise PutDown
 

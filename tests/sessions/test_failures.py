@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.git.seed_checkout import seed
-from blueflame.model.attempt import Ended, Ending
+from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptIntended, AttemptStarted, TaskMoved
 from blueflame.model.task import Cause
@@ -18,7 +18,7 @@ STOP = {"session": ["stop"]}
 ONCE = {"max_retries": 0, "kill_grace": "1s"}
 
 
-def endings(told: Told, subject: str = "task-001") -> list[Ended]:
+def endings(told: Told, subject: str = "task-001") -> list[AttemptOutcome]:
     return [e.ended for e in told.of(AttemptEnded) if told.session.attempts[e.attempt].attempt.subject == subject]
 
 

@@ -15,10 +15,10 @@ from blueflame.model.event import (
     Event,
     GateAnswered,
     GateOpened,
+    JournalEntry,
     Landed,
     OrchestratorStopped,
     ProceedRequested,
-    Recorded,
     TaskMoved,
 )
 from blueflame.model.gate import Answer
@@ -32,7 +32,7 @@ def once(matches: Callable[[Session, Event], bool], act: Callable[[Session], Non
     """Do something at the first event that matches."""
     done: list[bool] = []
 
-    def see(session: Session, recorded: Recorded) -> None:
+    def see(session: Session, recorded: JournalEntry) -> None:
         if not done and matches(session, recorded.event):
             done.append(True)
             act(session)

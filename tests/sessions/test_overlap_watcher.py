@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from blueflame.model.event import AttemptCancelled, Event, OverlapSeen, Recorded
+from blueflame.model.event import AttemptCancelled, Event, JournalEntry, OverlapSeen
 from blueflame.model.gate import Answer
 from blueflame.orchestrator.watchers import overlaps as radar
 from blueflame.session.state import Session
@@ -49,7 +49,7 @@ def play(stage: Stage, tmp_path: Path, *, second: str) -> Path:
 
 
 def let_go(hold: Path, when: type[Event]) -> Watcher:
-    def see(_session: Session, recorded: Recorded) -> None:
+    def see(_session: Session, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, when):
             hold.touch()
 

@@ -15,7 +15,7 @@ from jinja2 import UndefinedError, meta
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import Refused
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
-from blueflame.model.task import Foundation, HistoryEntry, Outcome, Task, TaskRecord, TaskState
+from blueflame.model.task import HistoryEntry, HistoryResult, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.model.verdict import Check
 from blueflame.orchestrator import prompts as prompting
 from blueflame.orchestrator.prompts import (
@@ -46,9 +46,15 @@ TASK = Task(
 )
 HISTORY = (
     HistoryEntry(
-        attempt=1, agent_id="worker-1", at=0, result=Outcome.REJECTED, rejection_reason="no test for an empty name"
+        attempt=1,
+        agent_id="worker-1",
+        at=0,
+        result=HistoryResult.REJECTED,
+        rejection_reason="no test for an empty name",
     ),
-    HistoryEntry(attempt=2, agent_id="worker-2", at=0, result=Outcome.FAILED, notes="postcheck: .env was touched"),
+    HistoryEntry(
+        attempt=2, agent_id="worker-2", at=0, result=HistoryResult.FAILED, notes="postcheck: .env was touched"
+    ),
 )
 FILES = (FileChange(path="src/вход форма/a.py", added=12, deleted=3),)
 
@@ -83,7 +89,7 @@ WORKER = WorkerBrief(
     allowed_paths=("src/**", "tests/**"),
     blocked_paths=(".env*",),
     history=HISTORY,
-    built_on=(Foundation("task-001", "a" * 40),),
+    built_on=(TaskCommit("task-001", "a" * 40),),
     commit_pattern=r"^(feat|fix)\(task-\d+\): .+",
     checks=("make test",),
     require_tests=True,

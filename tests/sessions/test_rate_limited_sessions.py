@@ -19,7 +19,7 @@ from blueflame.model.event import (
     Event,
     GateOpened,
     GateWithdrawn,
-    Recorded,
+    JournalEntry,
     RuntimeParked,
     RuntimeResumed,
     StopRequested,
@@ -59,7 +59,7 @@ def one_by_one(stage: Stage, **gates: str) -> Path:
 def limited(stage: Stage, go: Path, seconds: float) -> Watcher:
     """The first agent meets a limit of the account, and ends its work when that is known."""
 
-    def see(_session: Session, recorded: Recorded) -> None:
+    def see(_session: Session, recorded: JournalEntry) -> None:
         match recorded.event:
             case AttemptStarted(attempt=name) if "task-001" in name:
                 leave_word(stage, seconds)
@@ -69,7 +69,7 @@ def limited(stage: Stage, go: Path, seconds: float) -> Watcher:
     return Watcher(see)
 
 
-def story(events: list[Recorded], *kinds: type[Event]) -> list[str]:
+def story(events: list[JournalEntry], *kinds: type[Event]) -> list[str]:
     return [type(each.event).__name__ for each in events if isinstance(each.event, kinds)]
 
 
@@ -110,7 +110,7 @@ def test_a_wait_that_is_too_long_is_asked_about_and_stop_can_be_resumed(stage: S
 def test_a_gate_is_withdrawn_when_somebody_got_through(stage: Stage) -> None:
     go = one_by_one(stage, on_rate_limit="ask")
 
-    def through(_session: Session, recorded: Recorded) -> None:
+    def through(_session: Session, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, GateOpened) and recorded.event.gate.kind == "rate_limit":
             forget(word(stage))
 

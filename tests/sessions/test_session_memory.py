@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.model.event import AttemptEnded, Recorded
-from blueflame.model.memory import Lesson, Record, SessionSummary, TaskFailure, TaskResult
+from blueflame.model.event import AttemptEnded, JournalEntry
+from blueflame.model.memory import Lesson, MemoryRecord, SessionSummary, TaskFailure, TaskResult
 from blueflame.orchestrator import project as app
 from blueflame.session.state import Session
 from support.fake_bd import keys, make_bd
@@ -19,7 +19,7 @@ TWO = plan_of(task(1, title="Parse the ledger"), task(2, title="Print the ledger
 FAILS = [{"say": "I cannot do it"}, {"exit": 3}]
 
 
-def kept(stage: Stage) -> dict[str, Record]:
+def kept(stage: Stage) -> dict[str, MemoryRecord]:
     return {record.key: record for record in app.memory_at(stage.ground()).records()}
 
 
@@ -28,7 +28,7 @@ def rows(stage: Stage) -> int:
         return int(db.execute("SELECT count(*) FROM records").fetchone()[0])
 
 
-def of(stage: Stage, kind: type[Record]) -> list[Record]:
+def of(stage: Stage, kind: type[MemoryRecord]) -> list[MemoryRecord]:
     return [record for record in kept(stage).values() if isinstance(record, kind)]
 
 
@@ -93,7 +93,7 @@ def test_what_helped_is_counted(stage: Stage) -> None:
 def test_a_stopped_session_is_remembered_and_a_resumed_one_not_twice(stage: Stage) -> None:
     stage.play(task(1), task(2, after=[1]), workers={1: GOOD, 2: writes("src/2.txt", "two")})
 
-    def stop(session: Session, recorded: Recorded) -> None:
+    def stop(session: Session, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, AttemptEnded) and recorded.event.attempt.endswith("task-001.worker.1"):
             stage.post(session, "stop")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.model.attempt import Ended, Ending
+from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import Refused
 from blueflame.model.event import AttemptEnded
 from blueflame.orchestrator.foreground_sandbox import shortcomings
@@ -34,7 +34,7 @@ def walled(repo: Path) -> Stage:
     return stage
 
 
-def last(told: Told, name: str = "task-001", role: str = "worker") -> Ended:
+def last(told: Told, name: str = "task-001", role: str = "worker") -> AttemptOutcome:
     found = [event for event in told.of(AttemptEnded) if event.attempt.split(".")[1:3] == [name, role]]
     return found[-1].ended
 

@@ -17,7 +17,7 @@ from blueflame.model.event import (
     GateAnswered,
     GateOpened,
     GateWithdrawn,
-    Recorded,
+    JournalEntry,
 )
 from blueflame.model.gate import Answer, Gate
 from blueflame.orchestrator.engine.interface import Queued, Running
@@ -47,7 +47,7 @@ def releasing(path: Path, kind: type[Event], times: int = 1) -> Watcher:
     """Lets the agent go on after so many events of a kind."""
     left = [times]
 
-    def see(_session: Session, recorded: Recorded) -> None:
+    def see(_session: Session, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, kind):
             left[0] -= 1
             if left[0] == 0:

@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 from blueflame.model.attempt import AttemptRecord, Ending
-from blueflame.model.event import AttemptCancelled, AttemptEnded, OrchestratorStopped, Recorded, StopRequested
+from blueflame.model.event import AttemptCancelled, AttemptEnded, JournalEntry, OrchestratorStopped, StopRequested
 from support.sessions import Stage, plan_of, start_orchestrator, task, writes
 from support.wardens import alive, until
 
 
-def kinds(events: list[Recorded]) -> list[str]:
+def kinds(events: list[JournalEntry]) -> list[str]:
     return [type(each.event).__name__ for each in events]
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from blueflame.model.attempt import Ended
+from blueflame.model.attempt import AttemptOutcome
 from blueflame.model.event import Event
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
@@ -22,7 +22,7 @@ json_values = st.recursive(
 json_objects = st.dictionaries(st.text(), json_values, max_size=3)
 
 # what is typed as Any holds JSON, and a mapping is compared as the dict that it comes back as
-st.register_type_strategy(Ended, lambda _: st.builds(Ended, output=st.none() | json_objects))
+st.register_type_strategy(AttemptOutcome, lambda _: st.builds(AttemptOutcome, output=st.none() | json_objects))
 st.register_type_strategy(Gate, lambda _: st.builds(Gate, evidence=json_objects))
 st.register_type_strategy(
     Limits,

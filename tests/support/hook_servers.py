@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from blueflame.agents.hook import hook_path
-from blueflame.model.policy import CANARY, Call, Decision
-from blueflame.model.settings.permissions import Permissions, Validation
+from blueflame.model.policy import CANARY, Decision, ToolCall
+from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
 from blueflame.policy.compile import compile_policy
 from blueflame.watcher.policy_file import find_shfmt, save_policy
 from blueflame.watcher.server import HookServer
@@ -53,7 +53,7 @@ class WatchedAttempt:
         self,
         folder: Path,
         watch: dict[str, Any],
-        decide: Callable[[Call], Decision] | None,
+        decide: Callable[[ToolCall], Decision] | None,
         listener: socket.socket | None = None,
     ) -> None:
         self.bell = SimplePoller()
@@ -119,13 +119,13 @@ def receive_all(asking: socket.socket) -> bytes:
 
 
 def build_watch(
-    folder: Path, *, permissions: Permissions | None = None, schema: bool = False, skills: tuple[str, ...] = ()
+    folder: Path, *, permissions: PermissionSettings | None = None, schema: bool = False, skills: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """launch.json's "watch" for a worker in `folder`, whose task has locked src/."""
     state = folder.parent / "attempt"
     policy = compile_policy(
-        permissions=permissions or Permissions(),
-        validation=Validation(),
+        permissions=permissions or PermissionSettings(),
+        validation=ValidationSettings(),
         role="worker",
         role_settings=None,
         worktree=str(folder.resolve()),
@@ -148,8 +148,8 @@ def build_watch(
 def run_hook_server(
     folder: Path,
     *,
-    decide: Callable[[Call], Decision] | None = None,
-    permissions: Permissions | None = None,
+    decide: Callable[[ToolCall], Decision] | None = None,
+    permissions: PermissionSettings | None = None,
     schema: bool = False,
     skills: tuple[str, ...] = (),
     listener: socket.socket | None = None,

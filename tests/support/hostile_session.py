@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from blueflame.model.attempt import Attempt, Ended, Ending
-from blueflame.model.audit import AuditLine, link
-from blueflame.model.changeset import Build, Changeset, FileChange, Loss
+from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
+from blueflame.model.audit import AuditLine, hash_audit_line
+from blueflame.model.changeset import Build, Changeset, FileChange, MergeLoss
 from blueflame.model.event import (
     AttemptEnded,
     AttemptIntended,
@@ -20,21 +20,21 @@ from blueflame.model.event import (
     CycleStarted,
     Event,
     GateAnswered,
+    JournalEntry,
     OrchestratorStarted,
     PlanApproved,
     PlanProposed,
-    Recorded,
     RuntimeParked,
     SessionOpened,
     TaskMoved,
     VerdictGiven,
 )
 from blueflame.model.gate import Answer
-from blueflame.model.ids import agent_id, attempt_id
+from blueflame.model.ids import build_agent_id, build_attempt_id
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.review import Risk, Weakening
 from blueflame.model.task import Cause, Result, Task
-from blueflame.model.verdict import Check, Status, Verdict, Violation
+from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
 from blueflame.session.gates.questions import changeset_gate, plan_gate
 from blueflame.session.replay import apply, open_session
 
@@ -59,7 +59,7 @@ def payloads() -> tuple[str, ...]:
 HOSTILE = " ".join(payloads())
 
 
-def story(root: Path, base: str, commit: str, path: str) -> list[Recorded]:
+def story(root: Path, base: str, commit: str, path: str) -> list[JournalEntry]:
     """Unfinished: two gates, one failed attempt, a changeset of real commits before the person."""
     task = Task(id="task-001", title=HOSTILE, description=HOSTILE, cohesion_group=HOSTILE)
     other = Task(id="task-002", title=HOSTILE, description="", dependencies=("task-001",), cohesion_group=HOSTILE)
@@ -72,12 +72,12 @@ def story(root: Path, base: str, commit: str, path: str) -> list[Recorded]:
         workflow=Workflow(),
         limits=Limits(),
     )
-    recorded = [Recorded(1, BEGAN, opened)]
+    recorded = [JournalEntry(1, BEGAN, opened)]
     session = open_session(recorded[0])
 
     def tell(*events: Event, seconds: float = 30.0) -> None:
         for event in events:
-            each = Recorded(len(recorded) + 1, recorded[-1].at + seconds, event)
+            each = JournalEntry(len(recorded) + 1, recorded[-1].at + seconds, event)
             recorded.append(each)
             apply(session, each)
 
@@ -85,8 +85,8 @@ def story(root: Path, base: str, commit: str, path: str) -> list[Recorded]:
     tell(plan_gate(session), GateAnswered(gate="plan", answer=Answer(choice="approve", note=HOSTILE, by=HOSTILE)))
     tell(PlanApproved(tasks=(task, other)), CycleStarted(cycle=1, base_sha=base))
     for n, ending in ((1, Ending.POSTCHECK), (2, Ending.PASSED)):
-        name = attempt_id(SESSION, "task-001", "worker", n)
-        agent = agent_id("worker", name)
+        name = build_attempt_id(SESSION, "task-001", "worker", n)
+        agent = build_agent_id("worker", name)
         attempt = Attempt(
             id=name, session=SESSION, subject="task-001", role="worker", n=n, agent_id=agent, model=HOSTILE
         )
@@ -94,7 +94,9 @@ def story(root: Path, base: str, commit: str, path: str) -> list[Recorded]:
         tell(AttemptStarted(attempt=name, base=base, worktree="/w", warden_pid=1))
         tell(AttemptStalled(attempt=name, seconds=130.0))
         broken = (Violation(rule="scope", path=HOSTILE, detail=HOSTILE),) if n == 1 else ()
-        ended = Ended(ending=ending, notes=HOSTILE, violations=broken, commits=1, base=base, tip=commit, seconds=60.0)
+        ended = AttemptOutcome(
+            ending=ending, notes=HOSTILE, violations=broken, commits=1, base=base, tip=commit, seconds=60.0
+        )
         tell(AttemptEnded(attempt=name, ended=ended))
         if n == 1:
             tell(TaskMoved(task="task-001", cause=Cause.FAIL, reason=HOSTILE))
@@ -105,7 +107,7 @@ def story(root: Path, base: str, commit: str, path: str) -> list[Recorded]:
     tell(TaskMoved(task="task-001", cause=Cause.COMPLETE, result=Result(sha=commit, base=base)))
     red = Check(name=HOSTILE, exit_code=1, seconds=2.0, output=HOSTILE)
     tell(Checked(task="task-001", sha=commit, checks=(red, Check(name="make test", exit_code=0, seconds=1.0))))
-    verdict = Verdict(status=Status.PASS, notes=HOSTILE, issues=(HOSTILE,), by=HOSTILE, confidence=0.9)
+    verdict = Verdict(status=VerdictStatus.PASS, notes=HOSTILE, issues=(HOSTILE,), by=HOSTILE, confidence=0.9)
     tell(VerdictGiven(task="task-001", sha=commit, verdict=verdict))
     tell(TaskMoved(task="task-001", cause=Cause.VALIDATE))
     made = Changeset(id="cs-001", cycle=1, group=HOSTILE, title=HOSTILE, tasks=("task-001",), missing=(HOSTILE,))
@@ -116,7 +118,7 @@ def story(root: Path, base: str, commit: str, path: str) -> list[Recorded]:
         commit=commit,
         files=files,
         checks=(red,),
-        losses=(Loss(task="task-001", path=HOSTILE, count=2, lines=(HOSTILE,)),),
+        losses=(MergeLoss(task="task-001", path=HOSTILE, count=2, lines=(HOSTILE,)),),
         risks=(Risk(kind="config", words=HOSTILE, paths=(HOSTILE,)),),
         weakened=(Weakening(kind="skip", path=HOSTILE, words=HOSTILE, line=3, lines=(HOSTILE,)),),
     )
@@ -146,5 +148,5 @@ def _audit(root: Path, agent: str, attempt: str) -> None:
         )
         raw = json.dumps(asdict(line)).encode()
         lines.append(raw + b"\n")
-        prev = link(raw)
+        prev = hash_audit_line(raw)
     (folder / f"{agent}.audit.jsonl").write_bytes(b"".join(lines))

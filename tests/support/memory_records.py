@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from blueflame.model.memory import Lesson, Origin, Record, RoleSpend, SessionSummary, Source, TaskFailure, TaskResult
+from blueflame.model.memory import (
+    Lesson,
+    MemoryRecord,
+    Origin,
+    RoleSpend,
+    SessionSummary,
+    Source,
+    TaskFailure,
+    TaskResult,
+)
 
 DAY = 86_400.0
 NOW = 1_790_000_000.0
@@ -59,7 +68,7 @@ origins = st.builds(
     source=st.sampled_from(Source),
 )
 texts = st.lists(words, max_size=3).map(tuple)
-records: st.SearchStrategy[Record] = st.one_of(
+records: st.SearchStrategy[MemoryRecord] = st.one_of(
     st.builds(TaskResult, key=names, origin=origins, title=words, notes=words, group=words, attempts=st.integers(0, 9)),
     st.builds(
         TaskFailure,

@@ -14,15 +14,15 @@ from blueflame.git.landing import Advanced, advance
 from blueflame.git.merging import Conflict, combine, tree_of
 from blueflame.git.repository import Repository, head_of, open_repository
 from blueflame.git.snapshots import files_at
-from blueflame.model.attempt import MERGER, WORKER, Attempt, Ended, Ending
+from blueflame.model.attempt import MERGER, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import Resolution
 from blueflame.model.event import (
     AttemptEnded,
     BaseMoved,
     ConflictResolved,
     Event,
+    JournalEntry,
     Landed,
-    Recorded,
     SessionOpened,
 )
 from blueflame.model.limits import Limits, Workflow
@@ -78,7 +78,7 @@ class MergeWorld(Simulation):
         self.own: list[str] = []  # commits that a person put on the base
         first = build_opening(workflow=workflow, limits=limits)
         assert isinstance(first.event, SessionOpened)
-        super().__init__(lot, [Recorded(1, 0.0, replace(first.event, base_sha=self.start))])
+        super().__init__(lot, [JournalEntry(1, 0.0, replace(first.event, base_sha=self.start))])
 
     def _outcome(self, effect: Effect) -> Sequence[Event]:
         if isinstance(effect, BuildChangeset):
@@ -94,20 +94,20 @@ class MergeWorld(Simulation):
             return self._resolved(attempt)
         return super()._ended(attempt, ending)
 
-    def _worked(self, attempt: Attempt) -> Ended:
+    def _worked(self, attempt: Attempt) -> AttemptOutcome:
         shas = [foundation.sha for foundation in attempt.built_on]
         base = combine(self.repo, self.session.base_sha, shas, "foundation")
         if isinstance(base, Conflict):
-            return Ended(ending=Ending.SETUP, notes="nothing to build on")
+            return AttemptOutcome(ending=Ending.SETUP, notes="nothing to build on")
         path = self.lot.pick((*SHARED, f"{attempt.subject}.txt"), "path", attempt.id)
         lines = files_at(self.repo, base.sha, (path,)).get(path, b"").decode().splitlines()
         at = int(self.lot.roll("line", attempt.id) * (len(lines) + 1))
         lines.insert(at, mark(attempt.subject, attempt.n))
         tip = commit_file(self.repo, base.sha, path, "".join(f"{line}\n" for line in lines), attempt.id)
-        return Ended(ending=Ending.PASSED, base=base.sha, tip=tip, commits=1)
+        return AttemptOutcome(ending=Ending.PASSED, base=base.sha, tip=tip, commits=1)
 
     def _resolved(self, attempt: Attempt) -> Sequence[Event]:
-        over = AttemptEnded(attempt=attempt.id, ended=Ended(ending=Ending.PASSED))
+        over = AttemptEnded(attempt=attempt.id, ended=AttemptOutcome(ending=Ending.PASSED))
         conflict = self.session.changesets[attempt.subject].conflict
         assert conflict is not None
         if not self.lot.approves(attempt):

@@ -12,8 +12,8 @@ from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import ConfigDrifted
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import Limits, Workflow
-from blueflame.model.spend import NOTHING, Budget, Spend, Unit
-from blueflame.model.task import FINISHED, STANDING, VERIFIED, Task, TaskState
+from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
+from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Task, TaskState
 from blueflame.paths.locks import overlap
 from blueflame.session.budget import reservation
 from blueflame.session.decide import CrossBoundary, Diagnose, Effect
@@ -291,7 +291,7 @@ def _stuck_faults(session: Session) -> Iterator[str]:
 
 def _foundation_faults(session: Session) -> Iterator[str]:
     for name, record in session.tasks.items():
-        if record.state in STANDING or record.state is TaskState.MERGED:
+        if record.state in VERIFIED_NOT_LANDED or record.state is TaskState.MERGED:
             assert record.result is not None
             if not holds(session, record.result.built_on):
                 yield f"{name} is {record.state} on what has fallen"
@@ -307,10 +307,10 @@ def _foundation_faults(session: Session) -> Iterator[str]:
 
 
 def _money_faults(session: Session) -> Iterator[str]:
-    spent = sum((r.ended.spend for r in session.attempts.values() if r.ended), NOTHING)
-    if session.spend != spent or sum(session.spend_by_role.values(), NOTHING) != spent:
+    spent = sum((r.ended.spend for r in session.attempts.values() if r.ended), NO_SPEND)
+    if session.spend != spent or sum(session.spend_by_role.values(), NO_SPEND) != spent:
         yield f"{session.spend} is counted, {spent} was spent"
-    reserved = sum((reservation(attempt) for attempt in session.live.values()), NOTHING)
+    reserved = sum((reservation(attempt) for attempt in session.live.values()), NO_SPEND)
     if session.reserved != reserved:
         yield f"{session.reserved} is counted as reserved, {reserved} is"
     if session.spend_since(float("-inf")) != spent:

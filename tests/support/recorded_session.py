@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import Build, Changeset, FileChange
 from blueflame.model.event import (
     AttemptEnded,
@@ -13,18 +13,18 @@ from blueflame.model.event import (
     ChangesetsFormed,
     CycleStarted,
     Event,
+    JournalEntry,
     Landed,
     PlanApproved,
     PlanProposed,
-    Recorded,
     SessionOpened,
     TaskMoved,
     WaveStarted,
 )
-from blueflame.model.ids import agent_id, attempt_id
+from blueflame.model.ids import build_agent_id, build_attempt_id
 from blueflame.model.limits import Limits, Workflow
-from blueflame.model.spend import Budget, Spend, Unit, micro_usd
-from blueflame.model.task import Cause, HistoryEntry, Outcome, Result, Task
+from blueflame.model.spend import Budget, Spend, Unit, to_micro_usd
+from blueflame.model.task import Cause, HistoryEntry, HistoryResult, Result, Task
 from blueflame.model.verdict import Check
 from blueflame.session.gates.questions import changeset_gate, plan_gate
 from blueflame.session.replay import apply, open_session
@@ -66,7 +66,7 @@ class Story:
     """Applies events as the conductor does, one second after the other."""
 
     def __init__(self) -> None:
-        self.recorded: list[Recorded] = []
+        self.recorded: list[JournalEntry] = []
         opened = SessionOpened(
             session=ID,
             request="Add authentication to the API, with tests and documentation",
@@ -74,9 +74,9 @@ class Story:
             base_branch="main",
             base_sha="a" * 40,
             workflow=Workflow(),
-            limits=Limits(session_budget=Budget(Unit.USD, micro_usd(10))),
+            limits=Limits(session_budget=Budget(Unit.USD, to_micro_usd(10))),
         )
-        self.recorded.append(Recorded(1, BEGAN, opened))
+        self.recorded.append(JournalEntry(1, BEGAN, opened))
         self.session: Session = open_session(self.recorded[0])
 
     @property
@@ -85,7 +85,7 @@ class Story:
 
     def tell(self, *events: Event, seconds: float = 1.0) -> Story:
         for event in events:
-            each = Recorded(len(self.recorded) + 1, self.now + seconds, event)
+            each = JournalEntry(len(self.recorded) + 1, self.now + seconds, event)
             self.recorded.append(each)
             apply(self.session, each)
         return self
@@ -100,29 +100,29 @@ class Story:
         return self.begins("task-001").begins("task-003")
 
     def begins(self, task: str, n: int = 1) -> Story:
-        name = attempt_id(ID, task, "worker", n)
+        name = build_attempt_id(ID, task, "worker", n)
         attempt = Attempt(
             id=name,
             session=ID,
             subject=task,
             role="worker",
             n=n,
-            agent_id=agent_id("worker", name),
+            agent_id=build_agent_id("worker", name),
             cycle=1,
             branch=f"blueflame/{ID}/{task}/{n}",
-            budget=Budget(Unit.USD, micro_usd(1.5)),
+            budget=Budget(Unit.USD, to_micro_usd(1.5)),
         )
         self.tell(TaskMoved(task=task, cause=Cause.CLAIM), AttemptIntended(attempt=attempt), seconds=0)
         return self.tell(AttemptStarted(attempt=name, base="a" * 40, worktree="/tmp/w", warden_pid=4711))
 
     def ends(self, task: str, ending: Ending = Ending.PASSED, n: int = 1, seconds: float = 62.0) -> Story:
-        name = attempt_id(ID, task, "worker", n)
+        name = build_attempt_id(ID, task, "worker", n)
         tip = "b" * 40 if ending is Ending.PASSED else None
         spend = Spend(micro_usd=420_000, input_tokens=12_000, output_tokens=450)
-        ended = Ended(ending=ending, tip=tip, base="a" * 40, commits=2, spend=spend, seconds=seconds)
+        ended = AttemptOutcome(ending=ending, tip=tip, base="a" * 40, commits=2, spend=spend, seconds=seconds)
         self.tell(AttemptEnded(attempt=name, ended=ended), seconds=seconds)
         if tip is None:
-            entry = HistoryEntry(attempt=n, agent_id="w", at=self.now, result=Outcome.FAILED, notes=ending.value)
+            entry = HistoryEntry(attempt=n, agent_id="w", at=self.now, result=HistoryResult.FAILED, notes=ending.value)
             return self.tell(
                 TaskMoved(task=task, cause=Cause.FAIL, reason=ending.value, history=entry),
                 TaskMoved(task=task, cause=Cause.RETRY, reason=ending.value),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from blueflame.model.sandbox import Box, Network
+from blueflame.model.sandbox import Network, SandboxSpec
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox import Prepared, Site, Wanted, available, make_box, prepare, toolchains
 
@@ -39,7 +39,7 @@ class Room:
     common: Path | None = None
     home: Path = field(default_factory=Path.home)
 
-    def box(self, **wanted: object) -> Box:
+    def box(self, **wanted: object) -> SandboxSpec:
         tools = toolchains(self.environ, repo_root=self.repo_root, home=self.home, ours=self.ours)
         site = Site(
             settings=self.settings,

@@ -9,7 +9,7 @@ from blueflame.model.attempt import Attempt, Ending
 from blueflame.model.event import ConfigDrifted, Event, TaskMoved
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits, Workflow
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task, TaskState
 from blueflame.session.decide import CrossBoundary, Diagnose
 from blueflame.session.state import HookDue, Session
@@ -85,7 +85,7 @@ class Told(SimulatedOutcomes):
         return self.endings.get(called(attempt), Ending.PASSED)
 
     def spend(self, attempt: Attempt) -> Spend:
-        return self.spends.get(called(attempt), self.spends.get(attempt.role, NOTHING))
+        return self.spends.get(called(attempt), self.spends.get(attempt.role, NO_SPEND))
 
     def approves(self, attempt: Attempt) -> bool:
         return called(attempt) not in self.refused

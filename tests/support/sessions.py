@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 from blueflame.documents.plans import tasks_from
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import BlueFlameError
-from blueflame.model.event import Recorded
+from blueflame.model.event import JournalEntry
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.task import Task
 from blueflame.orchestrator import project as app
@@ -99,7 +99,7 @@ class Told:
     session: Session
     answers: Answers
     warnings: list[str]
-    events: list[Recorded]
+    events: list[JournalEntry]
 
     @property
     def states(self) -> dict[str, str]:
@@ -264,7 +264,7 @@ class Stage:
         """A letter, as another terminal would send it."""
         return app.post(self.ground(), session.id, kind, body)
 
-    def look(self) -> tuple[Session, list[Recorded]]:
+    def look(self) -> tuple[Session, list[JournalEntry]]:
         """The newest session as the journal tells it."""
         with app.reading(self.ground()) as journal:
             name = app.find_session(journal, None)
@@ -281,10 +281,10 @@ def make_stage(root: Path, *, config: Path | None = None, **sections: object) ->
 class Watcher:
     """Calls a function on every event; the function may post letters, touch the repository, raise."""
 
-    def __init__(self, see: Callable[[Session, Recorded], None]) -> None:
+    def __init__(self, see: Callable[[Session, JournalEntry], None]) -> None:
         self._see = see
 
-    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         for each in recorded:
             self._see(session, each)
 
@@ -352,7 +352,7 @@ def start_orchestrator(
 
 
 def _main(how: Mapping[str, Any]) -> int:
-    def tell(_session: Session, recorded: Recorded) -> None:
+    def tell(_session: Session, recorded: JournalEntry) -> None:
         print(recorded.seq, type(recorded.event).__name__, flush=True)  # noqa: T201 (this is what it is read by)
         if how["die_after"] and recorded.seq >= how["die_after"]:
             os.kill(os.getpid(), signal.SIGKILL)

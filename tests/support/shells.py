@@ -7,15 +7,15 @@ import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from blueflame.model.policy import Decision, Patterns, Policy, Unreadable
-from blueflame.model.settings.permissions import Permissions
+from blueflame.model.policy import Decision, Patterns, Policy, UnparsableCommand
+from blueflame.model.settings.permissions import PermissionSettings
 from blueflame.policy.access import PathAccess, compile_path_rules
 from blueflame.policy.path_patterns import compile_patterns
 from blueflame.policy.shell.judge import judge_command_line, refuse_text
 from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import LocalWorld
 
-DEFAULTS = Permissions()
+DEFAULTS = PermissionSettings()
 CONFIGS: dict[str, tuple[str, ...]] = {
     "default": DEFAULTS.bash_rules.allowed_commands,
     "git": ("git",),
@@ -74,9 +74,9 @@ class ShellJudge:
         places = PathAccess(bounds=compile_path_rules(policy), world=self.world, cwd=cwd or policy.worktree, shell=True)
         try:
             tree = self.world.parse(command)
-        except Unreadable as problem:
+        except UnparsableCommand as problem:
             return refuse_text(command) or Decision(False, "shell_unreadable", str(problem))
-        return judge_command_line(command, tree, policy, places, self.world.text, self.world.parse)
+        return judge_command_line(command, tree, policy, places, self.world.read_text, self.world.parse)
 
 
 def build_shell_judge(folder: Path) -> ShellJudge:

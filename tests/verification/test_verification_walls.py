@@ -10,8 +10,8 @@ import pytest
 
 from blueflame.model.attempt import VALIDATOR, Ending
 from blueflame.model.event import AttemptEnded
-from blueflame.model.policy import Call
-from blueflame.model.settings.permissions import Permissions, Validation, ValidatorDiagnostics
+from blueflame.model.policy import ToolCall
+from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings, ValidatorDiagnostics
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.decide import decide
 from blueflame.watcher.policy_file import find_shfmt
@@ -98,8 +98,8 @@ def test_v58_a_reviewer_runs_a_diagnostic_word_by_word_or_not_at_all(
     tmp_path: Path, command: str, *, allowed: bool
 ) -> None:
     policy = compile_policy(
-        permissions=Permissions(),
-        validation=Validation(validator_diagnostics=ValidatorDiagnostics(commands=("go test ./...",))),
+        permissions=PermissionSettings(),
+        validation=ValidationSettings(validator_diagnostics=ValidatorDiagnostics(commands=("go test ./...",))),
         role=VALIDATOR,
         role_settings=None,
         worktree=str(tmp_path),
@@ -107,5 +107,5 @@ def test_v58_a_reviewer_runs_a_diagnostic_word_by_word_or_not_at_all(
         schema=True,
     )
     world = LocalWorld(str(tmp_path), shfmt=find_shfmt())
-    answer = decide(policy, Call(tool="Bash", input={"command": command}, cwd=str(tmp_path)), world)
+    answer = decide(policy, ToolCall(tool="Bash", input={"command": command}, cwd=str(tmp_path)), world)
     assert answer.allowed is allowed, answer

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blueflame.agents.runtime import Acted, Answered, Complained, Finished, Said, Signal
-from blueflame.model.audit import digest_of
+from blueflame.model.audit import compute_input_digest
 from blueflame.policy.dialects import translate_change
 
 SHELLS = re.compile(r"(/usr/local/bin|/usr/bin|/bin)/(bash|sh|zsh|dash)")
@@ -63,7 +63,7 @@ def _item(item: Mapping[str, Any], *, ended: bool) -> Iterator[Signal]:
 
 def _ran(item: Mapping[str, Any], name: str) -> Acted:
     command = _command(str(item.get("command") or ""))
-    return Acted("Bash", command[:SHOWN], name, digest_of({"command": command}), open=True, by_digest=True)
+    return Acted("Bash", command[:SHOWN], name, compute_input_digest({"command": command}), open=True, by_digest=True)
 
 
 def _command(shown: str) -> str:
@@ -85,7 +85,7 @@ def _changed(item: Mapping[str, Any], name: str, *, ended: bool) -> Iterator[Sig
         elif isinstance(change, dict):
             done = translate_change(str(change.get("kind")), str(change.get("path")))
             target = str(done.input["file_path"])[:SHOWN]
-            yield Acted(done.tool, target, call, digest_of(done.input), open=True, by_digest=True)
+            yield Acted(done.tool, target, call, compute_input_digest(done.input), open=True, by_digest=True)
 
 
 def _was_declined(item: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blueflame.agents.runtime import Acted, Answered, Complained, Finished, NotRun, Said, Signal
-from blueflame.model.audit import digest_of
+from blueflame.model.audit import compute_input_digest
 from blueflame.policy.dialects import GEMINI, UntranslatableCall, translate_call
 
 TURNED_AWAY = ("tool_not_registered", "invalid_tool_params")
@@ -52,7 +52,7 @@ def _used(said: Mapping[str, Any]) -> Iterator[Signal]:
         return
     for use in uses:
         target = next((str(use.input[name]) for name in TARGETS if name in use.input), "")
-        yield Acted(use.tool, target[:SHOWN], call, digest_of(use.input), open=True, by_digest=True)
+        yield Acted(use.tool, target[:SHOWN], call, compute_input_digest(use.input), open=True, by_digest=True)
 
 
 def _result(said: Mapping[str, Any]) -> Signal:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from blueflame.agents.structured_output import object_in
-from blueflame.model.audit import Act
-from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Spend
+from blueflame.model.audit import ObservedCall
+from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
 from blueflame.model.task import Task
 from blueflame.system.lines import BLOCK, MAX_LINE, Gap, read_at, spool_lines, text_lines
 
@@ -114,7 +114,7 @@ class Finished:
     in_words: bool = False
 
 
-Acted: TypeAlias = Act
+Acted: TypeAlias = ObservedCall
 Signal: TypeAlias = Said | Used | Produced | Complained | NotRun | Answered | Finished | Acted
 
 
@@ -146,13 +146,13 @@ class Gathered:
     """What a whole spool amounts to. `metered` is False when the agent never said what it used: not the same as 0."""
 
     said: str = ""
-    spend: Spend = NOTHING
+    spend: Spend = NO_SPEND
     metered: bool = False
     output: Mapping[str, Any] | None = None
     complaints: tuple[str, ...] = ()
     complaint_count: int = 0
     actions: int = 0
-    acts: tuple[Act, ...] = ()
+    acts: tuple[ObservedCall, ...] = ()
     unread_bytes: int = 0
     finished: Finished | None = None
 
@@ -165,13 +165,13 @@ class Gathered:
 @dataclass(slots=True)
 class _Gathering:
     said: str = ""
-    spend: Spend = NOTHING
+    spend: Spend = NO_SPEND
     metered: bool = False
     output: Mapping[str, Any] | None = None
     complaints: list[str] = field(default_factory=list)
     complaint_count: int = 0
     actions: int = 0
-    acts: list[Act] = field(default_factory=list)
+    acts: list[ObservedCall] = field(default_factory=list)
     not_run: set[str] = field(default_factory=set)
     answered: dict[str, bool] = field(default_factory=dict)
     finished: Finished | None = None
@@ -186,7 +186,7 @@ class _Gathering:
                 self.spend, self.metered = self.spend + spend, True
             case Produced(output):
                 self.output = output
-            case Act():
+            case ObservedCall():
                 self.actions += 1
                 if len(self.acts) < KEPT_ACTS:
                     self.acts.append(signal)
@@ -205,7 +205,7 @@ class _Gathering:
         in_words = self.output is None and self.finished is not None and self.finished.in_words
         return object_in(self.said) if in_words else self.output
 
-    def done(self) -> Iterator[Act]:
+    def done(self) -> Iterator[ObservedCall]:
         """Without the calls that came to nothing. One that still waits for its result counts, unless its program
         broke off by itself: then there was nobody left to ask for it, and the attempt has failed anyway."""
         broken_off = self.finished is None or self.finished.failure != ""

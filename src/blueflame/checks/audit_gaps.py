@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from blueflame.model.audit import Act, AuditLine
+from blueflame.model.audit import AuditLine, ObservedCall
 
 TOLD = 20
 SHOWN = 80
 UNREAD = "part of its output was too large to be read: nobody knows what it did there"
 
 
-def unwatched(acts: Sequence[Act], audit: Sequence[AuditLine], *, unread: bool = False) -> tuple[str, ...]:
+def unwatched(acts: Sequence[ObservedCall], audit: Sequence[AuditLine], *, unread: bool = False) -> tuple[str, ...]:
     """Gaps, in words for the person; none when each call in the stream has its own line in the log.
 
     A call without a digest is found by its name alone: its program asks with other words than it shows (whole paths
@@ -24,7 +24,7 @@ def unwatched(acts: Sequence[Act], audit: Sequence[AuditLine], *, unread: bool =
     return (*gaps[:TOLD], f"and {left} more") if left > 0 else tuple(gaps)
 
 
-def defied(acts: Sequence[Act], audit: Sequence[AuditLine]) -> tuple[AuditLine, ...]:
+def defied(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> tuple[AuditLine, ...]:
     """Calls that were refused and that the agent shows as done all the same. They were watched: no gap."""
     done = {(act.call, act.digest) for act in acts if not act.denied and act.call and not act.by_digest}
     inputs = {(act.tool, act.digest) for act in acts if not act.denied and act.by_digest}
@@ -39,13 +39,13 @@ def defied(acts: Sequence[Act], audit: Sequence[AuditLine]) -> tuple[AuditLine, 
     )
 
 
-def _reused(acts: Sequence[Act]) -> list[str]:
+def _reused(acts: Sequence[ObservedCall]) -> list[str]:
     """A name that stands for two calls would let one of them hide behind the other's line."""
     counts = Counter(act.call for act in acts if act.call)
     return [f"the call {call!r:.{SHOWN}} stands {n} times in its output" for call, n in counts.items() if n > 1]
 
 
-def _unasked(acts: Sequence[Act], audit: Sequence[AuditLine]) -> list[str]:
+def _unasked(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> list[str]:
     lines = Counter((line.call, line.digest) for line in audit)
     asked = {line.call: line for line in audit}
     named = Counter(line.call for line in audit)
@@ -71,6 +71,6 @@ def _unasked(acts: Sequence[Act], audit: Sequence[AuditLine]) -> list[str]:
     return gaps
 
 
-def _named(done: Act | AuditLine) -> str:
+def _named(done: ObservedCall | AuditLine) -> str:
     tool = done.tool[:SHOWN] if done.tool.isprintable() else f"{done.tool!r:.{SHOWN}}"
     return f"{tool or 'a nameless tool'} {done.target!r:.{SHOWN}}" if done.target else tool or "a nameless tool"

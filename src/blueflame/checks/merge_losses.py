@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from blueflame.model.changeset import LOST, RETURNED, Loss
+from blueflame.model.changeset import LOST, RETURNED, MergeLoss
 
 SHOWN = 3  # lines of each loss; the diff has the rest
 
@@ -36,13 +36,13 @@ class Case:
     others: tuple[Version, ...] = ()  # who else changed the file
 
 
-def losses(cases: Sequence[Case]) -> tuple[Loss, ...]:
+def losses(cases: Sequence[Case]) -> tuple[MergeLoss, ...]:
     """Those that nobody else accounts for come first."""
     found = [loss for case in cases for loss in _losses(case)]
     return tuple(sorted(found, key=lambda loss: (bool(loss.by), loss.path, loss.task, loss.kind)))
 
 
-def _losses(case: Case) -> Iterator[Loss]:
+def _losses(case: Case) -> Iterator[MergeLoss]:
     if any(_is_binary(data) for data in (case.own.before, case.own.after, case.combined)):
         yield from _binary(case)
         return
@@ -81,7 +81,7 @@ def _returned(
 _Changes = dict[str, Counter[bytes]]
 
 
-def _told(case: Case, kind: str, lines: Counter[bytes], changes: _Changes) -> Iterator[Loss]:
+def _told(case: Case, kind: str, lines: Counter[bytes], changes: _Changes) -> Iterator[MergeLoss]:
     """One entry for each who changed them, and one for those that nobody did."""
     by: dict[str, Counter[bytes]] = {}
     for line, count in lines.items():
@@ -89,14 +89,14 @@ def _told(case: Case, kind: str, lines: Counter[bytes], changes: _Changes) -> It
         by.setdefault(who, Counter())[line] = count
     for who, theirs in by.items():
         shown = tuple(line.decode("utf-8", "replace") for line in list(theirs)[:SHOWN])
-        yield Loss(task=case.task, path=case.path, kind=kind, count=theirs.total(), lines=shown, by=who)
+        yield MergeLoss(task=case.task, path=case.path, kind=kind, count=theirs.total(), lines=shown, by=who)
 
 
-def _binary(case: Case) -> Iterator[Loss]:
+def _binary(case: Case) -> Iterator[MergeLoss]:
     """Of a file that is no text only the whole can be compared."""
     if case.combined != case.own.after:
         by = next((other.name for other in case.others), "")
-        yield Loss(task=case.task, path=case.path, kind=LOST if case.own.after is not None else RETURNED, by=by)
+        yield MergeLoss(task=case.task, path=case.path, kind=LOST if case.own.after is not None else RETURNED, by=by)
 
 
 def _lines(data: bytes | None) -> Counter[bytes]:

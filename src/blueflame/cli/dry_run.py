@@ -13,7 +13,7 @@ from blueflame.cli.console import build_columns, make_console, print_view, stack
 from blueflame.cli.output import print_json
 from blueflame.cli.render.plan import build_plan_json, render_plan
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
-from blueflame.model.exit_codes import Exit
+from blueflame.model.exit_codes import ExitCode
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task
 from blueflame.orchestrator import project as app
@@ -37,13 +37,13 @@ def show_dry_run(
     flow = workflow_of(ground.settings, workflow)
     limits = app.limits_for(ground, flow.name, scripted=script is not None)
     known = tasks if tasks is not None else app.casting(ground, script=script).foreseen_plan(request, flow)
-    planned = known if tasks is not None or flow.has("plan") else None  # the one task we make ourselves is no plan
+    planned = known if tasks is not None or flow.has_stage("plan") else None  # our own single task is no plan
     wrong = _find_problems(planned, limits)
     if as_json:
         print_json(_build_json(request, known, wrong, flow, limits))
     else:
         _print_dry_run(request, known, wrong, flow, limits)
-    return Exit.USAGE if wrong else Exit.OK
+    return ExitCode.USAGE if wrong else ExitCode.OK
 
 
 def _build_json(
@@ -81,8 +81,8 @@ def _list_agents(tasks: Sequence[Task], flow: Workflow, limits: Limits) -> list[
             "role": role,
             "agents": many[role],
             "at_once": min(at_once[role], max(many[role], 1)),
-            "runtime": limits.runtime(role),
-            "model": limits.model(role),
+            "runtime": limits.get_runtime(role),
+            "model": limits.get_model(role),
         }
         for role in (STAGE_ROLES[stage] for stage in flow.stages if stage in STAGE_ROLES)
     ]

@@ -23,7 +23,7 @@ from blueflame.git.results import diff_text
 from blueflame.journal.journal import Journal
 from blueflame.model.changeset import Build
 from blueflame.model.errors import BlueFlameError, UsageError
-from blueflame.model.exit_codes import Exit, exit_for
+from blueflame.model.exit_codes import ExitCode, choose_exit_code
 from blueflame.model.gate import Gate, GateKind
 from blueflame.orchestrator import project as app
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, Flame
@@ -93,14 +93,14 @@ def run_session(
         _print_json(session, flame, also or {})
     else:
         _print_summary(session, flame, options, done=until(session))
-    return Exit.OK if until(session) else get_exit_code(session)
+    return ExitCode.OK if until(session) else get_exit_code(session)
 
 
 def can_planner_talk(ground: app.Grounds, options: RunOptions, *, workflow: str | None, planned: bool) -> bool:
     """Whether the planner of a new session can talk with the person first; says so when they may expect it in vain."""
     settings = ground.settings
     flow = workflow_of(settings, workflow)
-    if planned or not flow.has("plan") or not may_talk(settings, flow.name, scripted=options.script is not None):
+    if planned or not flow.has_stage("plan") or not may_talk(settings, flow.name, scripted=options.script is not None):
         return False
     asked_for = options.decisions is not None or "interactive" in settings.planning.model_fields_set
     if options.why_silent and asked_for:
@@ -218,6 +218,6 @@ def _suggest_next_command(options: RunOptions, *, done: bool) -> str:
     return f"{words}. Go on with: {shlex.join(['blueflame', 'resume', *flags])}"
 
 
-def get_exit_code(session: Session) -> Exit:
+def get_exit_code(session: Session) -> ExitCode:
     """A session without a plan has landed nothing, though nothing is left to do in it."""
-    return exit_for(session.outcome or None, all_landed=bool(session.tasks) and session.all_finished)
+    return choose_exit_code(session.outcome or None, all_landed=bool(session.tasks) and session.all_finished)

@@ -14,7 +14,7 @@ from blueflame import __version__
 from blueflame.cli.command_table import CONTEXT_SETTINGS, LazyCommandGroup
 from blueflame.cli.output import print_text
 from blueflame.model.errors import BlueFlameError
-from blueflame.model.exit_codes import Exit
+from blueflame.model.exit_codes import ExitCode
 
 # typer carried click beside it in older releases and inside it in newer ones; the name is the same in both
 ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -56,20 +56,20 @@ def run(argv: Sequence[str]) -> int:
             args=list(argv) or ["--help"], prog_name="blueflame", standalone_mode=False
         )
     except BlueFlameError as error:
-        if error.exit_code == Exit.INTERNAL:
+        if error.exit_code == ExitCode.INTERNAL:
             return _report_bug(error, argv)
         _print_error(str(error))
         return error.exit_code
     except ClickError as error:
         return _report_usage_error(error)
     except (KeyboardInterrupt, typer.Abort):
-        return Exit.INTERRUPTED
+        return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one boundary: whatever is left is a bug of ours
         if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
             _print_error(f"cannot write the output: {error.strerror}; make room, or write it elsewhere")
-            return Exit.WORLD
+            return ExitCode.WORLD
         return _report_bug(error, argv)
-    return result if isinstance(result, int) else Exit.OK
+    return result if isinstance(result, int) else ExitCode.OK
 
 
 def main() -> NoReturn:
@@ -84,12 +84,12 @@ def _report_usage_error(error: Exception) -> int:
     """Click's own errors, in our voice: what is wrong, and where to read how it is right."""
     if type(error).__name__ == "NoArgsIsHelpError":  # a verb with verbs of its own, called bare
         print_text(str(error))
-        return Exit.OK
+        return ExitCode.OK
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "blueflame"
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     _print_error(f"{message.rstrip('.')}\n  '{where} --help' lists what is possible.")
-    return Exit.USAGE
+    return ExitCode.USAGE
 
 
 def _report_bug(error: Exception, argv: Sequence[str]) -> int:
@@ -100,4 +100,4 @@ def _report_bug(error: Exception, argv: Sequence[str]) -> int:
     print_text(
         f"  The details are in {log}; please report them." if log else "  No crash log could be written.", err=True
     )
-    return Exit.INTERNAL
+    return ExitCode.INTERNAL

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from blueflame.model.settings import Settings
-from blueflame.model.settings.fields import AS_DURATION, Duration, DurationOrOff, show_duration
+from blueflame.model.settings.fields import DURATION_SERIALIZER, Duration, DurationOrOff, format_duration
 
 MAPPING_KEYS = {
     "roles": "<role>",
@@ -90,7 +90,7 @@ def _default(info: FieldInfo) -> Any:  # noqa: ANN401 (a default can be anything
     default = info.get_default(call_default_factory=True, validated_data={})
     if default is PydanticUndefined:
         return None
-    return show_duration(default) if default is not None and _is_duration(info) else default
+    return format_duration(default) if default is not None and _is_duration(info) else default
 
 
 def kind_of(info: FieldInfo) -> str:
@@ -121,7 +121,7 @@ def _kind(annotation: Any) -> str:  # noqa: ANN401 (an annotation can be anythin
 
 def _is_duration(info: FieldInfo) -> bool:
     kinds = (info.annotation, *get_args(info.annotation))
-    return AS_DURATION in info.metadata or any(kind in (Duration, DurationOrOff) for kind in kinds)
+    return DURATION_SERIALIZER in info.metadata or any(kind in (Duration, DurationOrOff) for kind in kinds)
 
 
 def _is_model(annotation: Any) -> bool:  # noqa: ANN401 (an annotation can be anything)

@@ -12,8 +12,8 @@ from pydantic_core import ErrorDetails
 from blueflame.config.keys import elsewhere, siblings
 from blueflame.documents.config_yaml import KeyPath
 from blueflame.model.settings import Settings
-from blueflame.model.settings.fields import SeveralWrong, Wrong
-from blueflame.model.suggestions import closest
+from blueflame.model.settings.fields import InvalidValue, InvalidValues
+from blueflame.model.suggestions import find_closest
 
 ROUNDS = 8
 STAND_IN = {"project": {"name": "a name"}}  # the one thing that has no default
@@ -80,10 +80,10 @@ def _explained(details: ErrorDetails) -> Iterator[tuple[KeyPath, str]]:
     path, cause = tuple(details["loc"]), details.get("ctx", {}).get("error")
     if path and path[-1] == "[key]":
         path = path[:-1]
-    if isinstance(cause, SeveralWrong):
+    if isinstance(cause, InvalidValues):
         for each in cause.wrongs:
             yield (*path, *each.at), _sentence(each.wrong, each.got, each.right)
-    elif isinstance(cause, Wrong):
+    elif isinstance(cause, InvalidValue):
         got = details["input"] if cause.got is ... else cause.got
         yield (*path, *cause.at), _sentence(cause.wrong, got, cause.right)
     elif details["type"] == "extra_forbidden":
@@ -107,7 +107,7 @@ def _where(path: KeyPath) -> str:
 def _instead(path: KeyPath) -> str:
     """Near by, by another name, elsewhere, or everything there is."""
     name, beside = str(path[-1]), siblings(path)
-    near = closest(name, beside)
+    near = find_closest(name, beside)
     if near is None and name in SYNONYMS and SYNONYMS[name].split(".")[-1] in (*beside, SYNONYMS[name].split(".")[-1]):
         near = SYNONYMS[name]
     if near is None:

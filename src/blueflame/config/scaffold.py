@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 from blueflame.config.detect.repository import Survey
 from blueflame.config.load import parse
 from blueflame.documents.yaml_writer import quoted
-from blueflame.model.errors import IllegalMove
-from blueflame.model.settings.fields import CONTROL
+from blueflame.model.errors import InternalError
+from blueflame.model.settings.fields import CONTROL_CHARACTER
 from blueflame.model.settings.permissions import COMMIT_PATTERN
 from blueflame.paths.globs import BadPattern, Globs
 
@@ -38,7 +38,7 @@ def config_text(survey: Survey, *, repo: str = ".") -> str:
     shut = [file for file in survey.sources if blocked.matches(file) or not allowed.matches(file)]
     odd = tuple(shut_out(survey))
     if any(not file.startswith(odd) for file in shut):
-        raise IllegalMove(f"the configuration for {survey.repo} does not open its own source {shut[0]!r}")
+        raise InternalError(f"the configuration for {survey.repo} does not open its own source {shut[0]!r}")
     return text
 
 
@@ -71,7 +71,9 @@ def escaped(name: str) -> str:
 
 
 def _writable(name: str) -> bool:
-    return name.isprintable() and not CONTROL.search(name) and not any("\ud800" <= c <= "\udfff" for c in name)
+    return (
+        name.isprintable() and not CONTROL_CHARACTER.search(name) and not any("\ud800" <= c <= "\udfff" for c in name)
+    )
 
 
 def _shuts_out(pattern: str, survey: Survey) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from blueflame.documents.config_yaml import Document, KeyPath, Problem
 from blueflame.model.settings import Settings
-from blueflame.model.suggestions import did_you_mean
+from blueflame.model.suggestions import suggest
 
 V1_ROLES = ("planner", "worker", "validator", "merger")
 V1_KEYS = frozenset(
@@ -109,7 +109,7 @@ def _strangers(section: tuple[str, ...], content: object, known: list[str]) -> I
         return
     for key in content:
         if key not in known:
-            hint = did_you_mean(key, known) or f"the keys here are {', '.join(known)}"
+            hint = suggest(key, known) or f"the keys here are {', '.join(known)}"
             yield (*section, key), f"unknown key; {hint}"
 
 

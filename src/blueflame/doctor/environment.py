@@ -20,7 +20,7 @@ from blueflame.git.command import git_version
 from blueflame.git.repository import OLDEST_GIT, Repository, tracked_size
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import BlueFlameError
-from blueflame.model.sandbox import Level
+from blueflame.model.sandbox import SandboxLevel
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.cleanup import Kind, Leftover, leftovers
 from blueflame.orchestrator.preflight import unfit_reasons
@@ -135,8 +135,8 @@ def _journal(repo: Repository, places: Places, settings: Settings, now: float) -
 def examine_level(guards: Guards) -> Finding:
     """The level that the configuration asks for, against the one that this machine can hold."""
     asked, held = guards.asked, guards.held
-    if asked is Level.OFF:
-        able = "this machine cannot hold any" if held is Level.OFF else f"this machine could hold {held}"
+    if asked is SandboxLevel.OFF:
+        able = "this machine cannot hold any" if held is SandboxLevel.OFF else f"this machine could hold {held}"
         return Finding("level", State.WARNING, f"off: agents run as you, without walls; {able}")
     if guards.problems:
         why = "; ".join(problem.words for problem in guards.problems)

@@ -23,7 +23,7 @@ from blueflame.doctor.trials import (
 )
 from blueflame.model.errors import ProcessFailed
 from blueflame.model.sandbox import Network
-from blueflame.model.settings.permissions import Validation
+from blueflame.model.settings.permissions import ValidationSettings
 from blueflame.orchestrator.engine.interface import Outcome
 from blueflame.telemetry.audit import Audit, read_audit
 
@@ -50,7 +50,7 @@ class Evidence:
     disk: Outcome | None
     audit: Audit
     dead_watcher: int
-    validation: Validation
+    validation: ValidationSettings
 
     def tried(self, name: str) -> bool:
         return name in self.main.found("tried")
@@ -63,7 +63,7 @@ class Evidence:
 Verdict: TypeAlias = tuple[Held, str]
 
 
-def gather(ground: Ground, validation: Validation) -> Evidence:
+def gather(ground: Ground, validation: ValidationSettings) -> Evidence:
     """Everything at the same time: each trial is in a box of its own."""
     tries = (*(WALLED if ground.machine.boxed else ()), *ALWAYS, *(LAST if ground.machine.boxed else ()))
     inherited = os.open(ground.outside / "inherited.txt", os.O_RDWR)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import psutil
 
 from blueflame.model.errors import WorldError
-from blueflame.model.sandbox import Box
+from blueflame.model.sandbox import SandboxSpec
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.orchestrator.engine.interface import Outcome
 from blueflame.orchestrator.engine.local import read_outcome
@@ -25,7 +25,7 @@ from blueflame.sandbox.cleanup import passing_folder
 from blueflame.system.background_process import Companion, start_companion
 from blueflame.system.files import trouble
 
-MakeBox: TypeAlias = Callable[[Site, Wanted], Box]
+MakeBox: TypeAlias = Callable[[Site, Wanted], SandboxSpec]
 PROBES = Path(__file__).with_name("probes.py")
 SYSTEM_FOLDERS = ("/", "/usr", "/usr/bin", "/etc", "/var", "/home", "/root", "/opt", "/run", "/tmp", "/dev/shm")  # noqa: S108
 CREDENTIALS = (
@@ -55,7 +55,7 @@ class Trial:
 
     checkout: Path
     folder: Path
-    box: Box
+    box: SandboxSpec
     warden: Companion
 
     def ended(self) -> Outcome | None:

@@ -12,8 +12,8 @@ from blueflame.doctor import limit_verdicts as limits
 from blueflame.doctor import wall_verdicts as walls
 from blueflame.doctor.evidence import Evidence, Held, Verdict, gather, why_not
 from blueflame.doctor.fixtures import Machine, MakeBox, laid_out
-from blueflame.model.sandbox import Level
-from blueflame.model.settings.permissions import SandboxSettings, Validation
+from blueflame.model.sandbox import SandboxLevel
+from blueflame.model.settings.permissions import SandboxSettings, ValidationSettings
 from blueflame.orchestrator.foreground_sandbox import level_held, shortcomings
 from blueflame.sandbox import Problem, make_box, toolchains
 
@@ -32,8 +32,8 @@ class Guard:
 class Guards:
     """`asked` is the level of the configuration, `held` what the machine can hold; `problems` are what is between."""
 
-    asked: Level
-    held: Level
+    asked: SandboxLevel
+    held: SandboxLevel
     problems: tuple[Problem, ...]
     table: tuple[Guard, ...]
 
@@ -51,21 +51,21 @@ class Row(NamedTuple):
 
 
 def examine_guards(
-    sandbox: SandboxSettings, validation: Validation, *, repo_root: Path | None = None, make: MakeBox = make_box
+    sandbox: SandboxSettings, validation: ValidationSettings, *, repo_root: Path | None = None, make: MakeBox = make_box
 ) -> Guards:
     """Takes one to two seconds. `make` is for whoever wants to see a wall with a hole in it."""
-    asked, held = Level(sandbox.level), level_held()
+    asked, held = SandboxLevel(sandbox.level), level_held()
     home = Path(os.environ.get("HOME") or Path("~").expanduser())
     machine = Machine(
         sandbox=sandbox,
         tools=toolchains(os.environ, repo_root=repo_root, home=home, ours=True),
         home=home,
         repo_root=repo_root,
-        boxed=Level.OFF not in (asked, held),
+        boxed=SandboxLevel.OFF not in (asked, held),
         make=make,
     )
     problems = shortcomings(asked)
-    why = (Held.OFF, "sandbox.level is off: agents run as you") if asked is Level.OFF else _impossible(problems)
+    why = (Held.OFF, "sandbox.level is off: agents run as you") if asked is SandboxLevel.OFF else _impossible(problems)
     with laid_out(machine) as ground:
         evidence = gather(ground, validation)
         walled = tuple(_guard(row, evidence, None if machine.boxed else why) for row in WALLS)

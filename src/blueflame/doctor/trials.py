@@ -22,8 +22,8 @@ from blueflame.agents.hook import HOOK, PORT, hook_path
 from blueflame.doctor.fixtures import PATIENCE, PLANTED, PROBES, SYSTEM_FOLDERS, Ground, Trial, put
 from blueflame.doctor.kernel_view import Sight, sight_of
 from blueflame.model.errors import Refused
-from blueflame.model.sandbox import Box, Kind, Level, Network
-from blueflame.model.settings.permissions import Permissions, Validation
+from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
+from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
 from blueflame.orchestrator.engine.local import ENTRY, KEPT
 from blueflame.policy.compile import compile_policy
 from blueflame.sandbox import Site, Wanted, prepare
@@ -101,9 +101,9 @@ def _orders(ground: Ground, checkout: Path, folder: Path, tries: Sequence[str]) 
 
 def _launch(
     ground: Ground, checkout: Path, folder: Path, *, watched: bool, limits: Mapping[str, int]
-) -> tuple[Box, dict[str, Any]]:
+) -> tuple[SandboxSpec, dict[str, Any]]:
     machine, hook = ground.machine, hook_path()
-    changed = {**TINY, **limits, "level": machine.sandbox.level if machine.boxed else Level.OFF.value}
+    changed = {**TINY, **limits, "level": machine.sandbox.level if machine.boxed else SandboxLevel.OFF.value}
     site = Site(
         settings=machine.sandbox.model_copy(update=changed),
         environ=ground.environ(),
@@ -129,16 +129,16 @@ def _launch(
 
 
 def _watch(
-    ground: Ground, checkout: Path, folder: Path, box: Box, mounts: Mapping[str, str]
+    ground: Ground, checkout: Path, folder: Path, box: SandboxSpec, mounts: Mapping[str, str]
 ) -> dict[str, Mapping[str, Any]]:
     policy = compile_policy(
-        permissions=Permissions(),
-        validation=Validation(),
+        permissions=PermissionSettings(),
+        validation=ValidationSettings(),
         role="worker",
         role_settings=None,
         worktree=str(checkout),
         scope=("src/",),
-        readable=tuple(mount.target for mount in box.mounts if mount.kind is Kind.RO and mount.target != box.cwd),
+        readable=tuple(mount.target for mount in box.mounts if mount.kind is MountKind.RO and mount.target != box.cwd),
     )
     save_policy(policy, folder / "policy.json")
     watch = {

@@ -15,7 +15,7 @@ from typing import Any
 
 from blueflame.documents.plans import read_plan
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
-from blueflame.model.event import GateAnswered, Recorded
+from blueflame.model.event import GateAnswered, JournalEntry
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, Option
 from blueflame.session.gates.edits import EDITS, edit_problems, edited
 
@@ -57,22 +57,22 @@ class Decisions:
         entry = entry or next((e for e in fitting if not e.subject), None)
         if entry is None:
             raise NoAnswer(_ran_out(gate, self.path))
-        if gate.option(entry.choose) is None:
+        if gate.find_option(entry.choose) is None:
             raise NoAnswer(_not_offered(gate, self.path, entry))
         payload = _payload(entry, gate, self.path)
         return Answer(choice=entry.choose, note=entry.note, payload=payload, by=entry.signature)
 
 
-def used_in(answers: Iterable[Answer | GateAnswered | Recorded]) -> Used:
+def used_in(answers: Iterable[Answer | GateAnswered | JournalEntry]) -> Used:
     """The entries that the journal shows as used."""
     return frozenset(
         (match[1], int(match[2])) for answer in _answers(answers) if (match := _SIGNED.fullmatch(answer.by)) is not None
     )
 
 
-def _answers(found: Iterable[Answer | GateAnswered | Recorded]) -> Iterator[Answer]:
+def _answers(found: Iterable[Answer | GateAnswered | JournalEntry]) -> Iterator[Answer]:
     for item in found:
-        fact = item.event if isinstance(item, Recorded) else item
+        fact = item.event if isinstance(item, JournalEntry) else item
         if isinstance(fact, GateAnswered):
             yield fact.answer
         elif isinstance(fact, Answer):

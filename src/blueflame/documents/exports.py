@@ -17,7 +17,7 @@ from pathlib import Path
 from blueflame.documents.plans import dump_tasks
 from blueflame.documents.tasks_file import write_tasks
 from blueflame.model.attempt import AttemptRecord, Ending
-from blueflame.model.spend import NOTHING, Budget, Spend
+from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskRecord
 from blueflame.system.files import trouble, write_whole
 
@@ -57,7 +57,7 @@ class Sighting:
     pid: int | None = None
     warden_pid: int | None = None
     last_output: float | None = None
-    spend: Spend = NOTHING
+    spend: Spend = NO_SPEND
 
 
 ENDED = Sighting(state="ended")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from blueflame.model.errors import WorldError
-from blueflame.model.verdict import Status, Verdict
+from blueflame.model.verdict import Verdict, VerdictStatus
 
 
 class BadVerdict(WorldError):
@@ -19,7 +19,7 @@ def verdict_from(data: object, by: str = "") -> Verdict:
         raise BadVerdict(f"the verdict cannot be read: {'; '.join(problems)}")
     confidence = data.get("confidence")
     return Verdict(
-        status=Status(data["status"]),
+        status=VerdictStatus(data["status"]),
         notes=data["notes"],
         issues=tuple(data.get("issues") or ()),
         confidence=None if confidence is None else float(confidence),

@@ -35,7 +35,7 @@ from blueflame.git.repository import Repository
 from blueflame.git.results import commits
 from blueflame.model.changes import Commit
 from blueflame.model.errors import ProcessFailed, UsageError
-from blueflame.model.settings.permissions import Secrets
+from blueflame.model.settings.permissions import SecretSettings
 from blueflame.model.verdict import Violation
 from blueflame.system.files import trouble
 from blueflame.system.process import run
@@ -48,7 +48,7 @@ LARGEST_ALLOW_FILE = 1_000_000
 ADVICE = "mend or reinstall it (pip install 'blueflame[secrets]'), or set validation.secrets.scanner to builtin"
 
 
-def scan(repo: Repository, base: str, tip: str, settings: Secrets) -> tuple[Violation, ...]:
+def scan(repo: Repository, base: str, tip: str, settings: SecretSettings) -> tuple[Violation, ...]:
     """The built-in rules on all that lands with tip: every commit's added lines, and every message."""
     if not settings.enabled:
         return ()
@@ -60,7 +60,7 @@ def full_scan(
     repo: Repository,
     base: str,
     tip: str,
-    settings: Secrets,
+    settings: SecretSettings,
     *,
     cache: Path | None = None,
     timeout: float = SCAN_TIMEOUT,
@@ -84,7 +84,7 @@ def full_scan(
     return judge(Looked(findings=(*looked.findings, *news), unscanned=looked.unscanned), allowed)
 
 
-def scanner(settings: Secrets) -> str | None:
+def scanner(settings: SecretSettings) -> str | None:
     """The program that looks through a changeset before it lands; None: the built-in rules alone."""
     if not settings.enabled or settings.scanner == "builtin":
         return None

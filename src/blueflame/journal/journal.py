@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Self
 from blueflame.journal.codec import as_json, decode, encode
 from blueflame.journal.database import inodes, open_to_read, open_to_write, told
 from blueflame.model.errors import JournalError
-from blueflame.model.event import AttemptEnded, Event, Recorded, SessionEnded, SessionOpened
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.event import AttemptEnded, Event, JournalEntry, SessionEnded, SessionOpened
+from blueflame.model.spend import NO_SPEND, Spend
 
 WAITING, TAKEN, REFUSED = "waiting", "taken", "refused"
 
@@ -93,13 +93,13 @@ class Journal:
 
     def append(
         self, session: str, after_seq: int, events: Sequence[Event], at: float, *, settles: Sequence[Settlement] = ()
-    ) -> tuple[Recorded, ...]:
+    ) -> tuple[JournalEntry, ...]:
         """Write all events or none, durably, right after `after_seq`, and settle the letters that caused them with it.
 
         Returns the events as the journal holds them, so that what is applied now is what a replay will apply.
         """
         rows = [(session, after_seq + n, at, *encode(event)) for n, event in enumerate(events, 1)]
-        recorded = tuple(Recorded(seq, at, decode(kind, body)) for _, seq, at, kind, body in rows)
+        recorded = tuple(JournalEntry(seq, at, decode(kind, body)) for _, seq, at, kind, body in rows)
         self._still_there()
         with self._transaction("append to") as db:
             self._fence(db, session, after_seq)
@@ -108,14 +108,14 @@ class Journal:
                 _settle(db, settlement)
         return recorded
 
-    def events(self, session: str, after: int = 0) -> list[Recorded]:
+    def events(self, session: str, after: int = 0) -> list[JournalEntry]:
         rows = self._all(
             "SELECT seq, at, kind, body FROM events WHERE session = ? AND seq > ? ORDER BY seq", session, after
         )
         for expected, row in enumerate(rows, after + 1):
             if row[0] != expected:
                 raise self._missing(session, expected)
-        return [Recorded(seq, at, decode(kind, body)) for seq, at, kind, body in rows]
+        return [JournalEntry(seq, at, decode(kind, body)) for seq, at, kind, body in rows]
 
     def last_seq(self, session: str) -> int:
         """0 when the journal knows nothing of the session."""
@@ -133,7 +133,7 @@ class Journal:
         """By attempts that have ended since then, of all sessions but one; older sessions are not read."""
         names = [name for name, seq in self._all(_SESSIONS) if name != without and self._at(name, seq) >= at]
         ends = [decode("AttemptEnded", body) for name in names for (body,) in self._all(_SPENT, name, at)]
-        return sum((end.ended.spend for end in ends if isinstance(end, AttemptEnded)), NOTHING)
+        return sum((end.ended.spend for end in ends if isinstance(end, AttemptEnded)), NO_SPEND)
 
     def post(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
         """Put a letter into the inbox; the orchestrator takes it when it is there."""

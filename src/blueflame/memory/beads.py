@@ -19,7 +19,16 @@ from blueflame.memory.codec import decode, encode
 from blueflame.memory.recall import tell
 from blueflame.memory.records import plain
 from blueflame.model.errors import MemoryFailed, ProcessFailed
-from blueflame.model.memory import Lesson, Origin, Record, SessionSummary, Source, TaskFailure, TaskResult, headline
+from blueflame.model.memory import (
+    Lesson,
+    MemoryRecord,
+    Origin,
+    SessionSummary,
+    Source,
+    TaskFailure,
+    TaskResult,
+    get_headline,
+)
 from blueflame.system.layout import make_folder
 from blueflame.system.process import Done, run
 from blueflame.text.event_lines import one_line
@@ -86,7 +95,7 @@ class Beads:
             if key is not None
         }
 
-    def save(self, record: Record, known: Known | None) -> str:
+    def save(self, record: MemoryRecord, known: Known | None) -> str:
         """Its id there. One that is there already is brought up to date instead of made again."""
         if isinstance(record, Lesson):
             return self._save_memory(record)
@@ -100,7 +109,7 @@ class Beads:
             self._ask("close", issue, "--reason", reason, "--session", record.origin.session, "--json")
         return issue
 
-    def load(self) -> tuple[Record, ...]:
+    def load(self) -> tuple[MemoryRecord, ...]:
         """Failures and sessions, the newest first, and memories: also those of other copies of the repository."""
         rows = self._issues(
             "--all",
@@ -122,9 +131,9 @@ class Beads:
         said = self._ask("remember", f"lesson: {record.text}", "--key", key, "--json")
         return str(said.get("key", key)) if isinstance(said, Mapping) else key
 
-    def _create(self, record: Record) -> str:
+    def _create(self, record: MemoryRecord) -> str:
         title = one_line(
-            f"[{record.origin.session}] {headline(record)}", LONGEST_TITLE
+            f"[{record.origin.session}] {get_headline(record)}", LONGEST_TITLE
         )  # so it never looks like a flag
         metadata = {"bf_key": record.key, "bf_session": record.origin.session, "bf_record": encode(record)}
         with _written(self._folder.parent, json.dumps(metadata)) as file:
@@ -246,7 +255,7 @@ def _metadata(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _records(rows: Sequence[Mapping[str, Any]]) -> Iterator[Record]:
+def _records(rows: Sequence[Mapping[str, Any]]) -> Iterator[MemoryRecord]:
     """What is not ours, or of a newer form, is passed over."""
     for row in rows:
         body = _metadata(row).get("bf_record")

@@ -14,21 +14,21 @@ from blueflame.memory.codec import decode, encode
 from blueflame.memory.recall import tell
 from blueflame.memory.records import NOTES, plain
 from blueflame.model.errors import MemoryFailed, UsageError
-from blueflame.model.memory import Lesson, Origin, Record, Source, headline
+from blueflame.model.memory import Lesson, MemoryRecord, Origin, Source, get_headline
 from blueflame.system.files import read_text, write_whole
 from blueflame.text.event_lines import one_line
 
 SCHEMA = "beads-jsonl/1"
 
 
-def write_jsonl(path: Path, records: Sequence[Record]) -> None:
+def write_jsonl(path: Path, records: Sequence[MemoryRecord]) -> None:
     lines = [{"_schema": SCHEMA}, *(_memory(each) if isinstance(each, Lesson) else _issue(each) for each in records)]
     write_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
-def read_jsonl(path: Path) -> tuple[Record, ...]:
+def read_jsonl(path: Path) -> tuple[MemoryRecord, ...]:
     """All of it or nothing: a line that makes no sense is told with its number."""
-    found: list[Record] = []
+    found: list[MemoryRecord] = []
     for number, text in enumerate(read_text(path, "the memory file").split("\n"), start=1):
         if text.strip():
             found += _record(text, f"{path}:{number}")
@@ -39,12 +39,12 @@ def _memory(record: Lesson) -> dict[str, Any]:
     return {"_type": "memory", "key": memory_key(record.key), "value": record.text, "bf_record": encode(record)}
 
 
-def _issue(record: Record) -> dict[str, Any]:
+def _issue(record: MemoryRecord) -> dict[str, Any]:
     at = _time(record.origin.at)
     return {
         "_type": "issue",
         "id": f"bf-{sha256(record.key.encode()).hexdigest()[:10]}",
-        "title": one_line(f"[{record.origin.session}] {headline(record)}", LONGEST_TITLE),
+        "title": one_line(f"[{record.origin.session}] {get_headline(record)}", LONGEST_TITLE),
         "description": tell(record, 0),
         "status": "closed",
         "priority": 2,
@@ -67,7 +67,7 @@ def _time(at: float) -> str:
         return "1970-01-01T00:00:00Z"
 
 
-def _record(text: str, where: str) -> Iterator[Record]:
+def _record(text: str, where: str) -> Iterator[MemoryRecord]:
     try:
         said = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -88,7 +88,7 @@ def _check_schema(schema: object, where: str) -> None:
         raise UsageError(f"{where} says that its form is {schema!r}; this version reads {SCHEMA}. Nothing was imported")
 
 
-def _of_issue(said: Mapping[str, Any], where: str) -> Record:
+def _of_issue(said: Mapping[str, Any], where: str) -> MemoryRecord:
     metadata = said.get("metadata")
     ours = metadata.get("bf_record") if isinstance(metadata, Mapping) else None
     if isinstance(ours, str):
@@ -100,7 +100,7 @@ def _of_issue(said: Mapping[str, Any], where: str) -> Record:
     return _note(f"import:{name}", f"{title} ({said.get('status', 'open')}): {ending}".removesuffix(": "))
 
 
-def _of_memory(said: Mapping[str, Any], where: str) -> Record:
+def _of_memory(said: Mapping[str, Any], where: str) -> MemoryRecord:
     ours, key, value = said.get("bf_record"), said.get("key"), said.get("value")
     if isinstance(ours, str):
         return _ours(ours, where)
@@ -109,7 +109,7 @@ def _of_memory(said: Mapping[str, Any], where: str) -> Record:
     return _note(f"import:{key}", value)
 
 
-def _ours(text: str, where: str) -> Record:
+def _ours(text: str, where: str) -> MemoryRecord:
     try:
         return decode(text, where, foreign=True)
     except MemoryFailed as error:

@@ -11,7 +11,7 @@ from blueflame.memory.recall import recollect
 from blueflame.memory.records import fade, with_use
 from blueflame.memory.store import Store
 from blueflame.model.errors import MemoryFailed, WorldError
-from blueflame.model.memory import Decay, Recollection, Record
+from blueflame.model.memory import Decay, MemoryContext, MemoryRecord
 
 
 class BuiltIn:
@@ -20,19 +20,19 @@ class BuiltIn:
         self._knowledge = knowledge
         self._decay = decay
 
-    def recall(self, budget: int, asking: Asking) -> Recollection:
+    def recall(self, budget: int, asking: Asking) -> MemoryContext:
         try:
             return self.chosen(self.records(), budget, asking)
         except MemoryFailed as error:
-            return Recollection(note=str(error))
+            return MemoryContext(note=str(error))
 
-    def chosen(self, records: Sequence[Record], budget: int, asking: Asking) -> Recollection:
+    def chosen(self, records: Sequence[MemoryRecord], budget: int, asking: Asking) -> MemoryContext:
         found = recollect(records, request=asking.request, budget=budget, session=asking.session)
         if found.keys:
             self.store.note_recalled(asking.session, found.keys)
         return found
 
-    def remember(self, records: Sequence[Record], mark: Mark | None = None) -> str:
+    def remember(self, records: Sequence[MemoryRecord], mark: Mark | None = None) -> str:
         changed = self.store.keep(records, mark)
         faded = fade(self.store.records(), self._decay) if changed else ()
         if faded:
@@ -42,7 +42,7 @@ class BuiltIn:
     def marks(self) -> Sequence[Mark]:
         return self.store.marks()
 
-    def records(self) -> Sequence[Record]:
+    def records(self) -> Sequence[MemoryRecord]:
         return with_use(self.store.records(), self.store.recalled())
 
     def forget(self, keys: Sequence[str]) -> Sequence[str]:

@@ -12,26 +12,26 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from blueflame.model.errors import MemoryFailed
-from blueflame.model.memory import KIND_OF, KINDS, SCHEMA_VERSION, Record
+from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES, SCHEMA_VERSION, MemoryRecord
 from blueflame.text.event_lines import one_line
 
 LONGEST, MOST = 2_000, 200  # characters of a text, entries of a list
 
 
-def as_plain(record: Record) -> dict[str, Any]:
+def as_plain(record: MemoryRecord) -> dict[str, Any]:
     """With its type and the version of its form."""
-    return {"schema_version": SCHEMA_VERSION, "type": KIND_OF[type(record)], **asdict(record)}
+    return {"schema_version": SCHEMA_VERSION, "type": RECORD_KIND_NAMES[type(record)], **asdict(record)}
 
 
-def encode(record: Record) -> str:
+def encode(record: MemoryRecord) -> str:
     return json.dumps(as_plain(record), separators=(",", ":"), sort_keys=True)
 
 
-def digest(record: Record) -> str:
+def digest(record: MemoryRecord) -> str:
     return sha256(encode(record).encode()).hexdigest()[:16]
 
 
-def decode(text: str, where: str, *, foreign: bool = False) -> Record:
+def decode(text: str, where: str, *, foreign: bool = False) -> MemoryRecord:
     """`foreign`: from outside of our own store, where anybody may have written it."""
     try:
         said = _harmless(json.loads(text)) if foreign else json.loads(text)
@@ -40,11 +40,16 @@ def decode(text: str, where: str, *, foreign: bool = False) -> Record:
     return from_plain(said, where)
 
 
-def from_plain(said: object, where: str) -> Record:
+def from_plain(said: object, where: str) -> MemoryRecord:
     """Fields that are missing take their defaults; fields of a newer version are left out."""
     kind = said.get("type") if isinstance(said, Mapping) else None
     version = said.get("schema_version") if isinstance(said, Mapping) else None
-    if not isinstance(said, Mapping) or kind not in KINDS or not isinstance(kind, str) or version != SCHEMA_VERSION:
+    if (
+        not isinstance(said, Mapping)
+        or kind not in RECORD_TYPES
+        or not isinstance(kind, str)
+        or version != SCHEMA_VERSION
+    ):
         raise MemoryFailed(
             f"{where} is no record of memory that this version knows (type {kind!r}, schema_version {version!r})"
         )
@@ -69,5 +74,5 @@ def _harmless(value: object) -> object:
 
 
 @cache
-def _adapter(kind: str) -> TypeAdapter[Record]:
-    return TypeAdapter(KINDS[kind])
+def _adapter(kind: str) -> TypeAdapter[MemoryRecord]:
+    return TypeAdapter(RECORD_TYPES[kind])

@@ -12,7 +12,7 @@ from blueflame.memory.builtin import BuiltIn
 from blueflame.memory.codec import digest
 from blueflame.memory.provider import Asking, Mark
 from blueflame.model.errors import WorldError
-from blueflame.model.memory import Recollection, Record
+from blueflame.model.memory import MemoryContext, MemoryRecord
 
 LONGEST = 60.0  # seconds for one round; what is left over goes with the next one
 
@@ -25,17 +25,17 @@ class Mirrored:
         self._given_up = ""
         self._one_at_a_time = Lock()  # a planner may ask while a session is being saved
 
-    def recall(self, budget: int, asking: Asking) -> Recollection:
+    def recall(self, budget: int, asking: Asking) -> MemoryContext:
         """Also what other copies of the repository have put there."""
         try:
             own = self._first.records()
             others, note = self._others(own)
             found = self._first.chosen((*own, *others), budget, asking)
         except WorldError as error:
-            return Recollection(note=str(error))
+            return MemoryContext(note=str(error))
         return replace(found, note=note)
 
-    def remember(self, records: Sequence[Record], mark: Mark | None = None) -> str:
+    def remember(self, records: Sequence[MemoryRecord], mark: Mark | None = None) -> str:
         warning = self._first.remember(records, mark)
         with self._one_at_a_time:
             return self._mirror() or warning
@@ -43,14 +43,14 @@ class Mirrored:
     def marks(self) -> Sequence[Mark]:
         return self._first.marks()
 
-    def records(self) -> Sequence[Record]:
+    def records(self) -> Sequence[MemoryRecord]:
         return self._first.records()
 
-    def _others(self, own: Sequence[Record]) -> tuple[tuple[Record, ...], str]:
+    def _others(self, own: Sequence[MemoryRecord]) -> tuple[tuple[MemoryRecord, ...], str]:
         with self._one_at_a_time:
             return self._ask_others(own)
 
-    def _ask_others(self, own: Sequence[Record]) -> tuple[tuple[Record, ...], str]:
+    def _ask_others(self, own: Sequence[MemoryRecord]) -> tuple[tuple[MemoryRecord, ...], str]:
         if self._given_up:
             return (), self._given_up
         known = {record.key for record in own} | self._first.store.forgotten()
@@ -91,7 +91,7 @@ class Mirrored:
                 raise WorldError(f"it takes longer than {LONGEST:.0f} seconds")
             self._first.store.note_mirrored(record, self._beads.save(record, known.get(record.key)))
 
-    def _pending(self) -> Iterator[Record]:
+    def _pending(self) -> Iterator[MemoryRecord]:
         """New or changed since; that something has faded here is no news there."""
         seen = self._first.store.mirrored()
         for record in self._first.store.records():

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from blueflame.model.memory import Lesson, Record, SessionSummary, TaskFailure, TaskResult
+from blueflame.model.memory import Lesson, MemoryRecord, SessionSummary, TaskFailure, TaskResult
 from blueflame.system.files import write_whole
 
 MOST = 300  # entries of one page
@@ -18,14 +18,14 @@ ABOUT = (
 )
 
 
-def write_knowledge(folder: Path, records: Sequence[Record]) -> None:
+def write_knowledge(folder: Path, records: Sequence[MemoryRecord]) -> None:
     newest_first = sorted(records, key=lambda record: (record.origin.at, record.key), reverse=True)
     for name, (kind, title, tell) in PAGES.items():
         chosen = [record for record in newest_first if isinstance(record, kind)]
         write_whole(folder / name, "\n".join(_page(title, chosen, tell)) + "\n")
 
 
-def _page(title: str, records: Sequence[Record], tell: Callable[[Any], Iterator[str]]) -> Iterator[str]:
+def _page(title: str, records: Sequence[MemoryRecord], tell: Callable[[Any], Iterator[str]]) -> Iterator[str]:
     yield from (f"# {title}", "", ABOUT, "")
     for record in records[:MOST]:
         yield f"- {_safe(' '.join(tell(record)))}"
@@ -66,15 +66,15 @@ PAGES: Mapping[str, tuple[type, str, Callable[[Any], Iterator[str]]]] = {
 }
 
 
-def _files(record: Record) -> str:
+def _files(record: MemoryRecord) -> str:
     return f", {', '.join(record.origin.files[:8])}" if record.origin.files else ""
 
 
-def _cost(record: Record) -> str:
+def _cost(record: MemoryRecord) -> str:
     return f", ${record.origin.micro_usd / 1e6:.2f}" if record.origin.micro_usd else ""
 
 
-def _use(record: Record) -> str:
+def _use(record: MemoryRecord) -> str:
     origin = record.origin
     return f", given to {origin.used} planners, {origin.helped} times all landed" if origin.used else ""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from blueflame.model.memory import NOTHING_RECALLED, Recollection, Record
+from blueflame.model.memory import NO_MEMORY_CONTEXT, MemoryContext, MemoryRecord
 
 
 class Mark(NamedTuple):
@@ -25,11 +25,11 @@ class Asking:
 
 
 class Memory(Protocol):
-    def recall(self, budget: int, asking: Asking) -> Recollection:
+    def recall(self, budget: int, asking: Asking) -> MemoryContext:
         """What is worth knowing, in at most so many tokens. Never raises: what cannot be had is told in its note."""
         ...
 
-    def remember(self, records: Sequence[Record], mark: Mark | None = None) -> str:
+    def remember(self, records: Sequence[MemoryRecord], mark: Mark | None = None) -> str:
         """Keep them, each under its key, so that nothing repeats; a warning when a mirror could not be reached.
 
         Raises MemoryFailed when they could not be kept at all.
@@ -40,7 +40,7 @@ class Memory(Protocol):
         """The sessions that are remembered, and how much of each."""
         ...
 
-    def records(self) -> Sequence[Record]:
+    def records(self) -> Sequence[MemoryRecord]:
         """All that is kept in the first copy."""
         ...
 
@@ -48,16 +48,16 @@ class Memory(Protocol):
 class NoMemory:
     """Remembers nothing."""
 
-    def recall(self, budget: int, asking: Asking) -> Recollection:  # noqa: ARG002 (nothing is known, whatever is asked)
-        return NOTHING_RECALLED
+    def recall(self, budget: int, asking: Asking) -> MemoryContext:  # noqa: ARG002 (nothing is known, whatever is asked)
+        return NO_MEMORY_CONTEXT
 
-    def remember(self, records: Sequence[Record], mark: Mark | None = None) -> str:  # noqa: ARG002 (as above)
+    def remember(self, records: Sequence[MemoryRecord], mark: Mark | None = None) -> str:  # noqa: ARG002 (as above)
         return ""
 
     def marks(self) -> Sequence[Mark]:
         return ()
 
-    def records(self) -> Sequence[Record]:
+    def records(self) -> Sequence[MemoryRecord]:
         return ()
 
 

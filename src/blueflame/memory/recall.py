@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from blueflame.memory.records import ages
-from blueflame.model.memory import Lesson, Recollection, Record, SessionSummary, TaskFailure, TaskResult, headline
+from blueflame.model.memory import (
+    Lesson,
+    MemoryContext,
+    MemoryRecord,
+    SessionSummary,
+    TaskFailure,
+    TaskResult,
+    get_headline,
+)
 from blueflame.text.event_lines import one_line
 from blueflame.text.tokens import tokens_of
 
@@ -25,11 +33,11 @@ COMMON = frozenset(EVERYWHERE.split())
 SHORT_PAST = 5  # sessions of the cost history
 
 
-def recollect(records: Iterable[Record], *, request: str, budget: int, session: str = "") -> Recollection:
+def recollect(records: Iterable[MemoryRecord], *, request: str, budget: int, session: str = "") -> MemoryContext:
     """`session` is the one that asks: what it did itself it knows from elsewhere."""
     known = [record for record in records if record.origin.session != session]
     if not known or budget <= 0:
-        return Recollection()
+        return MemoryContext()
     old = ages(known)
     wanted = words_of(request)
     ranked = sorted(known, key=lambda record: (-_worth(record, old[record.origin.session], wanted), record.key))
@@ -37,7 +45,7 @@ def recollect(records: Iterable[Record], *, request: str, budget: int, session: 
     chosen = _fitting(_bounded(ranked), old, budget - sum(map(tokens_of, costs)))
     ordered = sorted(chosen, key=_place)  # within a kind the worthiest first, as they were chosen
     lines = (*costs, *(tell(record, old[record.origin.session]) for record in ordered))
-    return Recollection(
+    return MemoryContext(
         lines=lines, keys=tuple(record.key for record in ordered), tokens=sum(tokens_of(line) for line in lines)
     )
 
@@ -47,8 +55,8 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(word for word in WORD.findall(text.casefold().replace("_", " ")) if word not in COMMON)
 
 
-def _worth(record: Record, age: int, wanted: frozenset[str]) -> float:
-    about = words_of(" ".join([headline(record), *record.origin.files, getattr(record, "reason", "")]))
+def _worth(record: MemoryRecord, age: int, wanted: frozenset[str]) -> float:
+    about = words_of(" ".join([get_headline(record), *record.origin.files, getattr(record, "reason", "")]))
     near = len(wanted & about) / len(wanted) if wanted else 0.0
     tried = record.origin.helped / record.origin.used if record.origin.used else 0.5
     return KIND_WORTH[type(record)](record) + 2 / (1 + age) + 3 * near + tried - (0.5 if record.faded else 0.0)
@@ -70,14 +78,14 @@ KIND_WORTH: Mapping[type, Callable[[Any], float]] = {
 }
 
 
-def _bounded(ranked: Sequence[Record]) -> list[Record]:
+def _bounded(ranked: Sequence[MemoryRecord]) -> list[MemoryRecord]:
     counted = [record for record in ranked if isinstance(record, TaskFailure | SessionSummary)]
     left_out = {record.key for record in counted[MOST:]}
     return [record for record in ranked if record.key not in left_out]
 
 
-def _fitting(ranked: Sequence[Record], old: Mapping[str, int], budget: int) -> list[Record]:
-    chosen, used = list[Record](), 0
+def _fitting(ranked: Sequence[MemoryRecord], old: Mapping[str, int], budget: int) -> list[MemoryRecord]:
+    chosen, used = list[MemoryRecord](), 0
     for record in ranked:
         cost = tokens_of(tell(record, old[record.origin.session]))
         if used + cost <= budget:
@@ -86,17 +94,17 @@ def _fitting(ranked: Sequence[Record], old: Mapping[str, int], budget: int) -> l
     return chosen
 
 
-def _place(record: Record) -> int:
+def _place(record: MemoryRecord) -> int:
     order = (TaskFailure, Lesson, SessionSummary, TaskResult)
     return order.index(type(record))
 
 
-def tell(record: Record, age: int) -> str:
+def tell(record: MemoryRecord, age: int) -> str:
     """As one line, from which a planner sees what kind of knowledge it is and how old."""
     return one_line(SENTENCES[type(record)](record, _where(record, age)))
 
 
-def _where(record: Record, age: int) -> str:
+def _where(record: MemoryRecord, age: int) -> str:
     when = "in the newest session" if age == 0 else f"{age} session{'s' if age > 1 else ''} before that"
     files = ", ".join(record.origin.files[:8])
     commit = f", commit {record.origin.commit[:10]}" if record.origin.commit else ""
@@ -140,7 +148,7 @@ SENTENCES: Mapping[type, Callable[[Any, str], str]] = {
 }
 
 
-def _cost_history(records: Sequence[Record], old: Mapping[str, int]) -> str:
+def _cost_history(records: Sequence[MemoryRecord], old: Mapping[str, int]) -> str:
     """One line, whatever the number of sessions."""
     sessions = [each for each in records if isinstance(each, SessionSummary) and each.origin.micro_usd]
     newest = sorted(sessions, key=lambda each: (old[each.origin.session], each.key))[:SHORT_PAST]

@@ -15,15 +15,15 @@ from blueflame.model.gate import GateKind
 from blueflame.model.memory import (
     Decay,
     Lesson,
+    MemoryRecord,
     Origin,
-    Record,
     RoleSpend,
     SessionSummary,
     Source,
     TaskFailure,
     TaskResult,
 )
-from blueflame.model.task import HistoryEntry, Outcome, TaskRecord, TaskState
+from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord, TaskState
 from blueflame.session.state import Session
 from blueflame.text.event_lines import one_line
 
@@ -55,7 +55,7 @@ def _without(lines: Sequence[str], secrets: Sequence[Finding]) -> Sequence[str]:
     return [SECRET if findings else line for findings, line in zip(found, lines, strict=True)]
 
 
-def records_of(session: Session, *, failure_notes: bool = True) -> tuple[Record, ...]:
+def records_of(session: Session, *, failure_notes: bool = True) -> tuple[MemoryRecord, ...]:
     """All that is worth keeping of a session as it stands, in a fixed order."""
     return (
         _summary(session),
@@ -129,7 +129,7 @@ def _of_task(session: Session, record: TaskRecord, at: float) -> Origin:
 
 def _failures(session: Session, *, notes: bool) -> Iterator[TaskFailure]:
     for _name, record in sorted(session.tasks.items()):
-        faults = [entry for entry in record.history if entry.result is not Outcome.STALE]
+        faults = [entry for entry in record.history if entry.result is not HistoryResult.STALE]
         if faults or record.state is TaskState.FAILED:
             yield _failure(session, record, faults, notes=notes)
     if session.ended and not session.tasks and session.plan_failures:
@@ -204,7 +204,7 @@ def _wish(about: str, note: str) -> str:
     return f"said {about}: {plain(note, REASON)}"
 
 
-def ages(records: Iterable[Record]) -> Mapping[str, int]:
+def ages(records: Iterable[MemoryRecord]) -> Mapping[str, int]:
     """How many sessions are newer than each session that the records come from."""
     begun: dict[str, float] = {}
     for record in records:
@@ -214,7 +214,7 @@ def ages(records: Iterable[Record]) -> Mapping[str, int]:
     return {name: age for age, name in enumerate(newest_first)}
 
 
-def fade(records: Iterable[Record], decay: Decay) -> tuple[Record, ...]:
+def fade(records: Iterable[MemoryRecord], decay: Decay) -> tuple[MemoryRecord, ...]:
     """Those that are old enough to be cut down to one line, as they are then."""
     known = tuple(records)
     if not decay.enabled:
@@ -225,13 +225,13 @@ def fade(records: Iterable[Record], decay: Decay) -> tuple[Record, ...]:
     )
 
 
-def _is_old(record: Record, age: int, decay: Decay) -> bool:
+def _is_old(record: MemoryRecord, age: int, decay: Decay) -> bool:
     if isinstance(record, TaskFailure):
         return age >= decay.failures_after
     return isinstance(record, TaskResult) and age >= decay.results_after
 
 
-def _faded(record: Record) -> Record:
+def _faded(record: MemoryRecord) -> MemoryRecord:
     origin = replace(record.origin, files=record.origin.files[:3])
     if isinstance(record, TaskFailure):
         return replace(record, origin=origin, reason=record.reason[:120], history=(), audit=(), faded=True)
@@ -240,7 +240,7 @@ def _faded(record: Record) -> Record:
     return record
 
 
-def with_use(records: Iterable[Record], recalled: Mapping[str, frozenset[str]]) -> tuple[Record, ...]:
+def with_use(records: Iterable[MemoryRecord], recalled: Mapping[str, frozenset[str]]) -> tuple[MemoryRecord, ...]:
     """How often each was given to a planner (`recalled`: key -> sessions), and in how many of those all landed."""
     known = tuple(records)
     went_well = {
@@ -251,7 +251,7 @@ def with_use(records: Iterable[Record], recalled: Mapping[str, frozenset[str]]) 
     return tuple(_with_use(record, recalled.get(record.key, frozenset()), went_well) for record in known)
 
 
-def _with_use(record: Record, sessions: frozenset[str], went_well: set[str]) -> Record:
+def _with_use(record: MemoryRecord, sessions: frozenset[str], went_well: set[str]) -> MemoryRecord:
     if not sessions:
         return record
     origin = replace(record.origin, used=len(sessions), helped=len(sessions & went_well))

@@ -11,7 +11,7 @@ from pathlib import Path
 from blueflame.memory.codec import decode, digest, encode
 from blueflame.memory.provider import Mark
 from blueflame.model.errors import MemoryFailed
-from blueflame.model.memory import KIND_OF, Record
+from blueflame.model.memory import RECORD_KIND_NAMES, MemoryRecord
 
 APPLICATION_ID = 0x424C464E  # next to the journal's
 VERSION = 1
@@ -32,13 +32,13 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def records(self) -> tuple[Record, ...]:
+    def records(self) -> tuple[MemoryRecord, ...]:
         """Oldest first; none when nothing was ever kept."""
         with self._reading() as db:
             rows = db.execute("SELECT key, body FROM records ORDER BY at, key").fetchall() if db else []
         return tuple(decode(body, f"{key} in {self.path}") for key, body in rows)
 
-    def keep(self, records: Sequence[Record], mark: Mark | None = None) -> int:
+    def keep(self, records: Sequence[MemoryRecord], mark: Mark | None = None) -> int:
         """How many of them are new or have changed. What a person made us forget does not come back."""
         with self._writing() as db:
             gone = {key for (key,) in db.execute("SELECT key FROM forgotten")}
@@ -91,7 +91,7 @@ class Store:
             rows = db.execute("SELECT key, digest, issue FROM mirrored").fetchall() if db else []
         return {key: (seen, issue) for key, seen, issue in rows}
 
-    def note_mirrored(self, record: Record, issue: str) -> None:
+    def note_mirrored(self, record: MemoryRecord, issue: str) -> None:
         with self._writing() as db:
             db.execute("INSERT OR REPLACE INTO mirrored VALUES (?, ?, ?)", (record.key, digest(record), issue))
 
@@ -156,9 +156,9 @@ class Store:
         return shlex.join(["mv", str(self.path), f"{self.path}.aside"])
 
 
-def _put(db: sqlite3.Connection, record: Record) -> int:
+def _put(db: sqlite3.Connection, record: MemoryRecord) -> int:
     origin = record.origin
-    row = (record.key, KIND_OF[type(record)], origin.session, origin.at, digest(record), encode(record))
+    row = (record.key, RECORD_KIND_NAMES[type(record)], origin.session, origin.at, digest(record), encode(record))
     return db.execute(
         "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET kind = excluded.kind, "
         "session = excluded.session, at = excluded.at, digest = excluded.digest, body = excluded.body "

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from blueflame.model.attempt import Attempt
-from blueflame.model.spend import NOTHING, Budget, Spend
+from blueflame.model.spend import NO_SPEND, Budget, Spend
 
 
-class Doing(StrEnum):
+class AgentState(StrEnum):
     STARTING = "starting"  # intended, or its checkout is being made ready
     SETUP = "setup"  # the setup commands run
     WORKING = "working"
@@ -20,12 +20,12 @@ class Doing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stand:
+class AgentStatus:
     """The state an agent is in, since when and why; `until` is when it is over, if anybody knows."""
 
-    doing: Doing = Doing.STARTING
+    state: AgentState = AgentState.STARTING
     since: float | None = None
-    why: str = ""
+    reason: str = ""
     until: float | None = None
     kind: str = ""  # of what it is parked for: rate_limit | outage | network
 
@@ -33,31 +33,31 @@ class Stand:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
     attempt: Attempt
-    stand: Stand = field(default_factory=Stand)
+    status: AgentStatus = field(default_factory=AgentStatus)
     tool: str = ""  # of its latest call
     target: str = ""
-    words: str = ""  # its last ones
-    spoke: bool = False  # the words are newer than the call
+    last_words: str = ""  # its last ones
+    spoke_last: bool = False  # the words are newer than the call
     calls: int = 0
     refused: int = 0
-    spend: Spend = NOTHING
+    spend: Spend = NO_SPEND
 
     @property
     def call(self) -> str:
         return f"{self.tool} {self.target}".strip()
 
     @property
-    def tightest(self) -> Budget | None:
+    def tightest_budget(self) -> Budget | None:
         """Of its own budget and what its task, the session and the day leave to it, the one that is used up most."""
         budgets = (self.attempt.budget, *(ceiling.budget for ceiling in self.attempt.ceilings))
         limits = [budget for budget in budgets if not budget.unlimited]
-        return max(limits, key=self._share, default=None)
+        return max(limits, key=self._compute_share, default=None)
 
     @property
-    def share(self) -> float:
+    def used_share(self) -> float:
         """How much of the tightest is used: 1.0 is all of it; 0.0 without a limit."""
-        tightest = self.tightest
-        return self._share(tightest) if tightest else 0.0
+        tightest = self.tightest_budget
+        return self._compute_share(tightest) if tightest else 0.0
 
-    def _share(self, budget: Budget) -> float:
-        return budget.used(self.spend) / budget.limit
+    def _compute_share(self, budget: Budget) -> float:
+        return budget.measure(self.spend) / budget.limit

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Ceiling, Spend
-from blueflame.model.task import Foundation
+from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Ceiling, Spend
+from blueflame.model.task import TaskCommit
 from blueflame.model.verdict import Violation
 
 PLANNER, WORKER, VALIDATOR, MERGER = "planner", "worker", "validator", "merger"
@@ -52,7 +52,7 @@ class Attempt:
     cycle: int = 0
     slot: int = 0  # no two live attempts have the same: their port blocks are told apart by it
     branch: str | None = None
-    built_on: tuple[Foundation, ...] = ()
+    built_on: tuple[TaskCommit, ...] = ()
     model: str = ""
     runtime: str = "scripted"
     budget: Budget = UNLIMITED
@@ -62,7 +62,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class AttemptOutcome:
     """What became of it."""
 
     ending: Ending
@@ -74,7 +74,7 @@ class Ended:
     subject: str = ""  # of the last commit
     violations: tuple[Violation, ...] = ()
     output: Mapping[str, Any] | None = None
-    spend: Spend = NOTHING
+    spend: Spend = NO_SPEND
     seconds: float = 0.0
     cause: str = ""
     """Whose budget it was: attempt, task, session, day. Or what was out: rate_limit, outage, network. Else empty."""
@@ -86,7 +86,7 @@ class AttemptRecord:
     intended_at: float
     started_at: float | None = None
     ended_at: float | None = None
-    ended: Ended | None = None
+    ended: AttemptOutcome | None = None
     stalled_at: float | None = None  # when its present silence was told of, or a person said to wait
     cancel_reason: str = ""
     cancelled_for_silence: bool = False

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 ALLOW, BLOCK = "allow", "block"
-CHAINED = 16
+CHAIN_HASH_LENGTH = 16
 """Hex digits of a line's hash that the next line repeats: a line that was changed or taken away shows."""
 
 
@@ -35,7 +35,7 @@ class AuditLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class ObservedCall:
     """One tool call as an agent's own output shows it. `denied`: the agent says that it was refused, and not done;
     `open`: its result is still to come; `by_digest`: its program asks under another name, or under none, so that only
     tool and input tell which line of the log is its own."""
@@ -49,12 +49,12 @@ class Act:
     by_digest: bool = False
 
 
-def digest_of(tool_input: Mapping[str, Any]) -> str:
+def compute_input_digest(tool_input: Mapping[str, Any]) -> str:
     """The same for the same input, whoever wrote its JSON. Raises RecursionError on what is nested beyond reason."""
     text = json.dumps(tool_input, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def link(line: bytes) -> str:
+def hash_audit_line(line: bytes) -> str:
     """What the line after this one says of it. Without the line's end."""
-    return sha256(line).hexdigest()[:CHAINED]
+    return sha256(line).hexdigest()[:CHAIN_HASH_LENGTH]

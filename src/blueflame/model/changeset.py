@@ -46,7 +46,7 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class MergeLoss:
     """Lines of one task in one file that the combined tree does not have as the task left them."""
 
     task: str
@@ -61,16 +61,16 @@ class Loss:
         verb = "is" if self.count <= 1 else "are"
         fate = f"{verb} not in the result" if self.kind == LOST else f"{verb} in the result again"
         subject = f"{what} of {self.task} in" if self.kind == LOST else f"{what} that {self.task} took out of"
-        return f"{subject} {self.path} {fate}{f' (changed by {self.by})' if self.by else ''}" + self._shown()
+        return f"{subject} {self.path} {fate}{f' (changed by {self.by})' if self.by else ''}" + self._format_lines()
 
-    def _shown(self) -> str:
+    def _format_lines(self) -> str:
         if not self.lines:
             return ""
         more = f" (and {self.count - len(self.lines)} more)" if self.count > len(self.lines) else ""
-        return ": " + " | ".join(line.strip()[:LONGEST_LINE] for line in self.lines) + more
+        return ": " + " | ".join(line.strip()[:MAX_LINE_LENGTH] for line in self.lines) + more
 
 
-LONGEST_LINE = 80
+MAX_LINE_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class Build:
     commit: str
     files: tuple[FileChange, ...] = ()
     checks: tuple[Check, ...] = ()
-    losses: tuple[Loss, ...] = ()  # what of the tasks' own lines is not as they left it
+    losses: tuple[MergeLoss, ...] = ()  # what of the tasks' own lines is not as they left it
     risks: tuple[Risk, ...] = ()  # where to look twice
     weakened: tuple[Weakening, ...] = ()  # tests that say less than they did
 

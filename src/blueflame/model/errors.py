@@ -12,7 +12,7 @@ BlueFlameError
 │   ├── MemoryFailed      what earlier sessions left cannot be read or written; a session goes on without it
 │   └── NotifierFailed    nobody could be told; a session goes on all the same
 ├── NoAnswer              a gate needs an answer and nobody can give one (decisions ran out)                 exit 7
-└── IllegalMove           we are wrong: a bug                                                               exit 70
+└── InternalError         we are wrong: a bug                                                               exit 70
 """
 
 from __future__ import annotations
@@ -83,5 +83,5 @@ class NoAnswer(BlueFlameError):
     exit_code = 7
 
 
-class IllegalMove(BlueFlameError):
+class InternalError(BlueFlameError):
     exit_code = 70

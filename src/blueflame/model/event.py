@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from blueflame.model.attempt import Attempt, Ended
+from blueflame.model.attempt import Attempt, AttemptOutcome
 from blueflame.model.changeset import Build, Changeset, Conflict, Resolution
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits, Workflow
@@ -256,7 +256,7 @@ class RuntimeResumed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded:
     attempt: str
-    ended: Ended
+    ended: AttemptOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -460,7 +460,7 @@ Event: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class JournalEntry:
     """An event as the journal holds it."""
 
     seq: int

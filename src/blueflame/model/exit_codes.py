@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     OK = 0
     NOT_LANDED = 1
     USAGE = 2
@@ -19,36 +19,36 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-MEANING: Mapping[Exit, str] = {
-    Exit.OK: "All went well: everything asked for has landed, or the command did what it was told.",
-    Exit.NOT_LANDED: "The session ended with work that has not landed.",
-    Exit.USAGE: "The command line, the configuration or a file given to it is wrong; nothing was changed.",
-    Exit.REFUSED: "Refused to start here: repository unfit, another orchestrator at work, or a guard is missing.",
-    Exit.WORLD: "Git, the disk, a process or the journal failed.",
-    Exit.PLAN_REJECTED: "The plan was rejected; nothing has been touched.",
-    Exit.STOPPED: "Stopped with work left; `blueflame resume` goes on from there.",
-    Exit.NO_ANSWER: "A gate got no answer: the decisions file ran out, or nobody can be asked.",
-    Exit.INTERNAL: "A bug in Blue Flame; a crash log was written.",
-    Exit.INTERRUPTED: "Interrupted from the keyboard.",
+EXIT_CODE_MEANINGS: Mapping[ExitCode, str] = {
+    ExitCode.OK: "All went well: everything asked for has landed, or the command did what it was told.",
+    ExitCode.NOT_LANDED: "The session ended with work that has not landed.",
+    ExitCode.USAGE: "The command line, the configuration or a file given to it is wrong; nothing was changed.",
+    ExitCode.REFUSED: "Refused to start here: repository unfit, another orchestrator at work, or a guard is missing.",
+    ExitCode.WORLD: "Git, the disk, a process or the journal failed.",
+    ExitCode.PLAN_REJECTED: "The plan was rejected; nothing has been touched.",
+    ExitCode.STOPPED: "Stopped with work left; `blueflame resume` goes on from there.",
+    ExitCode.NO_ANSWER: "A gate got no answer: the decisions file ran out, or nobody can be asked.",
+    ExitCode.INTERNAL: "A bug in Blue Flame; a crash log was written.",
+    ExitCode.INTERRUPTED: "Interrupted from the keyboard.",
 }
 """A sentence for each; the documentation is made from it."""
 
-OUTCOMES: Mapping[str, Exit] = {
-    "completed": Exit.OK,
-    "stopped": Exit.NOT_LANDED,
-    "plan_rejected": Exit.PLAN_REJECTED,
-    "max_cycles": Exit.NOT_LANDED,
-    "planning_failed": Exit.NOT_LANDED,
-    "abandoned": Exit.NOT_LANDED,
+EXIT_CODES_BY_OUTCOME: Mapping[str, ExitCode] = {
+    "completed": ExitCode.OK,
+    "stopped": ExitCode.NOT_LANDED,
+    "plan_rejected": ExitCode.PLAN_REJECTED,
+    "max_cycles": ExitCode.NOT_LANDED,
+    "planning_failed": ExitCode.NOT_LANDED,
+    "abandoned": ExitCode.NOT_LANDED,
 }
 """How an ended session maps to an exit code; a session that was put down without ending is Exit.STOPPED."""
 
 
-def exit_for(outcome: str | None, *, all_landed: bool) -> Exit:
+def choose_exit_code(outcome: str | None, *, all_landed: bool) -> ExitCode:
     """None is a session that has not ended. Landing everything counts, even when a person then said stop."""
     if outcome is None:
-        return Exit.STOPPED
-    exit_code = OUTCOMES.get(outcome, Exit.NOT_LANDED)
-    if exit_code is Exit.NOT_LANDED and all_landed:
-        return Exit.OK
-    return exit_code if exit_code is not Exit.OK or all_landed else Exit.NOT_LANDED
+        return ExitCode.STOPPED
+    exit_code = EXIT_CODES_BY_OUTCOME.get(outcome, ExitCode.NOT_LANDED)
+    if exit_code is ExitCode.NOT_LANDED and all_landed:
+        return ExitCode.OK
+    return exit_code if exit_code is not ExitCode.OK or all_landed else ExitCode.NOT_LANDED

@@ -46,7 +46,7 @@ class Gate:
     group: str = ""  # cohesion group, when the subject belongs to one
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
-    def option(self, name: str) -> Option | None:
+    def find_option(self, name: str) -> Option | None:
         return next((option for option in self.options if option.name == name), None)
 
 

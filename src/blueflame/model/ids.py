@@ -20,7 +20,7 @@ def is_session_id(text: str) -> bool:
     return SESSION_ID.fullmatch(text) is not None
 
 
-def session_id(now: float, taken: Container[str]) -> str:
+def build_session_id(now: float, taken: Container[str]) -> str:
     """ses-YYYYMMDD-HHMMSS in UTC; a suffix keeps two sessions of one second apart."""
     stem = datetime.fromtimestamp(now, UTC).strftime("ses-%Y%m%d-%H%M%S")
     name, n = stem, 1
@@ -30,29 +30,29 @@ def session_id(now: float, taken: Container[str]) -> str:
     return name
 
 
-def attempt_id(session: str, subject: str, role: str, n: int) -> str:
+def build_attempt_id(session: str, subject: str, role: str, n: int) -> str:
     """One go of one role at one subject: the key under which an attempt is started at most once."""
     return f"{session}.{subject}.{role}.{n}"
 
 
-def agent_id(role: str, attempt: str) -> str:
+def build_agent_id(role: str, attempt: str) -> str:
     """<role>-<8 hex>, derived from the attempt: the same attempt has the same agent after a crash."""
     return f"{role}-{sha256(attempt.encode()).hexdigest()[:8]}"
 
 
-def branch_name(session: str, subject: str, n: int) -> str:
+def build_branch_name(session: str, subject: str, n: int) -> str:
     return f"blueflame/{session}/{subject}/{n}"
 
 
-def attempt_ref(session: str, subject: str, n: int) -> str:
+def build_attempt_ref(session: str, subject: str, n: int) -> str:
     """Where an attempt's commits are kept in our repository until a person cleans them up."""
     return f"refs/blueflame/attempts/{session}/{subject}/{n}"
 
 
-def base_ref(session: str, subject: str, n: int) -> str:
+def build_base_ref(session: str, subject: str, n: int) -> str:
     """Holds the commit an attempt started from, so that no garbage collection takes it away."""
     return f"refs/blueflame/bases/{session}/{subject}/{n}"
 
 
-def changeset_ref(session: str, changeset: str) -> str:
+def build_changeset_ref(session: str, changeset: str) -> str:
     return f"refs/blueflame/changesets/{session}/{changeset}"

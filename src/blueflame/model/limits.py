@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Spend
+from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,12 +16,12 @@ class Workflow:
     stages: tuple[str, ...] = ("plan", "work", "validate", "merge")
     barrier: bool = True
 
-    def has(self, stage: str) -> bool:
+    def has_stage(self, stage: str) -> bool:
         return stage in self.stages
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class AttemptCostRange:
     """What one attempt of a role costs, in dollars."""
 
     low: float
@@ -58,18 +58,20 @@ class Limits:
     checks: tuple[str, ...] = ()  # the diagnostic commands
     allowed_paths: tuple[str, ...] = ()
     blocked_paths: tuple[str, ...] = ()
-    figures: Mapping[str, Figures] = field(default_factory=dict)  # by role, as learned when the session was opened
+    figures: Mapping[str, AttemptCostRange] = field(
+        default_factory=dict
+    )  # by role, as learned when the session was opened
 
-    def budget(self, role: str) -> Budget:
+    def get_budget(self, role: str) -> Budget:
         return self.role_budgets.get(role, UNLIMITED)
 
-    def timeout(self, role: str) -> float:
+    def get_timeout(self, role: str) -> float:
         return self.role_timeouts.get(role, 300.0)
 
-    def model(self, role: str) -> str:
+    def get_model(self, role: str) -> str:
         return self.role_models.get(role, "")
 
-    def runtime(self, role: str) -> str:
+    def get_runtime(self, role: str) -> str:
         return self.role_runtimes.get(role, "scripted")
 
 
@@ -80,4 +82,4 @@ class Capacity:
     agents: int
     reason: str = ""
     day: str = ""  # the date where the machine is
-    day_spend: Spend = NOTHING  # of all sessions of the repository since midnight, the present one's included
+    day_spend: Spend = NO_SPEND  # of all sessions of the repository since midnight, the present one's included

@@ -99,9 +99,9 @@ class Lesson:
     faded: bool = False
 
 
-Record: TypeAlias = TaskResult | TaskFailure | SessionSummary | Lesson
+MemoryRecord: TypeAlias = TaskResult | TaskFailure | SessionSummary | Lesson
 
-KINDS: Mapping[str, type[Record]] = {
+RECORD_TYPES: Mapping[str, type[MemoryRecord]] = {
     "task-result": TaskResult,
     "task-failure": TaskFailure,
     "session-summary": SessionSummary,
@@ -109,10 +109,10 @@ KINDS: Mapping[str, type[Record]] = {
 }
 """The names under which memories keep each kind."""
 
-KIND_OF: Mapping[type, str] = {kind: name for name, kind in KINDS.items()}
+RECORD_KIND_NAMES: Mapping[type, str] = {kind: name for name, kind in RECORD_TYPES.items()}
 
 
-def headline(record: Record) -> str:
+def get_headline(record: MemoryRecord) -> str:
     """What stands for it in a list."""
     if isinstance(record, SessionSummary):
         return record.request
@@ -129,7 +129,7 @@ class Decay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recollection:
+class MemoryContext:
     """What a planner is told of earlier sessions."""
 
     lines: tuple[str, ...] = ()
@@ -138,4 +138,4 @@ class Recollection:
     note: str = ""  # why it is less than it could be
 
 
-NOTHING_RECALLED = Recollection()
+NO_MEMORY_CONTEXT = MemoryContext()

@@ -56,7 +56,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ToolCall:
     """One use of a tool that an agent asks for."""
 
     tool: str
@@ -74,7 +74,7 @@ class Decision:
     details: str = ""
 
 
-class Paths(Protocol):
+class PathRules(Protocol):
     """How a path in a command is judged: given as the agent wrote it, relative to where the command runs."""
 
     def read(self, path: str) -> Decision: ...
@@ -82,7 +82,7 @@ class Paths(Protocol):
     def write(self, path: str) -> Decision: ...
 
 
-class World(Protocol):
+class PolicyEnvironment(Protocol):
     """What a decision needs to know of the world; everything else is pure."""
 
     def resolve(self, path: str) -> str:
@@ -91,9 +91,9 @@ class World(Protocol):
     def parse(self, command: str) -> Mapping[str, Any]:
         """The syntax tree of a shell command, as shfmt's JSON. Raises Unreadable."""
 
-    def text(self, path: str) -> str | None:
+    def read_text(self, path: str) -> str | None:
         """A small text file in the worktree (package.json, Makefile, .git/config); None when there is none."""
 
 
-class Unreadable(Exception):
+class UnparsableCommand(Exception):
     """A command that cannot be parsed, so nobody knows what it would do."""

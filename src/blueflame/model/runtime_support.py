@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 
-class Held(StrEnum):
+class Enforcement(StrEnum):
     ENFORCED = "enforced"  # it cannot happen otherwise
     DETECTED = "detected"  # it can, but it shows, and the attempt does not count
     IMPOSSIBLE = "impossible"  # not here
 
 
-E, D, I = Held.ENFORCED, Held.DETECTED, Held.IMPOSSIBLE  # noqa: E741 (a table reads best in letters)
+E, D, I = Enforcement.ENFORCED, Enforcement.DETECTED, Enforcement.IMPOSSIBLE  # noqa: E741 (a table reads best in letters)
 
-WHAT: Mapping[str, str] = {
+CAPABILITIES: Mapping[str, str] = {
     "tools": "only the tools that the policy allows",
     "paths": "files are read and written only where the policy allows it",
     "shell": "only commands that the policy allows",
@@ -28,12 +28,12 @@ WHAT: Mapping[str, str] = {
 }
 """What a runtime can be asked for, in words for people."""
 
-ENFORCEMENT: Mapping[str, Mapping[str, Held]] = {
-    "claude": dict.fromkeys(WHAT, E),
-    "tmux": {**dict.fromkeys(WHAT, E), "structured_output": D},
-    "codex": {**dict.fromkeys(WHAT, E), "interactive": I, "skills": I},
-    "gemini": {**dict.fromkeys(WHAT, E), "structured_output": D, "interactive": I, "skills": I},
-    "opencode": {**dict.fromkeys(WHAT, E), "structured_output": D, "interactive": I, "skills": I},
+RUNTIME_SUPPORT: Mapping[str, Mapping[str, Enforcement]] = {
+    "claude": dict.fromkeys(CAPABILITIES, E),
+    "tmux": {**dict.fromkeys(CAPABILITIES, E), "structured_output": D},
+    "codex": {**dict.fromkeys(CAPABILITIES, E), "interactive": I, "skills": I},
+    "gemini": {**dict.fromkeys(CAPABILITIES, E), "structured_output": D, "interactive": I, "skills": I},
+    "opencode": {**dict.fromkeys(CAPABILITIES, E), "structured_output": D, "interactive": I, "skills": I},
     "acp": {
         **dict.fromkeys(("tools", "paths", "shell", "scope", "structured_output"), D),
         **dict.fromkeys(("metering", "budget", "rate_limits"), E),

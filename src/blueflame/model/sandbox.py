@@ -10,13 +10,13 @@ TMP = "/tmp"  # noqa: S108 - inside the box, where it is a private folder
 USER = "agent"
 
 
-class Level(StrEnum):
+class SandboxLevel(StrEnum):
     STRICT = "strict"
     STANDARD = "standard"
     OFF = "off"
 
 
-class Kind(StrEnum):
+class MountKind(StrEnum):
     RO = "ro"  # of the machine, as it is, not to be changed
     RW = "rw"
     FILE = "file"  # of ours, in the place of the machine's: passwd, hosts
@@ -35,14 +35,14 @@ class Network(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    kind: Kind
+    kind: MountKind
     target: str  # where it is inside
     source: str = ""  # where it is outside; for a symlink, where it points to
     why: str = ""  # for people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class ResourceLimits:
     """0: no limit."""
 
     cpu_seconds: int = 0
@@ -54,15 +54,15 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class SandboxSpec:
     """Mounts are in the order in which they are made: what is below another place comes after it."""
 
-    level: Level = Level.STANDARD
+    level: SandboxLevel = SandboxLevel.STANDARD
     cwd: str
     mounts: tuple[Mount, ...] = ()
     network: Network = Network.NONE
     hosts: tuple[str, ...] = ()  # reached through the gateway
-    bounds: Bounds = Bounds()
+    bounds: ResourceLimits = ResourceLimits()
     environment: tuple[tuple[str, str], ...] = ()  # names and values; only the names are for showing
     links: tuple[tuple[str, str], ...] = ()  # made in the private home: a name in it, and where it leads to
     notes: tuple[str, ...] = ()  # what was asked for or looked for, and is not inside
@@ -76,7 +76,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class BubblewrapFeatures:
     """The program that makes the walls, and what this version of it can do."""
 
     program: str = "/usr/bin/bwrap"

@@ -51,12 +51,12 @@ VERDICT_SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-FORMS: Mapping[str, Mapping[str, Any]] = {
+OUTPUT_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "planner": PLAN_SCHEMA,
     "validator": VERDICT_SCHEMA,
     "merger": VERDICT_SCHEMA,
 }
 """What each role's last word is asked to look like. A merger commits besides."""
 
-SCHEMAS: Mapping[str, Mapping[str, Any]] = {"planner": PLAN_SCHEMA, "validator": VERDICT_SCHEMA}
+READ_ONLY_ROLE_SCHEMAS: Mapping[str, Mapping[str, Any]] = {"planner": PLAN_SCHEMA, "validator": VERDICT_SCHEMA}
 """Roles that answer in a form and commit nothing."""

@@ -42,10 +42,10 @@ class Spend:
         )
 
 
-NOTHING = Spend()
+NO_SPEND = Spend()
 
 
-def micro_usd(usd: float) -> int:
+def to_micro_usd(usd: float) -> int:
     return round(usd * 1_000_000)
 
 
@@ -65,10 +65,10 @@ class Budget:
     def unlimited(self) -> bool:
         return self.limit == 0
 
-    def used(self, spend: Spend) -> int:
+    def measure(self, spend: Spend) -> int:
         return spend.micro_usd if self.unit is Unit.USD else spend.tokens
 
-    def show(self, amount: int) -> str:
+    def format_amount(self, amount: int) -> str:
         return f"${amount / 1_000_000:.2f}" if self.unit is Unit.USD else f"{amount:,} tokens"
 
 

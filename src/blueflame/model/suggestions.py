@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def closest(word: str, words: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+def find_closest(word: str, words: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The nearest of the words, or none when nothing is near. Small and capital letters, - and _ count as the same."""
-    plain = {_plain(known): known for known in sorted(words, reverse=True)}
-    found = get_close_matches(_plain(word), sorted(plain), n=1, cutoff=cutoff)
+    plain = {_normalize(known): known for known in sorted(words, reverse=True)}
+    found = get_close_matches(_normalize(word), sorted(plain), n=1, cutoff=cutoff)
     return plain[found[0]] if found else None
 
 
-def did_you_mean(word: str, words: Iterable[str]) -> str:
+def suggest(word: str, words: Iterable[str]) -> str:
     """`did you mean X?`, or nothing."""
-    near = closest(word, words)
+    near = find_closest(word, words)
     return f"did you mean {near}?" if near else ""
 
 
-def _plain(word: str) -> str:
+def _normalize(word: str) -> str:
     return word.casefold().replace("-", "_")

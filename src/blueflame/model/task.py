@@ -43,7 +43,7 @@ class Cause(StrEnum):
 VERIFIED = frozenset({TaskState.DONE, TaskState.VALIDATED, TaskState.MERGED})
 """A dependency in one of these has a commit that passed the postcheck: work can start from it."""
 
-STANDING = frozenset({TaskState.DONE, TaskState.VALIDATED})
+VERIFIED_NOT_LANDED = frozenset({TaskState.DONE, TaskState.VALIDATED})
 """Verified, not landed, and in good repute: others may build on it."""
 
 FINISHED = frozenset({TaskState.MERGED, TaskState.DROPPED})
@@ -67,7 +67,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Foundation:
+class TaskCommit:
     """Another task's commit that a result was built on."""
 
     task: str
@@ -80,12 +80,12 @@ class Result:
 
     sha: str
     base: str
-    built_on: tuple[Foundation, ...] = ()
+    built_on: tuple[TaskCommit, ...] = ()
     attempt: str = ""
     subject: str = ""  # of its last commit
 
 
-class Outcome(StrEnum):
+class HistoryResult(StrEnum):
     FAILED = "failed"
     REJECTED = "rejected"
     VALIDATION_FAILED = "validation_failed"
@@ -98,7 +98,7 @@ class HistoryEntry:
     attempt: int
     agent_id: str
     at: float
-    result: Outcome
+    result: HistoryResult
     notes: str = ""
     rejection_reason: str = ""
     cost_usd: float = 0.0

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Status(StrEnum):
+class VerdictStatus(StrEnum):
     PASS = "pass"  # noqa: S105
     FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    status: Status
+    status: VerdictStatus
     notes: str
     issues: tuple[str, ...] = ()
     confidence: float | None = None
@@ -21,7 +21,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        return self.status is Status.PASS
+        return self.status is VerdictStatus.PASS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

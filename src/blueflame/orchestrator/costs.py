@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from blueflame.model.attempt import AttemptRecord
-from blueflame.model.spend import NOTHING
+from blueflame.model.spend import NO_SPEND
 from blueflame.orchestrator.engine.health import Checkup
 from blueflame.session.accounts import UNKNOWN_MODEL, Entry, shared_out
 from blueflame.session.state import Session
@@ -34,7 +34,7 @@ def _entry(
         spend = metered.spend
     else:
         found = checkups.get(attempt.id)
-        spend = found.spend if found is not None else NOTHING
+        spend = found.spend if found is not None else NO_SPEND
     return Entry(
         session=attempt.session,
         attempt=attempt.id,

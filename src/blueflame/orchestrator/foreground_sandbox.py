@@ -14,9 +14,9 @@ from typing import Any
 
 from blueflame.git.command import identity_environment
 from blueflame.model.errors import Refused, WorldError
-from blueflame.model.sandbox import Box, Level
+from blueflame.model.sandbox import SandboxLevel, SandboxSpec
 from blueflame.model.settings import Settings
-from blueflame.model.settings.permissions import Permissions, SandboxSettings
+from blueflame.model.settings.permissions import PermissionSettings, SandboxSettings
 from blueflame.sandbox import Prepared, Problem, Site, Wanted, available, highest, make_box, prepare, toolchains
 from blueflame.sandbox.bwrap import DOOR_PORTS
 from blueflame.sandbox.cleanup import passing_folder
@@ -52,7 +52,7 @@ class Ground:
 
 def ground_of(checkout: Checkout, cwd: Path, settings: Settings | None, main: Checkout | None) -> Ground:
     """Without a configuration the defaults hold: no network, the default limits, the default blocked paths."""
-    permissions = settings.permissions if settings else Permissions()
+    permissions = settings.permissions if settings else PermissionSettings()
     repository = main or checkout
     worktrees = repository.root / Path(settings.project.worktree_dir).expanduser() if settings else None
     worktrees = Path(os.path.normpath(worktrees)) if worktrees else None
@@ -72,11 +72,11 @@ def shortcomings(level: str) -> tuple[Problem, ...]:
     return available(level, cgroup.available)
 
 
-def level_held() -> Level:
+def level_held() -> SandboxLevel:
     return highest(cgroup.available)
 
 
-def box_of(ground: Ground, folder: Path, hosts: Sequence[str] = ()) -> Box:
+def box_of(ground: Ground, folder: Path, hosts: Sequence[str] = ()) -> SandboxSpec:
     """The box that a command gets there; `folder` is where its private places are."""
     repository = ground.main or ground.checkout
     home = Path(os.environ.get("HOME") or Path("~").expanduser())
@@ -140,7 +140,7 @@ def run_boxed(ground: Ground, argv: Sequence[str], hosts: Sequence[str] = ()) ->
             raise WorldError(f"cannot run {argv[0]} in the sandbox: {e}") from e
 
 
-def _launch(box: Box, prepared: Prepared, argv: Sequence[str], cwd: Path) -> Launch:
+def _launch(box: SandboxSpec, prepared: Prepared, argv: Sequence[str], cwd: Path) -> Launch:
     keys: dict[str, Any] = prepared.launch()
     if box.hosts:
         keys["gateway"] = {"port": DOOR_PORTS[0], "hosts": list(box.hosts)}

@@ -20,9 +20,9 @@ from blueflame.model.event import (
     ConfigAdopted,
     Event,
     GateAnswered,
+    JournalEntry,
     OrchestratorStarted,
     OrchestratorStopped,
-    Recorded,
     RuntimeResumed,
     StopRequested,
 )
@@ -86,7 +86,7 @@ class Answerer(Protocol):
 class Onlooker(Protocol):
     """Somebody who is told what was recorded: exports, the live view."""
 
-    def see(self, session: Session, recorded: Sequence[Recorded]) -> None: ...
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None: ...
 
 
 class Conductor:
@@ -234,13 +234,13 @@ class Conductor:
         now, before = self.flame.clock.now(), self.session.seq
         self._keep(before, [each for event in events for each in self._work_out(event, now)], now, settles)
 
-    def _work_out(self, cause: Event, now: float) -> Iterator[Recorded]:
+    def _work_out(self, cause: Event, now: float) -> Iterator[JournalEntry]:
         for event in tuple(follow(self.session, cause, now)):
-            recorded = Recorded(self.session.seq + 1, now, event)
+            recorded = JournalEntry(self.session.seq + 1, now, event)
             apply(self.session, recorded)
             yield recorded
 
-    def _keep(self, before: int, batch: Sequence[Recorded], now: float, settles: Sequence[Settlement] = ()) -> None:
+    def _keep(self, before: int, batch: Sequence[JournalEntry], now: float, settles: Sequence[Settlement] = ()) -> None:
         """Durably, before anything is done about it."""
         if not batch:
             return
@@ -249,7 +249,7 @@ class Conductor:
             self._notice(each)
         self._show(batch)
 
-    def _notice(self, recorded: Recorded) -> None:
+    def _notice(self, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, StopRequested):
             loop = asyncio.get_running_loop()
             loop.call_later(self._patience(now=recorded.event.now), self._wait_no_longer)
@@ -264,7 +264,7 @@ class Conductor:
         """Decisions are worked out one upon the other and written in one go, before any effect starts."""
         now = self.flame.clock.now()
         before = self.session.seq
-        batch: list[Recorded] = []
+        batch: list[JournalEntry] = []
         room = room_at(self.flame.places.worktrees)
         machine = measure(self.flame.settings, len(self.session.live), room, self._checkout_bytes)
         self._capacity = self._day_book.entered(machine, self.session, now)
@@ -272,7 +272,7 @@ class Conductor:
             batch += [each for cause in events for each in self._work_out(cause, now)]
         self._keep(before, batch, now)
 
-    def _show(self, recorded: Sequence[Recorded]) -> None:
+    def _show(self, recorded: Sequence[JournalEntry]) -> None:
         for onlooker in self._onlookers:
             onlooker.see(self.session, recorded)
 

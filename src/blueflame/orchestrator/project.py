@@ -23,13 +23,13 @@ from blueflame.model.attempt import PLANNER
 from blueflame.model.errors import MemoryFailed, NoAnswer, Refused, UsageError
 from blueflame.model.event import (
     Event,
+    JournalEntry,
     OrchestratorStarted,
-    Recorded,
     SessionEnded,
     SessionOpened,
 )
 from blueflame.model.gate import Answer, Gate
-from blueflame.model.ids import session_id
+from blueflame.model.ids import build_session_id
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.settings import Settings
 from blueflame.model.task import Task
@@ -208,7 +208,7 @@ def begin(
     flow = workflow_of(ground.settings, workflow)
     refuse_if_unfit(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path)
     now = SystemClock().now()
-    name = session_id(now, {info.id for info in journal.sessions()})
+    name = build_session_id(now, {info.id for info in journal.sessions()})
     opened = SessionOpened(
         session=name,
         request=request,
@@ -220,7 +220,7 @@ def begin(
         config_digest=ground.loaded.digest,
     )
     keep_settings(ground.places, name, ground.settings)
-    session = replay([Recorded(1, now, opened)])
+    session = replay([JournalEntry(1, now, opened)])
     own = [proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
     # in one piece: a session that lost its plan to a crash would ask a planner for another one
     return replay(journal.append(name, 0, [opened, *own], now))

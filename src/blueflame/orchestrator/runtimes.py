@@ -75,7 +75,7 @@ class Casting:
     def foreseen_plan(self, request: str, workflow: Workflow) -> tuple[Task, ...] | None:
         """The plan, if it is known without asking anybody: scripted planners always say the same."""
         paths = self.settings.permissions.allowed_paths
-        if not workflow.has("plan"):
+        if not workflow.has_stage("plan"):
             return (the_one_task(request, paths),)
         planner = self.runtimes().get(self._cast(workflow)[PLANNER])
         if not isinstance(planner, Scripted):
@@ -97,7 +97,7 @@ class Casting:
 
     def _cast(self, workflow: Workflow) -> Mapping[str, str]:
         limits = limits_of(self.settings, workflow.name, scripted=self.script is not None)
-        return {role: limits.runtime(role) for role in cast_of(workflow)}
+        return {role: limits.get_runtime(role) for role in cast_of(workflow)}
 
     def _made(self, names: Iterable[str]) -> Mapping[str, Runtime]:
         kinds = {name: runtime_kind(self.settings, name) for name in sorted(names)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from blueflame.model.attempt import WORKER
 from blueflame.model.event import Event, HookRan
-from blueflame.model.ids import attempt_id
+from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import TaskState
 from blueflame.orchestrator.context import Emit, Flame
 from blueflame.orchestrator.engine.commands import Command, run_command
@@ -70,7 +70,7 @@ def _post_merge(session: Session, due: HookDue) -> dict[str, Any]:
 
 def _on_failure(session: Session, due: HookDue) -> dict[str, Any]:
     n = session.attempts_on.get((due.subject, WORKER), 0)
-    last = session.attempts.get(attempt_id(session.id, due.subject, WORKER, n))
+    last = session.attempts.get(build_attempt_id(session.id, due.subject, WORKER, n))
     return hooks.on_failure(_occasion(session), session.tasks[due.subject], last.ended if last else None)
 
 

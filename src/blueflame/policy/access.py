@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from blueflame.model.policy import Decision, Policy, World
+from blueflame.model.policy import Decision, Policy, PolicyEnvironment
 from blueflame.paths.locks import WILD, Path, covers, fold, lock_paths
 from blueflame.paths.locks import normalise as lock_parts
 from blueflame.paths.naming_style import well_named
@@ -80,7 +80,7 @@ class PathAccess:
     """Judges paths for one call. `shell`: folders and the harmless devices may be named, too."""
 
     bounds: PathRules
-    world: World
+    world: PolicyEnvironment
     cwd: str
     shell: bool = False
 
@@ -199,7 +199,7 @@ class PathAccess:
             return None
         if self.shell and "." not in inner.rpartition("/")[2]:  # most likely a folder; the postcheck sees the rest
             return None
-        if self.world.text(f"{self.bounds.policy.worktree}/{inner}") is not None:
+        if self.world.read_text(f"{self.bounds.policy.worktree}/{inner}") is not None:
             return None
         return "file_naming", f"new files here are named in {style}; choose such a name"
 

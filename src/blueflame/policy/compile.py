@@ -11,7 +11,7 @@ from blueflame.policy.access import check_locks
 from blueflame.policy.path_patterns import compile_patterns
 
 if TYPE_CHECKING:
-    from blueflame.model.settings.permissions import Permissions, Validation
+    from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
     from blueflame.model.settings.roles import RoleSettings
 
 SCHEMA_ROLES = (PLANNER, VALIDATOR, "triager")
@@ -26,8 +26,8 @@ READ_COMMANDS = ("git diff", "git log", "git show", "git status", "git blame", "
 
 def compile_policy(
     *,
-    permissions: Permissions,
-    validation: Validation,
+    permissions: PermissionSettings,
+    validation: ValidationSettings,
     role: str,
     role_settings: RoleSettings | None,
     worktree: str,
@@ -79,7 +79,7 @@ def compile_policy(
     )
 
 
-def list_tools(permissions: Permissions, role: RoleSettings | None) -> tuple[str, ...]:
+def list_tools(permissions: PermissionSettings, role: RoleSettings | None) -> tuple[str, ...]:
     """What an agent of the role is offered at all: the rest would only be refused."""
     return tuple(
         tool for tool in _filter_tools(permissions.allowed_tools, role) if tool not in permissions.blocked_tools
@@ -91,7 +91,9 @@ def _filter_tools(allowed: tuple[str, ...], role: RoleSettings | None) -> tuple[
     return allowed if own is None else tuple(tool for tool in allowed if tool in own)
 
 
-def _list_commands(permissions: Permissions, validation: Validation, *, read_only: bool) -> tuple[str, ...]:
+def _list_commands(
+    permissions: PermissionSettings, validation: ValidationSettings, *, read_only: bool
+) -> tuple[str, ...]:
     if not read_only:
         return permissions.bash_rules.allowed_commands
     diagnostics = validation.validator_diagnostics

@@ -1,13 +1,22 @@
 """The first wall's judgement: may this agent make this call? Only an explicit yes lets one through.
 
-Needs nothing but Python's own re, and what `World` tells of links, small files and the grammar of the shell.
+Needs only Python's re, and what `PolicyEnvironment` knows of links, small files and shell syntax.
 """
 
 from __future__ import annotations
 
 import re
 
-from blueflame.model.policy import CANARY, SKILL, STRUCTURED_OUTPUT, Call, Decision, Policy, Unreadable, World
+from blueflame.model.policy import (
+    CANARY,
+    SKILL,
+    STRUCTURED_OUTPUT,
+    Decision,
+    Policy,
+    PolicyEnvironment,
+    ToolCall,
+    UnparsableCommand,
+)
 from blueflame.policy.access import ALLOWED, PathAccess, PathRules, compile_path_rules
 from blueflame.policy.decision_cache import QuestionRecorder
 from blueflame.policy.path_names import CONTROL_CHARACTERS, format_list, sanitize_text
@@ -21,7 +30,7 @@ UNSEEN_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\
 SIMPLE_WORDS = re.compile(r"[\w@%+=:,./ -]*")
 
 
-def decide(policy: Policy, call: Call, world: World) -> Decision:
+def decide(policy: Policy, call: ToolCall, world: PolicyEnvironment) -> Decision:
     """Deterministic for the same policy, call and world. What is not known, or cannot be read, is refused."""
     refusal = _refuse_tool(policy, call.tool)
     if refusal is not None:
@@ -84,7 +93,7 @@ def _suggest_tools(policy: Policy) -> str:
     return f"use {format_list((*known, *((STRUCTURED_OUTPUT,) if policy.structured_output else ())), 12)}"
 
 
-def _decide_skill(policy: Policy, call: Call) -> Decision:
+def _decide_skill(policy: Policy, call: ToolCall) -> Decision:
     """By its bare name, or with that of its plugin before it."""
     if call.input["skill"].rpartition(":")[2] in policy.skills:
         return ALLOWED
@@ -94,14 +103,14 @@ def _decide_skill(policy: Policy, call: Call) -> Decision:
     )
 
 
-def _decide_fetch(call: Call) -> Decision:
+def _decide_fetch(call: ToolCall) -> Decision:
     url = call.input["url"]
     if CONTROL_CHARACTERS.search(url) or not re.match(r"https?://[^/\s]", url, re.IGNORECASE):
         return Decision(False, "malformed_call", f"{sanitize_text(url)!r} is not an address that begins with https://")
     return ALLOWED
 
 
-def _decide_file_tool(shape: InputShape, call: Call, places: PathAccess) -> Decision:
+def _decide_file_tool(shape: InputShape, call: ToolCall, places: PathAccess) -> Decision:
     given = {name: value for name, value in call.input.items() if value is not None}
     for name, use in shape.uses.items():
         if name in given and use in (InputUse.READ, InputUse.WRITE):
@@ -115,7 +124,7 @@ def _decide_file_tool(shape: InputShape, call: Call, places: PathAccess) -> Deci
     return ALLOWED
 
 
-def _decide_command(policy: Policy, call: Call, world: World, places: PathAccess) -> Decision:
+def _decide_command(policy: Policy, call: ToolCall, world: PolicyEnvironment, places: PathAccess) -> Decision:
     command: str = call.input["command"]
     if call.input.get("dangerouslyDisableSandbox"):
         return Decision(False, "option_refused", "there is no way out of the sandbox; run the command without it")
@@ -130,19 +139,19 @@ def _decide_command(policy: Policy, call: Call, world: World, places: PathAccess
     return _judge_command(policy, command, world, places)
 
 
-def _judge_command(policy: Policy, command: str, world: World, places: PathAccess) -> Decision:
+def _judge_command(policy: Policy, command: str, world: PolicyEnvironment, places: PathAccess) -> Decision:
     from blueflame.policy.shell.judge import (
         judge_command_line,  # late: an agent that never runs a command need not wait for it
     )
 
     memory = places.bounds.memory
-    witness = QuestionRecorder(places, lambda path: world.text(_placed(places.cwd, path)))
+    witness = QuestionRecorder(places, lambda path: world.read_text(_placed(places.cwd, path)))
     try:
         known = memory.recall(command, places.cwd, places, witness.opened)
         if known is not None:
             return known
-        decision = judge_command_line(command, world.parse(command), policy, witness, witness.text, world.parse)
-    except Unreadable as error:
+        decision = judge_command_line(command, world.parse(command), policy, witness, witness.read_text, world.parse)
+    except UnparsableCommand as error:
         return Decision(
             False, "shell_unreadable", f"the command cannot be read: {sanitize_text(str(error))}; write it plainly"
         )

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from blueflame.model.policy import Decision, Paths
+from blueflame.model.policy import Decision, PathRules
 
 MAX_ENTRIES, MAX_QUESTIONS, MAX_ANSWER_LENGTH, MAX_COMMAND_LENGTH = 256, 64, 20_000, 5_000
 
@@ -28,7 +28,7 @@ class CachedDecision:
 class QuestionRecorder:
     """Passes questions on and keeps what was answered."""
 
-    paths: Paths
+    paths: PathRules
     opened: ReadText
     asked: list[tuple[str, str, WorldAnswer]] = field(default_factory=list)
 
@@ -38,7 +38,7 @@ class QuestionRecorder:
     def write(self, path: str) -> Decision:
         return self._noted("write", path, self.paths.write(path))
 
-    def text(self, path: str) -> str | None:
+    def read_text(self, path: str) -> str | None:
         answer = self.opened(path)
         self.asked.append(("text", path, answer))
         return answer
@@ -56,7 +56,7 @@ class DecisionCache:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], CachedDecision] = OrderedDict()
 
-    def recall(self, command: str, cwd: str, paths: Paths, text: ReadText) -> Decision | None:
+    def recall(self, command: str, cwd: str, paths: PathRules, text: ReadText) -> Decision | None:
         """None when it is not known, or when the world has changed since."""
         known = self._known.get((command, cwd))
         if known is None or not all(_ask_again(paths, text, use, of) == answer for use, of, answer in known.asked):
@@ -75,7 +75,7 @@ class DecisionCache:
             self._known.popitem(last=False)
 
 
-def _ask_again(paths: Paths, text: ReadText, use: str, of: str) -> WorldAnswer:
+def _ask_again(paths: PathRules, text: ReadText, use: str, of: str) -> WorldAnswer:
     if use == "text":
         return text(of)
     return paths.read(of) if use == "read" else paths.write(of)

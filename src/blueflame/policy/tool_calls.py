@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from blueflame.model.policy import Call
+from blueflame.model.policy import ToolCall
 
 MAX_CALL_BYTES = 10_000_000
 
@@ -14,12 +14,12 @@ class MalformedCall(ValueError):
     """What came is no call; the message says why."""
 
 
-def read_call(said: bytes, *, cwd: str) -> Call:
+def read_call(said: bytes, *, cwd: str) -> ToolCall:
     """`cwd` is where a call that does not say so is made: the worktree. Raises Malformed."""
     if len(said) > MAX_CALL_BYTES:
         raise MalformedCall(f"a call has at most {MAX_CALL_BYTES:,} bytes")
     given = _parse_object(said)
-    return Call(
+    return ToolCall(
         tool=_read_text(given, "tool_name", None),
         input=_read_inputs(given),
         cwd=_read_text(given, "cwd", cwd),

@@ -13,9 +13,9 @@ from typing import Any
 from blueflame.model import event as happened
 from blueflame.model.attempt import AttemptRecord, Ending
 from blueflame.model.changeset import ChangesetRecord
-from blueflame.model.event import Recorded
+from blueflame.model.event import JournalEntry
 from blueflame.model.gate import Gate
-from blueflame.model.spend import NOTHING, Budget, Spend
+from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskState
 from blueflame.model.verdict import Check, Verdict
 from blueflame.report.graph import Graph, draw
@@ -149,7 +149,7 @@ class Report:
         return sum(task.state in states for task in self.tasks)
 
 
-def build_report(events: Sequence[Recorded], session: Session, entries: Sequence[Entry], *, now: float) -> Report:
+def build_report(events: Sequence[JournalEntry], session: Session, entries: Sequence[Entry], *, now: float) -> Report:
     """`session` is what the events replay to; `entries` is its account, live meters included."""
     walk = _EventScan()
     for recorded in events:
@@ -230,7 +230,7 @@ def _build_attempt_rows(session: Session, spends: Mapping[str, Spend], until: fl
             ended=record.ended_at,
             ending=ended.ending if ended else None,
             seconds=ended.seconds if ended and ended.seconds else max(end - began, 0.0),
-            spend=spends.get(attempt.id, NOTHING),
+            spend=spends.get(attempt.id, NO_SPEND),
             commits=ended.commits if ended else 0,
             reason=_explain_ending(record),
         )
@@ -260,7 +260,7 @@ def _build_task_rows(session: Session, attempts: Sequence[AttemptRow]) -> Iterat
             dependencies=record.task.dependencies,
             attempts=record.attempts,
             failures=sum(each.ending is not None and not each.passed for each in own),
-            spend=sum((each.spend for each in own), NOTHING),
+            spend=sum((each.spend for each in own), NO_SPEND),
             seconds=sum(each.seconds for each in own),
             changeset=last.get(name, ""),
         )
@@ -294,7 +294,7 @@ class _EventScan:
     incidents: list[Incident] = field(default_factory=list)
     landings: list[tuple[float, str]] = field(default_factory=list)
 
-    def take(self, recorded: Recorded) -> None:
+    def take(self, recorded: JournalEntry) -> None:
         note = SCANNERS.get(type(recorded.event))
         if note is not None:
             note(self, recorded.event, recorded.at)

@@ -143,14 +143,14 @@ def _describe_outcome(report: Report) -> Mapping[str, str]:
 
 def _build_budget_bar(report: Report) -> Mapping[str, Any]:
     """What was used beside what was allowed and foreseen, in percent of the largest of them."""
-    budget, used = report.budget, report.budget.used(report.spend)
+    budget, used = report.budget, report.budget.measure(report.spend)
     foreseen = report.foreseen if report.foreseen is not None and budget.unit.value == "usd" else None
     high = foreseen.high if foreseen else 0
     whole = max(budget.limit, used, high)
-    words = [f"of {budget.show(budget.limit)} at most" if budget.limit else "no limit"]
+    words = [f"of {budget.format_amount(budget.limit)} at most" if budget.limit else "no limit"]
     words += [f"foreseen ${foreseen.low / 1e6:.2f} to ${foreseen.high / 1e6:.2f}"] if foreseen else []
     if budget.unit.value != "usd":
-        words.insert(0, budget.show(used))
+        words.insert(0, budget.format_amount(used))
     share = 100 / whole if whole else 0
     return {
         "whole": whole,

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from blueflame.model.errors import Refused
-from blueflame.model.sandbox import HOME, TMP, USER, Bounds, Box, Kind, Level, Mount, Network
+from blueflame.model.sandbox import (
+    HOME,
+    TMP,
+    USER,
+    Mount,
+    MountKind,
+    Network,
+    ResourceLimits,
+    SandboxLevel,
+    SandboxSpec,
+)
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox.bwrap import arranged, is_below
 from blueflame.sandbox.environment import variables_inside
@@ -51,18 +61,18 @@ class Wanted:
     watched: bool = False  # the hook asks through a door of the box
 
 
-def make_box(site: Site, wanted: Wanted) -> Box:
+def make_box(site: Site, wanted: Wanted) -> SandboxSpec:
     """Raises Refused for a checkout or a setting that would make the wall useless."""
     settings = site.settings
-    level = Level(settings.level)
+    level = SandboxLevel(settings.level)
     worktree = Path(os.path.realpath(wanted.worktree))
     hosts = tuple(dict.fromkeys((*settings.allowed_hosts, *wanted.hosts)))
     refuse_worktree(worktree, site.home)
-    if level is Level.OFF:
+    if level is SandboxLevel.OFF:
         variables = clean_environment(site.environ, allow=settings.environment) | dict(wanted.variables)
         given = tuple(sorted(variables.items()))
         bounds = bounds_of(settings)
-        return Box(
+        return SandboxSpec(
             level=level, cwd=str(worktree), network=Network.HOST, bounds=bounds, environment=given, seccomp=False
         )
     network = _network(settings, wanted, hosts)
@@ -80,7 +90,7 @@ def make_box(site: Site, wanted: Wanted) -> Box:
         online=bool(hosts) or network is Network.HOST,
     )
     root = os.geteuid() == 0
-    return Box(
+    return SandboxSpec(
         level=level,
         cwd=str(worktree),
         mounts=mounts,
@@ -101,8 +111,8 @@ def home_inside(site: Site) -> str:
     return HOME if not is_below(str(site.home), HOME) else f"/home/{USER}-box"
 
 
-def bounds_of(settings: SandboxSettings) -> Bounds:
-    return Bounds(
+def bounds_of(settings: SandboxSettings) -> ResourceLimits:
+    return ResourceLimits(
         cpu_seconds=settings.max_cpu_seconds,
         file_bytes=settings.max_file_size_mb << 20,
         open_files=settings.max_open_files,
@@ -126,19 +136,19 @@ def _files(site: Site, folder: Path) -> Path:
 def _mounts(site: Site, wanted: Wanted, worktree: Path, home: str, network: Network) -> Iterator[Mount]:
     folder = Path(os.path.realpath(wanted.folder))
     yield from system_mounts(_files(site, folder), network=network is Network.HOST)
-    yield Mount(kind=Kind.RW, source=str(folder / "home"), target=home, why="a private home, empty at first")
-    yield Mount(kind=Kind.RW, source=str(folder / "tmp"), target=TMP, why="private temporary files")
+    yield Mount(kind=MountKind.RW, source=str(folder / "home"), target=home, why="a private home, empty at first")
+    yield Mount(kind=MountKind.RW, source=str(folder / "tmp"), target=TMP, why="private temporary files")
     yield from site.tools.mounts
     for objects, target in object_folders(site.objects):
-        yield Mount(kind=Kind.RO, source=objects, target=target, why="the repository's history")
+        yield Mount(kind=MountKind.RO, source=objects, target=target, why="the repository's history")
     if site.repo_root is not None and not is_below(str(site.repo_root), str(worktree)):
         yield from _editable(site.tools, site.repo_root, worktree)
-    yield Mount(kind=Kind.RW, source=str(worktree), target=str(worktree), why="the checkout")
+    yield Mount(kind=MountKind.RW, source=str(worktree), target=str(worktree), why="the checkout")
     if str(wanted.worktree) != str(worktree):
         named = os.path.abspath(wanted.worktree)  # noqa: PTH100 - resolve() would follow the links that make the name
-        yield Mount(kind=Kind.RW, source=str(worktree), target=named, why="the checkout")
+        yield Mount(kind=MountKind.RW, source=str(worktree), target=named, why="the checkout")
     for shown in wanted.shown:
-        yield Mount(kind=Kind.RO, source=os.path.realpath(shown), target=str(shown), why="for the agent")
+        yield Mount(kind=MountKind.RO, source=os.path.realpath(shown), target=str(shown), why="for the agent")
     yield from _frozen(wanted, worktree)
     yield from _hidden(wanted, worktree, _files(site, folder))
 
@@ -152,7 +162,7 @@ def _editable(tools: Toolchains, repo_root: Path, worktree: Path) -> Iterator[Mo
             target = f"{repo_root}/{each}"
             if not any(is_below(place, target) or is_below(target, place) for place in (*taken, str(worktree))):
                 why = "installed from the repository, taken from the checkout"
-                yield Mount(kind=Kind.SYMLINK, source=f"{worktree}/{each}", target=target, why=why)
+                yield Mount(kind=MountKind.SYMLINK, source=f"{worktree}/{each}", target=target, why=why)
 
 
 def _frozen(wanted: Wanted, worktree: Path) -> Iterator[Mount]:
@@ -162,17 +172,17 @@ def _frozen(wanted: Wanted, worktree: Path) -> Iterator[Mount]:
             continue
         between = [above for above in path.parents if above.is_relative_to(worktree) and above != worktree]
         for above in between if wanted.pinned else ():
-            yield Mount(kind=Kind.RW, source=str(above), target=str(above), why="the checkout; kept in its place")
-        yield Mount(kind=Kind.RO, source=str(path), target=str(path), why="not to be changed")
+            yield Mount(kind=MountKind.RW, source=str(above), target=str(above), why="the checkout; kept in its place")
+        yield Mount(kind=MountKind.RO, source=str(path), target=str(path), why="not to be changed")
 
 
 def _hidden(wanted: Wanted, worktree: Path, files: Path) -> Iterator[Mount]:
     for name in sorted(set(wanted.hidden)):
         path = _plain_path(worktree, name)
         if path is not None and path.is_dir():
-            yield Mount(kind=Kind.EMPTY, target=str(path), why="hidden")
+            yield Mount(kind=MountKind.EMPTY, target=str(path), why="hidden")
         elif path is not None:
-            yield Mount(kind=Kind.FILE, source=str(files / "empty"), target=str(path), why="hidden: empty inside")
+            yield Mount(kind=MountKind.FILE, source=str(files / "empty"), target=str(path), why="hidden: empty inside")
 
 
 def _plain_path(worktree: Path, name: str) -> Path | None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from blueflame.model.sandbox import TMP, Bounds, Box, Engine, Kind, Level, Mount, Network
+from blueflame.model.sandbox import (
+    TMP,
+    BubblewrapFeatures,
+    Mount,
+    MountKind,
+    Network,
+    ResourceLimits,
+    SandboxLevel,
+    SandboxSpec,
+)
 
 FILTER_FD = 10  # where whoever starts the box has opened the seccomp program
 HOSTNAME = "blueflame"
@@ -29,16 +38,18 @@ def arranged(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
 def _is_there_anyway(mount: Mount, known: dict[str, Mount]) -> bool:
     """Read-only within a place that is read-only as a whole. Each mount costs time, the more of them the more each."""
     above = nearest(mount.target, [each for each in known.values() if each.target != mount.target])
-    return above is not None and above.kind is mount.kind is Kind.RO and _same_tree(mount, above)
+    return above is not None and above.kind is mount.kind is MountKind.RO and _same_tree(mount, above)
 
 
 def _scaffolds(target: str, known: dict[str, Mount]) -> Iterator[Mount]:
-    above = nearest(target, [mount for mount in known.values() if mount.kind is Kind.RW and mount.target != target])
+    above = nearest(
+        target, [mount for mount in known.values() if mount.kind is MountKind.RW and mount.target != target]
+    )
     if above is None or _same_tree(known[target], above):
         return
     first = above.target.rstrip("/") + "/" + target[len(above.target.rstrip("/")) + 1 :].partition("/")[0]
     if first != target:
-        yield Mount(kind=Kind.EMPTY, target=first, why="on the way to what is below it")
+        yield Mount(kind=MountKind.EMPTY, target=first, why="on the way to what is below it")
 
 
 def _same_tree(mount: Mount, above: Mount) -> bool:
@@ -64,7 +75,7 @@ def _parts(path: str) -> list[str]:
     return path.strip("/").split("/")
 
 
-def bwrap_argv(box: Box, engine: Engine) -> tuple[str, ...]:
+def bwrap_argv(box: SandboxSpec, engine: BubblewrapFeatures) -> tuple[str, ...]:
     """Everything in front of the command. `/` is never bound: what is not named here does not exist inside."""
     return (
         engine.program,
@@ -78,7 +89,7 @@ def bwrap_argv(box: Box, engine: Engine) -> tuple[str, ...]:
     )
 
 
-def _namespaces(box: Box, engine: Engine) -> tuple[str, ...]:
+def _namespaces(box: SandboxSpec, engine: BubblewrapFeatures) -> tuple[str, ...]:
     return (
         "--unshare-user",
         *(("--disable-userns",) if engine.disable_userns else ()),
@@ -95,48 +106,51 @@ def _namespaces(box: Box, engine: Engine) -> tuple[str, ...]:
     )
 
 
-def _mounted(mount: Mount, box: Box, engine: Engine) -> tuple[str, ...]:
+def _mounted(mount: Mount, box: SandboxSpec, engine: BubblewrapFeatures) -> tuple[str, ...]:
     small = ("--size", str(box.tmpfs_bytes)) if engine.size else ()
     match mount.kind:
-        case Kind.RO | Kind.FILE:
+        case MountKind.RO | MountKind.FILE:
             return ("--ro-bind", mount.source, mount.target)
-        case Kind.RW:
+        case MountKind.RW:
             return ("--bind", mount.source, mount.target)
-        case Kind.TMPFS:
+        case MountKind.TMPFS:
             return ("--perms", "1777", *small, "--tmpfs", mount.target)
-        case Kind.EMPTY:
+        case MountKind.EMPTY:
             return ("--perms", "0755", *small, "--tmpfs", mount.target)
-        case Kind.DEV:
+        case MountKind.DEV:
             return ("--dev", mount.target)
-        case Kind.PROC:
+        case MountKind.PROC:
             return ("--proc", mount.target)
-        case Kind.SYMLINK:
+        case MountKind.SYMLINK:
             return ("--symlink", mount.source, mount.target)
 
 
-def _sealed(box: Box) -> tuple[str, ...]:
+def _sealed(box: SandboxSpec) -> tuple[str, ...]:
     """When all is in its place, the folders of ours that hold the mount points can no longer be written. Nor can /proc:
     for a caller who is root, those inside own the settings of the kernel in it, and could change them (tried)."""
-    places = ["/", *(mount.target for mount in box.mounts if mount.kind in (Kind.EMPTY, Kind.DEV, Kind.PROC))]
+    places = [
+        "/",
+        *(mount.target for mount in box.mounts if mount.kind in (MountKind.EMPTY, MountKind.DEV, MountKind.PROC)),
+    ]
     return tuple(word for place in places for word in ("--remount-ro", place))
 
 
-def rlimits(bounds: Bounds) -> dict[str, int]:
+def rlimits(bounds: ResourceLimits) -> dict[str, int]:
     """For launch.json. Not of address space: agents in JavaScript map a hundred gigabytes and use little of it. Not of
     processes: set out here it would count all of the person's; the warden sets it where the box's own are counted."""
     named = {"cpu": bounds.cpu_seconds, "fsize": bounds.file_bytes, "nofile": bounds.open_files}
     return {"core": 0} | {name: value for name, value in named.items() if value}
 
 
-def outside(path: str, box: Box) -> str | None:
+def outside(path: str, box: SandboxSpec) -> str | None:
     """Where a path of the inside is on the machine; None where it is not on the machine at all."""
     mount = nearest(path, box.mounts)
-    if mount is None or mount.kind not in (Kind.RO, Kind.RW, Kind.FILE):
+    if mount is None or mount.kind not in (MountKind.RO, MountKind.RW, MountKind.FILE):
         return None
     return mount.source + path[len(mount.target.rstrip("/")) :]
 
 
-def seatbelt(box: Box) -> str:
+def seatbelt(box: SandboxSpec) -> str:
     """The profile for macOS's sandbox-exec. It knows no mounts: places are where they are, and HOME and TMPDIR point
     to the private folders. No process namespaces there; memory is only watched (docs/reference/sandbox.md)."""
     lines = [
@@ -151,12 +165,12 @@ def seatbelt(box: Box) -> str:
 
 def _mac_rules(mount: Mount) -> tuple[str, ...]:
     match mount.kind:
-        case Kind.RO | Kind.FILE:
+        case MountKind.RO | MountKind.FILE:
             place = _places([mount.source])
             return (f"(allow file-read* {place})", f"(deny file-write* {place})")
-        case Kind.RW:
+        case MountKind.RW:
             return (f"(allow file-read* file-write* {_places([mount.source])})",)
-        case Kind.EMPTY:
+        case MountKind.EMPTY:
             return (f"(deny file-read* file-write* {_places([mount.target])})",)
         case _:
             return ()
@@ -198,14 +212,17 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def plain_words(box: Box) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def plain_words(box: SandboxSpec) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Headings, and the lines under each."""
-    if box.level is Level.OFF:
+    if box.level is SandboxLevel.OFF:
         return (("No sandbox", ("The level is off: commands run as you, and can do what you can.",)),)
     return (
-        ("Can be written", tuple(_lines(box, (Kind.RW, Kind.TMPFS)))),
-        ("Can be read", tuple(_lines(box, (Kind.RO, Kind.FILE, Kind.SYMLINK, Kind.DEV, Kind.PROC)))),
-        ("Hidden", tuple(_lines(box, (Kind.EMPTY,)))),
+        ("Can be written", tuple(_lines(box, (MountKind.RW, MountKind.TMPFS)))),
+        (
+            "Can be read",
+            tuple(_lines(box, (MountKind.RO, MountKind.FILE, MountKind.SYMLINK, MountKind.DEV, MountKind.PROC))),
+        ),
+        ("Hidden", tuple(_lines(box, (MountKind.EMPTY,)))),
         ("Nothing else of the machine exists inside", ()),
         ("Network", (network_words(box),)),
         ("Limits", bounds_words(box.bounds)),
@@ -216,15 +233,15 @@ def plain_words(box: Box) -> tuple[tuple[str, tuple[str, ...]], ...]:
     )
 
 
-def _lines(box: Box, kinds: Sequence[Kind]) -> Iterator[str]:
+def _lines(box: SandboxSpec, kinds: Sequence[MountKind]) -> Iterator[str]:
     for mount in box.mounts:
         if mount.kind in kinds:
             other = mount.source and mount.source != mount.target
-            shown = f" -> {mount.source}" if mount.kind is Kind.SYMLINK else f" = {mount.source}" if other else ""
+            shown = f" -> {mount.source}" if mount.kind is MountKind.SYMLINK else f" = {mount.source}" if other else ""
             yield f"{mount.target}{shown}" + (f"  ({mount.why})" if mount.why else "")
 
 
-def network_words(box: Box) -> str:
+def network_words(box: SandboxSpec) -> str:
     match box.network:
         case Network.HOST:
             return "all of yours, as sandbox.allow_network says: this is a hole in the wall"
@@ -234,7 +251,7 @@ def network_words(box: Box) -> str:
             return "none"
 
 
-def bounds_words(bounds: Bounds) -> tuple[str, ...]:
+def bounds_words(bounds: ResourceLimits) -> tuple[str, ...]:
     said = (
         (bounds.cpu_seconds, f"{bounds.cpu_seconds:,} s of CPU time for each process"),
         (bounds.memory_mb, f"{bounds.memory_mb:,} MB of memory for all together"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from blueflame.model.errors import Refused
-from blueflame.model.sandbox import Kind, Mount
+from blueflame.model.sandbox import Mount, MountKind
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox.bwrap import is_below
 from blueflame.system.layout import STATE_FOLDER
@@ -31,7 +31,10 @@ def asked_for(settings: SandboxSettings, repo_root: Path | None, home: Path) -> 
     """The configuration's own read_only and writable, and a note for each that is not there."""
     mounts: list[Mount] = []
     notes: list[str] = []
-    for kind, key, names in ((Kind.RO, "read_only", settings.read_only), (Kind.RW, "writable", settings.writable)):
+    for kind, key, names in (
+        (MountKind.RO, "read_only", settings.read_only),
+        (MountKind.RW, "writable", settings.writable),
+    ):
         for name in names:
             path = _expanded(name, repo_root, home)
             _refuse(path, key, name, repo_root, home)
@@ -42,7 +45,7 @@ def asked_for(settings: SandboxSettings, repo_root: Path | None, home: Path) -> 
     return mounts, notes
 
 
-def _mounts(kind: Kind, path: str, why: str) -> Iterator[Mount]:
+def _mounts(kind: MountKind, path: str, why: str) -> Iterator[Mount]:
     real = os.path.realpath(path)
     for target in dict.fromkeys((path, real)):
         yield Mount(kind=kind, source=real, target=target, why=why)

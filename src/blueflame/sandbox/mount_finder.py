@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from blueflame.model.sandbox import Kind, Mount
+from blueflame.model.sandbox import Mount, MountKind
 from blueflame.sandbox.bwrap import is_below
 from blueflame.sandbox.toolchain_table import SECRETS
 
@@ -41,7 +41,7 @@ class Finder:
             if self.secret(target):
                 self.notes.append(f"{target} is not shown, because it is or holds what must stay private")
                 return False
-            self.found[target] = Mount(kind=Kind.RO, source=real, target=target, why=why)
+            self.found[target] = Mount(kind=MountKind.RO, source=real, target=target, why=why)
         return True
 
     def secret(self, path: str) -> bool:
@@ -91,7 +91,7 @@ class Finder:
         if not self.inside(real):
             self._add_target(real, why)
         if path != real and not self.inside(path) and not self.secret(path):
-            self.found[path] = Mount(kind=Kind.SYMLINK, source=real, target=path, why=why)
+            self.found[path] = Mount(kind=MountKind.SYMLINK, source=real, target=path, why=why)
 
     def _add_target(self, real: str, why: str) -> None:
         folder = str(Path(real).parent)

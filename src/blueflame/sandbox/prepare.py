@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.model.errors import Refused, WorldError
-from blueflame.model.sandbox import TMP, Box, Kind, Level
+from blueflame.model.sandbox import TMP, MountKind, SandboxLevel, SandboxSpec
 from blueflame.sandbox import seccomp
 from blueflame.sandbox.bwrap import bwrap_argv, is_below, rlimits, seatbelt
 from blueflame.sandbox.probe import bubblewrap
@@ -45,11 +45,11 @@ class Prepared:
         return {**({"sandbox": dict(self.sandbox)} if self.sandbox else {}), **numbers}
 
 
-def prepare(box: Box, folder: Path) -> Prepared:
+def prepare(box: SandboxSpec, folder: Path) -> Prepared:
     """May be done again after a crash: what is there stays, what is ours is written anew."""
     folder = Path(os.path.realpath(folder))
     try:
-        sandbox = None if box.level is Level.OFF else _walls(box, folder)
+        sandbox = None if box.level is SandboxLevel.OFF else _walls(box, folder)
     except OSError as e:
         raise trouble("prepare the sandbox in", folder, e) from e
     return Prepared(
@@ -63,7 +63,7 @@ def prepare(box: Box, folder: Path) -> Prepared:
     )
 
 
-def _walls(box: Box, folder: Path) -> dict[str, Any]:
+def _walls(box: SandboxSpec, folder: Path) -> dict[str, Any]:
     for place in (folder / "home", folder / "tmp"):
         _make_private(place)
     _make_links(box, folder / "home")
@@ -98,7 +98,7 @@ def _make_files(
     put(files / "ready", b"")
 
 
-def _below_etc(box: Box) -> Iterator[tuple[str, bool]]:
+def _below_etc(box: SandboxSpec) -> Iterator[tuple[str, bool]]:
     for mount in box.mounts:
         if mount.target.startswith("/etc/"):
             yield mount.target.removeprefix("/etc/"), _is_folder(mount.kind, mount.source)
@@ -117,9 +117,9 @@ def _filter(files: Path) -> str:
     return str(files / "filter.bpf")
 
 
-def _environment(box: Box, folder: Path) -> dict[str, str]:
+def _environment(box: SandboxSpec, folder: Path) -> dict[str, str]:
     env = dict(box.environment)
-    if MAC and box.level is not Level.OFF:  # no mounts there: the private places are where they are
+    if MAC and box.level is not SandboxLevel.OFF:  # no mounts there: the private places are where they are
         env |= {"HOME": str(folder / "home"), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder / "tmp"))}
     return env
 
@@ -132,7 +132,7 @@ def _make_private(place: Path) -> None:
     place.chmod(0o700)
 
 
-def _make_links(box: Box, home: Path) -> None:
+def _make_links(box: SandboxSpec, home: Path) -> None:
     for name, to in box.links:
         at = home / name
         if _is_clear(home, at.parent) and not os.path.lexists(at):
@@ -145,9 +145,9 @@ def _is_clear(home: Path, folder: Path) -> bool:
     return os.path.realpath(folder) == str(folder) and folder.is_relative_to(home)
 
 
-def _make_mount_points(box: Box) -> None:
+def _make_mount_points(box: SandboxSpec) -> None:
     """In places that the box can write to, before anybody inside can put a link there (sandbox/bwrap.arranged)."""
-    writable = [mount for mount in box.mounts if mount.kind is Kind.RW and mount.source != mount.target]
+    writable = [mount for mount in box.mounts if mount.kind is MountKind.RW and mount.source != mount.target]
     for mount in box.mounts:
         for above in writable:
             rest = mount.target[len(above.target) :].strip("/")
@@ -155,8 +155,8 @@ def _make_mount_points(box: Box) -> None:
                 _make_mount_point(Path(above.source, rest), is_folder=_is_folder(mount.kind, mount.source))
 
 
-def _is_folder(kind: Kind, source: str) -> bool:
-    return kind in (Kind.EMPTY, Kind.TMPFS) or Path(source).is_dir()
+def _is_folder(kind: MountKind, source: str) -> bool:
+    return kind in (MountKind.EMPTY, MountKind.TMPFS) or Path(source).is_dir()
 
 
 def _make_mount_point(path: Path, *, is_folder: bool) -> None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from blueflame.model.sandbox import Box, Engine, Kind, Level, Mount, Network
+from blueflame.model.sandbox import BubblewrapFeatures, Mount, MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.sandbox import seccomp
 from blueflame.sandbox.bwrap import bwrap_argv
 
@@ -44,25 +44,25 @@ Groups: TypeAlias = Callable[[], tuple[bool, bool]]
 
 def available(level: str, groups: Groups) -> tuple[Problem, ...]:
     """What keeps this machine from holding the level; nothing when it can. Tried once in the life of a process."""
-    if level == Level.OFF:
+    if level == SandboxLevel.OFF:
         return ()
     found = _standard()
-    return found if found or level == Level.STANDARD else tuple(_strict(*groups()))
+    return found if found or level == SandboxLevel.STANDARD else tuple(_strict(*groups()))
 
 
-def highest(groups: Groups) -> Level:
+def highest(groups: Groups) -> SandboxLevel:
     """The level that this machine can hold."""
-    if available(Level.STANDARD, groups):
-        return Level.OFF
-    return Level.STANDARD if available(Level.STRICT, groups) else Level.STRICT
+    if available(SandboxLevel.STANDARD, groups):
+        return SandboxLevel.OFF
+    return SandboxLevel.STANDARD if available(SandboxLevel.STRICT, groups) else SandboxLevel.STRICT
 
 
 @lru_cache(maxsize=1)
-def bubblewrap() -> Engine:
+def bubblewrap() -> BubblewrapFeatures:
     """The one on PATH and what it understands; a guess where there is none, which `available` says."""
     program = shutil.which("bwrap") or "/usr/bin/bwrap"
     said = _run([program, "--help"]).said
-    return Engine(
+    return BubblewrapFeatures(
         program=program,
         disable_userns="--disable-userns" in said and _works(program, disable_userns=True),
         size="--size" in said,
@@ -70,7 +70,7 @@ def bubblewrap() -> Engine:
 
 
 def _works(program: str, *, disable_userns: bool) -> bool:
-    return _try(Engine(program=program, disable_userns=disable_userns, size=False), _small_box()).code == 0
+    return _try(BubblewrapFeatures(program=program, disable_userns=disable_userns, size=False), _small_box()).code == 0
 
 
 @lru_cache(maxsize=1)
@@ -159,19 +159,19 @@ def _strict(memory: bool, processes: bool) -> Iterator[Problem]:
         yield Problem("control groups", f"the kernel cannot hold {' and '.join(missing)} of an agent here; {advice}")
 
 
-def _small_box() -> Box:
-    mounts = [Mount(kind=Kind.RO, source="/usr", target="/usr")]
+def _small_box() -> SandboxSpec:
+    mounts = [Mount(kind=MountKind.RO, source="/usr", target="/usr")]
     for name in ("bin", "lib", "lib64", "nix"):
         path = Path("/", name)
         if path.is_symlink():
-            mounts.append(Mount(kind=Kind.SYMLINK, source=os.readlink(path), target=str(path)))  # noqa: PTH115 - as is
+            mounts.append(Mount(kind=MountKind.SYMLINK, source=os.readlink(path), target=str(path)))  # noqa: PTH115 - as is
         elif path.is_dir():
-            mounts.append(Mount(kind=Kind.RO, source=str(path), target=str(path)))
-    rest = (Mount(kind=Kind.DEV, target="/dev"), Mount(kind=Kind.PROC, target="/proc"))
-    return Box(cwd="/", mounts=(*mounts, *rest), network=Network.NONE, seccomp=False, uid=os.geteuid() or 1000)
+            mounts.append(Mount(kind=MountKind.RO, source=str(path), target=str(path)))
+    rest = (Mount(kind=MountKind.DEV, target="/dev"), Mount(kind=MountKind.PROC, target="/proc"))
+    return SandboxSpec(cwd="/", mounts=(*mounts, *rest), network=Network.NONE, seccomp=False, uid=os.geteuid() or 1000)
 
 
-def _try(engine: Engine, box: Box, filter_fd: int | None = None) -> Tried:
+def _try(engine: BubblewrapFeatures, box: SandboxSpec, filter_fd: int | None = None) -> Tried:
     argv = list(bwrap_argv(box, engine))
     if filter_fd is not None:
         argv[argv.index("--seccomp") + 1] = str(filter_fd)

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from threading import get_ident
 
-from blueflame.model.sandbox import TMP, Kind, Mount
+from blueflame.model.sandbox import TMP, Mount, MountKind
 
 ROOT_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 ETC = (
@@ -37,32 +37,34 @@ HIDDEN_FROM_ROOT = ("keys", "key-users", "timer_list", "sched_debug", "latency_s
 
 def system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
     """`files` holds our own etc; `network`: the machine's network is there, and with it how names are resolved."""
-    yield Mount(kind=Kind.RO, source="/usr", target="/usr", why="programs and libraries of the system")
+    yield Mount(kind=MountKind.RO, source="/usr", target="/usr", why="programs and libraries of the system")
     for name in ROOT_FOLDERS:
         yield from _as_on_the_machine(Path("/", name))
-    yield Mount(kind=Kind.FILE, source=str(files / "etc"), target="/etc", why="ours: settings without secrets")
+    yield Mount(kind=MountKind.FILE, source=str(files / "etc"), target="/etc", why="ours: settings without secrets")
     for path in _settings():
         if not _is_small(path):
             real, why = os.path.realpath(path), "settings of the system"
-            yield Mount(kind=Kind.RO, source=real, target=str(path), why=why)
+            yield Mount(kind=MountKind.RO, source=real, target=str(path), why=why)
     if network and Path("/etc/resolv.conf").exists():
         real = os.path.realpath("/etc/resolv.conf")
-        yield Mount(kind=Kind.RO, source=real, target="/etc/resolv.conf", why="how names are resolved")
-    yield Mount(kind=Kind.DEV, target="/dev", why="null, zero, random and the like")
-    yield Mount(kind=Kind.TMPFS, target="/dev/shm", why="shared memory, gone with the box")  # noqa: S108 - inside
-    yield Mount(kind=Kind.PROC, target="/proc", why="its own processes only, read-only")
+        yield Mount(kind=MountKind.RO, source=real, target="/etc/resolv.conf", why="how names are resolved")
+    yield Mount(kind=MountKind.DEV, target="/dev", why="null, zero, random and the like")
+    yield Mount(kind=MountKind.TMPFS, target="/dev/shm", why="shared memory, gone with the box")  # noqa: S108 - inside
+    yield Mount(kind=MountKind.PROC, target="/proc", why="its own processes only, read-only")
     for name in HIDDEN_FROM_ROOT if os.geteuid() == 0 else ():
         if Path("/proc", name).exists():
-            yield Mount(kind=Kind.FILE, source=str(files / "empty"), target=f"/proc/{name}", why="empty: the kernel's")
-    yield Mount(kind=Kind.SYMLINK, source=TMP, target="/var/tmp", why="the private /tmp")  # noqa: S108 - inside
+            yield Mount(
+                kind=MountKind.FILE, source=str(files / "empty"), target=f"/proc/{name}", why="empty: the kernel's"
+            )
+    yield Mount(kind=MountKind.SYMLINK, source=TMP, target="/var/tmp", why="the private /tmp")  # noqa: S108 - inside
 
 
 def _as_on_the_machine(path: Path) -> Iterator[Mount]:
     """A link stays one, so that both of its names are the same thing."""
     if path.is_symlink():
-        yield Mount(kind=Kind.SYMLINK, source=str(path.readlink()), target=str(path), why="the system's")
+        yield Mount(kind=MountKind.SYMLINK, source=str(path.readlink()), target=str(path), why="the system's")
     elif path.is_dir():
-        yield Mount(kind=Kind.RO, source=str(path), target=str(path), why="the system's")
+        yield Mount(kind=MountKind.RO, source=str(path), target=str(path), why="the system's")
 
 
 def _settings() -> Iterator[Path]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from blueflame.model.event import PlanApproved, PlanProposed, Recorded
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.event import JournalEntry, PlanApproved, PlanProposed
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.session.estimate import CostRange, cost_range
 from blueflame.session.replay import replay
 
@@ -40,7 +40,7 @@ class Entry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total:
     name: str
-    spend: Spend = NOTHING
+    spend: Spend = NO_SPEND
     attempts: int = 0
     live: int = 0
 
@@ -76,14 +76,14 @@ def totals(entries: Iterable[Entry], by: str) -> tuple[Total, ...]:
 
 
 def sum_of(entries: Iterable[Entry]) -> Spend:
-    return sum((entry.spend for entry in entries), NOTHING)
+    return sum((entry.spend for entry in entries), NO_SPEND)
 
 
 def shared_out(by_model: Mapping[str, Spend], spend: Spend, otherwise: str) -> Mapping[str, Spend]:
     """What an attempt cost in the end, split as its meter saw its models. Not one millionth is lost on the way."""
-    metered = sum(by_model.values(), NOTHING)
+    metered = sum(by_model.values(), NO_SPEND)
     if not by_model or replace(metered, micro_usd=0) != replace(spend, micro_usd=0):
-        return {otherwise or UNKNOWN_MODEL: spend} if spend != NOTHING else {}
+        return {otherwise or UNKNOWN_MODEL: spend} if spend != NO_SPEND else {}
     shares = {
         model: replace(part, micro_usd=spend.micro_usd * part.micro_usd // (metered.micro_usd or 1))
         for model, part in by_model.items()
@@ -94,7 +94,7 @@ def shared_out(by_model: Mapping[str, Spend], spend: Spend, otherwise: str) -> M
     return shares
 
 
-def forecast(events: Sequence[Recorded]) -> CostRange | None:
+def forecast(events: Sequence[JournalEntry]) -> CostRange | None:
     """The range that was shown with the newest plan: its tasks, by the limits of that moment."""
     plans = [n for n, each in enumerate(events) if isinstance(each.event, PlanApproved | PlanProposed)]
     if not plans:

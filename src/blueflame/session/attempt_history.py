@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blueflame.model.task import HistoryEntry, Outcome, TaskRecord
+from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord
 
 MAX_NOTES = 2_000
 
 
 def remembered(
-    record: TaskRecord, result: Outcome, at: float, *, notes: str = "", rejection_reason: str = ""
+    record: TaskRecord, result: HistoryResult, at: float, *, notes: str = "", rejection_reason: str = ""
 ) -> HistoryEntry:
     """What is remembered of the task's present attempt."""
     return HistoryEntry(

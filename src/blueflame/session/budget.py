@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, Ended, Ending
+from blueflame.model.attempt import VALIDATOR, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.limits import Capacity
-from blueflame.model.spend import NOTHING, Budget, Ceiling, Spend, Unit
+from blueflame.model.spend import NO_SPEND, Budget, Ceiling, Spend, Unit
 from blueflame.session.state import Session
 
 TASK, SESSION, DAY = "task", "session", "day"
@@ -48,7 +48,7 @@ def grant(session: Session, role: str, subject: str, capacity: Capacity) -> Gran
     empty = next((pot.name for pot in sorted(found, key=_asked_about_first) if pot.left <= 0), None)
     if empty is not None:
         return Refusal(final=empty == TASK or not session.live, by=empty)
-    own = session.limits.budget(role)
+    own = session.limits.get_budget(role)
     granted = Grant(own)
     for pot in found:
         part = _part(pot, own, lambda: _rivals(session, role, capacity))
@@ -61,8 +61,8 @@ def pots(session: Session, subject: str, capacity: Capacity) -> Iterator[Pot]:
     """Those that have a limit."""
     limits = session.limits
     if subject in session.tasks and not limits.task_budget.unlimited:
-        reserved = sum((reservation(a) for a in session.live.values() if a.subject == subject), NOTHING)
-        yield _pot(TASK, limits.task_budget, session.spend_by_subject.get(subject, NOTHING), reserved)
+        reserved = sum((reservation(a) for a in session.live.values() if a.subject == subject), NO_SPEND)
+        yield _pot(TASK, limits.task_budget, session.spend_by_subject.get(subject, NO_SPEND), reserved)
     if not limits.session_budget.unlimited:
         yield _pot(SESSION, limits.session_budget, session.spend, session.reserved)
     if not (day := day_budget(session, capacity)).unlimited:
@@ -70,7 +70,7 @@ def pots(session: Session, subject: str, capacity: Capacity) -> Iterator[Pot]:
 
 
 def _pot(name: str, budget: Budget, spend: Spend, reserved: Spend) -> Pot:
-    return Pot(name, budget, budget.limit - budget.used(spend) - budget.used(reserved))
+    return Pot(name, budget, budget.limit - budget.measure(spend) - budget.measure(reserved))
 
 
 def _asked_about_first(pot: Pot) -> bool:
@@ -132,7 +132,7 @@ def left(session: Session) -> int | None:
 def spent_out(session: Session, capacity: Capacity) -> str:
     """The circuit breaker: whose limit is used up, the session's or the day's; empty while neither is."""
     spends = ((SESSION, session.limits.session_budget, session.spend), (DAY, *_day(session, capacity)))
-    full = (name for name, budget, spend in spends if not budget.unlimited and budget.used(spend) >= budget.limit)
+    full = (name for name, budget, spend in spends if not budget.unlimited and budget.measure(spend) >= budget.limit)
     return next(full, "")
 
 
@@ -140,19 +140,19 @@ def _day(session: Session, capacity: Capacity) -> tuple[Budget, Spend]:
     return day_budget(session, capacity), capacity.day_spend
 
 
-def task_is_spent_out(session: Session, task: str, more: Spend = NOTHING) -> bool:
+def task_is_spent_out(session: Session, task: str, more: Spend = NO_SPEND) -> bool:
     """Has it used up what all attempts at it may cost? `more` is what the last one used, if it is not counted yet."""
     budget = session.limits.task_budget
-    return not budget.unlimited and budget.used(session.spend_by_subject.get(task, NOTHING) + more) >= budget.limit
+    return not budget.unlimited and budget.measure(session.spend_by_subject.get(task, NO_SPEND) + more) >= budget.limit
 
 
-def task_meter(session: Session, task: str, more: Spend = NOTHING) -> str:
+def task_meter(session: Session, task: str, more: Spend = NO_SPEND) -> str:
     budget = session.limits.task_budget
-    used = budget.used(session.spend_by_subject.get(task, NOTHING) + more)
-    return f"the task's budget is used up: {budget.show(used)} / {budget.show(budget.limit)}"
+    used = budget.measure(session.spend_by_subject.get(task, NO_SPEND) + more)
+    return f"the task's budget is used up: {budget.format_amount(used)} / {budget.format_amount(budget.limit)}"
 
 
-def short_of_others_money(attempt: Attempt, ended: Ended) -> bool:
+def short_of_others_money(attempt: Attempt, ended: AttemptOutcome) -> bool:
     """It had to stop because the session or the day had no more for it: that says nothing about its work.
 
     Only if it has really used that, or most of it (its price may be settled lower than it was metered): so that
@@ -161,7 +161,7 @@ def short_of_others_money(attempt: Attempt, ended: Ended) -> bool:
     if ended.ending is not Ending.BUDGET or ended.cause not in (SESSION, DAY):
         return False
     ceilings = (each.budget for each in attempt.ceilings if each.name == ended.cause)
-    return any(2 * budget.used(ended.spend) >= budget.limit for budget in ceilings)
+    return any(2 * budget.measure(ended.spend) >= budget.limit for budget in ceilings)
 
 
 def should_warn(session: Session) -> bool:
@@ -175,14 +175,14 @@ def should_warn_of_day(session: Session, capacity: Capacity) -> bool:
 
 
 def _is_near(budget: Budget, spend: Spend, threshold: float) -> bool:
-    return not budget.unlimited and budget.used(spend) >= budget.limit * threshold
+    return not budget.unlimited and budget.measure(spend) >= budget.limit * threshold
 
 
 def nearest_limit(attempt: Attempt, spend: Spend, threshold: float) -> Ceiling | None:
     """Which of its limits an attempt has nearly reached; of several the one that it is nearest to."""
     own = (Ceiling("attempt", attempt.budget), *attempt.ceilings)
     near = [each for each in own if _is_near(each.budget, spend, threshold)]
-    return max(near, key=lambda each: each.budget.used(spend) / each.budget.limit, default=None)
+    return max(near, key=lambda each: each.budget.measure(spend) / each.budget.limit, default=None)
 
 
 def meter(session: Session) -> str:
@@ -191,5 +191,5 @@ def meter(session: Session) -> str:
 
 
 def shown(budget: Budget, spend: Spend) -> str:
-    used = budget.show(budget.used(spend))
-    return f"{used} / {'no limit' if budget.unlimited else budget.show(budget.limit)}"
+    used = budget.format_amount(budget.measure(spend))
+    return f"{used} / {'no limit' if budget.unlimited else budget.format_amount(budget.limit)}"

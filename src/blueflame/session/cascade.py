@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from blueflame.model.event import ChangesetJudged, Event, TaskMoved
-from blueflame.model.task import STANDING, Cause, TaskState
+from blueflame.model.task import VERIFIED_NOT_LANDED, Cause, TaskState
 from blueflame.session.state import Session
 
 MAY_BLOCK = frozenset({TaskState.PENDING, TaskState.REQUEUED})
@@ -28,7 +28,7 @@ def defer_built_on(session: Session, fallen: Collection[str], why: str, *, apart
 
 def _leaning_on(session: Session, name: str) -> Iterator[str]:
     for other in session.built_upon.get(name, ()):
-        if session.tasks[other].state in STANDING:
+        if session.tasks[other].state in VERIFIED_NOT_LANDED:
             yield other
             changeset = session.changeset_of.get(other)
             if changeset is not None:

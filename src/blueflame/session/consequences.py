@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt, Ended, Ending
+from blueflame.model.attempt import MERGER, PLAN_SUBJECT, PLANNER, VALIDATOR, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import (
     AttemptCancelled,
@@ -34,9 +34,9 @@ from blueflame.model.event import (
     VerdictGiven,
 )
 from blueflame.model.gate import GateKind
-from blueflame.model.ids import attempt_id
-from blueflame.model.task import Cause, HistoryEntry, Outcome, Result, TaskRecord, TaskState
-from blueflame.model.verdict import Check, Status, Verdict
+from blueflame.model.ids import build_attempt_id
+from blueflame.model.task import Cause, HistoryEntry, HistoryResult, Result, TaskRecord, TaskState
+from blueflame.model.verdict import Check, Verdict, VerdictStatus
 from blueflame.session.attempt_history import cut, remembered
 from blueflame.session.budget import short_of_others_money, task_is_spent_out, task_meter
 from blueflame.session.cascade import block_dependants, defer_built_on, obstacle
@@ -85,7 +85,7 @@ def follow(session: Session, event: Event, now: float) -> Iterator[Event]:
 
 def _planner_was_let_down(session: Session, round_: int) -> bool:
     """It ended for want of its model or of somebody else's money: no word about the plan, so it is asked again."""
-    record = session.attempts.get(attempt_id(session.id, PLAN_SUBJECT, PLANNER, round_))
+    record = session.attempts.get(build_attempt_id(session.id, PLAN_SUBJECT, PLANNER, round_))
     if record is None or record.ended is None:
         return False
     return record.ended.ending is Ending.OUTAGE or short_of_others_money(record.attempt, record.ended)
@@ -150,7 +150,7 @@ def _attempt_ended(session: Session, event: AttemptEnded, now: float) -> Iterato
         yield PlanFailed(round=attempt.n, reason=describe_ending(event.ended))
 
 
-def _merger_ended(session: Session, attempt: Attempt, ended: Ended) -> Iterator[Event]:
+def _merger_ended(session: Session, attempt: Attempt, ended: AttemptOutcome) -> Iterator[Event]:
     """What it made of the conflict is the next event; one that failed is not asked twice, and the task goes back."""
     record = session.changesets[attempt.subject]
     if ended.ending is Ending.PASSED or record.state is not ChangesetState.CONFLICTED or record.conflict is None:
@@ -160,12 +160,12 @@ def _merger_ended(session: Session, attempt: Attempt, ended: Ended) -> Iterator[
         yield give_back(session, attempt.subject, record.conflict, f"the merger {describe_ending(ended)}")
 
 
-def _validator_failed(session: Session, record: TaskRecord, ended: Ended) -> Iterator[Event]:
+def _validator_failed(session: Session, record: TaskRecord, ended: AttemptOutcome) -> Iterator[Event]:
     if record.state is TaskState.DONE and record.validator_failures >= session.limits.validator_retries:
         yield validator_gate(session, record, describe_ending(ended))
 
 
-def _worker_ended(session: Session, attempt: Attempt, ended: Ended, now: float) -> Iterator[Event]:
+def _worker_ended(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> Iterator[Event]:
     record = session.tasks[attempt.subject]
     if record.state is not TaskState.CLAIMED:
         return
@@ -186,22 +186,24 @@ def _worker_ended(session: Session, attempt: Attempt, ended: Ended, now: float) 
         yield from _failed(session, record, attempt, ended, now)
 
 
-def _completed(session: Session, attempt: Attempt, ended: Ended) -> Iterator[Event]:
+def _completed(session: Session, attempt: Attempt, ended: AttemptOutcome) -> Iterator[Event]:
     assert ended.tip is not None, f"{attempt.id} passed without a commit"
     assert ended.base is not None, f"{attempt.id} passed without a base"
     result = Result(
         sha=ended.tip, base=ended.base, built_on=attempt.built_on, attempt=attempt.id, subject=ended.subject
     )
     yield TaskMoved(task=attempt.subject, cause=Cause.COMPLETE, result=result)
-    if not (session.workflow.has("check") or session.workflow.has("validate")):
-        verdict = Verdict(status=Status.PASS, notes="the workflow has no stage that judges it", by="workflow")
+    if not (session.workflow.has_stage("check") or session.workflow.has_stage("validate")):
+        verdict = Verdict(status=VerdictStatus.PASS, notes="the workflow has no stage that judges it", by="workflow")
         yield VerdictGiven(task=attempt.subject, sha=ended.tip, verdict=verdict)
         yield TaskMoved(task=attempt.subject, cause=Cause.VALIDATE)
     if not holds(session, attempt.built_on):
         yield TaskMoved(task=attempt.subject, cause=Cause.DEFER, reason="what it was built on no longer stands")
 
 
-def _failed(session: Session, record: TaskRecord, attempt: Attempt, ended: Ended, now: float) -> Iterator[Event]:
+def _failed(
+    session: Session, record: TaskRecord, attempt: Attempt, ended: AttemptOutcome, now: float
+) -> Iterator[Event]:
     reason = describe_ending(ended)
     broke = task_is_spent_out(session, attempt.subject, ended.spend)
     if broke:
@@ -222,19 +224,19 @@ def _block_if_hopeless(session: Session, task: str) -> Iterator[Event]:
         yield TaskMoved(task=task, cause=Cause.BLOCK, reason=why)
 
 
-def _failure(record: TaskRecord, attempt: Attempt, ended: Ended, notes: str, now: float) -> HistoryEntry:
+def _failure(record: TaskRecord, attempt: Attempt, ended: AttemptOutcome, notes: str, now: float) -> HistoryEntry:
     return HistoryEntry(
         attempt=record.attempts,
         agent_id=attempt.agent_id,
         at=now,
-        result=Outcome.FAILED,
+        result=HistoryResult.FAILED,
         notes=notes,
         cost_usd=ended.spend.usd,
         tokens_used=ended.spend.tokens,
     )
 
 
-def describe_ending(ended: Ended) -> str:
+def describe_ending(ended: AttemptOutcome) -> str:
     words = [ended.ending.value.replace("_", " ")]
     if ended.exit_code:
         words.append(f"exit code {ended.exit_code}")
@@ -261,9 +263,9 @@ def _checked(session: Session, event: Checked, _now: float) -> Iterator[Event]:
     red = [check for check in event.checks if not check.passed]
     if red:
         yield VerdictGiven(task=event.task, sha=event.sha, verdict=red_verdict(red))
-    elif not session.workflow.has("validate"):
+    elif not session.workflow.has_stage("validate"):
         passed = f"{len(event.checks)} checks passed" if event.checks else "no checks are configured"
-        verdict = Verdict(status=Status.PASS, notes=passed, by="checks")
+        verdict = Verdict(status=VerdictStatus.PASS, notes=passed, by="checks")
         yield VerdictGiven(task=event.task, sha=event.sha, verdict=verdict)
 
 
@@ -273,7 +275,7 @@ def red_verdict(red: list[Check]) -> Verdict:
         f"`{check.name}` {'ran out of time' if check.timed_out else f'exited with {check.exit_code}'}" for check in red
     )
     tails = "\n\n".join(f"{issue}:\n{check.output}" for issue, check in zip(issues, red, strict=True))
-    return Verdict(status=Status.FAIL, notes=cut(tails), issues=issues, by="checks")
+    return Verdict(status=VerdictStatus.FAIL, notes=cut(tails), issues=issues, by="checks")
 
 
 def _verdict_given(session: Session, event: VerdictGiven, now: float) -> Iterator[Event]:
@@ -283,7 +285,7 @@ def _verdict_given(session: Session, event: VerdictGiven, now: float) -> Iterato
     if event.verdict.passed:
         yield TaskMoved(task=event.task, cause=Cause.VALIDATE)
     elif session.limits.on_validation_failed == "requeue":
-        yield from send_back(session, record, Outcome.VALIDATION_FAILED, event.verdict.notes, now)
+        yield from send_back(session, record, HistoryResult.VALIDATION_FAILED, event.verdict.notes, now)
     elif session.limits.on_validation_failed == "drop":
         yield TaskMoved(task=event.task, cause=Cause.DROP, reason="validation failed")
         yield from defer_built_on(session, (event.task,), f"{event.task} was dropped")
@@ -292,7 +294,7 @@ def _verdict_given(session: Session, event: VerdictGiven, now: float) -> Iterato
         yield validation_gate(session, record, event.verdict)
 
 
-def send_back(session: Session, record: TaskRecord, outcome: Outcome, notes: str, now: float) -> Iterator[Event]:
+def send_back(session: Session, record: TaskRecord, outcome: HistoryResult, notes: str, now: float) -> Iterator[Event]:
     name = record.task.id
     entry = remembered(record, outcome, now, notes=notes)
     yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=outcome.value.replace("_", " "), history=entry)
@@ -302,13 +304,13 @@ def send_back(session: Session, record: TaskRecord, outcome: Outcome, notes: str
 def _evicted(session: Session, event: ChangesetEvicted, now: float) -> Iterator[Event]:
     tasks = session.changesets[event.changeset].changeset.tasks
     for name in tasks:
-        entry = remembered(session.tasks[name], Outcome.CONFLICT, now, notes=event.reason)
+        entry = remembered(session.tasks[name], HistoryResult.CONFLICT, now, notes=event.reason)
         yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=event.reason, history=entry)
     yield from defer_built_on(session, tasks, f"{event.changeset} could not land: {event.reason}")
 
 
 def _trimmed(session: Session, event: ChangesetTrimmed, now: float) -> Iterator[Event]:
-    outcome = Outcome.CONFLICT if event.paths else Outcome.VALIDATION_FAILED
+    outcome = HistoryResult.CONFLICT if event.paths else HistoryResult.VALIDATION_FAILED
     for name in event.tasks:
         entry = remembered(session.tasks[name], outcome, now, notes=event.reason)
         yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=event.reason, history=entry)
@@ -323,7 +325,7 @@ def _judged(session: Session, event: ChangesetJudged, now: float) -> Iterator[Ev
     changeset = session.changesets[event.changeset].changeset
     if event.choice == "reject":
         for name in changeset.tasks:
-            entry = remembered(session.tasks[name], Outcome.REJECTED, now, rejection_reason=event.note)
+            entry = remembered(session.tasks[name], HistoryResult.REJECTED, now, rejection_reason=event.note)
             yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=f"rejected: {event.note}", history=entry)
         yield from defer_built_on(session, changeset.tasks, f"depends on the rejected changeset [{changeset.group}]")
     elif event.choice == "skip":
@@ -343,7 +345,7 @@ def _hook_ran(session: Session, event: HookRan, _now: float) -> Iterator[Event]:
         return
     words = "ran out of time" if event.timed_out else f"exited with {event.exit_code}"
     verdict = Verdict(
-        status=Status.FAIL,
+        status=VerdictStatus.FAIL,
         notes=cut(f"the pre_validation hook {words}: {event.output}"),
         issues=("vetoed by the pre_validation hook",),
         by="pre_validation hook",

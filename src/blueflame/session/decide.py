@@ -23,7 +23,7 @@ from blueflame.model.event import (
     TaskMoved,
 )
 from blueflame.model.gate import GateKind
-from blueflame.model.ids import agent_id, attempt_id, branch_name
+from blueflame.model.ids import build_agent_id, build_attempt_id, build_branch_name
 from blueflame.model.limits import Capacity
 from blueflame.model.task import Cause, Task
 from blueflame.session.budget import (
@@ -63,10 +63,10 @@ def decide(session: Session, capacity: Capacity) -> tuple[Event, ...]:
 def _warn_of_budget(session: Session, capacity: Capacity) -> Iterator[Event]:
     if should_warn(session):
         budget = session.limits.session_budget
-        yield BudgetWarned(used=budget.used(session.spend), limit=budget.limit)
+        yield BudgetWarned(used=budget.measure(session.spend), limit=budget.limit)
     if should_warn_of_day(session, capacity):
         budget = day_budget(session, capacity)
-        yield BudgetWarned(used=budget.used(capacity.day_spend), limit=budget.limit, budget=DAY, day=capacity.day)
+        yield BudgetWarned(used=budget.measure(capacity.day_spend), limit=budget.limit, budget=DAY, day=capacity.day)
 
 
 def _greet_new_day(session: Session, capacity: Capacity) -> Iterator[Event]:
@@ -106,7 +106,7 @@ def _plan(session: Session, capacity: Capacity) -> Iterator[Event]:
         return
     if session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
         yield plan_gate(session)
-    elif not session.workflow.has("plan"):
+    elif not session.workflow.has_stage("plan"):
         yield PlanApproved(tasks=(the_one_task(session.request, session.limits.allowed_paths),))
     else:
         yield from _spawn(session, PLANNER, PLAN_SUBJECT, capacity)
@@ -130,7 +130,7 @@ def _spawn(
     session: Session, role: str, subject: str, capacity: Capacity, *, model: str | None = None
 ) -> Iterator[Event]:
     """Intend a new attempt, if its model can be had and there is money for it."""
-    if session.limits.runtime(role) in session.parked:
+    if session.limits.get_runtime(role) in session.parked:
         return
     granted = grant(session, role, subject, capacity)
     if isinstance(granted, Refusal):
@@ -140,7 +140,7 @@ def _spawn(
         yield AttemptIntended(attempt=_worker_attempt(session, subject, granted))
     elif role == MERGER:
         attempt = _attempt(session, role, subject, granted, model)
-        yield AttemptIntended(attempt=replace(attempt, branch=branch_name(session.id, subject, attempt.n)))
+        yield AttemptIntended(attempt=replace(attempt, branch=build_branch_name(session.id, subject, attempt.n)))
     else:
         yield AttemptIntended(attempt=_attempt(session, role, subject, granted, model))
 
@@ -159,7 +159,7 @@ def _without_money(session: Session, role: str, subject: str, refusal: Refusal, 
 
 def _attempt(session: Session, role: str, subject: str, granted: Grant, model: str | None = None) -> Attempt:
     n = session.next_try(subject, role)
-    name = attempt_id(session.id, subject, role, n)
+    name = build_attempt_id(session.id, subject, role, n)
     talks = role == PLANNER and session.limits.interactive_planning
     return Attempt(
         id=name,
@@ -167,14 +167,14 @@ def _attempt(session: Session, role: str, subject: str, granted: Grant, model: s
         subject=subject,
         role=role,
         n=n,
-        agent_id=agent_id(role, name),
+        agent_id=build_agent_id(role, name),
         cycle=session.cycle,
         slot=_free_slot(session),
-        model=model or session.limits.model(role),
-        runtime=session.limits.runtime(role),
+        model=model or session.limits.get_model(role),
+        runtime=session.limits.get_runtime(role),
         budget=granted.budget,
         ceilings=granted.ceilings,
-        timeout=0.0 if talks else session.limits.timeout(role),  # nobody hurries a person who thinks
+        timeout=0.0 if talks else session.limits.get_timeout(role),  # nobody hurries a person who thinks
         interactive=talks,
     )
 
@@ -188,7 +188,7 @@ def _worker_attempt(session: Session, task: str, granted: Grant) -> Attempt:
     attempt = _attempt(session, WORKER, task, granted, session.tasks[task].task.model)
     return replace(
         attempt,
-        branch=branch_name(session.id, task, attempt.n),
+        branch=build_branch_name(session.id, task, attempt.n),
         built_on=foundations(session, session.tasks[task].task),
     )
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
-from blueflame.model.limits import Figures, Limits, Workflow
-from blueflame.model.memory import Record, SessionSummary
-from blueflame.model.spend import Budget, Unit, micro_usd
+from blueflame.model.limits import AttemptCostRange, Limits, Workflow
+from blueflame.model.memory import MemoryRecord, SessionSummary
+from blueflame.model.spend import Budget, Unit, to_micro_usd
 from blueflame.model.task import Task, TaskState
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 
@@ -27,11 +27,11 @@ def batches(tasks: Iterable[Task], slots: int) -> tuple[tuple[str, ...], ...]:
     return tuple(schedule(tasks, slots))
 
 
-REFERENCE: Mapping[str, Figures] = {
-    PLANNER: Figures(0.20, 0.40),
-    WORKER: Figures(0.20, 0.75),
-    VALIDATOR: Figures(0.01, 0.03),
-    MERGER: Figures(0.20, 0.50),
+REFERENCE: Mapping[str, AttemptCostRange] = {
+    PLANNER: AttemptCostRange(0.20, 0.40),
+    WORKER: AttemptCostRange(0.20, 0.75),
+    VALIDATOR: AttemptCostRange(0.01, 0.03),
+    MERGER: AttemptCostRange(0.20, 0.50),
 }
 """REQUIREMENTS COST-09."""
 
@@ -75,7 +75,7 @@ class CostRange:
         return f"learned from earlier sessions: {', '.join(learned)}{by_reference}"
 
 
-def learned_figures(records: Iterable[Record]) -> Mapping[str, Figures]:
+def learned_figures(records: Iterable[MemoryRecord]) -> Mapping[str, AttemptCostRange]:
     """What attempts of each role have cost lately: without the cheapest and the dearest fifth of them."""
     sessions = sorted(
         (record for record in records if isinstance(record, SessionSummary)),
@@ -92,14 +92,17 @@ def learned_figures(records: Iterable[Record]) -> Mapping[str, Figures]:
     }
 
 
-def _figures(costs: Sequence[int]) -> Figures:
+def _figures(costs: Sequence[int]) -> AttemptCostRange:
     ordered = sorted(costs)
     fifth = len(ordered) // 5
-    return Figures(ordered[fifth] / 1e6, ordered[-1 - fifth] / 1e6, len(ordered))
+    return AttemptCostRange(ordered[fifth] / 1e6, ordered[-1 - fifth] / 1e6, len(ordered))
 
 
 def cost_range(
-    tasks: Iterable[Task], limits: Limits, workflow: Workflow | None = None, figures: Mapping[str, Figures] = REFERENCE
+    tasks: Iterable[Task],
+    limits: Limits,
+    workflow: Workflow | None = None,
+    figures: Mapping[str, AttemptCostRange] = REFERENCE,
 ) -> CostRange:
     """From every attempt going well and cheaply to every retry being used at the high figure, capped by the budgets.
 
@@ -113,12 +116,12 @@ def cost_range(
     return CostRange(low=_capped(low, limits.session_budget), high=_capped(high, limits.session_budget), roles=roles)
 
 
-def _role_cost(role: str, tasks: int, limits: Limits, figures: Mapping[str, Figures]) -> RoleCost:
+def _role_cost(role: str, tasks: int, limits: Limits, figures: Mapping[str, AttemptCostRange]) -> RoleCost:
     """Planner and merger go once; a worker may be retried, a validator as often as it has results and retries."""
     attempts = tasks if role in (WORKER, VALIDATOR) else 1
     tries = {WORKER: 1 + limits.max_retries, VALIDATOR: 1 + limits.validator_retries}.get(role, 1)
-    figure, budget = figures[role], limits.budget(role)
-    low, high = (_capped(micro_usd(usd), budget) for usd in (figure.low, figure.high))
+    figure, budget = figures[role], limits.get_budget(role)
+    low, high = (_capped(to_micro_usd(usd), budget) for usd in (figure.low, figure.high))
     return RoleCost(role=role, low=attempts * low, high=attempts * tries * high, learned_from=figure.attempts)
 
 

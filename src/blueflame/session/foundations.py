@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from blueflame.model.task import STANDING, Foundation, Task, TaskRecord, TaskState
+from blueflame.model.task import VERIFIED_NOT_LANDED, Task, TaskCommit, TaskRecord, TaskState
 from blueflame.paths.locks import overlap
 from blueflame.session.state import Session
 
 
-def foundations(session: Session, task: Task) -> tuple[Foundation, ...]:
+def foundations(session: Session, task: Task) -> tuple[TaskCommit, ...]:
     """In id order. Landed work is in the base already and needs no mention; what is only proposed is not there."""
-    needed = {name for name in task.dependencies if session.tasks[name].state in STANDING or name in session.proposed}
+    needed = {
+        name
+        for name in task.dependencies
+        if session.tasks[name].state in VERIFIED_NOT_LANDED or name in session.proposed
+    }
     nearby = set(session.unmerged.overlapping(task.file_locks)) | set(_proposed_nearby(session, task))
     return tuple(_foundation(session.tasks[name]) for name in sorted((needed | nearby) - {task.id}))
 
@@ -28,18 +32,18 @@ def _proposed_nearby(session: Session, task: Task) -> Iterator[str]:
             yield name
 
 
-def _foundation(record: TaskRecord) -> Foundation:
+def _foundation(record: TaskRecord) -> TaskCommit:
     assert record.result is not None, f"{record.task.id} is {record.state.value} without a result"
-    return Foundation(record.task.id, record.result.sha)
+    return TaskCommit(record.task.id, record.result.sha)
 
 
-def holds(session: Session, built_on: tuple[Foundation, ...]) -> bool:
+def holds(session: Session, built_on: tuple[TaskCommit, ...]) -> bool:
     """Is everything it was built on still what its task stands for?"""
     return all(_still_stands(session, foundation) for foundation in built_on)
 
 
-def _still_stands(session: Session, foundation: Foundation) -> bool:
+def _still_stands(session: Session, foundation: TaskCommit) -> bool:
     record = session.tasks[foundation.task]
     if record.result is None or record.result.sha != foundation.sha:
         return False
-    return record.state in STANDING or record.state is TaskState.MERGED
+    return record.state in VERIFIED_NOT_LANDED or record.state is TaskState.MERGED

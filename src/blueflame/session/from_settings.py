@@ -11,8 +11,8 @@ from blueflame.model.errors import UsageError
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import STAGES, RoleSettings, WorkflowSettings
-from blueflame.model.spend import UNLIMITED, Budget, Unit, micro_usd
-from blueflame.model.suggestions import did_you_mean
+from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
+from blueflame.model.suggestions import suggest
 
 HOOKS = ("post_plan", "pre_validation", "post_merge", "on_failure")
 INHERITED_FROM = "default"
@@ -104,7 +104,7 @@ def budget_of(usd: float, tokens: int) -> Budget:
     if tokens:
         return Budget(Unit.TOKENS, tokens)
     # a limit below a millionth of a dollar must not round to 0, which would mean none at all
-    return Budget(Unit.USD, max(1, micro_usd(usd))) if usd else UNLIMITED
+    return Budget(Unit.USD, max(1, to_micro_usd(usd))) if usd else UNLIMITED
 
 
 def workflow_of(settings: Settings, name: str | None = None) -> Workflow:
@@ -118,7 +118,7 @@ def workflow_of(settings: Settings, name: str | None = None) -> Workflow:
 def cast_of(workflow: Workflow) -> tuple[str, ...]:
     """The roles that a session of this workflow will surely need."""
     players = (("plan", PLANNER), ("work", WORKER), ("validate", VALIDATOR))
-    return tuple(role for stage, role in players if workflow.has(stage))
+    return tuple(role for stage, role in players if workflow.has_stage(stage))
 
 
 def stages_of(settings: Settings, name: str) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def _workflow(settings: Settings, name: str | None) -> WorkflowSettings:
     if name in settings.workflows:
         return settings.workflows[name]
     known = ", ".join(settings.workflows)
-    hint = did_you_mean(name, settings.workflows)
+    hint = suggest(name, settings.workflows)
     raise UsageError(f"there is no workflow {name!r}: {hint} The configuration has {known}".replace(":  ", ": "))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 
-from blueflame.model.attempt import Attempt, Ended
+from blueflame.model.attempt import Attempt, AttemptOutcome
 from blueflame.model.event import RuntimeParked
 from blueflame.model.limits import Limits
 from blueflame.session.attempt_history import cut
@@ -23,7 +23,7 @@ WORDS: Mapping[str, str] = {
 }
 
 
-def after_outage(session: Session, attempt: Attempt, ended: Ended, now: float) -> Iterator[RuntimeParked]:
+def after_outage(session: Session, attempt: Attempt, ended: AttemptOutcome, now: float) -> Iterator[RuntimeParked]:
     """An agent gave up waiting for its model. None is started for a while, longer each time in a row.
 
     Agents that give up together are one outage: while the runtime rests already, nothing is added.

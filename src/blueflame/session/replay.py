@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from blueflame.model.errors import IllegalMove
-from blueflame.model.event import Recorded, SessionOpened
+from blueflame.model.errors import InternalError
+from blueflame.model.event import JournalEntry, SessionOpened
 from blueflame.session.apply.attempts import ATTEMPTS
 from blueflame.session.apply.changesets import MERGING
 from blueflame.session.apply.session import STORY
@@ -14,10 +14,10 @@ from blueflame.session.apply.tasks import TASKS
 from blueflame.session.state import Session
 
 
-def open_session(recorded: Recorded) -> Session:
+def open_session(recorded: JournalEntry) -> Session:
     event = recorded.event
     if not isinstance(event, SessionOpened):
-        raise IllegalMove(f"a journal must begin with SessionOpened, not {type(event).__name__}")
+        raise InternalError(f"a journal must begin with SessionOpened, not {type(event).__name__}")
     session = Session(
         id=event.session,
         request=event.request,
@@ -33,23 +33,23 @@ def open_session(recorded: Recorded) -> Session:
     return session
 
 
-def replay(events: Iterable[Recorded]) -> Session:
+def replay(events: Iterable[JournalEntry]) -> Session:
     story = iter(events)
     first = next(story, None)
     if first is None:
-        raise IllegalMove("there is nothing to replay: the session has no events")
+        raise InternalError("there is nothing to replay: the session has no events")
     session = open_session(first)
     for recorded in story:
         apply(session, recorded)
     return session
 
 
-def apply(session: Session, recorded: Recorded) -> None:
+def apply(session: Session, recorded: JournalEntry) -> None:
     if recorded.seq != session.seq + 1:
-        raise IllegalMove(f"event {recorded.seq} of {session.id} does not follow event {session.seq}")
+        raise InternalError(f"event {recorded.seq} of {session.id} does not follow event {session.seq}")
     rule = APPLY.get(type(recorded.event))
     if rule is None:
-        raise IllegalMove(f"event {recorded.seq} of {session.id} is {type(recorded.event).__name__} in mid-session")
+        raise InternalError(f"event {recorded.seq} of {session.id} is {type(recorded.event).__name__} in mid-session")
     rule(session, recorded.event, recorded.at)
     session.seq, session.last_at = recorded.seq, recorded.at
 

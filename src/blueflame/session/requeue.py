@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from blueflame.model.event import Event, TaskMoved
-from blueflame.model.task import STANDING, Cause, Foundation, Outcome, TaskRecord, TaskState
-from blueflame.model.verdict import Status
+from blueflame.model.task import VERIFIED_NOT_LANDED, Cause, HistoryResult, TaskCommit, TaskRecord, TaskState
+from blueflame.model.verdict import VerdictStatus
 from blueflame.session.attempt_history import remembered
 from blueflame.session.cascade import behind, reach
 from blueflame.session.state import Session
@@ -38,26 +38,28 @@ def _present_again(session: Session, hopeless: frozenset[str], now: float) -> It
         record = session.tasks[name]
         if name in fallen:
             notes = f"{record.reason}; what it was built on is being redone, so it starts again from there"
-            yield from _redo(record, Outcome.STALE, notes, now)
+            yield from _redo(record, HistoryResult.STALE, notes, now)
             yield from _renew(name, hopeless)
         else:
             yield TaskMoved(task=name, cause=Cause.PRESENT)
-            if record.verdict == Status.PASS:
+            if record.verdict == VerdictStatus.PASS:
                 yield TaskMoved(task=name, cause=Cause.VALIDATE)
 
 
 def _is_loose(session: Session, record: TaskRecord) -> bool:
     """It was refused while it waited, or something under it is neither standing nor waiting as it was."""
     assert record.result is not None, f"{record.task.id} is deferred without a result"
-    return record.verdict == Status.FAIL or not all(_is_there(session, below) for below in record.result.built_on)
+    return record.verdict == VerdictStatus.FAIL or not all(
+        _is_there(session, below) for below in record.result.built_on
+    )
 
 
-def _is_there(session: Session, foundation: Foundation) -> bool:
+def _is_there(session: Session, foundation: TaskCommit) -> bool:
     record = session.tasks[foundation.task]
-    there = record.state in STANDING or record.state in (TaskState.MERGED, TaskState.DEFERRED)
+    there = record.state in VERIFIED_NOT_LANDED or record.state in (TaskState.MERGED, TaskState.DEFERRED)
     return there and record.result is not None and record.result.sha == foundation.sha
 
 
-def _redo(record: TaskRecord, outcome: Outcome, notes: str, now: float) -> Iterator[Event]:
+def _redo(record: TaskRecord, outcome: HistoryResult, notes: str, now: float) -> Iterator[Event]:
     entry = remembered(record, outcome, now, notes=notes)
     yield TaskMoved(task=record.task.id, cause=Cause.REQUEUE, reason=notes, history=entry)

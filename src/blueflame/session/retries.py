@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.limits import Limits
 from blueflame.model.task import TaskRecord
 from blueflame.session.budget import short_of_others_money
@@ -11,7 +11,7 @@ MAX_LOSSES = 3
 """An attempt that vanishes is tried again without blame, but what always vanishes has failed."""
 
 
-def is_blameless(attempt: Attempt, ended: Ended, losses: int) -> bool:
+def is_blameless(attempt: Attempt, ended: AttemptOutcome, losses: int) -> bool:
     """Does the ending say nothing about the work? `losses` is how many attempts at it had vanished before.
 
     There is no limit on outages: each parks the runtime for longer, and after some a person is asked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from blueflame.model.attempt import PLANNER
-from blueflame.model.runtime_support import ENFORCEMENT, WHAT, Held
+from blueflame.model.runtime_support import CAPABILITIES, RUNTIME_SUPPORT, Enforcement
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import RoleSettings
 from blueflame.session.from_settings import runtime_kind
@@ -31,7 +31,7 @@ def not_held(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]
     if planner is None or "interactive" not in settings.planning.model_fields_set or not settings.planning.interactive:
         return ()
     kind = runtime_kind(settings, planner)
-    if kind == REHEARSAL or _held(kind, "interactive") is not Held.IMPOSSIBLE:
+    if kind == REHEARSAL or _held(kind, "interactive") is not Enforcement.IMPOSSIBLE:
         return ()
     return (f"planning.interactive: {planner} cannot talk with a person; the planner plans at once",)
 
@@ -46,9 +46,9 @@ def _beyond(settings: Settings, role: str, given: RoleSettings, runtime: str) ->
     if kind == REHEARSAL:
         return
     for what, asked in _asked(given):
-        if asked and _held(kind, what) is Held.IMPOSSIBLE:
+        if asked and _held(kind, what) is Enforcement.IMPOSSIBLE:
             yield (
-                f"roles.{role} asks for {WHAT[what]}, which the runtime {runtime} cannot do; "
+                f"roles.{role} asks for {CAPABILITIES[what]}, which the runtime {runtime} cannot do; "
                 f"take roles.{role}.{_KEYS[what]} out, or give the role another runtime"
             )
     own = settings.runtimes.get(runtime)
@@ -70,6 +70,6 @@ def _asked(given: RoleSettings) -> Iterator[tuple[str, bool]]:
 _KEYS = {"skills": "skills", "tools": "tools", "budget": "budget_usd", "metering": "budget_usd"}
 
 
-def _held(kind: str, what: str) -> Held:
+def _held(kind: str, what: str) -> Enforcement:
     """A runtime that is not in the table holds nothing."""
-    return ENFORCEMENT.get(kind, {}).get(what, Held.IMPOSSIBLE)
+    return RUNTIME_SUPPORT.get(kind, {}).get(what, Enforcement.IMPOSSIBLE)

@@ -18,7 +18,7 @@ def may_claim(session: Session) -> bool:
 def has_work(session: Session, stage: str) -> bool:
     if stage == "work":
         return bool(session.states[TaskState.CLAIMED]) or bool(session.queue.pick(1))
-    if stage == "check" and session.workflow.has("validate"):
+    if stage == "check" and session.workflow.has_stage("validate"):
         return bool(session.to_check)
     if stage in ("validate", "check"):
         return bool(session.states[TaskState.DONE])

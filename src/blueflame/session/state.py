@@ -15,7 +15,7 @@ from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.event import ConfigDrifted, PlanProposed, RuntimeParked
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import Limits, Workflow
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Task, TaskRecord, TaskState
 from blueflame.model.verdict import Check
 from blueflame.session.scheduling.ranked_set import Line
@@ -87,7 +87,7 @@ class Session:
     live_by_role: dict[str, int] = field(default_factory=dict)
     attempts_on: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many so far
     losses: dict[tuple[str, str], int] = field(default_factory=dict)  # (subject, role) -> how many of them vanished
-    reserved: Spend = NOTHING
+    reserved: Spend = NO_SPEND
 
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
     to_check: Line = field(default_factory=Line)
@@ -113,7 +113,7 @@ class Session:
     hooks_due: dict[str, HookDue] = field(default_factory=dict)
     hooks_ran: dict[str, int] = field(default_factory=dict)
 
-    spend: Spend = NOTHING
+    spend: Spend = NO_SPEND
     spend_by_role: dict[str, Spend] = field(default_factory=dict)
     spend_by_subject: dict[str, Spend] = field(default_factory=dict)
     spent_by: list[tuple[float, Spend]] = field(
@@ -176,7 +176,7 @@ class Session:
 
     def stage_open(self, stage: str) -> bool:
         """With a barrier one stage at a time is open; without it every stage of the workflow is."""
-        if not self.cycle_open or not self.workflow.has(stage):
+        if not self.cycle_open or not self.workflow.has_stage(stage):
             return False
         return self.wave == stage if self.workflow.barrier else True
 

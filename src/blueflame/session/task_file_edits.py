@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from blueflame.model.event import Event, TaskMoved, TasksImported
-from blueflame.model.task import FINISHED, STANDING, Cause, Outcome, Task, TaskRecord, TaskState
+from blueflame.model.task import FINISHED, VERIFIED_NOT_LANDED, Cause, HistoryResult, Task, TaskRecord, TaskState
 from blueflame.session.attempt_history import remembered
 from blueflame.session.cascade import HOPELESS, reach
 from blueflame.session.plan_problems import problems
 from blueflame.session.state import Session
 
-HAS_RESULT = STANDING | {TaskState.DEFERRED}
+HAS_RESULT = VERIFIED_NOT_LANDED | {TaskState.DEFERRED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def after_import(session: Session, event: TasksImported, now: float) -> Iterator
     ]
     for name in sorted({*changed, *leaning} - set(event.dropped)):
         reason = "its task was changed by a person" if name in changed else "what it was built on is made anew"
-        entry = remembered(session.tasks[name], Outcome.STALE, now, notes=reason)
+        entry = remembered(session.tasks[name], HistoryResult.STALE, now, notes=reason)
         yield TaskMoved(task=name, cause=Cause.REQUEUE, reason=reason, history=entry)
         yield TaskMoved(task=name, cause=Cause.RENEW)
     for task in event.edited:

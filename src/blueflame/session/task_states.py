@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from blueflame.model.errors import IllegalMove
+from blueflame.model.errors import InternalError
 from blueflame.model.task import Cause, TaskState
 
 _S, _C = TaskState, Cause
@@ -45,4 +45,4 @@ def move(state: TaskState, cause: Cause) -> TaskState:
     try:
         return MOVES[state, cause]
     except KeyError:
-        raise IllegalMove(f"a {state.value} task cannot {cause.value}") from None
+        raise InternalError(f"a {state.value} task cannot {cause.value}") from None

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from blueflame.model.attempt import Ended
+from blueflame.model.attempt import AttemptOutcome
 from blueflame.model.changeset import Changeset, FileChange
 from blueflame.model.task import Task, TaskRecord
 
@@ -69,7 +69,7 @@ def post_merge(
     return _payload(Hook.POST_MERGE, occasion, changeset=landed)
 
 
-def on_failure(occasion: Occasion, record: TaskRecord, ended: Ended | None) -> dict[str, Any]:
+def on_failure(occasion: Occasion, record: TaskRecord, ended: AttemptOutcome | None) -> dict[str, Any]:
     """`ended` is missing when no attempt is to blame: the reviewer or a dependency was."""
     return _payload(Hook.ON_FAILURE, occasion, task=_record(record), attempt=None if ended is None else _ended(ended))
 
@@ -102,7 +102,7 @@ def _record(record: TaskRecord) -> dict[str, Any]:
     }
 
 
-def _ended(ended: Ended) -> dict[str, Any]:
+def _ended(ended: AttemptOutcome) -> dict[str, Any]:
     return {
         "ending": ended.ending.value,
         "exit_code": ended.exit_code,

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from blueflame.model.errors import NotifierFailed
-from blueflame.model.settings.notifications import RIGHT_URL, NotifierSettings, url_fault
+from blueflame.model.settings.notifications import URL_HINT, NotifierSettings, find_url_problem
 from blueflame.system.process import Done, run
 from blueflame.text.notifications import Notice, body, headline, message
 
@@ -77,8 +77,8 @@ def _webhook(settings: NotifierSettings, _root: Path, environ: Mapping[str, str]
         url = settings.url or environ.get(settings.url_from or "", "")
         if not url:
             raise NotifierFailed(f"the variable {settings.url_from} holds no address to post to; set it")
-        if fault := url_fault(url):
-            raise NotifierFailed(f"the address in {settings.url_from or 'url'} {fault}; {RIGHT_URL}")
+        if fault := find_url_problem(url):
+            raise NotifierFailed(f"the address in {settings.url_from or 'url'} {fault}; {URL_HINT}")
         for left in reversed(range(TRIES)):
             try:
                 status = post_json(url, _json(notice, more).encode(), timeout=settings.timeout)

@@ -18,13 +18,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from blueflame.model.errors import BlueFlameError, ProcessFailed
-from blueflame.model.exit_codes import Exit
+from blueflame.model.exit_codes import ExitCode
 
 
 class TerminalGone(BlueFlameError):
     """End of input: the person closed the terminal or typed Ctrl-D. The question stays open."""
 
-    exit_code = Exit.STOPPED
+    exit_code = ExitCode.STOPPED
 
 
 def is_attended() -> bool:

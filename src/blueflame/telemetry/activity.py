@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.agents.runtime import Runtime
-from blueflame.model.activity import Activity, Doing, Stand
+from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Attempt, AttemptRecord
 from blueflame.model.audit import BLOCK
 from blueflame.model.errors import WorldError
 from blueflame.system.tail import STEP, Tail
 from blueflame.telemetry.progress import Listener
 
-WARDENS: Mapping[str, Doing] = {
-    "starting": Doing.STARTING,
-    "setup": Doing.SETUP,
-    "working": Doing.WORKING,
-    "stopping": Doing.ENDING,
-    "ended": Doing.ENDING,
+WARDENS: Mapping[str, AgentState] = {
+    "starting": AgentState.STARTING,
+    "setup": AgentState.SETUP,
+    "working": AgentState.WORKING,
+    "stopping": AgentState.ENDING,
+    "ended": AgentState.ENDING,
 }
 """The warden's words for the state of its attempt, and ours."""
 
@@ -67,7 +67,10 @@ class Follower:
             return self._looked(record, most)
         except WorldError as error:  # whoever looks on must not fall over it
             return Activity(
-                attempt=record.attempt, stand=stand_of(record, {}, heard_at=None), words=str(error), spoke=True
+                attempt=record.attempt,
+                status=stand_of(record, {}, heard_at=None),
+                last_words=str(error),
+                spoke_last=True,
             )
 
     def _looked(self, record: AttemptRecord, most: int) -> Activity:
@@ -80,11 +83,11 @@ class Follower:
         tool, target = (trace.tool, trace.target) if asks else (heard.tool, heard.target)
         return Activity(
             attempt=attempt,
-            stand=stand_of(record, _status(folder), heard_at=_heard_at(folder)),
+            status=stand_of(record, _status(folder), heard_at=_heard_at(folder)),
             tool=tool,
             target=within(record.worktree, target),
-            words=heard.said,
-            spoke=heard.spoke and not asks,
+            last_words=heard.said,
+            spoke_last=heard.spoke and not asks,
             calls=max(trace.asked, heard.acts),
             refused=trace.refused,
             spend=heard.spend,
@@ -101,27 +104,29 @@ class Follower:
         return self._traces[attempt.id]
 
 
-def stand_of(record: AttemptRecord, status: Mapping[str, Any], *, heard_at: float | None) -> Stand:
+def stand_of(record: AttemptRecord, status: Mapping[str, Any], *, heard_at: float | None) -> AgentStatus:
     """By what its warden says of it (`status`; nothing before it runs) and what the session knows."""
     if record.ended is not None:
-        return Stand(doing=Doing.ENDED, since=record.ended_at, why=record.ended.ending.value.replace("_", " "))
-    doing = WARDENS.get(str(status.get("state")), Doing.STARTING)
+        return AgentStatus(
+            state=AgentState.ENDED, since=record.ended_at, reason=record.ended.ending.value.replace("_", " ")
+        )
+    doing = WARDENS.get(str(status.get("state")), AgentState.STARTING)
     since = _number(status.get("state_at")) or record.started_at or record.intended_at
     parked = status.get("parked")
-    if record.cancel_reason or doing is Doing.ENDING:
-        return Stand(doing=Doing.ENDING, since=since, why=record.cancel_reason)
+    if record.cancel_reason or doing is AgentState.ENDING:
+        return AgentStatus(state=AgentState.ENDING, since=since, reason=record.cancel_reason)
     if isinstance(parked, Mapping) and parked:
         return _parked(parked, since)
-    if doing is Doing.WORKING and record.stalled_at is not None and (heard_at or 0.0) < record.stalled_at:
-        return Stand(doing=Doing.SILENT, since=heard_at or since)
-    return Stand(doing=doing, since=since)
+    if doing is AgentState.WORKING and record.stalled_at is not None and (heard_at or 0.0) < record.stalled_at:
+        return AgentStatus(state=AgentState.SILENT, since=heard_at or since)
+    return AgentStatus(state=doing, since=since)
 
 
-def _parked(parked: Mapping[str, Any], since: float) -> Stand:
-    return Stand(
-        doing=Doing.PARKED,
+def _parked(parked: Mapping[str, Any], since: float) -> AgentStatus:
+    return AgentStatus(
+        state=AgentState.PARKED,
         since=_number(parked.get("since")) or since,
-        why=str(parked.get("reason") or ""),
+        reason=str(parked.get("reason") or ""),
         until=_number(parked.get("until")),
         kind=str(parked.get("kind") or ""),
     )

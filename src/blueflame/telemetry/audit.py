@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from blueflame.model.audit import ALLOW, BLOCK, AuditLine, link
+from blueflame.model.audit import ALLOW, BLOCK, AuditLine, hash_audit_line
 from blueflame.system.files import trouble
 
 MAX_BYTES = 65 * 1024 * 1024  # the warden stops before that
@@ -54,7 +54,7 @@ def parse_audit(data: bytes, name: str) -> Audit:
             lines.append(line)
             if line.prev != prev:
                 findings.append(f"{name}:{n}: the line before it was changed or taken away")
-        prev = link(each)
+        prev = hash_audit_line(each)
     return Audit(lines=tuple(lines), findings=tuple(findings), last=prev)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from blueflame.agents.runtime import Acted, NotRun, Runtime, Said, Signal, Used, follow
 from blueflame.model.attempt import Attempt
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.telemetry.usage_tail import UsageTail
 
 STEP = 64 * 1024  # bytes: a frame is drawn several times a second, for several agents
@@ -21,7 +21,7 @@ class Heard:
     target: str = ""
     spoke: bool = False  # the words came after that call
     acts: int = 0
-    spend: Spend = NOTHING  # as the gateway counts it; without one as the agent says itself
+    spend: Spend = NO_SPEND  # as the gateway counts it; without one as the agent says itself
     offset: int = 0
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from blueflame.agents.runtime import Complained, Runtime, Said, Signal, Used, follow
-from blueflame.model.audit import ALLOW, Act
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.audit import ALLOW, ObservedCall
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.system.tail import STEP, Tail
 from blueflame.telemetry.activity import within
 from blueflame.telemetry.usage import USAGE_FILE
@@ -68,7 +68,7 @@ class Diary:
         self._ahead: Counter[str] = Counter()  # calls told by the log, which the output does not show yet
         self._undecided: Counter[str] = Counter()  # the other way round
         self._bills: deque[ModelCall] = deque()
-        self._total = NOTHING
+        self._total = NO_SPEND
         self._all_heard = False
         self._said_last = ""
 
@@ -112,10 +112,10 @@ class Diary:
             case Used(spend) if not (self._folder / USAGE_FILE).exists():
                 self._total += spend
                 yield Bill(spend=spend, total=self._total)
-            case Act():
+            case ObservedCall():
                 yield from self._shown(signal)
 
-    def _shown(self, act: Act) -> Iterator[Entry]:
+    def _shown(self, act: ObservedCall) -> Iterator[Entry]:
         key = act.call or act.digest
         if self._places.get(key):
             yield from self._billed(self._stamp(self._places[key][0]))

@@ -13,7 +13,7 @@ from typing import Any
 
 from blueflame.billing.prices import FALLBACK, build_fallback_row, build_listed_rows, compute_cost, find_row
 from blueflame.billing.usage import Usage
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.system.files import trouble
 
 USAGE_FILE = "usage.jsonl"
@@ -27,7 +27,7 @@ COUNTS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web
 class Metered:
     """`calls` are those that reached a model. `listed` is what each model's tokens cost by the built-in table alone."""
 
-    spend: Spend = NOTHING
+    spend: Spend = NO_SPEND
     calls: int = 0
     by_model: Mapping[str, Spend] = field(default_factory=dict)
     priced_as: frozenset[str] = frozenset()
@@ -103,9 +103,9 @@ class _Gathering:
             cache_read_tokens=usage.cache_read,
             cache_write_tokens=usage.cache_write,
         )
-        if spend == NOTHING and not usage.web_search:
+        if spend == NO_SPEND and not usage.web_search:
             return
-        self.by_model[usage.model] = self.by_model.get(usage.model, NOTHING) + spend
+        self.by_model[usage.model] = self.by_model.get(usage.model, NO_SPEND) + spend
         self.priced_as.add(priced_as)
         table = build_listed_rows()
         row = find_row(table, usage, build_fallback_row(table))
@@ -115,7 +115,7 @@ class _Gathering:
 
     def result(self) -> Metered:
         return Metered(
-            spend=sum(self.by_model.values(), NOTHING),
+            spend=sum(self.by_model.values(), NO_SPEND),
             calls=self.calls,
             by_model=self.by_model,
             priced_as=frozenset(self.priced_as),

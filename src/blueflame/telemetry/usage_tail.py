@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.system.tail import STEP, Tail
 from blueflame.telemetry.usage import USAGE_FILE
 
@@ -33,10 +33,10 @@ class UsageTail:
             call = ModelCall(
                 at=str(line.get("at", "")),
                 model=str(line.get("model", "")),
-                spend=NOTHING if refused else _spend(line),
+                spend=NO_SPEND if refused else _spend(line),
                 refused=refused,
             )
-            self.spend = (self.spend or NOTHING) + call.spend
+            self.spend = (self.spend or NO_SPEND) + call.spend
             yield call
 
     def read_on(self, *, most: int = STEP) -> None:

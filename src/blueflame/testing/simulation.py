@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from blueflame.model.attempt import BLAMELESS, MERGER, PLANNER, WORKER, Attempt, Ended, Ending
+from blueflame.model.attempt import BLAMELESS, MERGER, PLANNER, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import Build, Conflict, Resolution
 from blueflame.model.event import (
     AttemptCancelled,
@@ -30,12 +30,12 @@ from blueflame.model.event import (
     Event,
     GateAnswered,
     HookRan,
+    JournalEntry,
     Landed,
     OrchestratorStarted,
     OrchestratorStopped,
     PlanFailed,
     ProceedRequested,
-    Recorded,
     RuntimeResumed,
     SessionOpened,
     StopRequested,
@@ -44,9 +44,9 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import Capacity, Limits, Workflow
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
-from blueflame.model.verdict import Check, Status, Verdict
+from blueflame.model.verdict import Check, Verdict, VerdictStatus
 from blueflame.session.consequences import follow
 from blueflame.session.decide import (
     AskGate,
@@ -109,7 +109,7 @@ class SimulatedOutcomes:
         return Ending.PASSED
 
     def spend(self, _attempt: Attempt) -> Spend:
-        return NOTHING
+        return NO_SPEND
 
     def cause(self, _attempt: Attempt) -> str:
         """Whose budget it was, or what was out."""
@@ -165,7 +165,7 @@ class ScheduledAttempt:
 class Simulation:
     """One orchestrator and all around it. `journal` is all that outlives it."""
 
-    def __init__(self, fate: SimulatedOutcomes, journal: Sequence[Recorded], *, agents: int = 1_000) -> None:
+    def __init__(self, fate: SimulatedOutcomes, journal: Sequence[JournalEntry], *, agents: int = 1_000) -> None:
         self.fate = fate
         self.journal = list(journal)
         self.session = replay(self.journal)
@@ -248,7 +248,7 @@ class Simulation:
 
     def _record(self, event: Event) -> None:
         for each in tuple(follow(self.session, event, self.now)):
-            recorded = Recorded(self.session.seq + 1, self.now, each)
+            recorded = JournalEntry(self.session.seq + 1, self.now, each)
             apply(self.session, recorded)
             self.journal.append(recorded)
 
@@ -292,7 +292,7 @@ class Simulation:
 
     def _ended(self, attempt: Attempt, ending: Ending) -> Sequence[Event]:
         base = self.session.attempts[attempt.id].base
-        ended = Ended(ending=ending, base=base, spend=self.fate.spend(attempt), cause=self.fate.cause(attempt))
+        ended = AttemptOutcome(ending=ending, base=base, spend=self.fate.spend(attempt), cause=self.fate.cause(attempt))
         if attempt.role == PLANNER:
             return self._planned(attempt, ended)
         if attempt.role == WORKER:
@@ -302,7 +302,7 @@ class Simulation:
         told = [VerdictGiven(task=attempt.subject, sha=base or "", verdict=self._verdict(attempt))]
         return [AttemptEnded(attempt=attempt.id, ended=ended), *(told if ending is Ending.PASSED else ())]
 
-    def _merged(self, attempt: Attempt, ended: Ended) -> Sequence[Event]:
+    def _merged(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
         over = AttemptEnded(attempt=attempt.id, ended=ended)
         conflict = self.session.changesets[attempt.subject].conflict
         if ended.ending is not Ending.PASSED or conflict is None:
@@ -312,7 +312,7 @@ class Simulation:
         found = Resolution(ours=conflict.ours, theirs=conflict.theirs, commit=_format_tip(attempt), by=attempt.agent_id)
         return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
 
-    def _planned(self, attempt: Attempt, ended: Ended) -> Sequence[Event]:
+    def _planned(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
         over = AttemptEnded(attempt=attempt.id, ended=ended)
         if ended.ending in BLAMELESS:
             return [over]
@@ -322,7 +322,7 @@ class Simulation:
         return [over, proposal(self.session, plan, "planner", attempt.n)]
 
     def _verdict(self, attempt: Attempt) -> Verdict:
-        status = Status.PASS if self.fate.approves(attempt) else Status.FAIL
+        status = VerdictStatus.PASS if self.fate.approves(attempt) else VerdictStatus.FAIL
         return Verdict(status=status, notes=f"{attempt.agent_id} says {status.value}", by=attempt.agent_id)
 
     def _crossed(self, effect: CrossBoundary) -> Sequence[Event]:
@@ -403,7 +403,7 @@ EFFECT_OUTCOMES: dict[type, Callable[[Simulation, Any], Sequence[Event]]] = {
 
 def build_opening(
     *, workflow: Workflow | None = None, limits: Limits | None = None, request: str = "make it so"
-) -> Recorded:
+) -> JournalEntry:
     """The first event of a simulated session; where nothing is said of paths, all may be written."""
     bounds = limits or Limits()
     event = SessionOpened(
@@ -415,7 +415,7 @@ def build_opening(
         workflow=workflow or Workflow(),
         limits=replace(bounds, allowed_paths=bounds.allowed_paths or ("**",)),
     )
-    return Recorded(1, 0.0, event)
+    return JournalEntry(1, 0.0, event)
 
 
 def simulate_session(
@@ -460,7 +460,7 @@ def _find_base(session: Session, attempt: Attempt) -> str:
     return session.base_sha
 
 
-def _find_head(journal: Sequence[Recorded]) -> str:
+def _find_head(journal: Sequence[JournalEntry]) -> str:
     """Where the base branch is, as far as the journal knows."""
     head = ""
     for recorded in journal:

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from blueflame.model import event as happened
-from blueflame.model.attempt import Ended
-from blueflame.model.event import Recorded
-from blueflame.model.ids import agent_id
+from blueflame.model.attempt import AttemptOutcome
+from blueflame.model.event import JournalEntry
+from blueflame.model.ids import build_agent_id
 from blueflame.model.spend import Budget
 from blueflame.model.task import Cause
 from blueflame.model.verdict import Check
@@ -29,12 +29,12 @@ class ActivityLine:
     details: str
 
 
-def describe(recorded: Recorded) -> tuple[ActivityLine, ...]:
+def describe(recorded: JournalEntry) -> tuple[ActivityLine, ...]:
     agent, action, details = SENTENCES[type(recorded.event)](recorded.event)
     return (ActivityLine(one_line(agent), action, one_line(details, LONGEST)),)
 
 
-def log_lines(recorded: Iterable[Recorded]) -> tuple[str, ...]:
+def log_lines(recorded: Iterable[JournalEntry]) -> tuple[str, ...]:
     """`[YYYY-MM-DDTHH:MM:SSZ] [AGENT_ID] [ACTION] details`, in UTC."""
     return tuple(
         f"[{datetime.fromtimestamp(entry.at, UTC):%Y-%m-%dT%H:%M:%SZ}] [{line.agent}] [{line.action}] {line.details}"
@@ -66,7 +66,7 @@ def _ours(action: str, details: str, *more: str) -> Sentence:
 def _agent(attempt: str) -> str:
     """The role is part of the attempt's id, and with it the agent's."""
     parts = attempt.split(".")
-    return agent_id(parts[-2], attempt) if len(parts) > 2 else attempt
+    return build_agent_id(parts[-2], attempt) if len(parts) > 2 else attempt
 
 
 def _count(number: int, noun: str) -> str:
@@ -77,7 +77,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-def _ended(attempt: str, ended: Ended) -> Sentence:
+def _ended(attempt: str, ended: AttemptOutcome) -> Sentence:
     facts = [f"attempt {attempt} ended: {ended.ending}", f"after {ended.seconds:.1f} s", f"${ended.spend.usd:.4f}"]
     commits = [_count(ended.commits, "commit")] if ended.commits else []
     broken = [_listed(str(violation) for violation in ended.violations)] if ended.violations else []
@@ -105,7 +105,8 @@ def _whose(event: happened.BudgetRaised | happened.BudgetWarned) -> str:
 def _nears_budget(event: happened.AttemptNearsBudget) -> str:
     unit = Budget(event.unit)
     whose = "its budget" if event.budget == "attempt" else f"what the {event.budget}'s budget leaves to it"
-    return f"attempt {event.attempt} has used {unit.show(event.used)} of {unit.show(event.limit)}, {whose}"
+    used, limit = unit.format_amount(event.used), unit.format_amount(event.limit)
+    return f"attempt {event.attempt} has used {used} of {limit}, {whose}"
 
 
 def _until(at: float | None) -> str:

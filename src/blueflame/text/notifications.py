@@ -12,7 +12,7 @@ from typing import Any
 
 from blueflame.checks.secrets.scan import find_secrets
 from blueflame.model import event as happened
-from blueflame.model.event import Recorded
+from blueflame.model.event import JournalEntry
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.task import Cause, TaskState
 from blueflame.session.budget import meter
@@ -39,7 +39,7 @@ class Notice:
     cost_usd: float = 0.0
 
 
-def notices_of(session: Session, recorded: Sequence[Recorded]) -> Iterator[Notice]:
+def notices_of(session: Session, recorded: Sequence[JournalEntry]) -> Iterator[Notice]:
     """`session` stands after all of what was recorded."""
     for each in recorded:
         for topic, words, answer, gate in TOLD.get(type(each.event), _nothing)(session, each.event):
@@ -57,7 +57,7 @@ def notices_of(session: Session, recorded: Sequence[Recorded]) -> Iterator[Notic
             )
 
 
-def settled_in(recorded: Sequence[Recorded]) -> frozenset[str]:
+def settled_in(recorded: Sequence[JournalEntry]) -> frozenset[str]:
     """Gates that nobody needs to be told of any more."""
     settling = (happened.GateAnswered, happened.GateWithdrawn)
     return frozenset(each.event.gate for each in recorded if isinstance(each.event, settling))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from blueflame.model.changeset import Build, ChangesetRecord
-from blueflame.model.spend import NOTHING
+from blueflame.model.spend import NO_SPEND
 from blueflame.model.verdict import Check
 from blueflame.session.attempt_history import cut
 from blueflame.session.state import Session
@@ -77,7 +77,7 @@ def _doubts(record: ChangesetRecord, build: Build) -> Iterator[str]:
 
 def _cost(session: Session, record: ChangesetRecord) -> Iterator[str]:
     subjects = (*record.changeset.tasks, record.changeset.id)
-    spend = sum((session.spend_by_subject.get(name, NOTHING) for name in subjects), NOTHING)
+    spend = sum((session.spend_by_subject.get(name, NO_SPEND) for name in subjects), NO_SPEND)
     yield ""
     yield f"Cost: ${spend.usd:.2f}, {spend.tokens:,} tokens."
 

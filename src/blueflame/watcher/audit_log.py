@@ -10,7 +10,7 @@ import json
 import os
 import time
 
-from blueflame.model.audit import link
+from blueflame.model.audit import hash_audit_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class AuditLog:
         self._size += written
         if written != len(data) + 1:
             raise UnwritableLog(f"the audit log {self._path} was written only in part: is the disk full?")
-        self._prev = link(data)
+        self._prev = hash_audit_line(data)
         self.lines += 1
 
     @property
@@ -82,7 +82,7 @@ class AuditLog:
 def _read_last_link(handle: int, size: int) -> str:
     """For a log that is there already: the chain goes on. The first line of all names nothing before it."""
     data = os.pread(handle, TAIL_BYTES, max(0, size - TAIL_BYTES))
-    return link(data.rstrip(b"\n").rpartition(b"\n")[2]) if data else ""
+    return hash_audit_line(data.rstrip(b"\n").rpartition(b"\n")[2]) if data else ""
 
 
 def _format_now() -> str:

@@ -8,8 +8,8 @@ import sys
 import traceback
 from contextlib import suppress
 
-from blueflame.model.audit import digest_of
-from blueflame.model.policy import CANARY, Call, Decision
+from blueflame.model.audit import compute_input_digest
+from blueflame.model.policy import CANARY, Decision, ToolCall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _TooSlow(BaseException):
     """Not an Exception: nothing on the way may take it for a failure of its own and go on."""
 
 
-def read_call(body: bytes, *, events: tuple[str, ...] = (EVENT,)) -> Call:
+def read_call(body: bytes, *, events: tuple[str, ...] = (EVENT,)) -> ToolCall:
     """Raises Malformed. Strict: what two readers could read in two ways is not a call."""
     try:
         said = json.loads(body.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
@@ -48,7 +48,7 @@ def read_call(body: bytes, *, events: tuple[str, ...] = (EVENT,)) -> Call:
         raise Malformed("the call must have a cwd (an absolute path)")
     if not (isinstance(name, str) and len(name) <= MAX_ID_LENGTH):
         raise Malformed(f"the call's tool_use_id must be a text of at most {MAX_ID_LENGTH} characters")
-    return Call(tool=tool, input=given, cwd=cwd, id=name)
+    return ToolCall(tool=tool, input=given, cwd=cwd, id=name)
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -62,12 +62,12 @@ def _reject_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
-def describe_call(call: Call | None) -> Mapping[str, str]:
+def describe_call(call: ToolCall | None) -> Mapping[str, str]:
     """The call in the words of the audit log."""
     if call is None:
         return {"tool": "", "target": "", "call": "", "digest": ""}
     target = next((call.input[name] for name in TARGET_INPUTS if isinstance(call.input.get(name), str)), "")
-    return {"tool": call.tool, "target": target, "call": call.id, "digest": digest_of(call.input)}
+    return {"tool": call.tool, "target": target, "call": call.id, "digest": compute_input_digest(call.input)}
 
 
 class Decider:
@@ -75,12 +75,12 @@ class Decider:
 
     __slots__ = ("_decide", "_deciding", "proven")
 
-    def __init__(self, decide: Callable[[Call], Decision]) -> None:
+    def __init__(self, decide: Callable[[ToolCall], Decision]) -> None:
         self._decide = decide
         self._deciding = False
         self.proven = False  # the canary was refused
 
-    def judge(self, call: Call) -> Decision:
+    def judge(self, call: ToolCall) -> Decision:
         if not self.proven and call.tool != CANARY:
             return Decision(False, "canary", "nothing is allowed before the watcher has been proven with a canary")
         decision = self._decided(call)
@@ -89,7 +89,7 @@ class Decider:
         self.proven = True
         return Decision(False, "canary", decision.details)  # always: whoever decides, it is never allowed
 
-    def _decided(self, call: Call) -> Decision:
+    def _decided(self, call: ToolCall) -> Decision:
         try:
             return self._in_time(call)
         except _TooSlow:
@@ -101,7 +101,7 @@ class Decider:
                 traceback.print_exc(file=sys.stderr)
             return Decision(False, "malformed_call", "the call could not be judged; try it in another way")
 
-    def _in_time(self, call: Call) -> Decision:
+    def _in_time(self, call: ToolCall) -> Decision:
         before = signal.signal(signal.SIGALRM, self._ring)
         self._deciding = True
         signal.setitimer(signal.ITIMER_REAL, DECISION_TIMEOUT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blueflame.model.policy import Call
+from blueflame.model.policy import ToolCall
 from blueflame.policy.dialects import CLAUDE, EVENTS, UntranslatableCall, translate_call
 from blueflame.watcher.decision import Malformed, read_call
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from blueflame.policy.dialects import ToolUse
 
 
-def read_calls(body: bytes, dialect: str) -> tuple[Call, ...]:
+def read_calls(body: bytes, dialect: str) -> tuple[ToolCall, ...]:
     """What is asked for: one call, or several that are allowed together or not at all. Raises Malformed."""
     call = read_call(body, events=EVENTS[dialect])
     if dialect == CLAUDE:
@@ -22,6 +22,6 @@ def read_calls(body: bytes, dialect: str) -> tuple[Call, ...]:
         raise Malformed(str(e)) from e
 
 
-def _build_call(each: ToolUse, asked: Call) -> Call:
+def _build_call(each: ToolUse, asked: ToolCall) -> ToolCall:
     cwd = each.folder if each.folder.startswith("/") else f"{asked.cwd}/{each.folder}" if each.folder else asked.cwd
-    return Call(tool=each.tool, input=each.input, cwd=cwd, id=asked.id)
+    return ToolCall(tool=each.tool, input=each.input, cwd=cwd, id=asked.id)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from blueflame.model.policy import Call
+    from blueflame.model.policy import ToolCall
     from blueflame.watcher.http import Poller
 
 
@@ -45,7 +45,7 @@ class HookServer:
         attempt: str,
         bell: Poller,
         *,
-        decide: Callable[[Call], Decision] | None = None,
+        decide: Callable[[ToolCall], Decision] | None = None,
     ) -> None:
         self.problem = ""
         self._watch = watch
@@ -104,7 +104,7 @@ class HookServer:
         recorded = [self._recorded(each, decision) for each in names]
         return next((each for each in recorded if not each.allowed), decision)
 
-    def _judged(self, calls: tuple[Call, ...]) -> Decision:
+    def _judged(self, calls: tuple[ToolCall, ...]) -> Decision:
         """Not one more after a refusal: each may take its time, and everybody waits."""
         decision = Decision(False, "malformed_call", "there is nothing to decide about")
         for call in calls:
@@ -173,16 +173,16 @@ class _PolicyDecider:
         self._watch = watch
         self._seal = seal
         self._worry = worry
-        self._decide: Callable[[Call], Decision] | None = None
+        self._decide: Callable[[ToolCall], Decision] | None = None
 
-    def __call__(self, call: Call) -> Decision:
+    def __call__(self, call: ToolCall) -> Decision:
         if self._decide is None:
             self._decide = self._load()
         if call.tool == CANARY:
             return Decision(False, "canary", "the watcher is awake")
         return self._decide(call)
 
-    def _load(self) -> Callable[[Call], Decision]:
+    def _load(self) -> Callable[[ToolCall], Decision]:
         try:
             return _load_decider(self._watch, self._seal)
         except Exception as e:
@@ -190,7 +190,7 @@ class _PolicyDecider:
             raise
 
 
-def _load_decider(watch: Mapping[str, Any], seal: str) -> Callable[[Call], Decision]:
+def _load_decider(watch: Mapping[str, Any], seal: str) -> Callable[[ToolCall], Decision]:
     """Imported here: the rules take a while to load, and a warden that watches nobody needs none of them."""
     from blueflame.policy.decide import decide
     from blueflame.watcher.policy_file import parse_policy

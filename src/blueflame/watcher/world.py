@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from io import FileIO
 from typing import Any
 
-from blueflame.model.policy import Unreadable
+from blueflame.model.policy import UnparsableCommand
 
 NOWHERE = "/\0"
 """The real path of a name that cannot be followed: no folder holds it, so nobody is allowed to use it."""
@@ -87,7 +87,7 @@ class LocalWorld:
                 return outside + name[len(inside) :]
         return name
 
-    def text(self, path: str) -> str | None:
+    def read_text(self, path: str) -> str | None:
         """A regular file of the worktree, whatever it holds; None for anything else, and for what is too large."""
         real = self.resolve(path if path.startswith("/") else f"{self._worktree}/{path}")
         if not real.startswith(f"{self._worktree}/"):
@@ -142,11 +142,11 @@ def _parse_tree(said: bytes) -> Mapping[str, Any]:
     try:
         tree = json.loads(said)
     except RecursionError:
-        raise Unreadable("it is nested too deeply") from None
+        raise UnparsableCommand("it is nested too deeply") from None
     except ValueError:
-        raise Unreadable("the parser's answer is not JSON") from None
+        raise UnparsableCommand("the parser's answer is not JSON") from None
     if not isinstance(tree, dict):
-        raise Unreadable("the parser's answer is not a tree")
+        raise UnparsableCommand("the parser's answer is not a tree")
     return tree
 
 
@@ -154,13 +154,13 @@ def _run_shfmt(program: str, command: str) -> bytes:
     try:
         source = command.encode("utf-8")
     except UnicodeEncodeError:
-        raise Unreadable("it is not valid Unicode") from None
+        raise UnparsableCommand("it is not valid Unicode") from None
     with ExitStack() as ends:
         try:
             (their_in, to), (out, their_out), (err, their_err) = (_open_pipe(ends) for _ in range(3))
             pid = _spawn_shfmt(program, (their_in, their_out, their_err))
         except (OSError, ValueError) as error:
-            raise Unreadable(f"the parser {program} cannot be started: {error}") from None
+            raise UnparsableCommand(f"the parser {program} cannot be started: {error}") from None
         for end in (their_in, their_out, their_err):
             end.close()
         return _read_answer(pid, source, to, out, err)
@@ -188,7 +188,9 @@ def _read_answer(pid: int, source: bytes, to: FileIO, out: FileIO, err: FileIO) 
             os.kill(pid, signal.SIGKILL)  # not waited for yet, so the number is still its own
         code = _wait_for(pid)
     if code:
-        raise Unreadable(said[err].decode("utf-8", "replace").strip().replace("<standard input>:", "") or "no reason")
+        raise UnparsableCommand(
+            said[err].decode("utf-8", "replace").strip().replace("<standard input>:", "") or "no reason"
+        )
     return bytes(said[out])
 
 
@@ -203,7 +205,7 @@ def _exchange(unsaid: memoryview, to: FileIO, said: Mapping[FileIO, bytearray]) 
     while any(not stream.closed for stream in said):
         left = until - time.monotonic()
         if left <= 0:
-            raise Unreadable(f"it takes more than {PARSE_TIMEOUT:g} seconds to read")
+            raise UnparsableCommand(f"it takes more than {PARSE_TIMEOUT:g} seconds to read")
         for number, _ in waiting.poll(left * 1000):
             stream = streams[number]
             if stream is to:
@@ -224,7 +226,7 @@ def _read_some(stream: FileIO, into: bytearray) -> bool:
     piece = stream.read(PIPE_BYTES)
     into += piece or b""
     if len(into) > MAX_TREE_BYTES:
-        raise Unreadable("its syntax tree is too large")
+        raise UnparsableCommand("its syntax tree is too large")
     return piece != b""  # None: not now
 
 

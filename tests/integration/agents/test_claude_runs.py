@@ -18,7 +18,7 @@ from blueflame.agents.runtime import Brief, Gathered, Launch, read_spool
 from blueflame.checks.audit_gaps import defied, unwatched
 from blueflame.model.audit import AuditLine
 from blueflame.model.policy import CANARY
-from blueflame.model.settings.permissions import BashRules, Permissions
+from blueflame.model.settings.permissions import BashRules, PermissionSettings
 from blueflame.telemetry.audit import read_audit
 from blueflame.testing import LoopbackModel, create_throwaway_repository
 from support.closed_network import ClosedNetwork, closed_network, explain_unavailable
@@ -40,7 +40,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 TOOLS = ("Read", "Write", "Edit", "Bash")
-RULES = Permissions(allowed_tools=TOOLS, bash_rules=BashRules(allowed_commands=("touch", "git log")))
+RULES = PermissionSettings(allowed_tools=TOOLS, bash_rules=BashRules(allowed_commands=("touch", "git log")))
 DONE = {"text": "Done."}
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from blueflame.agents.claude import claude
 from blueflame.agents.claude.stream import read_line
 from blueflame.agents.runtime import Answered, Complained, Finished, Gathered, NotRun, Produced, Said, read_spool
-from blueflame.model.audit import Act
+from blueflame.model.audit import ObservedCall
 from blueflame.model.spend import Spend
 
 STREAMS = Path(__file__).parent / "claude_streams"
@@ -196,7 +196,7 @@ def test_a_call_that_the_provider_made_by_itself_is_a_call() -> None:
 
     (act,) = read_line(json.dumps({"type": "assistant", "message": {"content": [block]}}))
 
-    assert act == Act("web_search", "x", "srv_1")
+    assert act == ObservedCall("web_search", "x", "srv_1")
 
 
 JSON = st.recursive(
@@ -219,7 +219,7 @@ SAID = st.fixed_dictionaries(
 @given(SAID)
 def test_no_line_can_make_the_reader_fail(said: dict[str, Any]) -> None:
     for signal in read_line(json.dumps(said)):
-        assert isinstance(signal, Said | Act | Answered | NotRun | Produced | Finished | Complained)
+        assert isinstance(signal, Said | ObservedCall | Answered | NotRun | Produced | Finished | Complained)
 
 
 @given(st.text())

@@ -19,7 +19,7 @@ from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import Brief, Launch
 from blueflame.agents.structured_output import object_in, strict
 from blueflame.model.errors import Refused
-from blueflame.model.schemas import SCHEMAS
+from blueflame.model.schemas import READ_ONLY_ROLE_SCHEMAS
 
 GATEWAY = "http://127.0.0.1:61128"
 TOOLS = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
@@ -84,20 +84,20 @@ def test_codex_has_everything_that_governs_it_in_its_arguments(program: Path, tm
 
 
 def test_codex_is_held_to_a_schema(program: Path, tmp_path: Path) -> None:
-    launch = launched("codex", program, tmp_path, role="validator", schema=SCHEMAS["validator"])
+    launch = launched("codex", program, tmp_path, role="validator", schema=READ_ONLY_ROLE_SCHEMAS["validator"])
 
     schema = Path(launch.argv[launch.argv.index("--output-schema") + 1])
     found = json.loads(schema.read_text())
     assert found["required"] == ["status", "notes", "issues", "confidence"]  # its provider takes nothing optional
-    assert found["properties"]["status"] == SCHEMAS["validator"]["properties"]["status"]
+    assert found["properties"]["status"] == READ_ONLY_ROLE_SCHEMAS["validator"]["properties"]["status"]
     assert found["properties"]["confidence"]["type"] == ["number", "null"]
     assert schema in launch.needs
 
 
 def test_nothing_is_optional_in_a_strict_schema_down_to_its_last_part() -> None:
-    task = strict(SCHEMAS["planner"])["properties"]["tasks"]["items"]
+    task = strict(READ_ONLY_ROLE_SCHEMAS["planner"])["properties"]["tasks"]["items"]
 
-    assert task["required"] == list(SCHEMAS["planner"]["properties"]["tasks"]["items"]["properties"])
+    assert task["required"] == list(READ_ONLY_ROLE_SCHEMAS["planner"]["properties"]["tasks"]["items"]["properties"])
     assert task["properties"]["model"]["type"] == ["string", "null"]
     assert task["properties"]["id"]["type"] == "string"
     assert strict({"type": "object", "properties": {"x": {"type": "string", "enum": ["a"]}}})["properties"]["x"] == {

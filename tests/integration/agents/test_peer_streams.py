@@ -11,7 +11,7 @@ from blueflame.agents.codex import Codex
 from blueflame.agents.gemini import Gemini
 from blueflame.agents.runtime import Gathered, Runtime, read_spool
 from blueflame.checks.audit_gaps import defied, unwatched
-from blueflame.model.audit import Act, AuditLine, digest_of
+from blueflame.model.audit import AuditLine, ObservedCall, compute_input_digest
 
 STREAMS = Path(__file__).parent / "peer_streams"
 HERE = Path(__file__).parent
@@ -34,7 +34,7 @@ def logged(*asked: tuple[str, Mapping[str, object], bool]) -> tuple[AuditLine, .
             rule="",
             details="",
             call=f"call_{n}",
-            digest=digest_of(given),
+            digest=compute_input_digest(given),
             prev="",
         )
         for n, (tool, given, allowed) in enumerate(asked)
@@ -96,7 +96,7 @@ def test_a_shell_of_the_agents_own_is_not_taken_for_one() -> None:
 
     (act,) = CODEX.read(json.dumps(line))
 
-    assert isinstance(act, Act)
+    assert isinstance(act, ObservedCall)
     assert unwatched((act,), logged(("Bash", {"command": "true"}, True)))
 
 
@@ -105,7 +105,7 @@ def test_what_codex_does_in_ways_that_nobody_knows_is_a_gap() -> None:
 
     (act,) = CODEX.read(json.dumps(line))
 
-    assert isinstance(act, Act)
+    assert isinstance(act, ObservedCall)
     assert unwatched((act,), logged(RAN)) == ("mcp_tool_call was never asked for",)
 
 
@@ -169,7 +169,7 @@ def test_the_player_of_acp_agents_is_read_line_by_line(tmp_path: Path) -> None:
 
     found = read_spool(Acp(root=HERE, command="x"), spool)
 
-    assert found.acts == (Act("Bash", "ls", "c1", "d", denied=True),)
+    assert found.acts == (ObservedCall("Bash", "ls", "c1", "d", denied=True),)
     assert found.output == {"a": 1}
     assert found.complaints == ("refused: no",)
     assert found.finished is not None and found.finished.failure == "error"

@@ -28,7 +28,7 @@ from blueflame.agents.runtime import (
 from blueflame.agents.scripted import Scripted
 from blueflame.agents.scripted.script import parse_script
 from blueflame.model.errors import ScriptError, UsageError
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
 from blueflame.orchestrator.engine.interface import Order, Outcome, Reason
 from blueflame.orchestrator.engine.local import LocalEngine
@@ -264,7 +264,7 @@ def test_a_missing_or_empty_spool_is_nothing_and_not_metered(tmp_path: Path) -> 
 
     for path in (tmp_path / "none", tmp_path / "empty"):
         assert read_spool(READER, path) == Gathered()
-        assert (read_spool(READER, path).spend, read_spool(READER, path).metered) == (NOTHING, False)
+        assert (read_spool(READER, path).spend, read_spool(READER, path).metered) == (NO_SPEND, False)
 
 
 def test_of_a_huge_spool_head_and_tail_are_read_and_the_gap_is_told(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from blueflame.agents.hook import hook_path
 from blueflame.agents.scripted import Scripted, player
 from blueflame.checks.audit_gaps import defied, unwatched
-from blueflame.model.audit import Act, digest_of
-from blueflame.model.settings.permissions import BashRules, Permissions
+from blueflame.model.audit import ObservedCall, compute_input_digest
+from blueflame.model.settings.permissions import BashRules, PermissionSettings
 from blueflame.telemetry.audit import read_audit
 from support.hook_servers import WatchedAttempt, run_hook_server
 
@@ -142,7 +142,7 @@ def test_answers_usage_and_words_are_lines_of_json(repo: Path) -> None:
         {"do": "answer", "output": {"status": "pass"}},
     )
 
-    given = digest_of({"status": "pass"})
+    given = compute_input_digest({"status": "pass"})
     assert played.lines == [
         {"type": "say", "text": "готово"},
         {"type": "usage", "input_tokens": 5, "cost_usd": 0.5},
@@ -236,10 +236,10 @@ def watched_play(watch: WatchedAttempt, *steps: dict[str, Any]) -> Played:
     return watch.during(lambda: play(watch.folder, *steps, env=watch.env, watched=None))
 
 
-def acts_of(played: Played) -> list[Act]:
+def acts_of(played: Played) -> list[ObservedCall]:
     reader = Scripted()
     signals = [signal for line in played.lines for signal in reader.read(json.dumps(line))]
-    return [signal for signal in signals if isinstance(signal, Act)]
+    return [signal for signal in signals if isinstance(signal, ObservedCall)]
 
 
 def gaps(watch: WatchedAttempt, played: Played) -> tuple[str, ...]:
@@ -291,7 +291,7 @@ def test_an_answer_is_asked_for_as_structured_output(repo: Path) -> None:
 def test_what_is_refused_is_not_done_and_the_next_step_is(repo: Path, git: Git) -> None:
     before = git(repo, "rev-parse", "HEAD")
     with run_hook_server(
-        repo, permissions=Permissions(bash_rules=BashRules(allowed_commands=("git status",)))
+        repo, permissions=PermissionSettings(bash_rules=BashRules(allowed_commands=("git status",)))
     ) as watch:
         watch.prove()
         played = watched_play(
@@ -387,7 +387,7 @@ def test_a_hook_that_is_broken_means_refused_even_to_those_who_need_none(repo: P
 
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
 def test_the_digest_is_the_one_of_the_audit_log(tool_input: dict[str, Any]) -> None:
-    assert player._digest(tool_input) == digest_of(tool_input)
+    assert player._digest(tool_input) == compute_input_digest(tool_input)
 
 
 @given(st.text().filter(lambda word: "\0" not in word))

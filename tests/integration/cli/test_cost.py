@@ -12,7 +12,7 @@ from blueflame.cli.render.cost import build_cost_json, render_cost
 from blueflame.journal.journal import Journal
 from blueflame.model.attempt import Ending
 from blueflame.model.event import BudgetRaised
-from blueflame.model.ids import attempt_id
+from blueflame.model.ids import build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.costs import account
 from blueflame.orchestrator.engine.health import Checkup, Health
@@ -40,7 +40,7 @@ LINE = {
 
 
 def meter(attempts: Path, task: str, *lines: dict[str, Any]) -> None:
-    folder = attempts / attempt_id(ID, task, "worker", 1)
+    folder = attempts / build_attempt_id(ID, task, "worker", 1)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "usage.jsonl").write_text("".join(json.dumps(LINE | line) + "\n" for line in lines))
 
@@ -86,7 +86,7 @@ def test_agents_at_work_count_with_what_their_meter_says_now(tmp_path: Path) -> 
 def test_an_agent_without_a_meter_counts_with_what_it_says_itself(tmp_path: Path) -> None:
     told = story()
     said = Checkup(state=Health.WORKING, spend=Spend(micro_usd=77))
-    _done, live = account(told.session, tmp_path, {attempt_id(ID, "task-003", "worker", 1): said}, now=told.now)
+    _done, live = account(told.session, tmp_path, {build_attempt_id(ID, "task-003", "worker", 1): said}, now=told.now)
     assert (live.spend.micro_usd, live.metered) == (77, False)
 
 

@@ -16,7 +16,7 @@ from blueflame.model.event import (
     BudgetWarned,
     Event,
     GateOpened,
-    Recorded,
+    JournalEntry,
     RuntimeParked,
     RuntimeResumed,
 )
@@ -32,7 +32,7 @@ PARKED = RuntimeParked(
 
 
 def told(event: Event) -> str:
-    line = format_event(Recorded(1, BEGAN, event))
+    line = format_event(JournalEntry(1, BEGAN, event))
     assert line is not None
     return line.plain
 

@@ -18,12 +18,12 @@ from blueflame.cli.render.activity import (
     format_tokens,
     format_usage,
 )
-from blueflame.model.activity import Activity, Doing, Stand
+from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Attempt, AttemptRecord, Ending
 from blueflame.model.spend import Budget, Ceiling, Spend, Unit
 from support.recorded_session import ID, Story
 
-WORKING = Stand(doing=Doing.WORKING)
+WORKING = AgentStatus(state=AgentState.WORKING)
 ATTEMPT = Attempt(id=f"{ID}.t.worker.1", session=ID, subject="t", role="worker", n=1, agent_id="worker-0a1b2c3d")
 
 
@@ -35,7 +35,7 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def activities(story: Story, **fields: object) -> dict[str, Activity]:
     live = story.session.live
-    return {name: replace(Activity(attempt=live[name], stand=WORKING), **fields) for name in live}  # type: ignore[arg-type]
+    return {name: replace(Activity(attempt=live[name], status=WORKING), **fields) for name in live}  # type: ignore[arg-type]
 
 
 def busy(story: Story) -> dict[str, Activity]:
@@ -44,10 +44,13 @@ def busy(story: Story) -> dict[str, Activity]:
     spend = Spend(micro_usd=420_000, input_tokens=12_000, output_tokens=450)
     found = activities(story, spend=spend, calls=17)
     found[first] = replace(
-        found[first], tool="Edit", target="internal/auth/jwt.go", words="Now the key rotation.", refused=2
+        found[first], tool="Edit", target="internal/auth/jwt.go", last_words="Now the key rotation.", refused=2
     )
     found[second] = replace(
-        found[second], words="I read the routes first.", spoke=True, spend=Spend(micro_usd=1_400_000)
+        found[second],
+        last_words="I read the routes first.",
+        spoke_last=True,
+        spend=Spend(micro_usd=1_400_000),
     )
     return found
 
@@ -124,8 +127,8 @@ def crowd(n: int) -> tuple[Story, dict[str, Activity]]:
 
 def test_eight_agents_a_parked_runtime_and_events_fit_on_24_lines() -> None:
     story, found = crowd(8)
-    parked = Stand(doing=Doing.PARKED, kind="rate_limit", until=story.now + 3600)
-    found = {name: replace(each, stand=parked) for name, each in found.items()}
+    parked = AgentStatus(state=AgentState.PARKED, kind="rate_limit", until=story.now + 3600)
+    found = {name: replace(each, status=parked) for name, each in found.items()}
     lines = shown(story, found, width=80, recent=9).splitlines()
     assert len(lines) <= 23
     assert lines[4] == "‖ scripted waits until 15:30: rate limit"
@@ -151,19 +154,19 @@ def test_the_frame_is_never_larger_than_the_terminal(width: int, height: int) ->
 
 
 def test_an_agent_that_waits_says_why() -> None:
-    def words(stand: Stand, **fields: object) -> str:
-        activity = replace(Activity(attempt=ATTEMPT, stand=stand), **fields)  # type: ignore[arg-type]
+    def words(stand: AgentStatus, **fields: object) -> str:
+        activity = replace(Activity(attempt=ATTEMPT, status=stand), **fields)  # type: ignore[arg-type]
         return describe_activity(activity, now=1_770_388_222.0)
 
-    parked = Stand(doing=Doing.PARKED, kind="rate_limit", until=1_770_388_300.0)
+    parked = AgentStatus(state=AgentState.PARKED, kind="rate_limit", until=1_770_388_300.0)
     assert words(parked) == "waits until 14:31: rate limit"
     assert words(replace(parked, since=1_770_200_000.0)) == "waits until Fri 14:31: rate limit"
-    assert words(Stand(doing=Doing.PARKED, kind="network")) == "waits: no network"
-    assert words(Stand(doing=Doing.PARKED, why="try\x1b[2J later")) == "waits: try␛[2J later"
-    assert words(Stand()) == "starting"
-    assert words(Stand(doing=Doing.SETUP)) == "setup commands"
-    assert words(Stand(doing=Doing.ENDING, why="a person said so")) == "ending: a person said so"
-    assert words(Stand(doing=Doing.SILENT, since=1_770_388_100.0), tool="Read", target="a.py") == (
+    assert words(AgentStatus(state=AgentState.PARKED, kind="network")) == "waits: no network"
+    assert words(AgentStatus(state=AgentState.PARKED, reason="try\x1b[2J later")) == "waits: try␛[2J later"
+    assert words(AgentStatus()) == "starting"
+    assert words(AgentStatus(state=AgentState.SETUP)) == "setup commands"
+    assert words(AgentStatus(state=AgentState.ENDING, reason="a person said so")) == "ending: a person said so"
+    assert words(AgentStatus(state=AgentState.SILENT, since=1_770_388_100.0), tool="Read", target="a.py") == (
         "silent for 2:02; last: Read a.py"
     )
     assert words(WORKING) == "thinking"
@@ -172,7 +175,7 @@ def test_an_agent_that_waits_says_why() -> None:
 def test_of_a_path_the_end_is_kept_and_of_a_command_the_beginning() -> None:
     def cut(tool: str, target: str, width: int) -> str:
         return draw_activity(
-            Activity(attempt=ATTEMPT, stand=WORKING, tool=tool, target=target), now=0.0, width=width
+            Activity(attempt=ATTEMPT, status=WORKING, tool=tool, target=target), now=0.0, width=width
         ).plain
 
     assert cut("Edit", "src/blueflame/cli/live.py", 40) == "Edit src/blueflame/cli/live.py"
@@ -197,9 +200,9 @@ def test_the_tightest_budget_counts() -> None:
     day = Ceiling("day", Budget(Unit.TOKENS, 100))
     attempt = replace(ATTEMPT, budget=Budget(Unit.USD, 1_000_000), ceilings=(day,))
     activity = Activity(attempt=attempt, spend=Spend(micro_usd=500_000, input_tokens=90))
-    assert activity.tightest == day.budget
-    assert activity.share == 0.9
-    assert Activity(attempt=ATTEMPT).tightest is None
+    assert activity.tightest_budget == day.budget
+    assert activity.used_share == 0.9
+    assert Activity(attempt=ATTEMPT).tightest_budget is None
     assert draw_budget_bar(Activity(attempt=ATTEMPT), 5, warn_at=0.8).plain == ""
 
 
@@ -215,7 +218,7 @@ def test_an_activity_as_a_line_and_as_json() -> None:
     day = Ceiling("day", Budget(Unit.TOKENS, 9))
     activity = Activity(
         attempt=replace(ATTEMPT, budget=Budget(Unit.USD, 1_500_000), ceilings=(day,)),
-        stand=replace(WORKING, since=3.0), tool="Edit", target="a\x1b.py", calls=2, spend=Spend(input_tokens=7),
+        status=replace(WORKING, since=3.0), tool="Edit", target="a\x1b.py", calls=2, spend=Spend(input_tokens=7),
     )  # fmt: skip
     assert draw_activity_line(activity, now=0.0).plain == (
         "00:00:00  ▸ worker-0a1b2c3d  t #1  Edit a␛.py  (7 tokens, 2 calls)"

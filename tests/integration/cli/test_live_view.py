@@ -20,9 +20,9 @@ from blueflame.cli.live.view import (
     choose_view,
 )
 from blueflame.journal.codec import decode
-from blueflame.model.activity import Activity, Doing, Stand
+from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Ending
-from blueflame.model.event import Event, HookRan, Recorded
+from blueflame.model.event import Event, HookRan, JournalEntry
 from blueflame.text.format import named
 from support.recorded_session import BEGAN, ID, Story
 
@@ -150,7 +150,7 @@ def test_every_event_can_be_told() -> None:
     told = {type(each.event) for each in Story().reviewing().recorded}
     assert set(DESCRIBERS) <= set(get_args(Event))
     assert told <= set(get_args(Event))
-    hook = Recorded(1, BEGAN, HookRan(hook="post_plan", key="k\x1b[2J", exit_code=1))
+    hook = JournalEntry(1, BEGAN, HookRan(hook="post_plan", key="k\x1b[2J", exit_code=1))
     line = format_event(hook)
     assert line is not None
     assert "post_plan" in line.plain
@@ -190,7 +190,7 @@ def test_a_frame_with_nothing_new_is_not_drawn_again() -> None:
 def test_a_log_that_was_quiet_for_long_says_what_agents_do() -> None:
     out, timer, story = StringIO(), Timer(), Story().working()
     found = {
-        name: Activity(attempt=attempt, stand=Stand(doing=Doing.WORKING), tool="Edit", target="a.py")
+        name: Activity(attempt=attempt, status=AgentStatus(state=AgentState.WORKING), tool="Edit", target="a.py")
         for name, attempt in story.session.live.items()
     }
     log = EventLines(make_console(file=out, width=80), lambda: found, timer=timer)

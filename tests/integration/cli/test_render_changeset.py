@@ -7,7 +7,7 @@ import pytest
 from blueflame.cli.console import render_text
 from blueflame.cli.gates.view import build_gate_context
 from blueflame.cli.render.changeset import build_changeset_json, count_outcomes, render_changeset, render_outcome
-from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState, FileChange, Loss
+from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState, FileChange, MergeLoss
 from blueflame.model.review import Risk, Weakening
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.verdict import Check
@@ -131,7 +131,7 @@ WEAKENED = (
         lines=("- assert add(2, 2) == 4",),
     ),
 )
-LOSSES = (Loss(task="task-001", path="src/a.py", count=2, lines=("x = 1", "y = 2"), by="task-002"),)
+LOSSES = (MergeLoss(task="task-001", path="src/a.py", count=2, lines=("x = 1", "y = 2"), by="task-002"),)
 
 
 def test_the_largest_of_many_files_are_shown_in_the_order_of_their_names(record: ChangesetRecord) -> None:

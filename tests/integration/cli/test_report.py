@@ -13,7 +13,7 @@ import pytest
 
 from blueflame.journal.journal import Journal
 from blueflame.model.attempt import Attempt
-from blueflame.model.event import Recorded
+from blueflame.model.event import JournalEntry
 from blueflame.model.spend import Spend
 from blueflame.testing.simulation import hash_to_fraction
 from support import hostile_session as hostile_story
@@ -35,7 +35,7 @@ def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return repo
 
 
-def keep(root: Path, recorded: list[Recorded]) -> None:
+def keep(root: Path, recorded: list[JournalEntry]) -> None:
     (root / ".blueflame").mkdir(exist_ok=True)
     first = recorded[0].event
     with Journal.open(root / ".blueflame" / "journal.db") as book:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from blueflame.model.exit_codes import Exit
+from blueflame.model.exit_codes import ExitCode
 from support.command_line import YES, Said, at_terminal, configure, here, launched, task, until, write
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json.md"
@@ -99,7 +99,7 @@ def test_what_each_agent_does_and_what_one_of_them_did_is_told_at_once(project: 
         assert [each["decision"] for each in told if each["kind"] == "call"] == ["allow", "block"]
         assert {key for each in told for key in each} <= documented("watch")
         wrong = verb("watch", "--agent", "nobody", "--once")
-        assert wrong.code == Exit.USAGE
+        assert wrong.code == ExitCode.USAGE
         assert f"{agent} (task-001)" in wrong.err
 
 
@@ -110,7 +110,7 @@ def test_views_end_without_the_session_and_when_nobody_is_at_work(project: Path,
             screen.expect("Then not")
             screen.type("\x03")
             screen.expect("The view has ended; the session goes on.")
-            assert screen.end() == Exit.INTERRUPTED
+            assert screen.end() == ExitCode.INTERRUPTED
         assert session.poll() is None
         with launched("watch", cwd=project) as pipe, at_terminal("watch", cwd=project, columns=60) as screen:
             assert pipe.stdout is not None
@@ -138,12 +138,12 @@ def test_a_program_gets_each_change_and_the_end(project: Path, verb: Verb) -> No
             told.append(json.loads(watching.stdout.readline()))
         assert (told[-1]["state"], told[-1]["ending"], told[-1]["attempt"]) == ("ended", "cancelled", first["attempt"])
         watching.send_signal(signal.SIGINT)
-        assert watching.wait(60) == Exit.INTERRUPTED
+        assert watching.wait(60) == ExitCode.INTERRUPTED
 
 
 def test_the_view_ends_with_the_session(project: Path, verb: Verb) -> None:
     nothing = verb("watch")
-    assert nothing.code == Exit.USAGE
+    assert nothing.code == ExitCode.USAGE
     assert "blueflame run" in nothing.err
     with at_work(project, verb, *GOES_ON) as session:
         (row,) = rows(verb)

@@ -19,8 +19,8 @@ from blueflame.doctor.environment import State, examine_level
 from blueflame.doctor.evidence import Evidence, Held, Verdict, gather
 from blueflame.doctor.fixtures import Machine, laid_out
 from blueflame.doctor.guards import REST, WALLS, Guards, examine_guards
-from blueflame.model.sandbox import Bounds, Box, Kind, Level, Mount, Network
-from blueflame.model.settings.permissions import FileScope, SandboxSettings, Secrets, Validation
+from blueflame.model.sandbox import Mount, MountKind, Network, ResourceLimits, SandboxLevel, SandboxSpec
+from blueflame.model.settings.permissions import FileScope, SandboxSettings, SecretSettings, ValidationSettings
 from blueflame.orchestrator.engine.interface import Reason
 from blueflame.orchestrator.foreground_sandbox import level_held
 from blueflame.sandbox import Problem, Site, Wanted, make_box, toolchains
@@ -33,8 +33,8 @@ pytestmark = needs_box
 WATCHED = {"memory", "processes", "free disk"}  # held by the kernel where it can be had
 
 
-def examine(make: Callable[[Site, Wanted], Box] = make_box, **settings: object) -> Guards:
-    return examine_guards(SandboxSettings.model_validate(settings), Validation(), make=make)
+def examine(make: Callable[[Site, Wanted], SandboxSpec] = make_box, **settings: object) -> Guards:
+    return examine_guards(SandboxSettings.model_validate(settings), ValidationSettings(), make=make)
 
 
 def states(guards: Guards) -> dict[str, Held]:
@@ -45,14 +45,14 @@ def fallen(guards: Guards) -> set[str]:
     return {guard.name for guard in guards.table if guard.state is Held.IMPOSSIBLE}
 
 
-def with_mounts(box: Box, *mounts: Mount) -> Box:
+def with_mounts(box: SandboxSpec, *mounts: Mount) -> SandboxSpec:
     """In the place of those that are there."""
     taken = {mount.target for mount in mounts}
     kept = [mount for mount in box.mounts if mount.target not in taken]
     return replace(box, mounts=tuple(sorted((*kept, *mounts), key=lambda mount: mount.target.split("/"))))
 
 
-def shown(path: Path, kind: Kind = Kind.RW) -> Mount:
+def shown(path: Path, kind: MountKind = MountKind.RW) -> Mount:
     return Mount(kind=kind, source=str(path), target=str(path))
 
 
@@ -69,7 +69,7 @@ def evidence() -> Iterator[Evidence]:
         boxed=True,
     )
     with laid_out(machine) as ground:
-        yield gather(ground, Validation())
+        yield gather(ground, ValidationSettings())
     (home / ".ssh").rmdir()
     home.rmdir()
 
@@ -137,15 +137,15 @@ def test_limits_that_only_end_somebody_are_told_as_detected(evidence: Evidence) 
 
 
 def test_what_is_switched_off_is_told_as_off(evidence: Evidence) -> None:
-    off = Validation(secrets=Secrets(enabled=False), file_scope=FileScope(enforce=False))
+    off = ValidationSettings(secrets=SecretSettings(enabled=False), file_scope=FileScope(enforce=False))
     for judge in (limits.secrets, limits.scope):
         assert judge(evidence)[0] is Held.ENFORCED
         assert judge(replace(evidence, validation=off))[0] is Held.OFF
 
 
 def test_one_hole_is_seen_and_only_that(tmp_path: Path) -> None:
-    def pierced(site: Site, wanted: Wanted) -> Box:
-        return with_mounts(make_box(site, wanted), shown(wanted.folder.parents[1] / "outside", Kind.RO))
+    def pierced(site: Site, wanted: Wanted) -> SandboxSpec:
+        return with_mounts(make_box(site, wanted), shown(wanted.folder.parents[1] / "outside", MountKind.RO))
 
     guards = examine(pierced)
     assert {"files outside"} <= fallen(guards) <= {"files outside", "sockets"}  # a socket is no less open read-only
@@ -160,7 +160,7 @@ def test_a_box_full_of_holes_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (home / ".ssh").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
 
-    def pierced(site: Site, wanted: Wanted) -> Box:
+    def pierced(site: Site, wanted: Wanted) -> SandboxSpec:
         root = wanted.folder.parents[1]
         shared = (root / "outside", root / "main" / ".git", root / "logs", home, Path("/dev/shm"), Path("/proc"))
         (root / "logs").mkdir(exist_ok=True)
@@ -176,7 +176,7 @@ def test_a_box_full_of_holes_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_box_without_limits_is_seen() -> None:
-    guards = examine(lambda site, wanted: replace(make_box(site, wanted), bounds=Bounds()))
+    guards = examine(lambda site, wanted: replace(make_box(site, wanted), bounds=ResourceLimits()))
     assert fallen(guards) == {"memory", "processes", "file size", "open files", "CPU time", "free disk"}
 
 
@@ -205,11 +205,11 @@ def test_a_network_that_was_opened_is_told_as_off() -> None:
 
 def test_a_level_that_cannot_be_held_is_bad() -> None:
     problem = Problem("namespaces", "bubblewrap cannot build a box here; allow user namespaces")
-    guards = Guards(asked=Level.STANDARD, held=Level.OFF, problems=(problem,), table=())
+    guards = Guards(asked=SandboxLevel.STANDARD, held=SandboxLevel.OFF, problems=(problem,), table=())
     finding = examine_level(guards)
     assert finding.state is State.BAD
     assert "allow user namespaces" in finding.words
-    held = Guards(asked=Level.STANDARD, held=level_held(), problems=(), table=())
+    held = Guards(asked=SandboxLevel.STANDARD, held=level_held(), problems=(), table=())
     assert examine_level(held).state is State.OK
 
 

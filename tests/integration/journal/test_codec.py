@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blueflame.journal.codec import EVENTS, decode, encode
-from blueflame.model.attempt import Ended, Ending
+from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.changeset import Build, FileChange
 from blueflame.model.errors import JournalError
 from blueflame.model.event import (
@@ -65,7 +65,7 @@ def test_infinite_limits_survive() -> None:
 
 def test_a_field_that_is_missing_takes_its_default() -> None:
     back = decode("AttemptEnded", '{"attempt": "a", "ended": {"ending": "passed"}}')
-    assert back == AttemptEnded(attempt="a", ended=Ended(ending=Ending.PASSED))
+    assert back == AttemptEnded(attempt="a", ended=AttemptOutcome(ending=Ending.PASSED))
 
 
 @pytest.mark.parametrize(

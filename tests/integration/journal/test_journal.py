@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.journal.journal import Fenced, Journal, Letter, Settlement
-from blueflame.model.attempt import Ended, Ending
+from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import JournalError
 from blueflame.model.event import (
     AttemptEnded,
@@ -26,7 +26,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import OPTIONS, Gate, GateKind
 from blueflame.model.limits import Limits, Workflow
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
 
 SES = "ses-20260206-143022"
@@ -455,7 +455,7 @@ def test_a_held_journal_is_told_after_a_while(path: Path, journal: Journal, monk
 
 def test_what_others_have_spent_since_a_moment_is_added_up(journal: Journal) -> None:
     def cost(dollars: int) -> Event:
-        return AttemptEnded(attempt="a", ended=Ended(ending=Ending.FAILED, spend=Spend(micro_usd=dollars)))
+        return AttemptEnded(attempt="a", ended=AttemptOutcome(ending=Ending.FAILED, spend=Spend(micro_usd=dollars)))
 
     for n, name in enumerate(("old", "between", "own")):
         journal.append(name, 0, [opened(name), cost(1)], at=100.0 * n)
@@ -463,4 +463,4 @@ def test_what_others_have_spent_since_a_moment_is_added_up(journal: Journal) -> 
     assert journal.spent_since(100.0, without="own") == Spend(micro_usd=11)
     assert journal.spent_since(150.0, without="own") == Spend(micro_usd=10)
     assert journal.spent_since(0.0, without="own") == Spend(micro_usd=22)
-    assert journal.spent_since(151.0, without="own") == NOTHING
+    assert journal.spent_since(151.0, without="own") == NO_SPEND

@@ -17,7 +17,7 @@ from blueflame.memory.codec import decode, encode
 from blueflame.memory.provider import NO_MEMORY, Asking, Mark
 from blueflame.memory.store import Store
 from blueflame.model.errors import MemoryFailed, UsageError
-from blueflame.model.memory import Decay, Record, TaskFailure, TaskResult
+from blueflame.model.memory import Decay, MemoryRecord, TaskFailure, TaskResult
 from support.memory_records import failure, lesson, records, result, session_name, summary
 
 few = settings(max_examples=15, deadline=None)  # each makes a file
@@ -29,13 +29,13 @@ def builtin(where: Path, decay: Decay | None = None) -> BuiltIn:
 
 
 @given(records)
-def test_a_record_is_read_back_as_it_was_written(record: Record) -> None:
+def test_a_record_is_read_back_as_it_was_written(record: MemoryRecord) -> None:
     assert decode(encode(record), "here") == record
 
 
 @few
 @given(st.lists(records, max_size=6, unique_by=lambda record: record.key))
-def test_what_is_kept_is_there_once_however_often_it_is_saved(given_: Sequence[Record]) -> None:
+def test_what_is_kept_is_there_once_however_often_it_is_saved(given_: Sequence[MemoryRecord]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / "memory.db")
         assert store.keep(given_) == len(given_)
@@ -45,7 +45,7 @@ def test_what_is_kept_is_there_once_however_often_it_is_saved(given_: Sequence[R
 
 @few
 @given(st.lists(records, max_size=6, unique_by=lambda record: record.key))
-def test_an_exported_memory_can_be_imported(given_: Sequence[Record]) -> None:
+def test_an_exported_memory_can_be_imported(given_: Sequence[MemoryRecord]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "memory.jsonl"
         write_jsonl(file, given_)

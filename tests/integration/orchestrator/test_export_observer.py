@@ -9,15 +9,15 @@ import pytest
 
 from blueflame.agents.scripted import Scripted
 from blueflame.documents.plans import read_plan
-from blueflame.model.attempt import WORKER, Attempt, Ended, Ending
+from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.event import (
     AttemptEnded,
     AttemptIntended,
     AttemptStarted,
     CycleStarted,
     Event,
+    JournalEntry,
     PlanApproved,
-    Recorded,
     SessionOpened,
     TaskMoved,
 )
@@ -55,7 +55,7 @@ STORY: tuple[Event, ...] = (
     AttemptStarted(attempt=ATTEMPT.id, base="a" * 40, worktree="/w", warden_pid=4711),
 )
 SPENT = Spend(micro_usd=30_000, input_tokens=5)
-FAILED = AttemptEnded(attempt=ATTEMPT.id, ended=Ended(ending=Ending.FAILED, spend=SPENT))
+FAILED = AttemptEnded(attempt=ATTEMPT.id, ended=AttemptOutcome(ending=Ending.FAILED, spend=SPENT))
 
 
 @pytest.fixture
@@ -72,12 +72,12 @@ class Teller:
 
     def __init__(self, exporter: Exporter) -> None:
         self._exporter = exporter
-        self.session: Session = open_session(Recorded(1, 1_770_388_222.0, OPENED))
-        exporter.see(self.session, [Recorded(1, 1_770_388_222.0, OPENED)])
+        self.session: Session = open_session(JournalEntry(1, 1_770_388_222.0, OPENED))
+        exporter.see(self.session, [JournalEntry(1, 1_770_388_222.0, OPENED)])
 
     def tell(self, *events: Event) -> None:
         for event in events:
-            recorded = Recorded(self.session.seq + 1, self.session.last_at + 1, event)
+            recorded = JournalEntry(self.session.seq + 1, self.session.last_at + 1, event)
             apply(self.session, recorded)
             self._exporter.see(self.session, [recorded])
 

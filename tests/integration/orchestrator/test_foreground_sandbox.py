@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.errors import Refused
-from blueflame.model.sandbox import Kind, Level
+from blueflame.model.sandbox import MountKind, SandboxLevel
 from blueflame.orchestrator.foreground_sandbox import box_of, ground_of, level_held, run_boxed, shortcomings
 from blueflame.sandbox import Problem
 from blueflame.sandbox.person_checkout import checkout_at, read_checkout
@@ -270,8 +270,8 @@ def test_off_is_off_and_said(repo: Path) -> None:
 def test_the_machine_is_asked_for_what_it_can_hold() -> None:
     assert shortcomings("standard") == ()
     assert shortcomings("off") == ()
-    assert level_held() in (Level.STANDARD, Level.STRICT)
-    assert bool(shortcomings("strict")) == (level_held() is Level.STANDARD)
+    assert level_held() in (SandboxLevel.STANDARD, SandboxLevel.STRICT)
+    assert bool(shortcomings("strict")) == (level_held() is SandboxLevel.STANDARD)
 
 
 def test_the_box_of_a_checkout_is_the_same_each_time(repo: Path) -> None:
@@ -280,5 +280,5 @@ def test_the_box_of_a_checkout_is_the_same_each_time(repo: Path) -> None:
     box = box_of(ground, folder)
     assert box == box_of(ground, folder)
     kinds = {mount.target: mount.kind for mount in box.mounts}
-    assert kinds[str(repo)] is Kind.RW
-    assert kinds[str(repo / ".git")] is Kind.RO
+    assert kinds[str(repo)] is MountKind.RW
+    assert kinds[str(repo / ".git")] is MountKind.RO

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.agents.scripted import Scripted
-from blueflame.model.attempt import WORKER, Attempt, AttemptRecord, Ended, Ending
+from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.settings import LimitSettings
 from blueflame.orchestrator.engine.health import Checkup, Health, Rounds, check_up
 from blueflame.orchestrator.engine.interface import (
@@ -189,6 +189,6 @@ def test_who_will_not_end_is_stopping(tmp_path: Path) -> None:
 
 
 def test_of_the_ended_nothing_is_looked_up(tmp_path: Path) -> None:
-    ended = replace(RECORD, ended=Ended(ending=Ending.PASSED))
+    ended = replace(RECORD, ended=AttemptOutcome(ending=Ending.PASSED))
     rounds = Rounds(LocalEngine(tmp_path), {}, LIMITS)
     assert asyncio.run(rounds.visit([ended], NOW)) == {}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from blueflame.model.errors import IllegalMove, ProcessFailed, WorldError
+from blueflame.model.errors import InternalError, ProcessFailed, WorldError
 from blueflame.orchestrator.engine import local
 from blueflame.orchestrator.engine.interface import (
     EndedAt,
@@ -284,7 +284,7 @@ def test_a_timeout_is_an_outcome_and_no_error(state: Path) -> None:
 
 
 def test_waiting_for_what_was_never_submitted_is_our_bug(state: Path) -> None:
-    with pytest.raises(IllegalMove, match="never submitted"):
+    with pytest.raises(InternalError, match="never submitted"):
         play(_wait_only(state))
 
 
@@ -311,7 +311,7 @@ async def _wait_only(state: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../escape", "a/b", "", ".hidden", "name\n", "x" * 300])
 def test_an_attempt_cannot_climb_out_of_its_folder(state: Path, name: str) -> None:
-    with pytest.raises(IllegalMove):
+    with pytest.raises(InternalError):
         LocalEngine(state).directory(name)
 
 

@@ -9,7 +9,7 @@ from threading import Event as Door
 from typing import Any
 
 from blueflame.model.errors import NotifierFailed
-from blueflame.model.event import GateAnswered, Recorded, SessionEnded
+from blueflame.model.event import GateAnswered, JournalEntry, SessionEnded
 from blueflame.model.gate import Answer
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.orchestrator.observers.notifications import Courier, Notifying, notifying
@@ -102,7 +102,7 @@ def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
         async def during() -> None:
             onlooker.see(plan.session, plan.journal)
             for event in (GateAnswered(gate="plan", answer=Answer(choice="quit")), SessionEnded(outcome="stopped")):
-                recorded = Recorded(plan.session.seq + 1, plan.now, event)
+                recorded = JournalEntry(plan.session.seq + 1, plan.now, event)
                 apply(plan.session, recorded)
                 onlooker.see(plan.session, [recorded])
 

@@ -15,7 +15,7 @@ from blueflame.documents.plans import tasks_from
 from blueflame.git.results import refs
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError, WorldError
-from blueflame.model.event import Event, OrchestratorStarted, PlanProposed, Recorded, SessionOpened
+from blueflame.model.event import Event, JournalEntry, OrchestratorStarted, PlanProposed, SessionOpened
 from blueflame.model.limits import Workflow
 from blueflame.orchestrator import project as app
 from blueflame.session.from_settings import workflow_of
@@ -103,7 +103,7 @@ def test_a_person_s_own_plan_is_written_together_with_the_session(
     """A session that a crash parts from its plan would ask a planner for another one."""
     batches, real = list[tuple[Event, ...]](), Journal.append
 
-    def append(self: Journal, session: str, after: int, events: Sequence[Event], at: float) -> tuple[Recorded, ...]:
+    def append(self: Journal, session: str, after: int, events: Sequence[Event], at: float) -> tuple[JournalEntry, ...]:
         batches.append(tuple(events))
         return real(self, session, after, events, at)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.model.policy import Unreadable
+from blueflame.model.policy import UnparsableCommand
 from blueflame.policy.shell.findings import SimpleCommand
 from blueflame.policy.shell.judge import refuse_text
 from blueflame.policy.shell.marks import LOOSE, MARKS, is_glob, is_static
@@ -376,7 +376,7 @@ def test_whatever_bash_runs_the_reader_has_reported(tmp_path: Path) -> None:
         script = Maker(SEED * 1_000_003 + number).script()
         try:
             found = [each for each in read_commands(world.parse(script), script) if isinstance(each, SimpleCommand)]
-        except (Unreadable, UnreadableSyntax):
+        except (UnparsableCommand, UnreadableSyntax):
             count["refused"] += 1
             continue
         if refuse_text(script):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.errors import Refused
-from blueflame.model.sandbox import Kind, Network
+from blueflame.model.sandbox import MountKind, Network
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox import prepare
 from support.sandboxes import Room, enter, make_room, needs_box
@@ -389,4 +389,4 @@ def test_a_home_called_like_ours_is_not_mixed_up_with_it(room: Room, tmp_path: P
     box = room.box()
     assert box.home == "/home/agent-box"
     assert dict(box.environment)["HOME"] == "/home/agent-box"
-    assert all(mount.kind is not Kind.RW or mount.target != "/home/agent" for mount in box.mounts)
+    assert all(mount.kind is not MountKind.RW or mount.target != "/home/agent" for mount in box.mounts)

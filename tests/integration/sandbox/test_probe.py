@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.model.sandbox import Level
+from blueflame.model.sandbox import SandboxLevel
 from blueflame.sandbox import probe as module
 from blueflame.sandbox.probe import _standard, available, bubblewrap, highest
 
@@ -49,7 +49,7 @@ def test_a_machine_without_bubblewrap_is_told_how_to_get_it(forgetting: None, mo
     assert problem.guard == "bubblewrap"
     assert "apt-get install bubblewrap" in problem.words
     assert "level: off" in problem.words
-    assert highest(all_groups) is Level.OFF
+    assert highest(all_groups) is SandboxLevel.OFF
 
 
 def test_an_old_bubblewrap_is_told(forgetting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +107,8 @@ def test_strict_needs_the_kernel_to_hold_memory_and_processes() -> None:
     assert "memory and the number of processes" in problem.words
     (problem,) = available("strict", lambda: (True, False))
     assert "memory" not in problem.words.partition(";")[0]
-    assert highest(no_groups) is Level.STANDARD
-    assert highest(all_groups) is Level.STRICT
+    assert highest(no_groups) is SandboxLevel.STANDARD
+    assert highest(all_groups) is SandboxLevel.STRICT
 
 
 def test_an_unknown_machine_has_no_filter(forgetting: None, monkeypatch: pytest.MonkeyPatch) -> None:

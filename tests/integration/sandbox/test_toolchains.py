@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.model.sandbox import Kind
+from blueflame.model.sandbox import MountKind
 from blueflame.sandbox.toolchains import SYSTEM_PATH, Toolchains, toolchains
 from support.sandboxes import make_room, needs_box
 
@@ -196,7 +196,7 @@ def test_certificates_that_are_named_come_in_but_no_key_does(home: Path, tmp_pat
 def test_everything_found_is_read_only(home: Path) -> None:
     program(home / ".cargo/bin/cargo")
     tools = toolchains(os.environ, repo_root=None, home=home, ours=True)
-    assert {mount.kind for mount in tools.mounts} <= {Kind.RO, Kind.SYMLINK}
+    assert {mount.kind for mount in tools.mounts} <= {MountKind.RO, MountKind.SYMLINK}
 
 
 @needs_box

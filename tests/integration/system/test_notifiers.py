@@ -16,7 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from blueflame.model.errors import NotifierFailed, WorldError
-from blueflame.model.settings.notifications import NotifierSettings, url_fault
+from blueflame.model.settings.notifications import NotifierSettings, find_url_problem
 from blueflame.system.notifiers import teller
 from blueflame.text.notifications import Notice
 
@@ -206,7 +206,7 @@ def test_an_address_from_the_environment_is_looked_at_too(tmp_path: Path, variab
     ],
 )
 def test_addresses_that_will_do(url: str) -> None:
-    assert url_fault(url) == ""
+    assert find_url_problem(url) == ""
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_addresses_that_will_do(url: str) -> None:
     ],
 )
 def test_addresses_that_will_not_do(url: str) -> None:
-    assert url_fault(url)
+    assert find_url_problem(url)
 
 
 @pytest.mark.parametrize(

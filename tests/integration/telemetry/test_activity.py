@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.scripted import Scripted
-from blueflame.model.activity import Activity, Doing
-from blueflame.model.attempt import Attempt, AttemptRecord, Ended, Ending
+from blueflame.model.activity import Activity, AgentState
+from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.spend import Spend
 from blueflame.system.tail import MAX_LINE, STEP, Tail
 from blueflame.telemetry.activity import Follower, stand_of, within
@@ -60,25 +60,25 @@ def uses(tokens: int, micro_usd: int = 0, *, at: str = "", refused: str = "") ->
 
 def test_the_latest_call_and_the_last_words(tmp_path: Path) -> None:
     follow = follower(tmp_path)
-    assert follow.look(RECORD) == Activity(attempt=ATTEMPT, stand=stand_of(RECORD, {}, heard_at=None))
+    assert follow.look(RECORD) == Activity(attempt=ATTEMPT, status=stand_of(RECORD, {}, heard_at=None))
     write(tmp_path, STREAM, says("I read"), acts("Read", "/trees/worker-0a1b2c3d/src/a.py", "1"))
     seen = follow.look(RECORD)
-    assert (seen.call, seen.words, seen.spoke, seen.calls) == ("Read src/a.py", "I read", False, 1)
+    assert (seen.call, seen.last_words, seen.spoke_last, seen.calls) == ("Read src/a.py", "I read", False, 1)
     write(tmp_path, STREAM, says("I have read"))
-    assert follow.look(RECORD).spoke
+    assert follow.look(RECORD).spoke_last
 
 
 def test_a_call_is_known_from_the_audit_log_before_the_agent_shows_it(tmp_path: Path) -> None:
     follow = follower(tmp_path)
     write(tmp_path, STREAM, acts("Read", "a.py", "1"), says("Now I write"))
     write(tmp_path, AUDIT, asks("Canary", "", decision="block"), asks("Read", "a.py", "1"))
-    assert follow.look(RECORD).spoke
+    assert follow.look(RECORD).spoke_last
     write(tmp_path, AUDIT, asks("Write", "b.py", "2", decision="block"))
     seen = follow.look(RECORD)
-    assert (seen.call, seen.spoke, seen.calls, seen.refused) == ("Write b.py", False, 2, 1)
+    assert (seen.call, seen.spoke_last, seen.calls, seen.refused) == ("Write b.py", False, 2, 1)
     write(tmp_path, STREAM, acts("Write", "b.py", "2", denied=True), says("Then not"))
     seen = follow.look(RECORD)
-    assert (seen.call, seen.spoke, seen.calls, seen.refused) == ("Write b.py", True, 2, 1)
+    assert (seen.call, seen.spoke_last, seen.calls, seen.refused) == ("Write b.py", True, 2, 1)
 
 
 def test_what_the_gateway_counts_is_what_counts(tmp_path: Path) -> None:
@@ -92,27 +92,37 @@ def test_what_the_gateway_counts_is_what_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "status", "doing", "why"),
     [
-        (RECORD, {}, Doing.STARTING, ""),
-        (RECORD, {"state": "setup"}, Doing.SETUP, ""),
-        (RECORD, {"state": "working", "parked": {}}, Doing.WORKING, ""),
-        (RECORD, {"state": "working", "parked": {"kind": "network", "reason": "no route"}}, Doing.PARKED, "no route"),
-        (RECORD, {"state": "stopping"}, Doing.ENDING, ""),
-        (RECORD, {"state": "ended"}, Doing.ENDING, ""),
-        (RECORD, {"state": "something new"}, Doing.STARTING, ""),
+        (RECORD, {}, AgentState.STARTING, ""),
+        (RECORD, {"state": "setup"}, AgentState.SETUP, ""),
+        (RECORD, {"state": "working", "parked": {}}, AgentState.WORKING, ""),
+        (
+            RECORD,
+            {"state": "working", "parked": {"kind": "network", "reason": "no route"}},
+            AgentState.PARKED,
+            "no route",
+        ),
+        (RECORD, {"state": "stopping"}, AgentState.ENDING, ""),
+        (RECORD, {"state": "ended"}, AgentState.ENDING, ""),
+        (RECORD, {"state": "something new"}, AgentState.STARTING, ""),
         (
             replace(RECORD, cancel_reason="enough"),
             {"state": "working", "parked": {"kind": "x"}},
-            Doing.ENDING,
+            AgentState.ENDING,
             "enough",
         ),
-        (replace(RECORD, stalled_at=60.0), {"state": "working"}, Doing.SILENT, ""),
-        (replace(RECORD, stalled_at=40.0), {"state": "working"}, Doing.WORKING, ""),
-        (replace(RECORD, ended=Ended(ending=Ending.NO_COMMITS)), {"state": "working"}, Doing.ENDED, "no commits"),
+        (replace(RECORD, stalled_at=60.0), {"state": "working"}, AgentState.SILENT, ""),
+        (replace(RECORD, stalled_at=40.0), {"state": "working"}, AgentState.WORKING, ""),
+        (
+            replace(RECORD, ended=AttemptOutcome(ending=Ending.NO_COMMITS)),
+            {"state": "working"},
+            AgentState.ENDED,
+            "no commits",
+        ),
     ],
 )
-def test_how_an_agent_stands(record: AttemptRecord, status: dict[str, Any], doing: Doing, why: str) -> None:
+def test_how_an_agent_stands(record: AttemptRecord, status: dict[str, Any], doing: AgentState, why: str) -> None:
     stand = stand_of(record, status, heard_at=50.0)
-    assert (stand.doing, stand.why) == (doing, why)
+    assert (stand.state, stand.reason) == (doing, why)
 
 
 def test_until_when_it_waits() -> None:
@@ -127,7 +137,7 @@ def test_files_that_make_no_sense_are_not_a_reason_to_fail(tmp_path: Path) -> No
         (tmp_path / name).write_bytes(b'[1]\n\xff\xfe\n{"input": -4, "micro_usd": true}\n' + b"[" * 5000 + b"\n")
     seen = follower(tmp_path).look(RECORD)
     assert seen.spend == Spend()
-    assert seen.stand.doing is Doing.STARTING
+    assert seen.status.state is AgentState.STARTING
 
 
 def test_paths_are_told_from_the_checkout() -> None:
@@ -206,7 +216,7 @@ def test_any_chunking_of_the_files_gives_the_same_activity(files: Files, data: s
                 seen = follow.look(RECORD)
         assert seen is not None
         at_once = follower(folder).look(RECORD)
-        assert replace(seen, stand=at_once.stand) == at_once
+        assert replace(seen, status=at_once.status) == at_once
 
 
 def diary(folder: Path) -> Diary:
@@ -269,8 +279,8 @@ def test_a_diary_tells_all_words_whatever_the_chunks(files: Files, data: st.Data
 def test_a_file_that_cannot_be_read_is_told_in_place_of_words(tmp_path: Path) -> None:
     (tmp_path / AUDIT).mkdir()
     seen = follower(tmp_path).look(RECORD)
-    assert AUDIT in seen.words
-    assert seen.stand.doing is Doing.STARTING
+    assert AUDIT in seen.last_words
+    assert seen.status.state is AgentState.STARTING
 
 
 def test_what_claude_does_is_read_past_its_partial_messages(tmp_path: Path) -> None:
@@ -288,4 +298,9 @@ def test_what_claude_does_is_read_past_its_partial_messages(tmp_path: Path) -> N
     claude = {"claude": RUNTIMES["claude"]({}, tmp_path)}
     follow = Follower(claude, lambda _attempt: tmp_path, lambda _agent: tmp_path / AUDIT)
     seen = follow.look(replace(RECORD, attempt=replace(ATTEMPT, runtime="claude")), most=1 << 20)
-    assert (seen.call, seen.words, seen.spoke, seen.calls) == ("Edit src/a.py", "Now the parser.", False, 1)
+    assert (seen.call, seen.last_words, seen.spoke_last, seen.calls) == (
+        "Edit src/a.py",
+        "Now the parser.",
+        False,
+        1,
+    )

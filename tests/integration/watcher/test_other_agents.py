@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from blueflame.model.audit import digest_of
+from blueflame.model.audit import compute_input_digest
 from blueflame.model.policy import CANARY
 from support.hook_servers import WatchedAttempt, run_hook_server
 
@@ -42,7 +42,7 @@ def test_a_patch_of_codex_is_judged_file_by_file_and_allowed_as_a_whole(repo: Pa
         ("Write", f"{repo}/.env", "call_2", "block"),
         ("", "", "", "block"),
     ]
-    assert lines[0]["digest"] == digest_of({"file_path": f"{repo}/src/a.py"})
+    assert lines[0]["digest"] == compute_input_digest({"file_path": f"{repo}/src/a.py"})
 
 
 def test_gemini_is_understood_in_its_own_words_after_the_canary_in_ours(repo: Path) -> None:

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from blueflame.model.errors import Refused, WorldError
 from blueflame.model.policy import Patterns, Policy
-from blueflame.model.settings.permissions import Permissions, Validation
+from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
 from blueflame.policy.compile import compile_policy
 from blueflame.watcher.policy_file import find_shfmt, format_policy, load_policy, parse_policy, save_policy
 
 
 def compiled(**changes: object) -> Policy:
     given: dict[str, Any] = {
-        "permissions": Permissions(),
-        "validation": Validation(),
+        "permissions": PermissionSettings(),
+        "validation": ValidationSettings(),
         "role": "worker",
         "role_settings": None,
         "worktree": "/рабочее дерево",

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from blueflame.agents.hook import hook_path
-from blueflame.model.audit import digest_of
-from blueflame.model.policy import Call, Decision
+from blueflame.model.audit import compute_input_digest
+from blueflame.model.policy import Decision, ToolCall
 from blueflame.telemetry.audit import read_audit
 from blueflame.watcher import audit_log
 from blueflame.watcher import decision as judging
@@ -36,7 +36,7 @@ from support.hook_servers import (
 from support.wardens import ROOT
 
 
-def yes(call: Call) -> Decision:
+def yes(call: ToolCall) -> Decision:
     return Decision(True, "allowed")
 
 
@@ -74,7 +74,7 @@ def test_a_call_is_allowed_or_refused_by_the_policy_and_written_down(repo: Path)
         "rule": "allowed",
         "details": lines[0]["details"],
         "call": "toolu_1",
-        "digest": digest_of({"file_path": str(repo / "src" / "новый.py"), "content": "x\n"}),
+        "digest": compute_input_digest({"file_path": str(repo / "src" / "новый.py"), "content": "x\n"}),
         "prev": lines[0]["prev"],
     }
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", lines[0]["timestamp"])
@@ -249,7 +249,7 @@ def test_one_who_does_not_listen_holds_nobody_up(repo: Path) -> None:
 def test_a_bug_in_a_rule_refuses_the_call_and_the_watcher_goes_on(
     repo: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def buggy(call: Call) -> Decision:
+    def buggy(call: ToolCall) -> Decision:
         if call.tool == "Bash":
             raise ZeroDivisionError("a bug")
         return Decision(True, "allowed")
@@ -267,7 +267,7 @@ def test_a_bug_in_a_rule_refuses_the_call_and_the_watcher_goes_on(
 def test_a_decision_that_takes_too_long_is_a_refusal(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "DECISION_TIMEOUT", 0.1)
 
-    def slow(call: Call) -> Decision:
+    def slow(call: ToolCall) -> Decision:
         if call.tool == "Bash":
             re.match(r"(a+)+$", "a" * 60 + "b")
         elif call.tool == "Grep":

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blueflame.model.policy import Unreadable
+from blueflame.model.policy import UnparsableCommand
 from blueflame.watcher import world as policy_world
 from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import NOWHERE, LocalWorld
@@ -138,8 +138,13 @@ def test_a_small_file_is_read(top: Path) -> None:
     (top / "link.json").symlink_to("package.json")
     (top / "binary").write_bytes(b"\xff\x00")
     world = world_of(top)
-    assert world.text("package.json") == "{}" == world.text(f"{top}/package.json") == world.text("link.json")
-    assert world.text("binary") == "\ufffd\0"
+    assert (
+        world.read_text("package.json")
+        == "{}"
+        == world.read_text(f"{top}/package.json")
+        == world.read_text("link.json")
+    )
+    assert world.read_text("binary") == "\ufffd\0"
 
 
 def test_what_is_no_small_file_of_the_worktree_is_not(top: Path, tmp_path: Path) -> None:
@@ -150,7 +155,7 @@ def test_what_is_no_small_file_of_the_worktree_is_not(top: Path, tmp_path: Path)
     (top / "loop").symlink_to("loop")
     world = world_of(top)
     for name in ("out", "large", "pipe", "loop", "src", "none", "../secret", str(tmp_path / "secret"), "a\0b", ""):
-        assert world.text(name) is None
+        assert world.read_text(name) is None
 
 
 # --- shell commands ----------------------------------------------------------------------------------------------
@@ -165,18 +170,18 @@ def test_a_command_is_read_as_a_tree(top: Path) -> None:
     "command", ["echo 'x", "if true", "$(", "a ||| b", "\ud800", "((", "case x in", "echo <<EOF\nx", "f() {"]
 )
 def test_what_a_shell_could_not_read_is_unreadable(top: Path, command: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnparsableCommand):
         world_of(top).parse(command)
 
 
 def test_the_reason_is_told(top: Path) -> None:
-    with pytest.raises(Unreadable, match=r"1:6: .*closing quote"):
+    with pytest.raises(UnparsableCommand, match=r"1:6: .*closing quote"):
         world_of(top).parse("echo 'x")
 
 
 @pytest.mark.parametrize("command", ["echo " + "$(" * 400 + "a" + ")" * 400, "(" * 5000 + "a" + ")" * 5000])
 def test_deep_nesting_is_unreadable_or_read_but_never_a_crash(top: Path, command: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnparsableCommand):
         world_of(top).parse(command)
 
 
@@ -216,7 +221,7 @@ def test_a_parser_that_misbehaves_makes_a_command_unreadable(
     monkeypatch.setattr(policy_world, "MAX_TREE_BYTES", 2_000_000)
     card = tmp_path / "pid"
     noted = f"import os; open({str(card)!r}, 'w').write(str(os.getpid()))\n{script}"
-    with pytest.raises(Unreadable, match=why):
+    with pytest.raises(UnparsableCommand, match=why):
         LocalWorld(str(top), shfmt=fake_parser(tmp_path, noted)).parse("ls " + "x" * 200_000)
     with pytest.raises(ProcessLookupError):
         os.kill(int(card.read_text()), 0)  # nothing is left running
@@ -225,7 +230,7 @@ def test_a_parser_that_misbehaves_makes_a_command_unreadable(
 def test_a_parser_that_is_not_there_makes_a_command_unreadable(top: Path, tmp_path: Path) -> None:
     before = open_handles()
     for path in ("/nowhere/shfmt", str(tmp_path), ""):
-        with pytest.raises(Unreadable, match="cannot be started"):
+        with pytest.raises(UnparsableCommand, match="cannot be started"):
             LocalWorld(str(top), shfmt=path).parse("ls")
     assert open_handles() == before
 
@@ -254,7 +259,7 @@ def test_what_was_not_readable_is_asked_again(top: Path, tmp_path: Path) -> None
     parser, notes = counting_parser(tmp_path)
     world = LocalWorld(str(top), shfmt=parser)
     for _ in range(2):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnparsableCommand):
             world.parse("echo 'x")
     assert notes.read_text() == "xx"
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.checks.audit_gaps import defied, unwatched
-from blueflame.model.audit import ALLOW, BLOCK, Act, AuditLine
+from blueflame.model.audit import ALLOW, BLOCK, AuditLine, ObservedCall
 
 
-def line(act: Act, decision: str = ALLOW) -> AuditLine:
+def line(act: ObservedCall, decision: str = ALLOW) -> AuditLine:
     return AuditLine(
         timestamp="2026-11-16T01:02:03.456Z",
         agent_id="worker-0a1b2c3d",
@@ -27,8 +27,8 @@ def line(act: Act, decision: str = ALLOW) -> AuditLine:
     )
 
 
-WRITE = Act("Write", "src/a.py", "call-1", "sha256:1")
-RUN = Act("Bash", "make", "call-2", "sha256:2")
+WRITE = ObservedCall("Write", "src/a.py", "call-1", "sha256:1")
+RUN = ObservedCall("Bash", "make", "call-2", "sha256:2")
 
 
 def test_a_stream_and_a_log_that_match_leave_no_gap() -> None:
@@ -53,7 +53,7 @@ def test_a_call_without_a_line_is_a_gap() -> None:
 
 
 def test_a_call_that_is_not_what_was_asked_for_is_a_gap() -> None:
-    asked = Act("Bash", "git status", "call-2", "sha256:9")
+    asked = ObservedCall("Bash", "git status", "call-2", "sha256:9")
 
     assert unwatched([RUN], [line(asked)]) == ("Bash 'make' is not what was asked for: Bash 'git status'",)
 
@@ -67,7 +67,7 @@ def test_a_name_that_is_used_twice_is_a_gap_even_when_it_was_asked_for_twice() -
 
 
 def test_a_call_without_a_name_is_a_gap() -> None:
-    for nameless in (replace(WRITE, call=""), replace(WRITE, call="", digest=""), Act("", "")):
+    for nameless in (replace(WRITE, call=""), replace(WRITE, call="", digest=""), ObservedCall("", "")):
         (gap,) = unwatched([nameless], [line(nameless)])
         assert "no name" in gap
 
@@ -105,7 +105,7 @@ def test_what_was_not_read_is_a_gap() -> None:
 
 
 def test_what_is_told_is_bounded_and_harmless_on_a_terminal() -> None:
-    many = [Act("\x1b[2J" * 100, "\x1b]0;x\x07" * 1000, f"c{n}", "sha256:0") for n in range(1000)]
+    many = [ObservedCall("\x1b[2J" * 100, "\x1b]0;x\x07" * 1000, f"c{n}", "sha256:0") for n in range(1000)]
 
     gaps = unwatched(many, [])
 
@@ -128,13 +128,15 @@ def test_a_call_that_was_refused_and_then_allowed_is_not_defied() -> None:
 
 
 ACTS = st.lists(
-    st.builds(Act, st.sampled_from(["Write", "Bash"]), st.just("t"), st.uuids().map(str), st.sampled_from(["a", "b"])),
+    st.builds(
+        ObservedCall, st.sampled_from(["Write", "Bash"]), st.just("t"), st.uuids().map(str), st.sampled_from(["a", "b"])
+    ),
     unique_by=lambda act: act.call,
 )
 
 
 @given(ACTS, st.randoms(use_true_random=False))
-def test_the_order_of_the_log_does_not_matter(acts: list[Act], chance: object) -> None:
+def test_the_order_of_the_log_does_not_matter(acts: list[ObservedCall], chance: object) -> None:
     audit = [line(act) for act in acts]
     chance.shuffle(audit)  # type: ignore[attr-defined] # hypothesis calls it a Random
 
@@ -142,7 +144,7 @@ def test_the_order_of_the_log_does_not_matter(acts: list[Act], chance: object) -
 
 
 @given(ACTS.filter(bool), st.data())
-def test_each_line_that_is_missing_is_one_gap(acts: list[Act], data: st.DataObject) -> None:
+def test_each_line_that_is_missing_is_one_gap(acts: list[ObservedCall], data: st.DataObject) -> None:
     missing = data.draw(st.sets(st.sampled_from(range(len(acts))), min_size=1, max_size=20))
     audit = [line(act) for n, act in enumerate(acts) if n not in missing]
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.checks.merge_losses import Case, Version, losses
-from blueflame.model.changeset import LOST, RETURNED, Loss
+from blueflame.model.changeset import LOST, RETURNED, MergeLoss
 
 
 def text(*lines: str) -> bytes:
@@ -108,7 +108,7 @@ def test_what_is_not_told_is_as_the_task_left_it(before: bytes, after: bytes, co
     """Whatever was added and is not told lost is there, and whatever was taken out and not told is not."""
     found: dict[tuple[str, str], int] = {}
     for loss in losses([case(before, after, combined)]):
-        assert isinstance(loss, Loss)
+        assert isinstance(loss, MergeLoss)
         assert not loss.by
         found[loss.kind, "".join(loss.lines)] = loss.count
     lost = sum(count for (kind, _), count in found.items() if kind == LOST)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from blueflame.documents.decisions import Decision, Decisions, load_decisions, used_in
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
-from blueflame.model.event import GateAnswered, Recorded, SessionEnded
+from blueflame.model.event import GateAnswered, JournalEntry, SessionEnded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.session.gates.edits import tasks_in
 
@@ -106,7 +106,11 @@ def test_a_choice_that_the_gate_no_longer_offers_is_refused(tmp_path: Path) -> N
 def test_used_entries_are_read_from_the_journal() -> None:
     answered = GateAnswered(gate="g", answer=Answer(choice="approve", by="decisions:plan[3]"))
     by_hand = GateAnswered(gate="h", answer=Answer(choice="approve", by="terminal"))
-    events = [Recorded(1, 0.0, answered), Recorded(2, 0.0, by_hand), Recorded(3, 0.0, SessionEnded(outcome="stopped"))]
+    events = [
+        JournalEntry(1, 0.0, answered),
+        JournalEntry(2, 0.0, by_hand),
+        JournalEntry(3, 0.0, SessionEnded(outcome="stopped")),
+    ]
     assert used_in(events) == {("plan", 3)}
 
 

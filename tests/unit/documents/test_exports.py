@@ -13,9 +13,9 @@ import pytest
 
 from blueflame.documents.exports import Sighting, agent_row, append_activity, export_agents, export_tasks
 from blueflame.documents.plans import read_plan
-from blueflame.model.attempt import Attempt, AttemptRecord, Ended, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.errors import WorldError
-from blueflame.model.event import CycleEnded, Recorded, SessionEnded
+from blueflame.model.event import CycleEnded, JournalEntry, SessionEnded
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import Task, TaskRecord
 from blueflame.text.event_lines import log_lines
@@ -95,7 +95,7 @@ def test_agents_are_exported_with_every_field(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", Ending)
 def test_an_ended_agent_is_completed_failed_or_killed(ending: Ending) -> None:
     spend = Spend(micro_usd=1_500_000, input_tokens=10, output_tokens=5)
-    row = agent_row(attempt(started_at=1_770_388_223.0, ended=Ended(ending=ending, spend=spend)))
+    row = agent_row(attempt(started_at=1_770_388_223.0, ended=AttemptOutcome(ending=ending, spend=spend)))
     assert row.status == {"passed": "completed"}.get(ending, row.status)
     assert row.status in {"completed", "failed", "killed"}
     assert (row.status == "completed") is (ending is Ending.PASSED)
@@ -104,8 +104,8 @@ def test_an_ended_agent_is_completed_failed_or_killed(ending: Ending) -> None:
 
 def test_activity_is_appended_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "logs" / "activity.log"
-    append_activity(path, log_lines([Recorded(1, 1_770_388_222.0, CycleEnded(cycle=1))]))
-    append_activity(path, log_lines([Recorded(2, 1_770_388_223.0, SessionEnded(outcome="completed"))]))
+    append_activity(path, log_lines([JournalEntry(1, 1_770_388_222.0, CycleEnded(cycle=1))]))
+    append_activity(path, log_lines([JournalEntry(2, 1_770_388_223.0, SessionEnded(outcome="completed"))]))
     append_activity(path, [])
     lines = path.read_text().splitlines()
     assert lines == [

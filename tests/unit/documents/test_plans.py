@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from blueflame.documents.plans import dump_plan, dump_tasks, ignored_keys, read_plan, tasks_from
 from blueflame.model.errors import PlanError
-from blueflame.model.task import HistoryEntry, Outcome, Task, TaskRecord, TaskState
+from blueflame.model.task import HistoryEntry, HistoryResult, Task, TaskRecord, TaskState
 
 SES = "ses-20260206-143022"
 
@@ -322,7 +322,7 @@ def test_a_task_file_has_the_promised_fields() -> None:
         attempt=1,
         agent_id="worker-0a1b2c3d",
         at=1_770_388_222.9,
-        result=Outcome.REJECTED,
+        result=HistoryResult.REJECTED,
         notes="n",
         rejection_reason="r",
         cost_usd=0.25,

@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from blueflame.documents.verdicts import BadVerdict, verdict_from
-from blueflame.model.verdict import Status, Verdict
+from blueflame.model.verdict import Verdict, VerdictStatus
 
 
 def test_a_verdict_is_read() -> None:
     data = {"status": "fail", "notes": "нет тестов", "issues": ["a", "b"], "confidence": 1}
     assert verdict_from(data, by="validator-1") == Verdict(
-        status=Status.FAIL, notes="нет тестов", issues=("a", "b"), confidence=1.0, by="validator-1"
+        status=VerdictStatus.FAIL, notes="нет тестов", issues=("a", "b"), confidence=1.0, by="validator-1"
     )
 
 
 def test_the_shortest_verdict_is_enough() -> None:
-    assert verdict_from({"status": "pass", "notes": ""}) == Verdict(status=Status.PASS, notes="")
+    assert verdict_from({"status": "pass", "notes": ""}) == Verdict(status=VerdictStatus.PASS, notes="")
     assert verdict_from({"status": "pass", "notes": "", "issues": None, "confidence": None, "mood": 1}).passed
 
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from blueflame.memory.recall import recollect, tell
 from blueflame.memory.records import fade, with_use
-from blueflame.model.memory import Decay, Record, SessionSummary, TaskFailure, TaskResult
+from blueflame.model.memory import Decay, MemoryRecord, SessionSummary, TaskFailure, TaskResult
 from blueflame.session.estimate import learned_figures
 from blueflame.text.tokens import tokens_of
 from support.memory_records import failure, lesson, origin, records, result, session_name, summary
 
 
 @given(st.lists(records, max_size=30, unique_by=lambda record: record.key), st.text(max_size=80), st.integers(0, 3000))
-def test_no_more_is_told_than_the_budget_allows(known: Sequence[Record], request: str, budget: int) -> None:
+def test_no_more_is_told_than_the_budget_allows(known: Sequence[MemoryRecord], request: str, budget: int) -> None:
     found = recollect(known, request=request, budget=budget)
     assert found.tokens == sum(tokens_of(line) for line in found.lines) <= budget
     assert all(len(line.splitlines()) <= 1 for line in found.lines)
@@ -27,10 +27,10 @@ def test_no_more_is_told_than_the_budget_allows(known: Sequence[Record], request
 @settings(max_examples=5, deadline=None)
 @given(st.integers(1, 400))
 def test_decay_keeps_many_sessions_within_the_budget(sessions: int) -> None:
-    known: dict[str, Record] = {}
+    known: dict[str, MemoryRecord] = {}
     long = "x" * 500
     for n in range(1, sessions + 1):
-        made: list[Record] = [
+        made: list[MemoryRecord] = [
             summary(n, 5),
             lesson(n),
             *(failure(n, t, history=(long,) * 5) for t in (1, 2)),
@@ -95,7 +95,7 @@ def test_only_the_newest_attempts_count_and_not_the_odd_ones() -> None:
 
 
 @pytest.mark.parametrize("record", [summary(1), failure(1), result(1), lesson(1)])
-def test_every_kind_can_be_told(record: Record) -> None:
+def test_every_kind_can_be_told(record: MemoryRecord) -> None:
     assert tell(record, 3).count("3 sessions before that") == 1
     assert isinstance(origin(1).at, float)
     assert not isinstance(record, SessionSummary) or "completed" in tell(record, 0)

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
 from blueflame.model.task import Task
-from blueflame.model.verdict import Status, Verdict
+from blueflame.model.verdict import Verdict, VerdictStatus
 
 
 def test_the_plan_schema_asks_for_what_a_task_has() -> None:
@@ -19,7 +19,7 @@ def test_the_plan_schema_asks_for_what_a_task_has() -> None:
 
 def test_the_verdict_schema_asks_for_what_a_verdict_has() -> None:
     assert set(VERDICT_SCHEMA["properties"]) == {field.name for field in fields(Verdict)} - {"by"}
-    assert VERDICT_SCHEMA["properties"]["status"]["enum"] == [status.value for status in Status]
+    assert VERDICT_SCHEMA["properties"]["status"]["enum"] == [status.value for status in VerdictStatus]
     assert VERDICT_SCHEMA["required"] == ["status", "notes"]
 
 

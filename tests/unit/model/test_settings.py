@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from blueflame.model.settings import Settings
-from blueflame.model.settings.fields import LONGEST, seconds, show_duration
-from blueflame.model.suggestions import closest, did_you_mean
+from blueflame.model.settings.fields import MAX_DURATION, format_duration, parse_duration
+from blueflame.model.suggestions import find_closest, suggest
 
 
 def settings(**sections: object) -> Settings:
@@ -144,13 +144,13 @@ def test_both_units_may_be_unlimited() -> None:
     ],
 )
 def test_durations_are_read_in_every_notation(written: object, meant: float) -> None:
-    assert seconds(written) == meant
+    assert parse_duration(written) == meant
 
 
 @pytest.mark.parametrize("written", ["", "5", "5x", "s", "-5s", "5 m", "30s5m", "1h 30m", True, None, [5], {}, "١s"])
 def test_other_notations_are_refused(written: object) -> None:
     with pytest.raises(ValueError, match="not a duration"):
-        seconds(written)
+        parse_duration(written)
 
 
 @pytest.mark.parametrize("written", [0, "0s", -1, float("nan"), float("inf"), 10**30, "400d"])
@@ -160,10 +160,10 @@ def test_durations_out_of_range_are_refused(written: object) -> None:
 
 
 @hypothesis_settings(deadline=None)
-@given(st.integers(min_value=0, max_value=int(LONGEST * 1000)))
+@given(st.integers(min_value=0, max_value=int(MAX_DURATION * 1000)))
 def test_a_duration_is_read_back_as_it_was_shown(milliseconds: int) -> None:
     value = milliseconds / 1000
-    assert seconds(show_duration(value)) == value
+    assert parse_duration(format_duration(value)) == value
 
 
 GOOD_GLOBS = [
@@ -335,5 +335,5 @@ def test_an_example_must_match_its_pattern_and_may_be_left_out() -> None:
 
 
 def test_what_was_probably_meant() -> None:
-    assert closest("Max-Retries", ["max_retries", "agent_timeout"]) == "max_retries"
-    assert did_you_mean("zzz", ["max_retries"]) == ""
+    assert find_closest("Max-Retries", ["max_retries", "agent_timeout"]) == "max_retries"
+    assert suggest("zzz", ["max_retries"]) == ""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from blueflame.model.policy import Call, Decision, Policy
-from blueflame.model.settings.permissions import BashRules, Permissions, Validation
+from blueflame.model.policy import Decision, Policy, ToolCall
+from blueflame.model.settings.permissions import BashRules, PermissionSettings, ValidationSettings
 from blueflame.policy import decision_cache as policy_memory
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.decide import decide
@@ -39,10 +39,12 @@ def world(top: Path) -> CountingWorld:
 
 
 def make(top: Path) -> Policy:
-    permissions = Permissions(bash_rules=BashRules(allowed_commands=("make", "git status", "touch", "npm run lint")))
+    permissions = PermissionSettings(
+        bash_rules=BashRules(allowed_commands=("make", "git status", "touch", "npm run lint"))
+    )
     return compile_policy(
         permissions=permissions,
-        validation=Validation(),
+        validation=ValidationSettings(),
         role="worker",
         role_settings=None,
         worktree=str(top),
@@ -51,7 +53,7 @@ def make(top: Path) -> Policy:
 
 
 def run(policy: Policy, world: LocalWorld, command: str, cwd: Path) -> Decision:
-    return decide(policy, Call(tool="Bash", input={"command": command}, cwd=str(cwd)), world)
+    return decide(policy, ToolCall(tool="Bash", input={"command": command}, cwd=str(cwd)), world)
 
 
 def test_a_command_that_was_judged_is_not_judged_again(top: Path, world: CountingWorld) -> None:
@@ -79,8 +81,8 @@ def test_a_link_that_was_bent_since_is_seen(top: Path, world: CountingWorld, tmp
 def test_another_policy_remembers_for_itself(top: Path, world: CountingWorld) -> None:
     assert run(make(top), world, "make all", top).allowed
     strict = compile_policy(
-        permissions=Permissions(bash_rules=BashRules(allowed_commands=("git status",))),
-        validation=Validation(),
+        permissions=PermissionSettings(bash_rules=BashRules(allowed_commands=("git status",))),
+        validation=ValidationSettings(),
         role="worker",
         role_settings=None,
         worktree=str(top),
@@ -103,7 +105,7 @@ def test_a_file_that_was_looked_into_is_looked_into_again() -> None:
     texts = {"Makefile": "all:"}
     memory, paths = DecisionCache(), Everything()
     witness = QuestionRecorder(paths, texts.get)
-    assert (witness.text("Makefile"), witness.read("a").allowed, witness.write("b").rule) == (
+    assert (witness.read_text("Makefile"), witness.read("a").allowed, witness.write("b").rule) == (
         *("all:", True, "read_only_role"),
     )
     memory.keep("make", "/", Decision(True, "allowed"), witness)
@@ -138,7 +140,7 @@ def test_it_forgets_the_oldest_and_never_keeps_the_large(monkeypatch: pytest.Mon
     memory.keep("x" * 10_000, "/", yes, QuestionRecorder(paths, nothing))
     assert not known("x" * 10_000)
     curious = QuestionRecorder(paths, large)
-    curious.text("big")
+    curious.read_text("big")
     memory.keep("d", "/", yes, curious)
     assert not known("d")
     restless = QuestionRecorder(paths, nothing)

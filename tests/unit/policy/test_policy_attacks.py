@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from blueflame.checks.postcheck import violations
 from blueflame.model.changes import Change
-from blueflame.model.policy import Call, Decision, Policy
-from blueflame.model.settings.permissions import FileNaming, Permissions, Validation
+from blueflame.model.policy import Decision, Policy, ToolCall
+from blueflame.model.settings.permissions import FileNaming, PermissionSettings, ValidationSettings
 from blueflame.paths.globs import Globs
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.decide import decide
 from blueflame.watcher.world import LocalWorld
 
 TOOLS = ("Read", "Write", "Edit", "MultiEdit", "Glob", "Grep", "LS", "Delete", "Bash", "NotebookRead")
-PERMISSIONS = Permissions(allowed_tools=TOOLS)
+PERMISSIONS = PermissionSettings(allowed_tools=TOOLS)
 NO_PARSER = "/bin/false"
 
 
@@ -72,7 +72,7 @@ class Ground:
     def make(self, **changes: object) -> Policy:
         given: dict[str, Any] = {
             "permissions": PERMISSIONS,
-            "validation": Validation(),
+            "validation": ValidationSettings(),
             "role": "worker",
             "role_settings": None,
             "worktree": str(self.top),
@@ -87,7 +87,7 @@ class Ground:
 
     def call(self, tool: str, given: Mapping[str, object], policy: Policy, cwd: str = "$WT") -> Decision:
         filled = {name: self.fill(value) if isinstance(value, str) else value for name, value in given.items()}
-        return decide(policy, Call(tool=tool, input=filled, cwd=self.fill(cwd)), self.world)
+        return decide(policy, ToolCall(tool=tool, input=filled, cwd=self.fill(cwd)), self.world)
 
     def fill(self, text: str) -> str:
         return text.replace("$WT", str(self.top)).replace("$BASE", str(self.base)).replace("$TMP", str(self.scratch))
@@ -497,8 +497,8 @@ def test_an_honest_call_gets_through(ground: Ground, tool: str, given: dict[str,
     assert answer.allowed, answer
 
 
-def replace_paths(*, allowed: tuple[str, ...] = ("src/**",), blocked: tuple[str, ...] = ()) -> Permissions:
-    return Permissions(allowed_tools=TOOLS, allowed_paths=allowed, blocked_paths=blocked)
+def replace_paths(*, allowed: tuple[str, ...] = ("src/**",), blocked: tuple[str, ...] = ()) -> PermissionSettings:
+    return PermissionSettings(allowed_tools=TOOLS, allowed_paths=allowed, blocked_paths=blocked)
 
 
 @pytest.mark.verification(12)
@@ -515,7 +515,7 @@ def test_the_scope_of_a_task_is_compared_as_locks_are(ground: Ground) -> None:
 
 def test_no_locks_are_the_whole_repository_and_switched_off_is_no_scope(ground: Ground) -> None:
     assert ground.ask("Write", ground.make(scope=()), file_path="src/x.py").allowed
-    off = Validation.model_validate({"file_scope": {"enforce": False}})
+    off = ValidationSettings.model_validate({"file_scope": {"enforce": False}})
     assert ground.ask("Write", ground.make(scope=("docs",), validation=off), file_path="src/x.py").allowed
 
 
@@ -527,7 +527,7 @@ def test_a_refusal_says_what_the_task_may_write(ground: Ground) -> None:
 
 
 def test_only_new_files_are_held_to_the_naming_style(ground: Ground) -> None:
-    validation = Validation(file_naming=FileNaming(style="snake_case", enforce_for=("src/**/*.py",)))
+    validation = ValidationSettings(file_naming=FileNaming(style="snake_case", enforce_for=("src/**/*.py",)))
     policy = ground.make(validation=validation)
     assert ground.ask("Write", policy, file_path="src/NewName.py").rule == "file_naming"
     assert ground.ask("Write", policy, file_path="src/new_name.py").allowed

@@ -11,8 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
-from blueflame.model.policy import CANARY, STRUCTURED_OUTPUT, Call, Decision, Policy, Unreadable
-from blueflame.model.settings.permissions import BashRules, FileNaming, Permissions, Validation, ValidatorDiagnostics
+from blueflame.model.policy import CANARY, STRUCTURED_OUTPUT, Decision, Policy, ToolCall, UnparsableCommand
+from blueflame.model.settings.permissions import (
+    BashRules,
+    FileNaming,
+    PermissionSettings,
+    ValidationSettings,
+    ValidatorDiagnostics,
+)
 from blueflame.model.settings.roles import RoleSettings
 from blueflame.paths.locks import BadLock
 from blueflame.policy.compile import READ_COMMANDS, compile_policy
@@ -22,16 +28,16 @@ from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import LocalWorld
 
 DIAGNOSTICS = ValidatorDiagnostics(commands=("make test", "cd src && pytest -q | tail -5"))
-VALIDATION = Validation(validator_diagnostics=DIAGNOSTICS)
-EVERY_TOOL = Permissions(
+VALIDATION = ValidationSettings(validator_diagnostics=DIAGNOSTICS)
+EVERY_TOOL = PermissionSettings(
     allowed_tools=("Read", "Write", "Bash", "TodoWrite", "WebFetch", "Mystery", "mcp__git__push", "Grep", "MultiEdit"),
     blocked_tools=("NotebookEdit",),
 )
 
 
-def policy(permissions: Permissions | None = None, role: str = WORKER, **changes: Any) -> Policy:  # noqa: ANN401 (any part of a policy)
+def policy(permissions: PermissionSettings | None = None, role: str = WORKER, **changes: Any) -> Policy:  # noqa: ANN401 (any part of a policy)
     given: dict[str, Any] = {
-        "permissions": permissions or Permissions(),
+        "permissions": permissions or PermissionSettings(),
         "validation": VALIDATION,
         "role": role,
         "role_settings": None,
@@ -51,30 +57,32 @@ class NoWorld:
     def parse(self, command: str) -> Mapping[str, Any]:
         return LocalWorld("/дерево", shfmt=find_shfmt()).parse(command)
 
-    def text(self, path: str) -> str | None:
+    def read_text(self, path: str) -> str | None:
         return None
 
 
 def ask(rules: Policy, tool: str, given: Mapping[str, Any], cwd: str = "/дерево") -> Decision:
-    return decide(rules, Call(tool=tool, input=given, cwd=cwd), NoWorld())
+    return decide(rules, ToolCall(tool=tool, input=given, cwd=cwd), NoWorld())
 
 
 @pytest.mark.parametrize("role", [WORKER, VALIDATOR, PLANNER, MERGER])
 def test_the_canary_is_never_let_through(role: str) -> None:
-    answer = decide(policy(role=role), Call(tool=CANARY, input={}, cwd="/"), NoWorld())
+    answer = decide(policy(role=role), ToolCall(tool=CANARY, input={}, cwd="/"), NoWorld())
     assert (answer.allowed, answer.rule) == (False, "canary")
 
 
 def test_the_canary_is_not_let_through_when_somebody_allows_it() -> None:
-    assert ask(policy(Permissions(allowed_tools=(CANARY,))), CANARY, {}).rule == "canary"
+    assert ask(policy(PermissionSettings(allowed_tools=(CANARY,))), CANARY, {}).rule == "canary"
 
 
 @pytest.mark.parametrize("tool", ["Task", "Agent"])
 def test_an_agent_starts_another_only_where_a_person_has_listed_that(tool: str) -> None:
     errand = {"prompt": "x", "description": "y", "subagent_type": "general-purpose"}
     assert ask(policy(), tool, errand).rule == "tool_blocked"
-    assert ask(policy(Permissions(allowed_tools=("Agent",))), tool, errand).rule == "tool_blocked"  # Task is blocked
-    listed = policy(Permissions(allowed_tools=("Agent", "Read"), blocked_tools=()))
+    assert (
+        ask(policy(PermissionSettings(allowed_tools=("Agent",))), tool, errand).rule == "tool_blocked"
+    )  # Task is blocked
+    listed = policy(PermissionSettings(allowed_tools=("Agent", "Read"), blocked_tools=()))
     assert ask(listed, tool, errand).allowed
     assert ask(listed, tool, {**errand, "isolation": "worktree"}).rule == "malformed_call"
 
@@ -118,9 +126,9 @@ def test_a_skill_is_loaded_only_by_whom_it_is_meant_for() -> None:
 
 
 def test_without_skills_nobody_loads_one_whatever_tools_are_allowed() -> None:
-    for rules in (policy(), policy(Permissions(allowed_tools=("Skill",)))):
+    for rules in (policy(), policy(PermissionSettings(allowed_tools=("Skill",)))):
         assert ask(rules, "Skill", {"skill": "brainstorming"}).rule == "tool_not_allowed"
-    blocked = policy(Permissions(blocked_tools=("Skill",)), skills=("brainstorming",))
+    blocked = policy(PermissionSettings(blocked_tools=("Skill",)), skills=("brainstorming",))
     assert ask(blocked, "Skill", {"skill": "brainstorming"}).rule == "tool_blocked"
 
 
@@ -169,7 +177,7 @@ MISSHAPEN = [
 
 @pytest.mark.parametrize(("tool", "given"), MISSHAPEN, ids=[f"{tool} {given}" for tool, given in MISSHAPEN])
 def test_inputs_that_are_not_understood_are_refused(tool: str, given: dict[str, Any]) -> None:
-    permissions = Permissions(allowed_tools=("Read", "Write", "Grep", "Glob", "Bash"))
+    permissions = PermissionSettings(allowed_tools=("Read", "Write", "Grep", "Glob", "Bash"))
     answer = ask(policy(permissions), tool, given)
     assert (answer.allowed, answer.rule) == (False, "malformed_call")
 
@@ -241,7 +249,7 @@ def test_redirections_go_from_where_the_command_runs() -> None:
 
 
 def test_a_whole_folder_may_be_named_unless_something_in_it_is_blocked() -> None:
-    rules = Permissions(
+    rules = PermissionSettings(
         allowed_paths=("src/**",),
         blocked_paths=("src/vault/**",),
         bash_rules=BashRules(allowed_commands=("mkdir", "rm")),
@@ -253,8 +261,8 @@ def test_a_whole_folder_may_be_named_unless_something_in_it_is_blocked() -> None
 
 
 def test_a_new_file_made_in_the_shell_is_named_as_any_other() -> None:
-    naming = Validation(file_naming=FileNaming(enforce_for=("src/**",)))
-    rules = policy(Permissions(bash_rules=BashRules(allowed_commands=("touch", "mkdir"))), validation=naming)
+    naming = ValidationSettings(file_naming=FileNaming(enforce_for=("src/**",)))
+    rules = policy(PermissionSettings(bash_rules=BashRules(allowed_commands=("touch", "mkdir"))), validation=naming)
     assert ask(rules, "Bash", {"command": "touch src/BadName.py"}).rule == "file_naming"
     assert ask(rules, "Bash", {"command": "touch src/good_name.py"}).allowed
     assert ask(rules, "Bash", {"command": "mkdir src/SomeFolder"}).allowed
@@ -292,7 +300,7 @@ def test_a_validator_runs_nothing_else(command: str) -> None:
 
 
 def test_a_diagnostic_that_matches_a_blocked_pattern_stays_blocked() -> None:
-    blocked = Permissions(bash_rules=BashRules(blocked_patterns=("pytest",)))
+    blocked = PermissionSettings(bash_rules=BashRules(blocked_patterns=("pytest",)))
     assert not ask(policy(blocked, role=VALIDATOR), "Bash", {"command": DIAGNOSTICS.commands[1]}).allowed
 
 
@@ -301,16 +309,16 @@ def test_a_worker_does_not_gain_the_diagnostics_lines() -> None:
 
 
 def test_diagnostics_that_are_switched_off_are_not_run() -> None:
-    off = Validation(validator_diagnostics=ValidatorDiagnostics(enabled=False, commands=("make test",)))
+    off = ValidationSettings(validator_diagnostics=ValidatorDiagnostics(enabled=False, commands=("make test",)))
     assert policy(role=VALIDATOR, validation=off).allowed_commands == READ_COMMANDS
 
 
 def test_a_parser_that_fails_refuses_the_command() -> None:
     class Broken(NoWorld):
         def parse(self, command: str) -> Mapping[str, Any]:
-            raise Unreadable("no parser")
+            raise UnparsableCommand("no parser")
 
-    answer = decide(policy(), Call(tool="Bash", input={"command": "git status -s"}, cwd="/дерево"), Broken())
+    answer = decide(policy(), ToolCall(tool="Bash", input={"command": "git status -s"}, cwd="/дерево"), Broken())
     assert (answer.rule, "no parser" in answer.details) == ("shell_unreadable", True)
 
 
@@ -319,13 +327,13 @@ def test_a_parser_that_fails_refuses_the_command() -> None:
 
 def test_a_policy_holds_all_that_the_walls_obey() -> None:
     compiled = policy(scope=("src/a",), scratch=("/tmp",), readable=("/usr",), agent_id="worker-12345678")
-    defaults = Permissions()
+    defaults = PermissionSettings()
     assert compiled.blocked_paths.written == defaults.blocked_paths
     assert compiled.allowed_commands == defaults.bash_rules.allowed_commands
     assert compiled.blocked_patterns == defaults.bash_rules.blocked_patterns
     assert (compiled.scope, compiled.scratch, compiled.readable) == (("src/a",), ("/tmp",), ("/usr",))
     assert (compiled.agent_id, compiled.read_only, compiled.naming_style) == ("worker-12345678", False, "")
-    assert compiled.commit_pattern == Validation().commit_format.pattern
+    assert compiled.commit_pattern == ValidationSettings().commit_format.pattern
 
 
 @pytest.mark.parametrize("lock", ["../x", "/etc", "~/x", "a\\b", "a\nb"])
@@ -339,8 +347,8 @@ def test_a_lock_that_leads_out_is_refused(lock: str) -> None:
 
 def test_a_call_is_read_from_what_the_hook_says() -> None:
     said = '{"tool_name":"Read","tool_input":{"file_path":"é"},"cwd":"/x","tool_use_id":"t1","session_id":"s"}'
-    assert read_call(said.encode(), cwd="/wt") == Call(tool="Read", input={"file_path": "é"}, cwd="/x", id="t1")
-    assert read_call(b'{"tool_name":"Read"}', cwd="/wt") == Call(tool="Read", input={}, cwd="/wt")
+    assert read_call(said.encode(), cwd="/wt") == ToolCall(tool="Read", input={"file_path": "é"}, cwd="/x", id="t1")
+    assert read_call(b'{"tool_name":"Read"}', cwd="/wt") == ToolCall(tool="Read", input={}, cwd="/wt")
 
 
 @pytest.mark.parametrize(

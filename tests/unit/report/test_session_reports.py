@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.attempt import Ending
-from blueflame.model.event import OrchestratorStarted, Recorded
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.event import JournalEntry, OrchestratorStarted
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import TaskState
 from blueflame.report.build import Report, build_report
 from blueflame.report.evidence import Evidence
@@ -31,7 +31,7 @@ def account(session: Session) -> list[Entry]:
             n=record.attempt.n,
             day="",
             ending=record.ended.ending.value if record.ended else "",
-            spend=record.ended.spend if record.ended else NOTHING,
+            spend=record.ended.spend if record.ended else NO_SPEND,
         )
         for record in session.attempts.values()
     ]
@@ -59,7 +59,7 @@ def test_failures_decisions_and_landings_are_told() -> None:
 
 def test_an_orchestrator_that_vanished_is_an_incident() -> None:
     world = told(Told(task(1), answers={"plan": None}))
-    again = Recorded(world.session.seq + 1, world.now + 5, OrchestratorStarted(pid=77))
+    again = JournalEntry(world.session.seq + 1, world.now + 5, OrchestratorStarted(pid=77))
     apply(world.session, again)
     world.journal.append(again)
     assert [(each.kind, "pid 77" in each.words) for each in report(world).incidents] == [("crash", True)]

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.model.sandbox import Bounds, Box, Engine, Kind, Level, Mount, Network
+from blueflame.model.sandbox import (
+    BubblewrapFeatures,
+    Mount,
+    MountKind,
+    Network,
+    ResourceLimits,
+    SandboxLevel,
+    SandboxSpec,
+)
 from blueflame.sandbox.bwrap import (
     arranged,
     bwrap_argv,
@@ -22,26 +30,26 @@ from blueflame.sandbox.bwrap import (
 )
 
 WORK = "/srv/мой repo/.trees/one"
-BOX = Box(
+BOX = SandboxSpec(
     cwd=WORK,
     mounts=arranged(
         [
-            Mount(kind=Kind.RW, source=WORK, target=WORK, why="the checkout"),
-            Mount(kind=Kind.RO, source="/usr", target="/usr", why="programs"),
-            Mount(kind=Kind.SYMLINK, source="usr/bin", target="/bin"),
-            Mount(kind=Kind.FILE, source="/a/box/passwd", target="/etc/passwd"),
-            Mount(kind=Kind.RW, source="/a/tmp", target="/tmp", why="private"),
-            Mount(kind=Kind.DEV, target="/dev"),
-            Mount(kind=Kind.TMPFS, target="/dev/shm"),
-            Mount(kind=Kind.PROC, target="/proc"),
-            Mount(kind=Kind.RO, source=f"{WORK}/.env", target=f"{WORK}/.env", why="not to be changed"),
+            Mount(kind=MountKind.RW, source=WORK, target=WORK, why="the checkout"),
+            Mount(kind=MountKind.RO, source="/usr", target="/usr", why="programs"),
+            Mount(kind=MountKind.SYMLINK, source="usr/bin", target="/bin"),
+            Mount(kind=MountKind.FILE, source="/a/box/passwd", target="/etc/passwd"),
+            Mount(kind=MountKind.RW, source="/a/tmp", target="/tmp", why="private"),
+            Mount(kind=MountKind.DEV, target="/dev"),
+            Mount(kind=MountKind.TMPFS, target="/dev/shm"),
+            Mount(kind=MountKind.PROC, target="/proc"),
+            Mount(kind=MountKind.RO, source=f"{WORK}/.env", target=f"{WORK}/.env", why="not to be changed"),
         ]
     ),
-    bounds=Bounds(cpu_seconds=600, memory_mb=2048, processes=512, open_files=1024, file_bytes=50 << 20),
+    bounds=ResourceLimits(cpu_seconds=600, memory_mb=2048, processes=512, open_files=1024, file_bytes=50 << 20),
     environment=(("PATH", "/usr/bin"), ("PETS", "кот")),
     path=("/usr/bin",),
 )
-ENGINE = Engine()
+ENGINE = BubblewrapFeatures()
 
 
 def pairs(argv: tuple[str, ...], flag: str) -> list[tuple[str, str]]:
@@ -88,7 +96,7 @@ def test_the_filter_is_read_where_the_warden_opens_it() -> None:
 
 
 def test_an_older_bubblewrap_is_not_asked_for_what_it_cannot_do() -> None:
-    argv = bwrap_argv(BOX, Engine(disable_userns=False, size=False))
+    argv = bwrap_argv(BOX, BubblewrapFeatures(disable_userns=False, size=False))
     assert "--disable-userns" not in argv
     assert "--size" not in argv
 
@@ -102,14 +110,14 @@ def test_a_mount_comes_after_the_place_it_is_in() -> None:
 def test_on_the_way_through_a_writable_place_stands_an_empty_one_of_ours() -> None:
     mounts = arranged(
         [
-            Mount(kind=Kind.RW, source="/a/tmp", target="/tmp"),
-            Mount(kind=Kind.RW, source="/tmp/x/y/repo", target="/tmp/x/y/repo"),
+            Mount(kind=MountKind.RW, source="/a/tmp", target="/tmp"),
+            Mount(kind=MountKind.RW, source="/tmp/x/y/repo", target="/tmp/x/y/repo"),
         ]
     )
     assert [(mount.kind, mount.target) for mount in mounts] == [
-        (Kind.RW, "/tmp"),
-        (Kind.EMPTY, "/tmp/x"),
-        (Kind.RW, "/tmp/x/y/repo"),
+        (MountKind.RW, "/tmp"),
+        (MountKind.EMPTY, "/tmp/x"),
+        (MountKind.RW, "/tmp/x/y/repo"),
     ]
     assert bwrap_argv(replace(BOX, mounts=mounts), ENGINE).count("/tmp/x") == 2  # made, and sealed
 
@@ -117,17 +125,17 @@ def test_on_the_way_through_a_writable_place_stands_an_empty_one_of_ours() -> No
 def test_a_part_of_the_checkout_mounted_over_itself_hides_none_of_its_neighbours() -> None:
     mounts = arranged(
         [
-            Mount(kind=Kind.RW, source="/w", target="/w"),
-            Mount(kind=Kind.RO, source="/w/a/b/.env", target="/w/a/b/.env"),
+            Mount(kind=MountKind.RW, source="/w", target="/w"),
+            Mount(kind=MountKind.RO, source="/w/a/b/.env", target="/w/a/b/.env"),
         ]
     )
-    assert Kind.EMPTY not in [mount.kind for mount in mounts]
+    assert MountKind.EMPTY not in [mount.kind for mount in mounts]
 
 
 def test_what_is_read_only_as_a_whole_is_not_mounted_in_parts() -> None:
-    whole = Mount(kind=Kind.RO, source="/r/.git", target="/r/.git")
-    part = Mount(kind=Kind.RO, source="/r/.git/objects", target="/r/.git/objects")
-    other = Mount(kind=Kind.RO, source="/elsewhere", target="/r/.git/modules")
+    whole = Mount(kind=MountKind.RO, source="/r/.git", target="/r/.git")
+    part = Mount(kind=MountKind.RO, source="/r/.git/objects", target="/r/.git/objects")
+    other = Mount(kind=MountKind.RO, source="/elsewhere", target="/r/.git/modules")
     assert arranged([part, whole, other]) == (whole, other)
 
 
@@ -136,8 +144,10 @@ PATHS = st.lists(st.sampled_from(["a", "b", "tmp", "x y"]), min_size=1, max_size
 )
 
 
-@given(st.lists(st.tuples(st.sampled_from([Kind.RO, Kind.RW]), PATHS), max_size=8))
-def test_arranging_is_the_same_whatever_the_order_and_never_repeats_a_place(wanted: list[tuple[Kind, str]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from([MountKind.RO, MountKind.RW]), PATHS), max_size=8))
+def test_arranging_is_the_same_whatever_the_order_and_never_repeats_a_place(
+    wanted: list[tuple[MountKind, str]],
+) -> None:
     unique = {target: Mount(kind=kind, source=f"/out{target}", target=target) for kind, target in wanted}
     mounts = arranged(unique.values())
     assert mounts == arranged(reversed(list(unique.values())))
@@ -147,12 +157,14 @@ def test_arranging_is_the_same_whatever_the_order_and_never_repeats_a_place(want
         assert not any(is_below(earlier, target) for earlier in targets[:n])
 
 
-@given(st.lists(st.tuples(st.sampled_from([Kind.RO, Kind.RW]), PATHS), max_size=8))
-def test_no_mount_point_deep_inside_a_writable_place_is_left_to_those_inside(wanted: list[tuple[Kind, str]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from([MountKind.RO, MountKind.RW]), PATHS), max_size=8))
+def test_no_mount_point_deep_inside_a_writable_place_is_left_to_those_inside(
+    wanted: list[tuple[MountKind, str]],
+) -> None:
     mounts = arranged(Mount(kind=kind, source=f"/out{n}", target=target) for n, (kind, target) in enumerate(wanted))
     for mount in mounts:
         above = nearest(mount.target.rpartition("/")[0] or "/", mounts)
-        if above is not None and above.kind is Kind.RW:
+        if above is not None and above.kind is MountKind.RW:
             assert "/" not in mount.target[len(above.target) :].strip("/")
 
 
@@ -167,7 +179,7 @@ def test_a_path_inside_is_found_outside() -> None:
 @pytest.mark.verification(18)
 def test_limits_for_the_kernel_name_what_is_set_and_no_address_space() -> None:
     assert rlimits(BOX.bounds) == {"core": 0, "cpu": 600, "fsize": 50 << 20, "nofile": 1024}
-    assert rlimits(Bounds()) == {"core": 0}
+    assert rlimits(ResourceLimits()) == {"core": 0}
 
 
 @pytest.mark.verification(18)
@@ -192,7 +204,7 @@ def test_a_macos_profile_opens_only_the_doors() -> None:
 
 
 def test_a_macos_profile_quotes_what_paths_may_hold() -> None:
-    odd = Mount(kind=Kind.RW, source='/a "b"\\c', target='/a "b"\\c')
+    odd = Mount(kind=MountKind.RW, source='/a "b"\\c', target='/a "b"\\c')
     assert '(subpath "/a \\"b\\"\\\\c")' in seatbelt(replace(BOX, mounts=(odd,)))
 
 
@@ -225,6 +237,6 @@ def test_the_network_is_told(network: Network, hosts: tuple[str, ...], expected:
 
 
 def test_no_sandbox_is_told_as_such() -> None:
-    ((heading, (line,)),) = plain_words(replace(BOX, level=Level.OFF))
+    ((heading, (line,)),) = plain_words(replace(BOX, level=SandboxLevel.OFF))
     assert heading == "No sandbox"
     assert "as you" in line

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.session.accounts import SHARES, Entry, shared_out, sum_of, totals
 
 COUNT = st.integers(0, 10**7)
@@ -47,7 +47,7 @@ ENTRIES = (
 @pytest.mark.parametrize("by", SHARES)
 def test_totals_add_up_to_everything(by: str) -> None:
     found = totals(ENTRIES, by)
-    assert sum((total.spend for total in found), NOTHING) == sum_of(ENTRIES)
+    assert sum((total.spend for total in found), NO_SPEND) == sum_of(ENTRIES)
 
 
 def test_an_attempt_goes_to_the_account_of_what_is_asked_by() -> None:
@@ -58,7 +58,7 @@ def test_an_attempt_goes_to_the_account_of_what_is_asked_by() -> None:
 
 @given(MODELS, COUNT)
 def test_money_that_was_corrected_is_shared_out_without_loss(by_model: dict[str, Spend], micro_usd: int) -> None:
-    tokens = sum(by_model.values(), NOTHING)
+    tokens = sum(by_model.values(), NO_SPEND)
     spend = Spend(
         micro_usd=micro_usd,
         input_tokens=tokens.input_tokens,
@@ -67,7 +67,7 @@ def test_money_that_was_corrected_is_shared_out_without_loss(by_model: dict[str,
         cache_write_tokens=tokens.cache_write_tokens,
     )
     shares = shared_out(by_model, spend, "sonnet")
-    assert sum(shares.values(), NOTHING) == spend
+    assert sum(shares.values(), NO_SPEND) == spend
     assert all(share.micro_usd >= 0 for share in shares.values())
 
 
@@ -76,4 +76,4 @@ def test_what_no_meter_saw_goes_to_the_model_that_was_asked_for() -> None:
     assert shared_out({}, spend, "sonnet") == {"sonnet": spend}
     assert shared_out({}, spend, "") == {"not known": spend}
     assert shared_out({"opus": Spend(input_tokens=9)}, spend, "sonnet") == {"sonnet": spend}
-    assert shared_out({}, NOTHING, "sonnet") == {}
+    assert shared_out({}, NO_SPEND, "sonnet") == {}

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from blueflame.model.attempt import Ending
 from blueflame.model.limits import Limits
-from blueflame.model.task import HistoryEntry, Outcome, TaskRecord
+from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord
 from blueflame.session.attempt_history import MAX_NOTES, bounded, cut, remembered
 from support.session_examples import Told, task, told
 
 
 def entry(n: int, notes: str = "", reason: str = "") -> HistoryEntry:
     return HistoryEntry(
-        attempt=n, agent_id="worker-1", at=0.0, result=Outcome.FAILED, notes=notes, rejection_reason=reason
+        attempt=n, agent_id="worker-1", at=0.0, result=HistoryResult.FAILED, notes=notes, rejection_reason=reason
     )
 
 
@@ -47,8 +47,8 @@ def test_notes_and_reasons_are_both_cut() -> None:
 
 def test_a_task_without_an_agent_can_be_remembered() -> None:
     record = TaskRecord(task=task(1), attempts=2)
-    assert remembered(record, Outcome.STALE, 7.0, notes="why") == HistoryEntry(
-        attempt=2, agent_id="", at=7.0, result=Outcome.STALE, notes="why"
+    assert remembered(record, HistoryResult.STALE, 7.0, notes="why") == HistoryEntry(
+        attempt=2, agent_id="", at=7.0, result=HistoryResult.STALE, notes="why"
     )
 
 

@@ -8,7 +8,7 @@ from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Attempt, Ending
 from blueflame.model.event import AttemptIntended, BudgetRaised, BudgetWarned, GateWithdrawn, StopRequested
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Capacity, Limits
-from blueflame.model.spend import NOTHING, UNLIMITED, Budget, Ceiling, Spend, Unit
+from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Ceiling, Spend, Unit
 from blueflame.model.task import Task, TaskState
 from blueflame.session.budget import (
     SMALLEST_PART,
@@ -37,7 +37,7 @@ TOKENS_100 = Budget(Unit.TOKENS, 100)
 CAPACITY = Capacity(agents=100)
 
 
-def session(budget: Budget, spend: Spend = NOTHING, reserved: Spend = NOTHING, **roles: Budget) -> Session:
+def session(budget: Budget, spend: Spend = NO_SPEND, reserved: Spend = NO_SPEND, **roles: Budget) -> Session:
     opening = replay([build_opening(limits=Limits(session_budget=budget, role_budgets=roles))])
     opening.spend, opening.reserved = spend, reserved
     return opening
@@ -218,7 +218,7 @@ def test_reservations_are_given_back() -> None:
     while world.step():
         seen.add((world.session.reserved.micro_usd, world.session.reserved.tokens))
     assert {(7, 0), (0, 9)} <= seen
-    assert world.session.reserved == NOTHING
+    assert world.session.reserved == NO_SPEND
 
 
 DIMES = Limits(workers=1, max_retries=5, task_budget=Budget(Unit.USD, 1_000_000))
@@ -260,7 +260,7 @@ class ShortOfMoney(Told):
     """Its workers use up whatever they are given, and end for it."""
 
     def spend(self, attempt: Attempt) -> Spend:
-        return reservation(attempt) if self.ending(attempt) is Ending.BUDGET else NOTHING
+        return reservation(attempt) if self.ending(attempt) is Ending.BUDGET else NO_SPEND
 
     def cause(self, attempt: Attempt) -> str:
         return attempt.ceilings[-1].name if attempt.ceilings else "attempt"
@@ -342,7 +342,7 @@ def test_what_was_spent_since_midnight_is_known_even_where_the_clock_was_set_bac
     ends = [at for at, _ in world.session.spent_by]
     assert ends == sorted(ends)
     assert world.session.spend_since(0) == world.session.spend
-    assert world.session.spend_since(ends[-1] + 1) == NOTHING
+    assert world.session.spend_since(ends[-1] + 1) == NO_SPEND
     workers = [turn.ends for turn in world.schedule if turn.attempt.role == WORKER]
     assert world.session.spend_since(workers[1]).micro_usd == 2_000_000
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from blueflame.model.changeset import Changeset, ChangesetRecord
-from blueflame.model.event import ChangesetJudged, Event, PlanApproved, Recorded, TaskMoved
-from blueflame.model.task import Foundation, Result, Task, TaskState
+from blueflame.model.event import ChangesetJudged, Event, JournalEntry, PlanApproved, TaskMoved
+from blueflame.model.task import Result, Task, TaskCommit, TaskState
 from blueflame.session.cascade import behind, block_dependants, defer_built_on, obstacle, reach
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
@@ -17,12 +17,12 @@ from support.session_examples import task
 
 
 def session(*tasks: Task) -> Session:
-    return replay([build_opening(), Recorded(2, 0.0, PlanApproved(tasks=tasks))])
+    return replay([build_opening(), JournalEntry(2, 0.0, PlanApproved(tasks=tasks))])
 
 
 def put(session: Session, n: int, state: TaskState, *below: int) -> None:
     name = f"task-{n:03}"
-    foundations = tuple(Foundation(f"task-{one:03}", "sha") for one in below)
+    foundations = tuple(TaskCommit(f"task-{one:03}", "sha") for one in below)
     result = Result(sha="sha", base="base", built_on=foundations)
     session.tasks[name] = replace(session.tasks[name], state=state, result=result)
     for one in foundations:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from blueflame.model.attempt import Ended, Ending
-from blueflame.model.errors import IllegalMove
+from blueflame.model.attempt import AttemptOutcome, Ending
+from blueflame.model.errors import InternalError
 from blueflame.model.event import (
     Checked,
     Event,
@@ -16,7 +16,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Cause, TaskState
-from blueflame.model.verdict import Check, Status, Verdict, Violation
+from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
 from blueflame.session.consequences import describe_ending, follow, red_verdict
 from blueflame.session.decide import AskGate, Diagnose, Effect, RunHook
 from blueflame.testing.simulation import Simulation
@@ -37,7 +37,7 @@ def following(world: Simulation, event: Event) -> Sequence[Event]:
 
 def test_an_illegal_move_is_found_before_it_is_written() -> None:
     world = told(Told(task(1)))
-    with pytest.raises(IllegalMove, match="a merged task cannot claim"):
+    with pytest.raises(InternalError, match="a merged task cannot claim"):
         following(world, TaskMoved(task="task-001", cause=Cause.CLAIM))
 
 
@@ -47,8 +47,8 @@ def test_a_fact_without_consequences_stands_alone() -> None:
     assert following(world, event) == (event,)
 
 
-@pytest.mark.parametrize("status", Status)
-def test_a_verdict_on_another_commit_changes_nothing(status: Status) -> None:
+@pytest.mark.parametrize("status", VerdictStatus)
+def test_a_verdict_on_another_commit_changes_nothing(status: VerdictStatus) -> None:
     world = until(begun(Told(task(1))), "task-001", TaskState.DONE)
     event = VerdictGiven(task="task-001", sha="an older one", verdict=Verdict(status=status, notes=""))
     assert following(world, event) == (event,)
@@ -84,22 +84,22 @@ def test_a_red_verdict_names_every_command_and_how_it_failed() -> None:
 @pytest.mark.parametrize(
     ("ended", "words"),
     [
-        (Ended(ending=Ending.NO_COMMITS), "no commits"),
-        (Ended(ending=Ending.FAILED, exit_code=3), "failed, exit code 3"),
-        (Ended(ending=Ending.FAILED, exit_code=3, notes="boom"), "failed, exit code 3: boom"),
+        (AttemptOutcome(ending=Ending.NO_COMMITS), "no commits"),
+        (AttemptOutcome(ending=Ending.FAILED, exit_code=3), "failed, exit code 3"),
+        (AttemptOutcome(ending=Ending.FAILED, exit_code=3, notes="boom"), "failed, exit code 3: boom"),
         (
-            Ended(ending=Ending.POSTCHECK, notes="said", violations=(Violation(rule="scope", path="a b.py"),)),
+            AttemptOutcome(ending=Ending.POSTCHECK, notes="said", violations=(Violation(rule="scope", path="a b.py"),)),
             "postcheck: scope: a b.py",
         ),
     ],
 )
-def test_an_ending_is_said_in_words(ended: Ended, words: str) -> None:
+def test_an_ending_is_said_in_words(ended: AttemptOutcome, words: str) -> None:
     assert describe_ending(ended) == words
 
 
 def test_an_ending_with_a_thousand_violations_stays_short() -> None:
     many = tuple(Violation(rule="scope", path=f"{n}.py") for n in range(1_000))
-    assert len(describe_ending(Ended(ending=Ending.POSTCHECK, violations=many))) < 2_100
+    assert len(describe_ending(AttemptOutcome(ending=Ending.POSTCHECK, violations=many))) < 2_100
 
 
 VETO = Limits(hooks=("pre_validation",))

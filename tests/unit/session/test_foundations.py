@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from blueflame.model.attempt import WORKER
 from blueflame.model.limits import Workflow
-from blueflame.model.task import Foundation, TaskState
+from blueflame.model.task import TaskCommit, TaskState
 from blueflame.session.foundations import foundations, holds
 from support.session_examples import BARRIER, FLOW, Told, begun, task, told
 
 
-def built_on(fate: Told, name: str, workflow: Workflow = BARRIER) -> list[tuple[Foundation, ...]]:
+def built_on(fate: Told, name: str, workflow: Workflow = BARRIER) -> list[tuple[TaskCommit, ...]]:
     """Of each go of a worker at a task."""
     attempts = [record.attempt for record in told(fate, workflow).session.attempts.values()]
     return [attempt.built_on for attempt in attempts if (attempt.subject, attempt.role) == (name, WORKER)]
@@ -16,14 +16,14 @@ def built_on(fate: Told, name: str, workflow: Workflow = BARRIER) -> list[tuple[
 def test_a_dependant_starts_from_its_dependencies_commits() -> None:
     """T24: the dependant's worktree contains the dependency's commit (D-14)."""
     assert built_on(Told(task(1), task(2), task(3, 1, 2)), "task-003") == [
-        (Foundation("task-001", "task-001@1"), Foundation("task-002", "task-002@1"))
+        (TaskCommit("task-001", "task-001@1"), TaskCommit("task-002", "task-002@1"))
     ]
 
 
 def test_the_later_of_two_with_overlapping_locks_starts_from_the_earlier() -> None:
     """T23: the seed's own pair, a directory and one below it."""
     pair = Told(task(1, locks=("pkg/middleware/",)), task(2, locks=("pkg/middleware/ratelimit/",)))
-    assert built_on(pair, "task-002") == [(Foundation("task-001", "task-001@1"),)]
+    assert built_on(pair, "task-002") == [(TaskCommit("task-001", "task-001@1"),)]
 
 
 def test_strangers_start_from_the_base() -> None:
@@ -33,7 +33,7 @@ def test_strangers_start_from_the_base() -> None:
 def test_what_has_landed_needs_no_mention() -> None:
     """The second go of task 2 comes after task 1 has landed."""
     fate = Told(task(1, group="a"), task(2, 1, group="b"), refused={"task-002.validator.1"})
-    assert built_on(fate, "task-002", FLOW) == [(Foundation("task-001", "task-001@1"),), ()]
+    assert built_on(fate, "task-002", FLOW) == [(TaskCommit("task-001", "task-001@1"),), ()]
 
 
 def test_a_foundation_holds_while_its_task_stands_for_that_commit() -> None:
@@ -41,9 +41,9 @@ def test_a_foundation_holds_while_its_task_stands_for_that_commit() -> None:
     while world.session.in_state(TaskState.DONE) != ("task-001", "task-002"):
         assert world.step()
     session = world.session
-    mine = (Foundation("task-001", "task-001@1"),)
+    mine = (TaskCommit("task-001", "task-001@1"),)
     assert holds(session, mine)
-    assert not holds(session, (Foundation("task-001", "another"),))
+    assert not holds(session, (TaskCommit("task-001", "another"),))
     assert holds(session, ())
     world.run()
     assert session.tasks["task-001"].state is TaskState.MERGED

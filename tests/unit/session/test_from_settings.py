@@ -37,18 +37,18 @@ def test_the_limits_of_a_minimal_configuration() -> None:
     limits = limits_of(settings())
     assert (limits.workers, limits.validators, limits.max_retries, limits.max_cycles) == (4, 2, 2, 5)
     assert limits.session_budget == Budget(Unit.USD, 10_000_000)
-    assert limits.budget("worker") == Budget(Unit.USD, 1_500_000)
-    assert limits.timeout("validator") == 300
-    assert limits.model("validator") == "haiku"
-    assert limits.runtime("worker") == "claude"
-    assert limits_of(settings(), scripted=True).runtime("worker") == "scripted"
+    assert limits.get_budget("worker") == Budget(Unit.USD, 1_500_000)
+    assert limits.get_timeout("validator") == 300
+    assert limits.get_model("validator") == "haiku"
+    assert limits.get_runtime("worker") == "claude"
+    assert limits_of(settings(), scripted=True).get_runtime("worker") == "scripted"
     assert (limits.hooks, limits.checks) == ((), ())
 
 
 def test_a_role_has_its_own_timeout_and_unit() -> None:
     limits = limits_of(settings(roles={"worker": {"timeout": "15m", "budget_tokens": 7}}, limits={"agent_timeout": 60}))
-    assert (limits.timeout("worker"), limits.timeout("planner")) == (900, 60)
-    assert limits.budget("worker") == Budget(Unit.TOKENS, 7)
+    assert (limits.get_timeout("worker"), limits.get_timeout("planner")) == (900, 60)
+    assert limits.get_budget("worker") == Budget(Unit.TOKENS, 7)
 
 
 def test_hooks_that_are_empty_are_off_and_the_order_is_fixed() -> None:
@@ -72,9 +72,9 @@ def test_a_workflow_lends_its_role_to_the_work_and_its_retries_to_the_tasks() ->
     given_settings = settings(
         roles={"lead": {"model": "opus", "timeout": "1h"}}, workflows={"single": {"max_retries": 0}}
     )
-    assert limits_of(given_settings, "direct").model("worker") == "opus"
-    assert limits_of(given_settings, "direct").timeout("worker") == 3600
-    assert limits_of(given_settings).model("worker") == "sonnet"
+    assert limits_of(given_settings, "direct").get_model("worker") == "opus"
+    assert limits_of(given_settings, "direct").get_timeout("worker") == 3600
+    assert limits_of(given_settings).get_model("worker") == "sonnet"
     assert limits_of(given_settings, "single").max_retries == 0
 
 

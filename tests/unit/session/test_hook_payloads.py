@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from blueflame.model.attempt import Ended, Ending
+from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.changeset import Changeset, FileChange
 from blueflame.model.spend import Spend
 from blueflame.model.task import Result, Task, TaskRecord, TaskState
@@ -76,7 +76,7 @@ def test_post_merge_tells_what_landed() -> None:
 
 
 def test_on_failure_tells_why() -> None:
-    ended = Ended(
+    ended = AttemptOutcome(
         ending=Ending.POSTCHECK,
         exit_code=0,
         violations=(Violation(rule="blocked_path_modified", path=".env", detail="added"),),

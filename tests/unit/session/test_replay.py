@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.model.errors import IllegalMove
-from blueflame.model.event import CycleStarted, Event, OrchestratorStarted, Recorded, SessionOpened, WaveStarted
+from blueflame.model.errors import InternalError
+from blueflame.model.event import CycleStarted, Event, JournalEntry, OrchestratorStarted, SessionOpened, WaveStarted
 from blueflame.model.limits import Capacity
 from blueflame.session.decide import decide, wanted
 from blueflame.session.replay import APPLY, apply, open_session, replay
@@ -68,12 +68,12 @@ def test_one_by_one_equals_all_at_once_at_any_event(world: Simulation, data: st.
 
 
 def test_a_journal_must_begin_with_a_session() -> None:
-    with pytest.raises(IllegalMove, match="must begin with SessionOpened, not OrchestratorStarted"):
-        replay([Recorded(1, 0.0, OrchestratorStarted(pid=1))])
+    with pytest.raises(InternalError, match="must begin with SessionOpened, not OrchestratorStarted"):
+        replay([JournalEntry(1, 0.0, OrchestratorStarted(pid=1))])
 
 
 def test_an_empty_journal_is_no_session() -> None:
-    with pytest.raises(IllegalMove, match="nothing to replay"):
+    with pytest.raises(InternalError, match="nothing to replay"):
         replay([])
 
 
@@ -81,14 +81,14 @@ def test_an_empty_journal_is_no_session() -> None:
 def test_a_gap_or_a_repetition_in_the_journal_is_refused(seq: int) -> None:
     session = replay([build_opening()])
     before = pictured(session)
-    with pytest.raises(IllegalMove, match=f"event {seq} of .* does not follow event 1"):
-        apply(session, Recorded(seq, 0.0, OrchestratorStarted(pid=1)))
+    with pytest.raises(InternalError, match=f"event {seq} of .* does not follow event 1"):
+        apply(session, JournalEntry(seq, 0.0, OrchestratorStarted(pid=1)))
     assert pictured(session) == before
 
 
 def test_a_second_opening_is_refused() -> None:
-    with pytest.raises(IllegalMove, match=r"event 2 of .* is SessionOpened in mid-session"):
-        replay([build_opening(), Recorded(2, 0.0, build_opening().event)])
+    with pytest.raises(InternalError, match=r"event 2 of .* is SessionOpened in mid-session"):
+        replay([build_opening(), JournalEntry(2, 0.0, build_opening().event)])
 
 
 def test_every_kind_of_event_can_be_applied() -> None:
@@ -104,5 +104,5 @@ def test_old_news_of_a_wave_or_a_cycle_changes_nothing() -> None:
     late_news = (*waves, CycleStarted(cycle=1, base_sha="x"))
     for late in late_news:
         before = pictured(world.session)
-        apply(world.session, Recorded(world.session.seq + 1, world.session.last_at, late))
+        apply(world.session, JournalEntry(world.session.seq + 1, world.session.last_at, late))
         assert pictured(world.session) | {"seq": 0} == before | {"seq": 0}

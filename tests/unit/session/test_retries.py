@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.model.attempt import BLAMELESS, WORKER, Attempt, Ended, Ending
+from blueflame.model.attempt import BLAMELESS, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget, Ceiling, Spend, Unit
 from blueflame.model.task import TaskRecord, TaskState
@@ -23,17 +23,17 @@ ATTEMPT = Attempt(
 
 @pytest.mark.parametrize("ending", BLAMED)
 def test_every_failure_is_to_blame(ending: Ending) -> None:
-    assert not is_blameless(ATTEMPT, Ended(ending=ending), 0)
+    assert not is_blameless(ATTEMPT, AttemptOutcome(ending=ending), 0)
 
 
 def test_a_cancelled_attempt_is_never_to_blame_and_a_lost_one_only_so_often() -> None:
-    assert is_blameless(ATTEMPT, Ended(ending=Ending.CANCELLED), 99)
-    lost = Ended(ending=Ending.LOST)
+    assert is_blameless(ATTEMPT, AttemptOutcome(ending=Ending.CANCELLED), 99)
+    lost = AttemptOutcome(ending=Ending.LOST)
     assert [is_blameless(ATTEMPT, lost, n) for n in range(MAX_LOSSES + 1)] == [True] * MAX_LOSSES + [False]
 
 
 def test_an_outage_is_never_to_blame() -> None:
-    assert is_blameless(ATTEMPT, Ended(ending=Ending.OUTAGE), 99)
+    assert is_blameless(ATTEMPT, AttemptOutcome(ending=Ending.OUTAGE), 99)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_an_outage_is_never_to_blame() -> None:
     [("session", 100, True), ("session", 49, False), ("attempt", 100, False), ("task", 100, False), ("", 100, False)],
 )
 def test_who_used_up_what_the_session_left_to_it_is_not_to_blame(cause: str, spent: int, blameless: bool) -> None:
-    ended = Ended(ending=Ending.BUDGET, cause=cause, spend=Spend(micro_usd=spent))
+    ended = AttemptOutcome(ending=Ending.BUDGET, cause=cause, spend=Spend(micro_usd=spent))
     assert is_blameless(ATTEMPT, ended, 0) is blameless
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blueflame.model import runtime_support as enforcement
-from blueflame.model.runtime_support import ENFORCEMENT, WHAT, Held
+from blueflame.model.runtime_support import CAPABILITIES, RUNTIME_SUPPORT, Enforcement
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import RUNTIMES
 from blueflame.session.runtime_support import beyond, not_held
@@ -16,8 +16,8 @@ def settings(**sections: object) -> Settings:
 
 
 def test_every_runtime_says_of_everything_what_it_can_hold() -> None:
-    assert set(ENFORCEMENT) == set(RUNTIMES)
-    assert all(set(row) == set(WHAT) for row in ENFORCEMENT.values())
+    assert set(RUNTIME_SUPPORT) == set(RUNTIMES)
+    assert all(set(row) == set(CAPABILITIES) for row in RUNTIME_SUPPORT.values())
 
 
 def test_a_role_that_asks_for_what_can_be_held_is_fine() -> None:
@@ -54,13 +54,13 @@ def test_a_name_of_claudes_is_not_guessed_at() -> None:
 
 @pytest.mark.parametrize(("what", "key"), [("tools", "tools"), ("budget", "budget_usd"), ("metering", "budget_usd")])
 def test_limits_are_refused_where_nothing_holds_them(monkeypatch: pytest.MonkeyPatch, what: str, key: str) -> None:
-    table = {**ENFORCEMENT, "codex": {**ENFORCEMENT["codex"], what: Held.IMPOSSIBLE}}
+    table = {**RUNTIME_SUPPORT, "codex": {**RUNTIME_SUPPORT["codex"], what: Enforcement.IMPOSSIBLE}}
     monkeypatch.setattr("blueflame.session.runtime_support.ENFORCEMENT", table)
     given = settings(roles={"worker": {"runtime": "codex", "model": "x", "tools": ["Read"], "budget_usd": 1}})
 
     (problem,) = beyond(given, {"worker": "codex"})
 
-    assert f"asks for {WHAT[what]}" in problem
+    assert f"asks for {CAPABILITIES[what]}" in problem
     assert f"take roles.worker.{key} out" in problem
 
 
@@ -77,4 +77,4 @@ def test_a_rehearsal_holds_nobody_to_anything() -> None:
     given = settings(roles={"worker": {"runtime": "scripted", "skills": ["tdd"]}})
 
     assert beyond(given, {"worker": "scripted"}) == ()
-    assert enforcement.ENFORCEMENT["scripted"]["skills"] is Held.IMPOSSIBLE
+    assert enforcement.RUNTIME_SUPPORT["scripted"]["skills"] is Enforcement.IMPOSSIBLE

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from blueflame.model.attempt import VALIDATOR, WORKER, Attempt
-from blueflame.model.event import AttemptEnded, AttemptIntended, Recorded, SessionEnded, StopRequested, TaskMoved
+from blueflame.model.event import AttemptEnded, AttemptIntended, JournalEntry, SessionEnded, StopRequested, TaskMoved
 from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import Cause, TaskState
 from blueflame.session.decide import (
@@ -178,7 +178,7 @@ def test_an_ended_session_only_runs_the_hooks_that_are_due() -> None:
 @pytest.mark.parametrize("ending", [SessionEnded(outcome="abandoned"), StopRequested(reason="enough")])
 def test_a_session_that_is_put_down_wants_nothing_new(ending: SessionEnded | StopRequested) -> None:
     world = begun(Told(task(1)))
-    apply(world.session, Recorded(world.session.seq + 1, 0.0, ending))
+    apply(world.session, JournalEntry(world.session.seq + 1, 0.0, ending))
     assert decide(world.session, CAPACITY) == ()
     assert wanted(world.session) == ()
 

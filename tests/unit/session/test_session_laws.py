@@ -19,9 +19,9 @@ from blueflame.model.event import (
     CycleStarted,
     Event,
     GateOpened,
+    JournalEntry,
     Landed,
     OrchestratorStarted,
-    Recorded,
     TaskMoved,
     VerdictGiven,
 )
@@ -179,7 +179,7 @@ def test_no_attempt_is_promised_what_the_session_has_not_got(world: Simulation) 
         if isinstance(event, AttemptIntended):
             capacity = replace(CAPACITY, day=SIMULATED_DAY, day_spend=session.spend)
             for pot in pots(session, event.attempt.subject, capacity):
-                assert 0 < pot.budget.used(reservation(event.attempt)) <= pot.left
+                assert 0 < pot.budget.measure(reservation(event.attempt)) <= pot.left
 
 
 @laws
@@ -190,7 +190,7 @@ def test_agents_that_keep_to_their_limits_never_overspend_the_session_whatever_t
     for session, _event in walk(run(world)):
         budget = session.limits.session_budget
         if not budget.unlimited:
-            assert budget.used(session.spend) + budget.used(session.reserved) <= budget.limit
+            assert budget.measure(session.spend) + budget.measure(session.reserved) <= budget.limit
 
 
 @laws
@@ -249,7 +249,7 @@ def test_a_crash_at_any_moment_breaks_nothing(world: Simulation, data: st.DataOb
     assert ended_well(again.session)
 
 
-def story(journal: list[Recorded]) -> list[tuple[float, Event]]:
+def story(journal: list[JournalEntry]) -> list[tuple[float, Event]]:
     return [(each.at, each.event) for each in journal if not isinstance(each.event, OrchestratorStarted)]
 
 

@@ -16,7 +16,7 @@ from blueflame.model.event import (
     GateAnswered,
     GateOpened,
     GateWithdrawn,
-    Recorded,
+    JournalEntry,
 )
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits
@@ -107,7 +107,7 @@ def test_nobody_is_asked_twice_at_once() -> None:
 def test_nobody_is_asked_about_an_agent_that_is_being_ended() -> None:
     session = at_work("ask")
     cancel = AttemptCancelled(attempt=WORKER, reason="enough")
-    apply(session, Recorded(session.seq + 1, 0.1, cancel))
+    apply(session, JournalEntry(session.seq + 1, 0.1, cancel))
     assert len(tuple(follow(session, AttemptStalled(attempt=WORKER, seconds=1), 0.2))) == 1
 
 
@@ -124,7 +124,7 @@ def due(session: Session, silent_for: float, now: float, timeout: float = 100.0)
 
 def tell(session: Session, at: float, event: Event) -> None:
     for each in tuple(follow(session, event, at)):
-        apply(session, Recorded(session.seq + 1, at, each))
+        apply(session, JournalEntry(session.seq + 1, at, each))
 
 
 @pytest.mark.parametrize("policy", ["warn", "ask"])

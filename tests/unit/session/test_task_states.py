@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.model.errors import IllegalMove
+from blueflame.model.errors import InternalError
 from blueflame.model.task import Cause, TaskState
 from blueflame.session.task_states import MOVES, move
 
@@ -43,7 +43,7 @@ def test_what_is_not_on_the_page_is_refused_in_words(state: TaskState, cause: Ca
     if expected is not None:
         assert move(state, cause) is expected
         return
-    with pytest.raises(IllegalMove, match=f"a {state.value} task cannot {cause.value}"):
+    with pytest.raises(InternalError, match=f"a {state.value} task cannot {cause.value}"):
         move(state, cause)
 
 

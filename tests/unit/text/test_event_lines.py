@@ -6,20 +6,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blueflame.model.attempt import Ended, Ending
-from blueflame.model.event import AttemptEnded, AttemptStarted, Event, GateAnswered, Recorded, TaskMoved
+from blueflame.model.attempt import AttemptOutcome, Ending
+from blueflame.model.event import AttemptEnded, AttemptStarted, Event, GateAnswered, JournalEntry, TaskMoved
 from blueflame.model.gate import Answer
-from blueflame.model.ids import agent_id, attempt_id
+from blueflame.model.ids import build_agent_id, build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.model.task import Cause
 from blueflame.text.event_lines import MOVED, SENTENCES, ActivityLine, describe, log_lines, one_line
 from support.event_strategies import KINDS, events_of
 
-ATTEMPT = attempt_id("ses-20260206-143022", "task-001", "worker", 2)
+ATTEMPT = build_attempt_id("ses-20260206-143022", "task-001", "worker", 2)
 
 
 def line_of(event: Event) -> ActivityLine:
-    (line,) = describe(Recorded(1, 0.0, event))
+    (line,) = describe(JournalEntry(1, 0.0, event))
     return line
 
 
@@ -32,7 +32,7 @@ def test_no_event_and_no_cause_is_forgotten() -> None:
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_every_event_is_one_harmless_line(kind: type[Event], data: st.DataObject) -> None:
-    recorded = Recorded(1, 1_770_388_222.0, data.draw(events_of(kind)))
+    recorded = JournalEntry(1, 1_770_388_222.0, data.draw(events_of(kind)))
     (text,) = log_lines([recorded])
     assert len(text.splitlines()) == 1
     assert not {unicodedata.category(character) for character in text} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -41,12 +41,14 @@ def test_every_event_is_one_harmless_line(kind: type[Event], data: st.DataObject
 
 def test_an_agent_is_named_by_its_attempt() -> None:
     line = line_of(AttemptStarted(attempt=ATTEMPT, base=None, worktree=None, warden_pid=7))
-    assert line.agent == agent_id("worker", ATTEMPT)
+    assert line.agent == build_agent_id("worker", ATTEMPT)
     assert line.details == f"attempt {ATTEMPT} runs under warden 7"
 
 
 def test_an_ending_is_told_with_what_it_cost() -> None:
-    ended = Ended(ending=Ending.TIMEOUT, seconds=300.04, spend=Spend(micro_usd=12_300), commits=1, notes="slow")
+    ended = AttemptOutcome(
+        ending=Ending.TIMEOUT, seconds=300.04, spend=Spend(micro_usd=12_300), commits=1, notes="slow"
+    )
     assert line_of(AttemptEnded(attempt=ATTEMPT, ended=ended)).details == (
         f"attempt {ATTEMPT} ended: timeout, after 300.0 s, $0.0123, 1 commit (slow)"
     )

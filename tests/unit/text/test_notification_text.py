@@ -10,8 +10,8 @@ from blueflame.model.event import (
     Event,
     GateAnswered,
     GateWithdrawn,
+    JournalEntry,
     OrchestratorStopped,
-    Recorded,
     RuntimeParked,
     SessionEnded,
 )
@@ -26,7 +26,7 @@ from support.fake_secrets import MAKERS, Dice
 from support.session_examples import Told, begun, task, told
 
 
-def heard(journal: Sequence[Recorded]) -> list[Notice]:
+def heard(journal: Sequence[JournalEntry]) -> list[Notice]:
     """By an onlooker who sees event after event."""
     session = replay(journal[:1])
     found: list[Notice] = []
@@ -37,7 +37,7 @@ def heard(journal: Sequence[Recorded]) -> list[Notice]:
 
 
 def after(world: Simulation, *events: Event) -> list[Notice]:
-    recorded = [Recorded(world.session.seq + n, world.now, event) for n, event in enumerate(events, start=1)]
+    recorded = [JournalEntry(world.session.seq + n, world.now, event) for n, event in enumerate(events, start=1)]
     for each in recorded:
         apply(world.session, each)
     return list(notices_of(world.session, recorded))
@@ -94,7 +94,7 @@ def test_money_and_models_are_told_without_reasons() -> None:
 def test_gates_that_are_settled_are_known() -> None:
     answered = GateAnswered(gate="plan", answer=Answer(choice="approve"))
     withdrawn = GateWithdrawn(gate="stall-task-001", reason="it spoke")
-    assert settled_in([Recorded(2, 0.0, answered), Recorded(3, 0.0, withdrawn)]) == {"plan", "stall-task-001"}
+    assert settled_in([JournalEntry(2, 0.0, answered), JournalEntry(3, 0.0, withdrawn)]) == {"plan", "stall-task-001"}
 
 
 @pytest.mark.parametrize("secret", ["github-token", "anthropic-key", "slack-webhook"])

@@ -35,7 +35,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from blueflame.model.audit import digest_of
+from blueflame.model.audit import compute_input_digest
 from blueflame.policy.dialects import ToolUse
 from blueflame.policy.dialects.acp import AcpCall, is_missing_tool, translate_acp_call, update_call
 
@@ -223,7 +223,7 @@ class Player:
             tool=asked.use.tool,
             target=_target(asked.use)[:500],
             call=asked.name,
-            digest=digest_of(dict(asked.use.input)),
+            digest=compute_input_digest(dict(asked.use.input)),
             denied=not asked.allowed and not done,
         )
 

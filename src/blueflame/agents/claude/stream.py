@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blueflame.agents.runtime import Acted, Answered, Complained, Finished, NotRun, Produced, Said, Signal
-from blueflame.model.spend import Spend, micro_usd
+from blueflame.model.spend import Spend, to_micro_usd
 
 PARTIAL = '{"type":"stream_event"'
 """Most lines are these: pieces of what comes again as a whole. They are a sign of life and nothing else."""
@@ -143,7 +143,7 @@ def _reported(said: Mapping[str, Any]) -> Spend | None:
     used = [each for each in models.values() if isinstance(each, dict)]
     try:
         return Spend(
-            micro_usd=max(0, micro_usd(cost)),
+            micro_usd=max(0, to_micro_usd(cost)),
             input_tokens=_sum(used, "inputTokens"),
             output_tokens=_sum(used, "outputTokens"),
             cache_read_tokens=_sum(used, "cacheReadInputTokens"),

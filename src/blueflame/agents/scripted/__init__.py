@@ -17,7 +17,7 @@ from blueflame.agents.scripted.script import BUILT_IN, Script, load_script, step
 from blueflame.agents.scripted.steps import TOKENS
 from blueflame.git.commit_identity import commit_identity
 from blueflame.model.errors import UsageError
-from blueflame.model.spend import Spend, micro_usd
+from blueflame.model.spend import Spend, to_micro_usd
 from blueflame.system.files import trouble
 
 LEDGER = "BLUEFLAME_LEDGER"
@@ -95,7 +95,7 @@ def _acted(said: Mapping[str, Any]) -> Acted:
 def _usage(said: Mapping[str, Any]) -> Signal:
     try:
         tokens = {name: _whole(said.get(name, 0)) for name in TOKENS}
-        money = micro_usd(float(said.get("cost_usd", 0)))
+        money = to_micro_usd(float(said.get("cost_usd", 0)))
     except (TypeError, ValueError, OverflowError):
         return Complained(f"it said what it used in a form that cannot be read: {said!r:.200}")
     if money < 0:

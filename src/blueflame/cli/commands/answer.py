@@ -57,7 +57,7 @@ def _resolve_names(session: Session, gate: str, choice: str) -> tuple[str, str]:
 def _suggest_note_option(session: Session, gate: str, choice: str, note: str) -> str:
     """A gate says that a note is needed; only the command line knows how it is given."""
     asked = session.open_gates.get(gate)
-    option = asked.option(choice) if asked else None
+    option = asked.find_option(choice) if asked else None
     return "; give it with --note" if option and option.needs_note and not note.strip() else ""
 
 

@@ -13,7 +13,7 @@ from blueflame.cli.options import CONFIG, JSON
 from blueflame.cli.output import print_json
 
 if TYPE_CHECKING:
-    from blueflame.model.event import Recorded
+    from blueflame.model.event import JournalEntry
     from blueflame.orchestrator import project as app
     from blueflame.session.accounts import Entry
 
@@ -74,7 +74,7 @@ def cost(
     return 0
 
 
-def _read_entries(ground: app.Grounds, events: Sequence[Recorded], *, models: bool) -> tuple[Entry, ...]:
+def _read_entries(ground: app.Grounds, events: Sequence[JournalEntry], *, models: bool) -> tuple[Entry, ...]:
     from blueflame.orchestrator import project as app
     from blueflame.orchestrator.costs import account
     from blueflame.session.replay import replay

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from blueflame.cli.options import CONFIG, JSON
 from blueflame.cli.output import print_json
-from blueflame.model.exit_codes import Exit
+from blueflame.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,7 +41,7 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
         print_json(_build_json(found, guards))
     else:
         _print_findings(found, guards)
-    return Exit.REFUSED if any(each.state is State.BAD for each in found) else Exit.OK
+    return ExitCode.REFUSED if any(each.state is State.BAD for each in found) else ExitCode.OK
 
 
 def _examine_project(ground: object) -> Iterator[Finding]:
@@ -78,10 +78,10 @@ def _examine_project(ground: object) -> Iterator[Finding]:
 def _examine_guards(ground: Grounds | None) -> Guards:
     """Without a configuration, as the defaults have it."""
     from blueflame.doctor.guards import examine_guards
-    from blueflame.model.settings.permissions import SandboxSettings, Validation
+    from blueflame.model.settings.permissions import SandboxSettings, ValidationSettings
 
     if ground is None:
-        return examine_guards(SandboxSettings(), Validation())
+        return examine_guards(SandboxSettings(), ValidationSettings())
     settings = ground.settings
     return examine_guards(settings.sandbox, settings.validation, repo_root=ground.repo.root)
 

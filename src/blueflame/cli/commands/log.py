@@ -13,7 +13,7 @@ from blueflame.cli.options import CONFIG, SESSION
 from blueflame.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
-    from blueflame.model.event import Recorded
+    from blueflame.model.event import JournalEntry
 
 POLL_SECONDS = 0.3
 
@@ -44,13 +44,13 @@ def log(
     return 0
 
 
-def _has_ended(events: Sequence[Recorded]) -> bool:
+def _has_ended(events: Sequence[JournalEntry]) -> bool:
     from blueflame.model.event import SessionEnded
 
     return any(isinstance(each.event, SessionEnded) for each in events)
 
 
-def _print_events(events: Sequence[Recorded], *, as_json: bool) -> None:
+def _print_events(events: Sequence[JournalEntry], *, as_json: bool) -> None:
     from blueflame.journal.codec import encode
     from blueflame.text.event_lines import log_lines
 

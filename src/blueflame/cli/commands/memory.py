@@ -14,7 +14,7 @@ from blueflame.model.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from blueflame.model.memory import Record
+    from blueflame.model.memory import MemoryRecord
 
 memory_app = typer.Typer(
     help="What is remembered of earlier sessions: look at it, take something out, carry it elsewhere.",
@@ -33,12 +33,14 @@ def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool =
     """What is remembered, the newest first."""
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.memory import build_records_json, render_records
-    from blueflame.model.memory import KINDS
-    from blueflame.model.suggestions import did_you_mean
+    from blueflame.model.memory import RECORD_TYPES
+    from blueflame.model.suggestions import suggest
     from blueflame.orchestrator import project as app
 
-    if kind is not None and kind not in KINDS:
-        raise UsageError(f"--kind: {kind!r} is none. {did_you_mean(kind, KINDS)} Use one of {', '.join(KINDS)}")
+    if kind is not None and kind not in RECORD_TYPES:
+        raise UsageError(
+            f"--kind: {kind!r} is none. {suggest(kind, RECORD_TYPES)} Use one of {', '.join(RECORD_TYPES)}"
+        )
     ground = app.grounds(config)
     records = [each for each in _sort_newest_first(app.memory_at(ground).records()) if kind in (None, _get_kind(each))]
     if as_json:
@@ -117,17 +119,17 @@ def import_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
     return 0
 
 
-def _get_kind(record: Record) -> str:
-    from blueflame.model.memory import KIND_OF
+def _get_kind(record: MemoryRecord) -> str:
+    from blueflame.model.memory import RECORD_KIND_NAMES
 
-    return KIND_OF[type(record)]
+    return RECORD_KIND_NAMES[type(record)]
 
 
-def _sort_newest_first(records: Sequence[Record]) -> list[Record]:
+def _sort_newest_first(records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
     return sorted(records, key=lambda record: (record.origin.at, record.key), reverse=True)
 
 
-def _find_records(records: Sequence[Record], key: str) -> list[Record]:
+def _find_records(records: Sequence[MemoryRecord], key: str) -> list[MemoryRecord]:
     """The one of that very key, else all that begin so; none is an error."""
     found = [each for each in records if each.key == key] or [each for each in records if each.key.startswith(key)]
     if not found or not key:

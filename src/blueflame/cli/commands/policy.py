@@ -128,12 +128,12 @@ def _load_policy(
 
 
 def _check_role(role: str, settings: Settings) -> str:
-    from blueflame.model.suggestions import did_you_mean
+    from blueflame.model.suggestions import suggest
 
     known = {*settings.roles, *(stage for workflow in settings.workflows.values() for stage in workflow.stages)}
     if role in known:
         return role
-    hint = did_you_mean(role, known) or f"the roles are {', '.join(settings.roles)}"
+    hint = suggest(role, known) or f"the roles are {', '.join(settings.roles)}"
     raise UsageError(f"--role: there is no role {role!r} in the configuration; {hint}")
 
 
@@ -183,7 +183,7 @@ def _judge_line(line: bytes, policy: Policy, world: LocalWorld) -> Decision:
 
 
 def _judge_call(tool: str, argument: str | None, policy: Policy, world: LocalWorld) -> Decision:
-    from blueflame.model.policy import Call
+    from blueflame.model.policy import ToolCall
     from blueflame.policy.decide import decide
     from blueflame.policy.tool_inputs import INPUT_SHAPES
 
@@ -195,7 +195,7 @@ def _judge_call(tool: str, argument: str | None, policy: Policy, world: LocalWor
         given[shape.needs[0]] = argument
     if tool == "Grep":  # where it searches is the question, not what for
         given = {"pattern": ".", "path": argument}
-    return decide(policy, Call(tool=tool, input=given, cwd=policy.worktree), world)
+    return decide(policy, ToolCall(tool=tool, input=given, cwd=policy.worktree), world)
 
 
 def _build_decision_json(decision: Decision) -> dict[str, str]:

@@ -8,7 +8,7 @@ import typer
 
 from blueflame.cli.options import CONFIG
 from blueflame.cli.output import print_text
-from blueflame.model.exit_codes import Exit
+from blueflame.model.exit_codes import ExitCode
 
 SESSION = typer.Argument(
     None, help="The session, or how its id begins; left out, the one at work, else the newest.", show_default=False
@@ -40,7 +40,7 @@ def watch(
                 follow_session(watched, as_json=as_json)
         except KeyboardInterrupt:
             print_text("The view has ended; the session goes on.", err=True)
-            return Exit.INTERRUPTED
+            return ExitCode.INTERRUPTED
         if agent is None and (words := watched.over()):
             print_text(words, err=as_json)
-    return Exit.OK
+    return ExitCode.OK

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from blueflame.model import event as happened
-from blueflame.model.attempt import Ended, Ending
-from blueflame.model.event import Recorded
+from blueflame.model.attempt import AttemptOutcome, Ending
+from blueflame.model.event import JournalEntry
 from blueflame.model.spend import Budget
 from blueflame.model.task import Cause
 from blueflame.session.overlaps import overlap_words
@@ -41,7 +41,7 @@ MOVES: Mapping[Cause, tuple[str, str]] = {
 """Other moves are told by the events that cause them."""
 
 
-def format_events(recorded: Sequence[Recorded]) -> list[Text]:
+def format_events(recorded: Sequence[JournalEntry]) -> list[Text]:
     """What happened together, told together: a failure that is tried again at once needs one line, not two."""
     retried = {
         e.event.task for e in recorded if isinstance(e.event, happened.TaskMoved) and e.event.cause is Cause.RETRY
@@ -50,12 +50,12 @@ def format_events(recorded: Sequence[Recorded]) -> list[Text]:
     return [line for line in lines if line is not None]
 
 
-def _is_failure_of(tasks: Collection[str], recorded: Recorded) -> bool:
+def _is_failure_of(tasks: Collection[str], recorded: JournalEntry) -> bool:
     event = recorded.event
     return isinstance(event, happened.TaskMoved) and event.cause is Cause.FAIL and event.task in tasks
 
 
-def format_event(recorded: Recorded) -> Text | None:
+def format_event(recorded: JournalEntry) -> Text | None:
     """`12:03:04  ✓ task-001 #1 passed`, in the person's own time; None for what is not worth a line."""
     event = recorded.event
     told = DESCRIBERS[type(event)](event) if type(event) in DESCRIBERS else FeedLine(DOT, describe(recorded)[0].details)
@@ -67,7 +67,7 @@ def format_event(recorded: Recorded) -> Text | None:
     )
 
 
-def _describe_end(attempt: str, ended: Ended) -> FeedLine:
+def _describe_end(attempt: str, ended: AttemptOutcome) -> FeedLine:
     commits = f", {count(ended.commits, 'commit')}" if ended.commits else ""
     cost = f", ${ended.spend.usd:.2f}" if ended.spend.micro_usd else ""
     why = "; ".join(str(violation) for violation in ended.violations) or ended.notes
@@ -97,7 +97,7 @@ def _describe_changesets(event: happened.ChangesetsFormed) -> FeedLine:
 
 
 def _describe_limit(event: happened.AttemptNearsBudget) -> str:
-    amount = Budget(event.unit).show(event.limit)
+    amount = Budget(event.unit).format_amount(event.limit)
     return f"its {amount}" if event.budget == "attempt" else f"the {amount} that the {event.budget}'s budget leaves it"
 
 

@@ -17,10 +17,10 @@ from blueflame.cli.output import print_json, print_text
 from blueflame.cli.render.activity import build_activity_json, draw_activity_line
 from blueflame.cli.render.status import describe_orchestrator
 from blueflame.journal.journal import Journal
-from blueflame.model.activity import Activity, Doing, Stand
+from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import UsageError
-from blueflame.model.event import AttemptEnded, Recorded
+from blueflame.model.event import AttemptEnded, JournalEntry
 from blueflame.orchestrator import project as app
 from blueflame.session.replay import apply
 from blueflame.session.state import Session
@@ -45,7 +45,7 @@ class FollowedSession:
     _looked_at: float = 0.0
     _over: str = ""
 
-    def news(self) -> list[Recorded]:
+    def news(self) -> list[JournalEntry]:
         events = self.journal.events(self.session.id, after=self.session.seq)
         for each in events:
             apply(self.session, each)
@@ -135,7 +135,7 @@ class ActivityLines(EventLines):
 
 
 def _without_figures(activity: Activity) -> tuple[object, ...]:
-    return activity.stand.doing, activity.stand.why, activity.call, activity.words, activity.refused
+    return activity.status.state, activity.status.reason, activity.call, activity.last_words, activity.refused
 
 
 class ActivityJsonLines(EventLines):
@@ -146,7 +146,7 @@ class ActivityJsonLines(EventLines):
         self._doings, self._session, self._clock = doings, session, now
         self._seen: dict[str, Activity] = {}
 
-    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         for each in recorded:
             if isinstance(each.event, AttemptEnded):
                 self._end(session.attempts[each.event.attempt])
@@ -161,9 +161,9 @@ class ActivityJsonLines(EventLines):
     def _end(self, record: AttemptRecord) -> None:
         if record.ended is None:
             return
-        stand = Stand(doing=Doing.ENDED, since=record.ended_at, why=record.ended.notes)
+        stand = AgentStatus(state=AgentState.ENDED, since=record.ended_at, reason=record.ended.notes)
         last = self._seen.pop(record.attempt.id, Activity(attempt=record.attempt))
-        self._tell(replace(last, stand=stand, spend=record.ended.spend), self._clock())
+        self._tell(replace(last, status=stand, spend=record.ended.spend), self._clock())
 
     def _tell(self, activity: Activity, now: float) -> None:
         print_json(build_activity_json(activity, self._session.attempts[activity.attempt.id], now=now), indent=None)

@@ -23,11 +23,11 @@ from blueflame.cli.render.activity import (
     format_tokens,
 )
 from blueflame.cli.render.session import format_budget
-from blueflame.model.activity import Activity, Doing, Stand
+from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import Gate
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import VERIFIED, TaskState
 from blueflame.session.overlaps import overlap_words, standing
 from blueflame.session.state import Session
@@ -82,9 +82,9 @@ class SessionFrame:
     def _parked(self) -> list[RenderableType]:
         """One line for each runtime, however many of its agents wait."""
         stands = {name: _build_stand(parked) for name, parked in self.session.parked.items()} | {
-            activity.attempt.runtime: activity.stand
+            activity.attempt.runtime: activity.status
             for activity in self.activities.values()
-            if activity.stand.doing is Doing.PARKED
+            if activity.status.state is AgentState.PARKED
         }
         return [
             _keep_on_one_line(Text(f"‖ {clean(name)} {describe_wait(stands[name])}", "warn")) for name in sorted(stands)
@@ -110,12 +110,12 @@ class SessionFrame:
         ]
 
 
-def _build_stand(parked: RuntimeParked) -> Stand:
-    return Stand(doing=Doing.PARKED, kind=parked.kind, why=parked.reason, until=parked.until)
+def _build_stand(parked: RuntimeParked) -> AgentStatus:
+    return AgentStatus(state=AgentState.PARKED, kind=parked.kind, reason=parked.reason, until=parked.until)
 
 
 def sum_live_spend(activities: Mapping[str, Activity]) -> Spend:
-    return reduce(add, (activity.spend for activity in activities.values()), NOTHING)
+    return reduce(add, (activity.spend for activity in activities.values()), NO_SPEND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class AgentTable:
 
 
 def _format_name(record: AttemptRecord, activity: Activity, _view: AgentTable, _room: int) -> Text:
-    mark, style = ACTIVITY_MARKS[activity.stand.doing]
+    mark, style = ACTIVITY_MARKS[activity.status.state]
     return Text.assemble((f"{mark} ", style), f"{one_line(record.attempt.subject)} #{record.attempt.n}")
 
 
@@ -213,7 +213,7 @@ def _draw_bars(session: Session, live: Spend, room: int) -> Table:
         total, landed = len(session.tasks), session.count(TaskState.MERGED)
         shares = ((landed, "━", "good"), (session.count(*VERIFIED) - landed, "╍", "id"))
         grid.add_row(Text("tasks", "quiet"), draw_bar(shares, total, width), _format_states(session, landed, total))
-    ended, running = budget.used(session.spend), budget.used(live)
+    ended, running = budget.measure(session.spend), budget.measure(live)
     style = _choose_style(ended + running, budget.limit, session.limits.warn_threshold)
     used = ((ended, "━", style), (running, "╍", style))
     line = Text(f"{'~' if running else ''}{format_budget(budget, session.spend + live)}")

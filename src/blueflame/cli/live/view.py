@@ -17,7 +17,7 @@ from blueflame.cli.live.frame import MAX_EVENTS, SessionFrame
 from blueflame.cli.render.activity import draw_activity_line
 from blueflame.journal.codec import encode
 from blueflame.model.activity import Activity
-from blueflame.model.event import Recorded
+from blueflame.model.event import JournalEntry
 from blueflame.session.state import Session
 from blueflame.system.tail import STEP
 from blueflame.telemetry.activity import Follower
@@ -47,7 +47,7 @@ class ActivityReader:
 class LiveView(Protocol):
     """An onlooker of the session. Between pause and resume the terminal belongs to a question."""
 
-    def see(self, session: Session, recorded: Sequence[Recorded]) -> None: ...
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None: ...
     def tick(self, now: float) -> None: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
@@ -63,7 +63,7 @@ class EventLines:
         self._console, self._activities, self._timer = console, activities, timer
         self._said_at = timer()
 
-    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:  # noqa: ARG002 - an onlooker gets both
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:  # noqa: ARG002 - an onlooker gets both
         self._say(format_events(recorded))
 
     def tick(self, now: float) -> None:
@@ -89,7 +89,7 @@ class EventLines:
 class EventJsonLines(EventLines):
     """Every event as one JSON object on one line."""
 
-    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         for each in recorded:
             kind, body = encode(each.event)
             line = {"session": session.id, "seq": each.seq, "at": each.at, "kind": kind, "event": json.loads(body)}
@@ -103,7 +103,7 @@ class EventJsonLines(EventLines):
 class NoView(EventLines):
     """Nothing at all: for --quiet and for commands that print one JSON object at the end."""
 
-    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         pass
 
     def tick(self, now: float) -> None:
@@ -131,7 +131,7 @@ class LiveFrame:
         self._live: Live | None = None
         self.resume()
 
-    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         self._session = session
         self._now = max([self._now, *(each.at for each in recorded)])
         self._recent.extend(format_events(recorded))

@@ -9,20 +9,20 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from blueflame.model.activity import Activity, Doing, Stand
+from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.text.format import clock
 from blueflame.text.sanitize import one_line
 
-ACTIVITY_MARKS: Mapping[Doing, tuple[str, str]] = {
-    Doing.STARTING: ("·", "quiet"),
-    Doing.SETUP: ("·", "quiet"),
-    Doing.WORKING: ("▸", "id"),
-    Doing.SILENT: ("!", "warn"),
-    Doing.PARKED: ("‖", "warn"),
-    Doing.ENDING: ("◂", "warn"),
-    Doing.ENDED: ("■", "quiet"),
+ACTIVITY_MARKS: Mapping[AgentState, tuple[str, str]] = {
+    AgentState.STARTING: ("·", "quiet"),
+    AgentState.SETUP: ("·", "quiet"),
+    AgentState.WORKING: ("▸", "id"),
+    AgentState.SILENT: ("!", "warn"),
+    AgentState.PARKED: ("‖", "warn"),
+    AgentState.ENDING: ("◂", "warn"),
+    AgentState.ENDED: ("■", "quiet"),
 }
 WAIT_REASONS: Mapping[str, str] = {
     "rate_limit": "rate limit",
@@ -35,28 +35,28 @@ SEPARATOR = " · "
 
 def describe_activity(activity: Activity, *, now: float) -> str:
     """One line, whole: what it does, or why it does nothing."""
-    stand = activity.stand
-    if stand.doing is Doing.WORKING:
+    stand = activity.status
+    if stand.state is AgentState.WORKING:
         return find_latest_action(activity) or "thinking"
     return _describe_idle(stand, now) + (
-        f"; last: {find_latest_action(activity)}" if stand.doing is Doing.SILENT else ""
+        f"; last: {find_latest_action(activity)}" if stand.state is AgentState.SILENT else ""
     )
 
 
 def find_latest_action(activity: Activity) -> str:
     """Its call, or its words when they are newer."""
-    call, words = one_line(activity.call), one_line(activity.words)
-    return (words or call) if activity.spoke else (call or words)
+    call, words = one_line(activity.call), one_line(activity.last_words)
+    return (words or call) if activity.spoke_last else (call or words)
 
 
 def draw_activity(activity: Activity, *, now: float, width: int) -> Text:
     """The same in so many columns: of a path the end is kept, and what is less new stands behind."""
-    if activity.stand.doing is not Doing.WORKING:
+    if activity.status.state is not AgentState.WORKING:
         return Text(
-            _shorten_to_width(describe_activity(activity, now=now), width), ACTIVITY_MARKS[activity.stand.doing][1]
+            _shorten_to_width(describe_activity(activity, now=now), width), ACTIVITY_MARKS[activity.status.state][1]
         )
-    call, words = one_line(activity.call), one_line(activity.words)
-    first, second = (words, call) if activity.spoke and words else (call, words)
+    call, words = one_line(activity.call), one_line(activity.last_words)
+    first, second = (words, call) if activity.spoke_last and words else (call, words)
     if not first:
         return Text(_shorten_to_width(second or "thinking", width))
     text = Text(_shorten_call(first, width) if first == call else _shorten_to_width(first, width))
@@ -68,24 +68,24 @@ def draw_activity(activity: Activity, *, now: float, width: int) -> Text:
     )
 
 
-def _describe_idle(stand: Stand, now: float) -> str:
-    match stand.doing:
-        case Doing.STARTING:
+def _describe_idle(stand: AgentStatus, now: float) -> str:
+    match stand.state:
+        case AgentState.STARTING:
             return "starting"
-        case Doing.SETUP:
+        case AgentState.SETUP:
             return "setup commands"
-        case Doing.PARKED:
+        case AgentState.PARKED:
             return describe_wait(stand)
-        case Doing.SILENT:
+        case AgentState.SILENT:
             return f"silent for {clock(now - (stand.since or now))}"
-        case Doing.ENDED:
-            return one_line(stand.why) or "ended"
-    return f"ending: {one_line(stand.why)}" if stand.why else "ending"
+        case AgentState.ENDED:
+            return one_line(stand.reason) or "ended"
+    return f"ending: {one_line(stand.reason)}" if stand.reason else "ending"
 
 
-def describe_wait(stand: Stand) -> str:
+def describe_wait(stand: AgentStatus) -> str:
     """`waits until 14:32: rate limit`, in the person's own time."""
-    why = WAIT_REASONS.get(stand.kind, "") or one_line(stand.why) or "its model cannot be had"
+    why = WAIT_REASONS.get(stand.kind, "") or one_line(stand.reason) or "its model cannot be had"
     return f"waits until {_format_hour(stand.until, stand.since)}: {why}" if stand.until else f"waits: {why}"
 
 
@@ -125,9 +125,9 @@ def format_cost(spend: Spend) -> str:
 
 def draw_budget_bar(activity: Activity, width: int, *, warn_at: float) -> Text:
     """How much of its tightest budget is used, with a `!` from the warning on; empty without a budget."""
-    if activity.tightest is None:
+    if activity.tightest_budget is None:
         return Text()
-    share = activity.share
+    share = activity.used_share
     style = "bad" if share >= 1 else "warn" if share >= warn_at else "id"
     filled = min(int(share * width), width)
     text = Text("━" * filled, style).append("─" * (width - filled), "quiet")
@@ -147,7 +147,7 @@ def format_usage(spend: Spend, calls: int = 0, refused: int = 0) -> str:
 
 def draw_activity_line(activity: Activity, *, now: float) -> Text:
     """`14:32:05  ▸ task-001 #1  Edit src/a.py  12.4k tokens, $0.42`: for pipes."""
-    mark, style = ACTIVITY_MARKS[activity.stand.doing]
+    mark, style = ACTIVITY_MARKS[activity.status.state]
     attempt, used = activity.attempt, format_usage(activity.spend, activity.calls, activity.refused)
     return Text.assemble(
         (f"{datetime.fromtimestamp(now).astimezone():%H:%M:%S}  ", "quiet"),
@@ -159,7 +159,7 @@ def draw_activity_line(activity: Activity, *, now: float) -> Text:
 
 
 def build_activity_json(activity: Activity, record: AttemptRecord, *, now: float) -> dict[str, Any]:
-    attempt, stand = activity.attempt, activity.stand
+    attempt, stand = activity.attempt, activity.status
     ended_at = now if record.ended_at is None else record.ended_at
     return {
         "at": now,
@@ -170,13 +170,13 @@ def build_activity_json(activity: Activity, record: AttemptRecord, *, now: float
         "runtime": attempt.runtime,
         "subject": attempt.subject,
         "n": attempt.n,
-        "state": stand.doing.value,
+        "state": stand.state.value,
         "since": stand.since,
-        "why": stand.why,
+        "why": stand.reason,
         "until": stand.until,
         "tool": activity.tool,
         "target": activity.target,
-        "words": activity.words,
+        "words": activity.last_words,
         "calls": activity.calls,
         "refused": activity.refused,
         "tokens": activity.spend.tokens,

@@ -11,7 +11,7 @@ from rich.text import Text
 from blueflame.cli.console import Heading, build_columns, stack_parts
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState, FileChange
 from blueflame.model.review import Risk, Weakening
-from blueflame.model.spend import NOTHING, Budget, Spend
+from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskRecord
 from blueflame.model.verdict import Check
 from blueflame.text.format import count, duration
@@ -38,7 +38,11 @@ def render_changeset(
     `costs` is what each task has cost so far, its reviews included.
     """
     changeset, build = record.changeset, record.build
-    cost = f"session cost so far: {(budget or Budget()).show((budget or Budget()).used(spend))}" if spend else ""
+    cost = (
+        f"session cost so far: {(budget or Budget()).format_amount((budget or Budget()).measure(spend))}"
+        if spend
+        else ""
+    )
     title = Text.assemble(
         f"Changeset {place[0]}/{place[1]}: ",
         (f"[{one_line(changeset.group)}]", "group"),
@@ -60,8 +64,8 @@ def _render_contents(
 ) -> list[RenderableType]:
     changeset = record.changeset
     size = [Text(f"  [{format_size(record.build)}]")] if record.build else []
-    spent = sum((costs[name] for name in changeset.tasks if name in costs), NOTHING)
-    cost = [Text(f"  Cost: {budget.show(budget.used(spent))}")] if budget.used(spent) else []
+    spent = sum((costs[name] for name in changeset.tasks if name in costs), NO_SPEND)
+    cost = [Text(f"  Cost: {budget.format_amount(budget.measure(spent))}")] if budget.measure(spent) else []
     rows = [row for name in changeset.tasks if name in tasks for row in _render_task(tasks[name])]
     named = Text(f"  Tasks: {', '.join(changeset.tasks)}")
     return [*size, named, *cost, *([build_columns(rows, indent=4)] if rows else [])]

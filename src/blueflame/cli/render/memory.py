@@ -10,7 +10,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
-from blueflame.model.memory import KIND_OF, Lesson, Record, SessionSummary, TaskFailure, TaskResult, headline
+from blueflame.model.memory import (
+    RECORD_KIND_NAMES,
+    Lesson,
+    MemoryRecord,
+    SessionSummary,
+    TaskFailure,
+    TaskResult,
+    get_headline,
+)
 from blueflame.model.settings import Settings
 from blueflame.text.format import count
 from blueflame.text.sanitize import clean, one_line, shorten
@@ -18,9 +26,13 @@ from blueflame.text.sanitize import clean, one_line, shorten
 MAX_ROWS = 60
 
 
-def render_records(records: Sequence[Record], settings: Settings) -> RenderableType:
+def render_records(records: Sequence[MemoryRecord], settings: Settings) -> RenderableType:
     rows = [
-        (Text(KIND_OF[type(each)], "group"), Text(clean(each.key), "id"), shorten(one_line(headline(each)), 60))
+        (
+            Text(RECORD_KIND_NAMES[type(each)], "group"),
+            Text(clean(each.key), "id"),
+            shorten(one_line(get_headline(each)), 60),
+        )
         for each in records[:MAX_ROWS]
     ]
     more = len(records) - MAX_ROWS
@@ -40,7 +52,7 @@ def describe_memory(settings: Settings) -> str:
     return f"in .blueflame/memory.db{also}; planners get {settings.memory.context_tokens:,} tokens of it at most"
 
 
-def build_records_json(records: Sequence[Record], settings: Settings) -> dict[str, Any]:
+def build_records_json(records: Sequence[MemoryRecord], settings: Settings) -> dict[str, Any]:
     return {
         "enabled": settings.beads.enabled,
         "provider": settings.memory.provider,
@@ -48,12 +60,12 @@ def build_records_json(records: Sequence[Record], settings: Settings) -> dict[st
     }
 
 
-def _build_record_json(record: Record) -> dict[str, Any]:
+def _build_record_json(record: MemoryRecord) -> dict[str, Any]:
     origin = record.origin
     return {
         "key": record.key,
-        "type": KIND_OF[type(record)],
-        "headline": headline(record),
+        "type": RECORD_KIND_NAMES[type(record)],
+        "headline": get_headline(record),
         "session": origin.session,
         "task": origin.task or None,
         "commit": origin.commit or None,
@@ -67,12 +79,12 @@ def _build_record_json(record: Record) -> dict[str, Any]:
     }
 
 
-def render_record(record: Record) -> RenderableType:
+def render_record(record: MemoryRecord) -> RenderableType:
     about = {name: clean(words) for name, words in (*_list_facts(record), *_list_origin(record)) if words}
-    return Group(Heading(KIND_OF[type(record)], clean(record.key)), build_facts(about))
+    return Group(Heading(RECORD_KIND_NAMES[type(record)], clean(record.key)), build_facts(about))
 
 
-def _list_facts(record: Record) -> Iterator[tuple[str, str]]:
+def _list_facts(record: MemoryRecord) -> Iterator[tuple[str, str]]:
     if isinstance(record, SessionSummary):
         yield "Request:", record.request
         yield "Outcome:", f"{record.outcome or 'not finished'} {record.reason}".strip()
@@ -92,7 +104,7 @@ def _list_facts(record: Record) -> Iterator[tuple[str, str]]:
         yield "Notes:", record.notes
 
 
-def _list_origin(record: Record) -> Iterator[tuple[str, str]]:
+def _list_origin(record: MemoryRecord) -> Iterator[tuple[str, str]]:
     origin = record.origin
     yield "Session:", f"{origin.session} {origin.task}".strip()
     yield "When:", f"{datetime.fromtimestamp(origin.at).astimezone():%Y-%m-%d %H:%M}" if 0 < origin.at < 1e11 else ""

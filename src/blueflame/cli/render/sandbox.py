@@ -10,11 +10,11 @@ from blueflame.cli.output import print_text
 from blueflame.sandbox.bwrap import plain_words
 
 if TYPE_CHECKING:
-    from blueflame.model.sandbox import Box, Level
+    from blueflame.model.sandbox import SandboxLevel, SandboxSpec
     from blueflame.sandbox import Problem
 
 
-def print_sandbox(box: Box, held: Level, problems: Sequence[Problem]) -> None:
+def print_sandbox(box: SandboxSpec, held: SandboxLevel, problems: Sequence[Problem]) -> None:
     lines = [f"Level: {box.level.value} is asked for; this machine can hold {held.value}."]
     lines += [f"  ! {problem.words}" for problem in problems]
     for heading, said in plain_words(box):
@@ -24,7 +24,7 @@ def print_sandbox(box: Box, held: Level, problems: Sequence[Problem]) -> None:
     print_text("\n".join(lines))
 
 
-def build_sandbox_json(box: Box, held: Level, problems: Sequence[Problem]) -> dict[str, Any]:
+def build_sandbox_json(box: SandboxSpec, held: SandboxLevel, problems: Sequence[Problem]) -> dict[str, Any]:
     return {
         "level": box.level.value,
         "level_held": held.value,

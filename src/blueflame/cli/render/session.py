@@ -33,11 +33,11 @@ MAX_AGENTS = 15
 
 def format_budget(budget: Budget, spend: Spend) -> str:
     """`$2.14 / $10.00 USD limit` or `12,450 / 50,000 token limit`."""
-    used = budget.used(spend)
+    used = budget.measure(spend)
     if budget.unlimited:
-        return f"{budget.show(used)} (no limit)"
+        return f"{budget.format_amount(used)} (no limit)"
     if budget.unit is Unit.USD:
-        return f"{budget.show(used)} / {budget.show(budget.limit)} USD limit"
+        return f"{budget.format_amount(used)} / {budget.format_amount(budget.limit)} USD limit"
     return f"{used:,} / {budget.limit:,} token limit"
 
 
@@ -186,7 +186,7 @@ def _get_spend(record: AttemptRecord) -> Spend:
 
 def _build_agent_row(record: AttemptRecord) -> tuple[Text, ...]:
     attempt, spend = record.attempt, _get_spend(record)
-    budget = "" if attempt.budget.unlimited else attempt.budget.show(attempt.budget.limit)
+    budget = "" if attempt.budget.unlimited else attempt.budget.format_amount(attempt.budget.limit)
     ending = record.ended.ending.value.replace("_", " ") if record.ended else "running"
     return (
         Text(attempt.agent_id, "id"),
@@ -228,7 +228,7 @@ def _format_live_budget(session: Session, checkups: Mapping[str, Checkup]) -> st
     """What ended agents used and what running ones have used so far; that is not final, and marked."""
     budget = session.limits.session_budget
     live = sum((found.spend for found in checkups.values()), Spend())
-    return f"{'~' if budget.used(live) else ''}{format_budget(budget, session.spend + live)}"
+    return f"{'~' if budget.measure(live) else ''}{format_budget(budget, session.spend + live)}"
 
 
 def _describe_parked(parked: RuntimeParked, now: float) -> str:

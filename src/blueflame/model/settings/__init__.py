@@ -17,36 +17,36 @@ from blueflame.model.settings.fields import (
     Duration,
     DurationOrOff,
     HookCommand,
+    InvalidValue,
     Label,
     RoleName,
     Section,
     Text,
-    Wrong,
-    several,
+    build_tuple_field,
 )
 from blueflame.model.settings.landing import LandingSettings, MergingSettings
 from blueflame.model.settings.memory import MemorySettings
 from blueflame.model.settings.notifications import NotifierSettings
-from blueflame.model.settings.permissions import Permissions, SandboxSettings, Validation
+from blueflame.model.settings.permissions import PermissionSettings, SandboxSettings, ValidationSettings
 from blueflame.model.settings.roles import (
     RUNTIMES,
     RoleSettings,
     RuntimeSettings,
     WorkflowSettings,
-    one_unit,
+    add_built_in_roles,
+    add_built_in_workflows,
+    drop_default_usd_limit,
     refuse_both_units,
     refuse_misspelt_stages,
     refuse_unknown_runtimes,
-    with_built_in_roles,
-    with_built_in_workflows,
 )
-from blueflame.model.suggestions import did_you_mean
+from blueflame.model.suggestions import suggest
 
 SCHEMA_VERSION = 2
-BAD_BRANCH = re.compile(r"^[-/]|[\s~^:?*\[\\\x7f]|\.\.|@\{|//|/$|\.$|\.lock(/|$)|(^|/)\.")
+INVALID_BRANCH_NAME = re.compile(r"^[-/]|[\s~^:?*\[\\\x7f]|\.\.|@\{|//|/$|\.$|\.lock(/|$)|(^|/)\.")
 
 
-class Project(Section):
+class ProjectSettings(Section):
     name: Text
     """What the project is called."""
     repo: Text = "."
@@ -61,8 +61,8 @@ class Project(Section):
     @field_validator("base_branch")
     @classmethod
     def _a_branch_name(cls, name: str) -> str:
-        if BAD_BRANCH.search(name):
-            raise Wrong("is not a name that git allows for a branch", "write a branch such as main")
+        if INVALID_BRANCH_NAME.search(name):
+            raise InvalidValue("is not a name that git allows for a branch", "write a branch such as main")
         return name
 
     @field_validator("worktree_dir", "tasks_file")
@@ -70,18 +70,20 @@ class Project(Section):
     def _not_the_repository_itself(cls, path: str) -> str:
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if not parts or parts[0] == ".git":
-            raise Wrong("is the repository itself or its .git", "write a path of its own, such as .trees")
+            raise InvalidValue("is the repository itself or its .git", "write a path of its own, such as .trees")
         return path
 
     @field_validator("tasks_file")
     @classmethod
     def _inside_the_repository(cls, path: str) -> str:
         if path.startswith("/") or ".." in path.split("/") or path.endswith("/"):
-            raise Wrong("is not a file in the repository", "write a relative path, such as .blueflame/tasks.yaml")
+            raise InvalidValue(
+                "is not a file in the repository", "write a relative path, such as .blueflame/tasks.yaml"
+            )
         return path
 
 
-class Concurrency(Section):
+class ConcurrencySettings(Section):
     planning: Literal[1] = 1
     """Planners at once: always 1."""
     development: int = Field(default=4, ge=1, le=8)
@@ -135,7 +137,7 @@ class LimitSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _explicit_tokens_replace_the_default_in_dollars(cls, data: object) -> object:
-        return one_unit(data, usd="max_session_cost_usd", tokens="max_session_tokens")
+        return drop_default_usd_limit(data, usd="max_session_cost_usd", tokens="max_session_tokens")
 
     @model_validator(mode="after")
     def _not_both_units(self) -> LimitSettings:
@@ -145,7 +147,7 @@ class LimitSettings(Section):
         return self
 
 
-class Planning(Section):
+class PlanningSettings(Section):
     interactive: bool = True
     """true: the planner talks with the person before it plans. false: one shot."""
     workflow: Label = "waves"
@@ -165,12 +167,12 @@ class GateSettings(Section):
     """Re-plans in a row before writing the plan by hand is suggested."""
 
 
-def _commands(value: object) -> object:
+def _wrap_single_command(value: object) -> object:
     return ([value] if value else []) if isinstance(value, str) else value
 
 
 class WorktreeSettings(Section):
-    setup: Annotated[tuple[Command, ...], BeforeValidator(_commands)] = several()
+    setup: Annotated[tuple[Command, ...], BeforeValidator(_wrap_single_command)] = build_tuple_field()
     """A command, or a list of them, that makes a fresh checkout ready (npm ci, uv sync) before the agent starts."""
     setup_timeout: Duration = 600.0
     """Limit for all setup commands of one checkout together."""
@@ -180,10 +182,10 @@ class WorktreeSettings(Section):
     """File that lists, as globs, untracked files to copy into each checkout (.env.test, local settings)."""
 
 
-class Superpowers(Section):
+class SuperpowersSettings(Section):
     enabled: bool = True
     """Whether agents are given skills."""
-    skills: tuple[Text, ...] = several(
+    skills: tuple[Text, ...] = build_tuple_field(
         ("test-driven-development", "systematic-debugging", "requesting-code-review", "brainstorming", "writing-plans")
     )
     """The skills; brainstorming and writing-plans are the planner's."""
@@ -211,7 +213,7 @@ class DecayPolicy(Section):
     """What failed is kept in full for this many sessions."""
 
 
-class Beads(Section):
+class BeadsSettings(Section):
     enabled: bool = True
     """Whether sessions are remembered."""
     archive_after_wave: bool = True
@@ -224,7 +226,7 @@ class Beads(Section):
     """How they fade."""
 
 
-class Hooks(Section):
+class HookSettings(Section):
     post_plan: HookCommand = ""
     """Command run after a plan is approved; empty = off. All hooks get JSON on stdin."""
     pre_validation: HookCommand = ""
@@ -237,7 +239,7 @@ class Hooks(Section):
     """Limit for each hook."""
 
 
-class Cleanup(Section):
+class CleanupSettings(Section):
     log_max_age: DurationOrOff = 30 * 86_400.0
     """Logs older than this are removed by `blueflame cleanup`; 0 = never."""
     stale_worktrees: Literal["clean", "ask", "warn"] = "warn"
@@ -247,9 +249,9 @@ class Cleanup(Section):
 class Settings(Section):
     schema_version: Literal[2] = 2
     """The version of this file's format."""
-    project: Project
+    project: ProjectSettings
     """Which repository, which branch."""
-    concurrency: Concurrency = Field(default_factory=Concurrency)
+    concurrency: ConcurrencySettings = Field(default_factory=ConcurrencySettings)
     """How many agents at once."""
     limits: LimitSettings = Field(default_factory=LimitSettings)
     """Time, retries and money."""
@@ -259,11 +261,11 @@ class Settings(Section):
         Mapping[Label, RuntimeSettings], BeforeValidator(lambda given: {} if given is None else given)
     ] = Field(default_factory=dict)
     """How agents are driven, by name."""
-    roles: Annotated[Mapping[RoleName, RoleSettings], BeforeValidator(with_built_in_roles)] = Field(
+    roles: Annotated[Mapping[RoleName, RoleSettings], BeforeValidator(add_built_in_roles)] = Field(
         default_factory=dict, validate_default=True
     )
     """Who works: planner, worker, validator, merger, triager and lead are built in; others get a worker's defaults."""
-    workflows: Annotated[Mapping[Label, WorkflowSettings], BeforeValidator(with_built_in_workflows)] = Field(
+    workflows: Annotated[Mapping[Label, WorkflowSettings], BeforeValidator(add_built_in_workflows)] = Field(
         default_factory=dict, validate_default=True
     )
     """In which order: waves, flow, single and direct are built in."""
@@ -271,7 +273,7 @@ class Settings(Section):
         default_factory=dict
     )
     """What models cost, where the built-in table is wrong or lacks one: by name, with * for any letters."""
-    planning: Planning = Field(default_factory=Planning)
+    planning: PlanningSettings = Field(default_factory=PlanningSettings)
     """How a request becomes tasks."""
     gates: GateSettings = Field(default_factory=GateSettings)
     """When a person is asked."""
@@ -281,23 +283,23 @@ class Settings(Section):
     """How it reaches the base branch."""
     worktree: WorktreeSettings = Field(default_factory=WorktreeSettings)
     """What makes a fresh checkout ready for work."""
-    permissions: Permissions = Field(default_factory=Permissions)
+    permissions: PermissionSettings = Field(default_factory=PermissionSettings)
     """What agents may touch and run."""
-    validation: Validation = Field(default_factory=Validation)
+    validation: ValidationSettings = Field(default_factory=ValidationSettings)
     """What a result must look like."""
-    superpowers: Superpowers = Field(default_factory=Superpowers)
+    superpowers: SuperpowersSettings = Field(default_factory=SuperpowersSettings)
     """Skills for agents."""
-    beads: Beads = Field(default_factory=Beads)
+    beads: BeadsSettings = Field(default_factory=BeadsSettings)
     """Memory across sessions."""
     memory: MemorySettings = Field(default_factory=MemorySettings)
     """Where it is kept, and how much of it a planner gets."""
-    hooks: Hooks = Field(default_factory=Hooks)
+    hooks: HookSettings = Field(default_factory=HookSettings)
     """Your own commands at four moments."""
     notifications: Annotated[
         Mapping[Label, NotifierSettings], BeforeValidator(lambda given: {} if given is None else given)
     ] = Field(default_factory=dict)
     """Who is told when a person is needed, by names of your choice."""
-    cleanup: Cleanup = Field(default_factory=Cleanup)
+    cleanup: CleanupSettings = Field(default_factory=CleanupSettings)
     """What is kept, and for how long."""
 
     @field_validator("roles")
@@ -320,10 +322,10 @@ class Settings(Section):
 
     @field_validator("planning")
     @classmethod
-    def _default_workflow_exists(cls, planning: Planning, info: ValidationInfo) -> Planning:
+    def _default_workflow_exists(cls, planning: PlanningSettings, info: ValidationInfo) -> PlanningSettings:
         workflows, wanted = info.data.get("workflows"), planning.workflow
         if workflows is not None and wanted not in workflows:
             known = ", ".join(workflows)
-            right = f"{did_you_mean(wanted, workflows)} Use one of {known}, or add it under workflows".lstrip()
-            raise Wrong("is no workflow of this file", right, at=("workflow",), got=wanted)
+            right = f"{suggest(wanted, workflows)} Use one of {known}, or add it under workflows".lstrip()
+            raise InvalidValue("is no workflow of this file", right, at=("workflow",), got=wanted)
         return planning

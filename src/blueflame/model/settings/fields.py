@@ -13,7 +13,7 @@ from pydantic.functional_validators import AfterValidator
 from blueflame.model.ids import ROLE_NAME
 
 
-class Wrong(ValueError):
+class InvalidValue(ValueError):
     """A value that cannot be taken: what is wrong with it, and what would be right."""
 
     def __init__(self, wrong: str, right: str, *, at: tuple[str | int, ...] = (), got: object = ...) -> None:
@@ -24,10 +24,10 @@ class Wrong(ValueError):
         self.got = got
 
 
-class SeveralWrong(ValueError):
+class InvalidValues(ValueError):
     """More than one at once, each with its place."""
 
-    def __init__(self, wrongs: tuple[Wrong, ...]) -> None:
+    def __init__(self, wrongs: tuple[InvalidValue, ...]) -> None:
         super().__init__("; ".join(str(wrong) for wrong in wrongs))
         self.wrongs = wrongs
 
@@ -47,124 +47,130 @@ class Section(BaseModel):
 
 # --- durations ---------------------------------------------------------------------------------------------------
 
-UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+DURATION_UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 DURATION = re.compile(
     r"(?:\d+(?:\.\d+)?d)?(?:\d+(?:\.\d+)?h)?(?:\d+(?:\.\d+)?m)?(?:\d+(?:\.\d+)?s)?(?:\d+ms)?", re.ASCII
 )
-LONGEST = 365 * UNITS["d"]
-HOW_DURATIONS_LOOK = "write a duration such as 300s, 5m or 1h30m, or a number of seconds"
+MAX_DURATION = 365 * DURATION_UNITS["d"]
+DURATION_HINT = "write a duration such as 300s, 5m or 1h30m, or a number of seconds"
 
 
-def seconds(value: object) -> float:
+def parse_duration(value: object) -> float:
     """300 of `300s`, `5m` and 300; 5400 of `1h30m`."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise Wrong("is not a duration", HOW_DURATIONS_LOOK)
+        raise InvalidValue("is not a duration", DURATION_HINT)
     if isinstance(value, str):
-        return _parsed(value)
-    return float(value) if value <= LONGEST else LONGEST + 1
+        return _parse_duration_text(value)
+    return float(value) if value <= MAX_DURATION else MAX_DURATION + 1
 
 
-def _parsed(text: str) -> float:
+def _parse_duration_text(text: str) -> float:
     text = text.strip()
     if not text or not DURATION.fullmatch(text):
-        raise Wrong("is not a duration", HOW_DURATIONS_LOOK)
+        raise InvalidValue("is not a duration", DURATION_HINT)
     parts = re.findall(r"([\d.]+)(ms|[dhms])", text)
-    return round(sum(float(number) * UNITS[unit] for number, unit in parts), 3)
+    return round(sum(float(number) * DURATION_UNITS[unit] for number, unit in parts), 3)
 
 
-def show_duration(value: float) -> str:
+def format_duration(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".") + "s"
 
 
-def _at_least(least: float) -> Callable[[object], float]:
+def _build_duration_validator(least: float) -> Callable[[object], float]:
     def check(value: object) -> float:
-        found = seconds(value)
-        if not least <= found <= LONGEST:  # also refuses NaN
-            raise Wrong("is out of range", f"write a duration from {'1ms' if least else '0s'} to 365d")
+        found = parse_duration(value)
+        if not least <= found <= MAX_DURATION:  # also refuses NaN
+            raise InvalidValue("is out of range", f"write a duration from {'1ms' if least else '0s'} to 365d")
         return found
 
     return check
 
 
-AS_DURATION = PlainSerializer(show_duration, return_type=str)
+DURATION_SERIALIZER = PlainSerializer(format_duration, return_type=str)
 _DURATION_SCHEMA = {
     "anyOf": [{"type": "string", "pattern": r"^[0-9.dhms]+$"}, {"type": "number", "minimum": 0}],
     "examples": ["300s", "5m", "1h30m"],
 }
-Duration = Annotated[float, BeforeValidator(_at_least(0.001)), AS_DURATION, WithJsonSchema(_DURATION_SCHEMA)]
-DurationOrOff = Annotated[float, BeforeValidator(_at_least(0)), AS_DURATION, WithJsonSchema(_DURATION_SCHEMA)]
+Duration = Annotated[
+    float, BeforeValidator(_build_duration_validator(0.001)), DURATION_SERIALIZER, WithJsonSchema(_DURATION_SCHEMA)
+]
+DurationOrOff = Annotated[
+    float, BeforeValidator(_build_duration_validator(0)), DURATION_SERIALIZER, WithJsonSchema(_DURATION_SCHEMA)
+]
 
 # --- text --------------------------------------------------------------------------------------------------------
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
-def _one_line(text: str) -> str:
+def _check_one_line(text: str) -> str:
     if not text.strip():
-        raise Wrong("is empty", "write some text")
-    if CONTROL.search(text):
-        raise Wrong("holds a line break or a control character", "write it on one line")
+        raise InvalidValue("is empty", "write some text")
+    if CONTROL_CHARACTER.search(text):
+        raise InvalidValue("holds a line break or a control character", "write it on one line")
     return text
 
 
-def _command(text: str) -> str:
+def _check_command(text: str) -> str:
     if not text.strip():
-        raise Wrong("is an empty command", "write the command, or take the entry out")
+        raise InvalidValue("is an empty command", "write the command, or take the entry out")
     if "\0" in text:
-        raise Wrong("holds a NUL character", "write a command that a shell can run")
+        raise InvalidValue("holds a NUL character", "write a command that a shell can run")
     return text
 
 
-def _hook(text: str) -> str:
-    return _command(text) if text else ""
+def _check_hook(text: str) -> str:
+    return _check_command(text) if text else ""
 
 
-def _off(value: object) -> object:
+def _read_null_as_empty(value: object) -> object:
     return "" if value is None else value
 
 
-def _role_name(text: str) -> str:
+def _check_role_name(text: str) -> str:
     if not ROLE_NAME.fullmatch(text):
-        raise Wrong("is not a name", "use small letters, digits and single dashes, such as review-git")
+        raise InvalidValue("is not a name", "use small letters, digits and single dashes, such as review-git")
     return text
 
 
-def _label(text: str) -> str:
+def _check_label(text: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", text):
-        raise Wrong("is not a name", "use small letters, digits, - and _, such as backend_only")
+        raise InvalidValue("is not a name", "use small letters, digits, - and _, such as backend_only")
     return text
 
 
-def _variable(text: str) -> str:
+def _check_variable_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
-        raise Wrong("is not the name of an environment variable", "use letters, digits and _, such as API_BASE")
+        raise InvalidValue("is not the name of an environment variable", "use letters, digits and _, such as API_BASE")
     return text
 
 
-HOST = re.compile(
+HOST_NAME = re.compile(
     r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:[1-9][0-9]{0,4})?", re.IGNORECASE
 )
 
 
-def _host(value: str) -> str:
-    if not HOST.fullmatch(value):
-        raise Wrong("is no host name", "write a name such as example.org, *.example.net or example.org:8443", got=value)
+def _check_host_name(value: str) -> str:
+    if not HOST_NAME.fullmatch(value):
+        raise InvalidValue(
+            "is no host name", "write a name such as example.org, *.example.net or example.org:8443", got=value
+        )
     return value.lower()
 
 
-Text = Annotated[str, AfterValidator(_one_line)]
-Command = Annotated[str, AfterValidator(_command)]
-HookCommand = Annotated[str, AfterValidator(_hook), BeforeValidator(_off)]
-RoleName = Annotated[str, AfterValidator(_role_name)]
-Label = Annotated[str, AfterValidator(_label)]
-VariableName = Annotated[str, AfterValidator(_variable)]
-HostName = Annotated[str, AfterValidator(_host)]
+Text = Annotated[str, AfterValidator(_check_one_line)]
+Command = Annotated[str, AfterValidator(_check_command)]
+HookCommand = Annotated[str, AfterValidator(_check_hook), BeforeValidator(_read_null_as_empty)]
+RoleName = Annotated[str, AfterValidator(_check_role_name)]
+Label = Annotated[str, AfterValidator(_check_label)]
+VariableName = Annotated[str, AfterValidator(_check_variable_name)]
+HostName = Annotated[str, AfterValidator(_check_host_name)]
 
 # --- globs and patterns ------------------------------------------------------------------------------------------
 
-GLOB_FAULTS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+GLOB_PROBLEMS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"^\s*$"), "is an empty glob", "write a pattern such as src/**"),
-    (CONTROL, "holds a line break or a control character", "write one pattern per entry"),
+    (CONTROL_CHARACTER, "holds a line break or a control character", "write one pattern per entry"),
     (re.compile(r"^\s|(?<!\\)\s$"), "begins or ends with a blank", "take the blank away"),
     (re.compile(r"^!"), "is a negation", "list what is meant; ! has no meaning here"),
     (re.compile(r"^#"), "begins with #", r"write \# for a name that begins with #"),
@@ -185,21 +191,21 @@ GLOB_FAULTS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "write one pattern for each alternative",
     ),
 )
-CLASS = re.compile(r"\\.|\[[!^]?+\]?+(?:\\.|[^\]\\])*\]")
+CHARACTER_CLASS = re.compile(r"\\.|\[[!^]?+\]?+(?:\\.|[^\]\\])*\]")
 
 
-def _glob(text: str) -> str:
-    for fault, wrong, right in GLOB_FAULTS:
+def _check_glob(text: str) -> str:
+    for fault, wrong, right in GLOB_PROBLEMS:
         if fault.search(text):
-            raise Wrong(wrong, right)
-    if "[" in CLASS.sub("", text):
-        raise Wrong("has a [ that is never closed", r"close it with ], or write \[ for the character itself")
-    if not _matches_something(text):
-        raise Wrong("can match nothing", "write the pattern as in .gitignore, such as src/**")
+            raise InvalidValue(wrong, right)
+    if "[" in CHARACTER_CLASS.sub("", text):
+        raise InvalidValue("has a [ that is never closed", r"close it with ], or write \[ for the character itself")
+    if not _can_match(text):
+        raise InvalidValue("can match nothing", "write the pattern as in .gitignore, such as src/**")
     return text
 
 
-def _matches_something(glob: str) -> bool:
+def _can_match(glob: str) -> bool:
     """The last word has the library that will match with it."""
     from pathspec import GitIgnoreSpec  # late: it takes 50 ms, which `blueflame --help` need not pay
 
@@ -211,24 +217,24 @@ def _matches_something(glob: str) -> bool:
         return False
 
 
-def _regex(text: str) -> str:
+def _check_regex(text: str) -> str:
     if not text:
-        raise Wrong("is an empty pattern", "write a regular expression of Python's re, or take the entry out")
+        raise InvalidValue("is an empty pattern", "write a regular expression of Python's re, or take the entry out")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # [[:alpha:]] compiles, with a warning, to something nobody meant
             re.purge()  # a pattern that was compiled before gives no second warning
             re.compile(text)
     except (re.error, OverflowError, RecursionError, Warning) as fault:
-        raise Wrong(f"is not a regular expression of Python's re: {fault}", "mend the pattern") from None
+        raise InvalidValue(f"is not a regular expression of Python's re: {fault}", "mend the pattern") from None
     return text
 
 
-Glob = Annotated[str, AfterValidator(_glob)]
-Regex = Annotated[str, AfterValidator(_regex)]
+Glob = Annotated[str, AfterValidator(_check_glob)]
+Regex = Annotated[str, AfterValidator(_check_regex)]
 
 
-def several(default: tuple[str, ...] = ()) -> tuple[str, ...]:
+def build_tuple_field(default: tuple[str, ...] = ()) -> tuple[str, ...]:
     """A list in YAML, a tuple here: nothing can be added to it later."""
     field: tuple[str, ...] = Field(default=default, strict=False)
     return field

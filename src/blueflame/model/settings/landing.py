@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import field_validator
 
-from blueflame.model.settings.fields import Section, Text, Wrong
+from blueflame.model.settings.fields import InvalidValue, Section, Text
 
-BAD_PREFIX = re.compile(r"^[-/]|[\s~^:?*\[\\\x7f]|\.\.|@\{|//|(^|/)\.|\.lock/")
+INVALID_BRANCH_PREFIX = re.compile(r"^[-/]|[\s~^:?*\[\\\x7f]|\.\.|@\{|//|(^|/)\.|\.lock/")
 
 
 class MergingSettings(Section):
@@ -38,13 +38,13 @@ class LandingSettings(Section):
     @field_validator("branch_prefix")
     @classmethod
     def _begins_a_branch_name(cls, prefix: str) -> str:
-        if BAD_PREFIX.search(prefix):
-            raise Wrong("cannot begin the name of a branch", "write a prefix such as blueflame/")
+        if INVALID_BRANCH_PREFIX.search(prefix):
+            raise InvalidValue("cannot begin the name of a branch", "write a prefix such as blueflame/")
         return prefix
 
     @field_validator("remote")
     @classmethod
     def _is_a_name(cls, remote: str) -> str:
         if remote.startswith("-") or any(c.isspace() for c in remote):
-            raise Wrong("is not the name of a remote", "write a name that `git remote` shows, such as origin")
+            raise InvalidValue("is not the name of a remote", "write a name that `git remote` shows, such as origin")
         return remote

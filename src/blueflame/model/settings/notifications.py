@@ -7,16 +7,16 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from blueflame.model.settings.fields import Command, Duration, DurationOrOff, Section, Text, VariableName, Wrong
+from blueflame.model.settings.fields import Command, Duration, DurationOrOff, InvalidValue, Section, Text, VariableName
 
 LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|\[::1\]")
 URL = re.compile(r"(https?)://([^/\s@:?#\[\]]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?([/?][\x21-\x7e]*)?")
-RIGHT_URL = "write https://host/path, or http:// for this machine only"
+URL_HINT = "write https://host/path, or http:// for this machine only"
 
 Topic = Literal["gate", "ended", "failed", "parked", "budget"]
 
 
-def url_fault(url: str) -> str:
+def find_url_problem(url: str) -> str:
     """What is wrong with the address of a webhook; empty when it will do."""
     found = URL.fullmatch(url)
     if found is None:
@@ -26,14 +26,14 @@ def url_fault(url: str) -> str:
     return ""
 
 
-def _argv(value: object) -> object:
+def _convert_list_to_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
 class NotifierSettings(Section):
     kind: Literal["command", "desktop", "webhook"]
     """What tells: a command of yours, the desktop's own notifications, or a POST of JSON."""
-    command: Annotated[Command | tuple[Text, ...] | None, BeforeValidator(_argv)] = None
+    command: Annotated[Command | tuple[Text, ...] | None, BeforeValidator(_convert_list_to_tuple)] = None
     """For `command`: one line for a shell, or a list of a program and its arguments. It gets JSON on stdin."""
     url: Text | None = None
     """For `webhook`: where to. https, or http on this machine only."""
@@ -51,19 +51,19 @@ class NotifierSettings(Section):
     @model_validator(mode="after")
     def _what_its_kind_needs(self) -> NotifierSettings:
         if self.kind == "command" and not self.command:
-            raise Wrong("is missing, and kind: command needs it", "write the command", at=("command",), got=None)
+            raise InvalidValue("is missing, and kind: command needs it", "write the command", at=("command",), got=None)
         if self.kind != "command" and self.command is not None:
             raise self._odd("command", "command")
         given = [name for name in ("url", "url_from") if getattr(self, name) is not None]
         if self.kind == "webhook" and len(given) != 1:
             wrong = "is there, and url_from too" if given else "is missing, and so is url_from"
-            raise Wrong(wrong, "write one of url and url_from", at=("url",), got=self.url)
+            raise InvalidValue(wrong, "write one of url and url_from", at=("url",), got=self.url)
         if self.kind != "webhook" and given:
             raise self._odd(given[0], "webhook")
-        if self.url is not None and (fault := url_fault(self.url)):
-            raise Wrong(fault, RIGHT_URL, at=("url",), got=self.url)
+        if self.url is not None and (fault := find_url_problem(self.url)):
+            raise InvalidValue(fault, URL_HINT, at=("url",), got=self.url)
         return self
 
-    def _odd(self, name: str, kind: str) -> Wrong:
+    def _odd(self, name: str, kind: str) -> InvalidValue:
         right = f"take it out, or write kind: {kind}"
-        return Wrong(f"does not go with kind: {self.kind}", right, at=(name,), got=getattr(self, name))
+        return InvalidValue(f"does not go with kind: {self.kind}", right, at=(name,), got=getattr(self, name))

@@ -14,12 +14,12 @@ from blueflame.model.settings.fields import (
     Duration,
     Glob,
     HostName,
+    InvalidValue,
     Regex,
     Section,
     Text,
     VariableName,
-    Wrong,
-    several,
+    build_tuple_field,
 )
 
 COMMIT_PATTERN = r"^(feat|fix|refactor|test|docs|chore)\(task-\d+(,\s*task-\d+)*\): .+"
@@ -29,7 +29,7 @@ COMMIT_PATTERN = r"^(feat|fix|refactor|test|docs|chore)\(task-\d+(,\s*task-\d+)*
 COMMIT_EXAMPLE = "feat(task-001): add JWT middleware"
 
 
-def _takes(pattern: object, example: str) -> bool:
+def _is_match(pattern: object, example: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a doubtful pattern is refused where it is checked
@@ -56,19 +56,19 @@ class SandboxSettings(Section):
     """An agent is ended when less than this is left on the disk it writes to; 0 = never."""
     allow_network: bool = False
     """Whether agents may reach the whole network as you can. Leave it false and name hosts instead."""
-    allowed_hosts: tuple[HostName, ...] = several()
+    allowed_hosts: tuple[HostName, ...] = build_tuple_field()
     """Hosts that agents and setup commands may reach through the gateway, such as example.org or *.example.net:443."""
-    read_only: tuple[Text, ...] = several()
+    read_only: tuple[Text, ...] = build_tuple_field()
     """More folders or files to show inside, read-only: toolchains and caches that are not found by themselves."""
-    writable: tuple[Text, ...] = several()
+    writable: tuple[Text, ...] = build_tuple_field()
     """Folders outside of the checkout that agents may write to. Each is a hole in the wall."""
-    environment: tuple[VariableName, ...] = several()
+    environment: tuple[VariableName, ...] = build_tuple_field()
     """More environment variables of yours to pass on. No secrets: the agent can read them."""
 
     @model_validator(mode="after")
     def _strict_has_no_open_network(self) -> SandboxSettings:
         if self.level == "strict" and self.allow_network:
-            raise Wrong(
+            raise InvalidValue(
                 "an open network contradicts level strict",
                 "name hosts in allowed_hosts, or use level standard",
                 at=("allow_network",),
@@ -78,11 +78,11 @@ class SandboxSettings(Section):
 
 
 class BashRules(Section):
-    allowed_commands: tuple[Command, ...] = several(
+    allowed_commands: tuple[Command, ...] = build_tuple_field(
         ("make", "git diff", "git status", "git log", "git add", "git commit")
     )
     """Commands an agent may run, by their first words."""
-    blocked_patterns: tuple[Regex, ...] = several(
+    blocked_patterns: tuple[Regex, ...] = build_tuple_field(
         (
             r"rm\s+-rf",
             r"git\s+push",
@@ -100,10 +100,10 @@ class BashRules(Section):
     """Regular expressions (Python's re, searched anywhere) that refuse a command even if it is allowed."""
 
 
-class Permissions(Section):
-    allowed_paths: tuple[Glob, ...] = several(("src/**", "tests/**", "docs/**"))
+class PermissionSettings(Section):
+    allowed_paths: tuple[Glob, ...] = build_tuple_field(("src/**", "tests/**", "docs/**"))
     """Globs of what agents may write, as in .gitignore: without / they match at any depth. [] = nothing."""
-    blocked_paths: tuple[Glob, ...] = several(
+    blocked_paths: tuple[Glob, ...] = build_tuple_field(
         (
             ".env*",
             "*.secret",
@@ -117,18 +117,18 @@ class Permissions(Section):
         )
     )
     """Globs of what agents never touch, whatever is allowed."""
-    allowed_tools: tuple[Text, ...] = several(("Read", "Write", "Edit", "Glob", "Grep", "Bash"))
+    allowed_tools: tuple[Text, ...] = build_tuple_field(("Read", "Write", "Edit", "Glob", "Grep", "Bash"))
     """Tools agents may use; any other is refused."""
-    blocked_tools: tuple[Text, ...] = several(("WebFetch", "WebSearch", "NotebookEdit", "Task"))
+    blocked_tools: tuple[Text, ...] = build_tuple_field(("WebFetch", "WebSearch", "NotebookEdit", "Task"))
     """Tools agents never use. A worker must not start agents of its own."""
     bash_rules: BashRules = Field(default_factory=BashRules)
     """What agents may run in a shell."""
 
     @model_validator(mode="after")
-    def _no_tool_on_both_lists(self) -> Permissions:
+    def _no_tool_on_both_lists(self) -> PermissionSettings:
         both = [tool for tool in self.allowed_tools if tool in self.blocked_tools]
         if both:
-            raise Wrong(f"{both[0]} is both allowed and blocked", "keep it on one of the two lists", got=both[0])
+            raise InvalidValue(f"{both[0]} is both allowed and blocked", "keep it on one of the two lists", got=both[0])
         return self
 
 
@@ -143,13 +143,13 @@ class CommitFormat(Section):
     def _own_pattern_needs_own_example(cls, data: object) -> object:
         """The default example goes with the default pattern; another pattern has none unless one is written."""
         if isinstance(data, dict) and "pattern" in data and "example" not in data:
-            return {**data, "example": COMMIT_EXAMPLE if _takes(data["pattern"], COMMIT_EXAMPLE) else ""}
+            return {**data, "example": COMMIT_EXAMPLE if _is_match(data["pattern"], COMMIT_EXAMPLE) else ""}
         return data
 
     @model_validator(mode="after")
     def _example_matches(self) -> CommitFormat:
-        if self.example and not _takes(self.pattern, self.example):
-            raise Wrong(
+        if self.example and not _is_match(self.pattern, self.example):
+            raise InvalidValue(
                 "does not match commit_format.pattern",
                 "write an example that the pattern accepts",
                 at=("example",),
@@ -161,16 +161,16 @@ class CommitFormat(Section):
 class FileNaming(Section):
     style: Literal["snake_case", "camelCase", "PascalCase", "kebab-case"] = "snake_case"
     """How new files are named: snake_case, camelCase, PascalCase or kebab-case."""
-    enforce_for: tuple[Glob, ...] = several()
+    enforce_for: tuple[Glob, ...] = build_tuple_field()
     """Globs of the files that this holds for; none = not enforced."""
 
 
 class RequireTests(Section):
     enabled: bool = True
     """Whether a change to source files needs a change to tests. Without source_patterns it has no effect."""
-    source_patterns: tuple[Glob, ...] = several()
+    source_patterns: tuple[Glob, ...] = build_tuple_field()
     """Globs of source files."""
-    test_patterns: tuple[Glob, ...] = several()
+    test_patterns: tuple[Glob, ...] = build_tuple_field()
     """Globs of test files."""
 
 
@@ -182,18 +182,18 @@ class FileScope(Section):
 class ValidatorDiagnostics(Section):
     enabled: bool = True
     """Whether the commands are run on every result before it is reviewed, and may be run by validators."""
-    commands: tuple[Command, ...] = several()
+    commands: tuple[Command, ...] = build_tuple_field()
     """Commands that must end with exit code 0, run one after the other in a fresh checkout."""
     timeout: Duration = 120.0
     """Limit for each command."""
 
 
-class Binaries(Section):
-    expected: tuple[Glob, ...] = several()
+class BinarySettings(Section):
+    expected: tuple[Glob, ...] = build_tuple_field()
     """Globs of binary files that a result may add or change; any other is a violation."""
 
 
-class Secrets(Section):
+class SecretSettings(Section):
     enabled: bool = True
     """Whether added lines are searched for keys, tokens and passwords."""
     allow_file: Text = ".blueflame-secrets"
@@ -202,7 +202,7 @@ class Secrets(Section):
     """What looks through a changeset before it lands: kingfisher where it is installed, else the built-in rules."""
 
 
-class Validation(Section):
+class ValidationSettings(Section):
     commit_format: CommitFormat = Field(default_factory=CommitFormat)
     """What commit messages look like."""
     file_naming: FileNaming = Field(default_factory=FileNaming)
@@ -211,9 +211,9 @@ class Validation(Section):
     """Whether source changes need tests."""
     file_scope: FileScope = Field(default_factory=FileScope)
     """Whether a result stays within its task's locks."""
-    binaries: Binaries = Field(default_factory=Binaries)
+    binaries: BinarySettings = Field(default_factory=BinarySettings)
     """Which binary files are no surprise."""
-    secrets: Secrets = Field(default_factory=Secrets)
+    secrets: SecretSettings = Field(default_factory=SecretSettings)
     """Whether secrets in a result are looked for."""
     validator_diagnostics: ValidatorDiagnostics = Field(default_factory=ValidatorDiagnostics)
     """The commands whose exit codes count."""

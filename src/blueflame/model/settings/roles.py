@@ -11,15 +11,15 @@ from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
 from blueflame.model.settings.fields import (
     Command,
     Duration,
+    InvalidValue,
+    InvalidValues,
     RoleName,
     Section,
-    SeveralWrong,
     Text,
     VariableName,
-    Wrong,
-    several,
+    build_tuple_field,
 )
-from blueflame.model.suggestions import closest, did_you_mean
+from blueflame.model.suggestions import find_closest, suggest
 
 TRIAGER, LEAD = "triager", "lead"
 STAGES = ("plan", "work", "check", "validate", "merge")
@@ -48,7 +48,7 @@ BUILT_IN_WORKFLOWS: Mapping[str, Mapping[str, Any]] = {
 class RuntimeSettings(Section):
     command: Command | None = None
     """The program that drives the agent; left out, the runtime knows its own."""
-    args: tuple[str, ...] = several()
+    args: tuple[str, ...] = build_tuple_field()
     """Arguments put before those that the runtime adds itself."""
     env: Mapping[VariableName, str] = Field(default_factory=dict)
     """Environment variables for the agent. No secrets: this file is committed."""
@@ -61,7 +61,7 @@ class RuntimeSettings(Section):
     the like), else your login; only one of the two; or nothing."""
     upstream: Text | None = None
     """Where model calls go; left out, as your environment says (ANTHROPIC_BASE_URL and the like), else the vendor's."""
-    plugins: tuple[Text, ...] = several()
+    plugins: tuple[Text, ...] = build_tuple_field()
     """Folders of plugins for the agent, outside of the repository."""
 
 
@@ -77,7 +77,7 @@ class RoleSettings(Section):
     """What one attempt may cost in dollars; 0 = unlimited. Setting only budget_tokens switches this off."""
     budget_tokens: int = Field(default=0, ge=0, le=10**12)
     """What one attempt may use in tokens; 0 = unlimited. Only one of the two units can be set."""
-    skills: tuple[Text, ...] = several()
+    skills: tuple[Text, ...] = build_tuple_field()
     """Skills for this role besides `superpowers.skills`."""
     tools: tuple[Text, ...] | None = Field(default=None, strict=False)
     """Tools this role may use, out of `permissions.allowed_tools`; left out, all of those."""
@@ -85,7 +85,7 @@ class RoleSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _explicit_tokens_replace_the_default_in_dollars(cls, data: object) -> object:
-        return one_unit(data, usd="budget_usd", tokens="budget_tokens")
+        return drop_default_usd_limit(data, usd="budget_usd", tokens="budget_tokens")
 
     @model_validator(mode="after")
     def _not_both_units(self) -> RoleSettings:
@@ -114,19 +114,21 @@ class WorkflowSettings(Section):
     def _in_a_sensible_order(cls, stages: tuple[str, ...]) -> tuple[str, ...]:
         twice = [stage for n, stage in enumerate(stages) if stage in STAGES and stage in stages[:n]]
         if twice:
-            raise Wrong(f"has {twice[0]} twice", "name each of plan, work, check, validate and merge at most once")
+            raise InvalidValue(
+                f"has {twice[0]} twice", "name each of plan, work, check, validate and merge at most once"
+            )
         if "plan" in stages[1:]:
-            raise Wrong("does not begin with plan", "put plan first: the other stages work on its tasks")
+            raise InvalidValue("does not begin with plan", "put plan first: the other stages work on its tasks")
         if "merge" in stages[:-1]:
-            raise Wrong("goes on after merge", "put merge last: it lands what the other stages made")
+            raise InvalidValue("goes on after merge", "put merge last: it lands what the other stages made")
         if stages[0] in NEEDS_WORK:
-            raise Wrong(f"begins with {stages[0]}, when nothing has been made", "put work or a role before it")
+            raise InvalidValue(f"begins with {stages[0]}, when nothing has been made", "put work or a role before it")
         if stages[0] == "plan" and (len(stages) == 1 or stages[1] in NEEDS_WORK):
-            raise Wrong("has nobody who works on the plan", "put work or a role after plan")
+            raise InvalidValue("has nobody who works on the plan", "put work or a role after plan")
         return stages
 
 
-def one_unit(data: object, *, usd: str, tokens: str) -> object:
+def drop_default_usd_limit(data: object, *, usd: str, tokens: str) -> object:
     """A limit in tokens that somebody wrote down switches off the default limit in dollars (REQUIREMENTS B-05)."""
     if isinstance(data, dict) and data.get(tokens) and usd not in data:
         return {**data, usd: 0}
@@ -135,7 +137,7 @@ def one_unit(data: object, *, usd: str, tokens: str) -> object:
 
 def refuse_both_units(in_usd: float, in_tokens: int, *, tokens: str) -> None:
     if in_usd and in_tokens:
-        raise Wrong(
+        raise InvalidValue(
             "a limit in dollars and a limit in tokens are both set",
             "keep one of the two and set the other to 0: a budget has one unit",
             at=(tokens,),
@@ -143,27 +145,29 @@ def refuse_both_units(in_usd: float, in_tokens: int, *, tokens: str) -> None:
         )
 
 
-def with_built_in_roles(given: object) -> object:
+def add_built_in_roles(given: object) -> object:
     if isinstance(given, dict):
-        given = {name: one_unit(role, usd="budget_usd", tokens="budget_tokens") for name, role in given.items()}
-    return completed(given, BUILT_IN_ROLES)
+        given = {
+            name: drop_default_usd_limit(role, usd="budget_usd", tokens="budget_tokens") for name, role in given.items()
+        }
+    return overlay_built_ins(given, BUILT_IN_ROLES)
 
 
-def with_built_in_workflows(given: object) -> object:
-    return completed(given, BUILT_IN_WORKFLOWS)
+def add_built_in_workflows(given: object) -> object:
+    return overlay_built_ins(given, BUILT_IN_WORKFLOWS)
 
 
-def completed(given: object, built_in: Mapping[str, Mapping[str, Any]]) -> object:
+def overlay_built_ins(given: object, built_in: Mapping[str, Mapping[str, Any]]) -> object:
     """What is built in, with what the person wrote laid over it key by key; the built-in ones first."""
     if given is None:
         given = {}
     if not isinstance(given, dict):
         return given
-    both = {name: _over(entry, given.get(name)) for name, entry in built_in.items()}
+    both = {name: _overlay_entry(entry, given.get(name)) for name, entry in built_in.items()}
     return both | {name: entry for name, entry in given.items() if name not in built_in}
 
 
-def _over(entry: Mapping[str, Any], given: object) -> object:
+def _overlay_entry(entry: Mapping[str, Any], given: object) -> object:
     if given is None:
         return dict(entry)
     return {**entry, **given} if isinstance(given, dict) else given
@@ -171,9 +175,9 @@ def _over(entry: Mapping[str, Any], given: object) -> object:
 
 def refuse_unknown_runtimes(roles: Mapping[str, RoleSettings], known: tuple[str, ...]) -> None:
     wrongs = tuple(
-        Wrong(
+        InvalidValue(
             "is no runtime that is known here",
-            f"{did_you_mean(runtime, known)} Use one of {', '.join(known)}, or add it under runtimes".lstrip(),
+            f"{suggest(runtime, known)} Use one of {', '.join(known)}, or add it under runtimes".lstrip(),
             at=(name, "runtime"),
             got=runtime,
         )
@@ -181,21 +185,21 @@ def refuse_unknown_runtimes(roles: Mapping[str, RoleSettings], known: tuple[str,
         if (runtime := role.runtime) is not None and runtime not in known
     )
     if wrongs:
-        raise SeveralWrong(wrongs)
+        raise InvalidValues(wrongs)
 
 
 def refuse_misspelt_stages(workflows: Mapping[str, WorkflowSettings], roles: tuple[str, ...]) -> None:
     """Any name may be a role; one that is nearly a stage or a role that exists is a slip of the pen."""
     wrongs = tuple(
-        Wrong(f"is neither a stage nor a role, but nearly {near}", f"did you mean {near}?", at=place, got=name)
-        for place, name in _named_roles(workflows)
-        if name not in roles and (near := closest(name, (*roles, *STAGES), cutoff=0.75))
+        InvalidValue(f"is neither a stage nor a role, but nearly {near}", f"did you mean {near}?", at=place, got=name)
+        for place, name in _list_named_roles(workflows)
+        if name not in roles and (near := find_closest(name, (*roles, *STAGES), cutoff=0.75))
     )
     if wrongs:
-        raise SeveralWrong(wrongs)
+        raise InvalidValues(wrongs)
 
 
-def _named_roles(workflows: Mapping[str, WorkflowSettings]) -> tuple[tuple[tuple[str | int, ...], str], ...]:
+def _list_named_roles(workflows: Mapping[str, WorkflowSettings]) -> tuple[tuple[tuple[str | int, ...], str], ...]:
     stages = [
         ((name, "stages", n), stage)
         for name, workflow in workflows.items()

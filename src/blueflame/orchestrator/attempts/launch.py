@@ -9,7 +9,7 @@ from secrets import token_hex
 
 from blueflame.agents.runtime import Brief
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt
-from blueflame.model.schemas import FORMS
+from blueflame.model.schemas import OUTPUT_SCHEMAS
 from blueflame.orchestrator.attempts.merger import merger_prompt
 from blueflame.orchestrator.attempts.model_access import door_port, model_door
 from blueflame.orchestrator.attempts.planner import planner_prompt, talks
@@ -70,7 +70,7 @@ def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, 
 
 def _timeout(session: Session, attempt: Attempt, brief: Brief) -> float:
     """One that was to talk with a person, and finds none when it starts, has the time of those who do not."""
-    return attempt.timeout if brief.interactive == attempt.interactive else session.limits.timeout(attempt.role)
+    return attempt.timeout if brief.interactive == attempt.interactive else session.limits.get_timeout(attempt.role)
 
 
 def _silence(flame: Flame) -> float:
@@ -100,7 +100,7 @@ def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, bas
         worktree=str(checkout),
         prompt=PROMPTS[attempt.role](flame, session, attempt, base),
         model=attempt.model,
-        schema=FORMS.get(attempt.role),
+        schema=OUTPUT_SCHEMAS.get(attempt.role),
         base=base,
         branch=attempt.branch or "",
         request=session.request,

@@ -16,12 +16,12 @@ from blueflame.git.merging import commit_tree, rehearse, tree_of
 from blueflame.git.repository import Repository
 from blueflame.git.results import Collected, Nothing, changes, collect
 from blueflame.git.snapshots import files_at
-from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import ChangesetState, Conflict, Resolution
 from blueflame.model.errors import UsageError, WorldError
 from blueflame.model.event import ConflictResolved, Event
-from blueflame.model.ids import attempt_ref
-from blueflame.model.verdict import Status, Verdict, Violation
+from blueflame.model.ids import build_attempt_ref
+from blueflame.model.verdict import Verdict, VerdictStatus, Violation
 from blueflame.orchestrator.attempts.ending_text import what_happened
 from blueflame.orchestrator.attempts.inspect_result import broken_rules, gap_notes, left_note, leftovers, unseen_calls
 from blueflame.orchestrator.attempts.validator import file_changes
@@ -81,7 +81,7 @@ def _branch(repo: Repository, session: Session, name: str) -> MergeBranch:
     return MergeBranch(task=record.task, sha=record.result.sha, files=files)
 
 
-async def read_merger(flame: Flame, session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+async def read_merger(flame: Flame, session: Session, handed: Handed) -> tuple[AttemptOutcome, Sequence[Event]]:
     """Judged like a worker: by what it committed. Only when it says itself that it cannot be done is it believed."""
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
@@ -91,7 +91,7 @@ async def read_merger(flame: Flame, session: Session, handed: Handed) -> tuple[E
         gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
         broken = await asyncio.to_thread(_broken, flame, handed, conflict, found, left)
     except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
-        return Ended(ending=Ending.POSTCHECK, notes=str(error), base=base), []
+        return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, Collected) else (None, 0)
     facts = Facts(
         role=attempt.role,
@@ -106,10 +106,10 @@ async def read_merger(flame: Flame, session: Session, handed: Handed) -> tuple[E
     verdict = _verdict(gathered.output, attempt.agent_id)
     words = what_happened(outcome, gathered)
     notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", words, left_note(left)) if part)
-    ended = Ended(ending=judge(facts), notes=notes, base=base, tip=tip, commits=count, violations=broken)
+    ended = AttemptOutcome(ending=judge(facts), notes=notes, base=base, tip=tip, commits=count, violations=broken)
     if session.changesets[attempt.subject].state is not ChangesetState.CONFLICTED:
         return ended, []
-    if verdict is not None and verdict.status is Status.FAIL and ended.ending in HONEST:
+    if verdict is not None and verdict.status is VerdictStatus.FAIL and ended.ending in HONEST:
         ended = replace(ended, ending=Ending.PASSED, output=gathered.output)
         return ended, [give_back(session, attempt.subject, conflict, _refusal(verdict))]
     if ended.ending is not Ending.PASSED or tip is None:
@@ -145,7 +145,7 @@ def _verdict(output: Mapping[str, object] | None, by: str) -> Verdict | None:
 def _fetch(flame: Flame, attempt: Attempt, base: str) -> Collected | Nothing:
     assert attempt.branch is not None, f"{attempt.id} has no branch"
     checkout = flame.places.checkout(attempt.agent_id)
-    ref = attempt_ref(attempt.session, attempt.subject, attempt.n)
+    ref = build_attempt_ref(attempt.session, attempt.subject, attempt.n)
     return collect(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
 
 

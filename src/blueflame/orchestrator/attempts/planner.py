@@ -10,7 +10,7 @@ from blueflame.documents.plans import tasks_from
 from blueflame.git.code_map import draw_map
 from blueflame.git.code_survey import terrain
 from blueflame.memory.provider import Asking
-from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.event import Event, PlanFailed
 from blueflame.model.task import TaskState
@@ -67,7 +67,7 @@ def _lessons(flame: Flame, session: Session) -> tuple[str, ...]:
     return (*found.lines, *(missing if found.note else ()))
 
 
-async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[AttemptOutcome, Sequence[Event]]:
     attempt, outcome, gathered = handed.attempt, handed.outcome, handed.gathered
     gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
     facts = Facts(
@@ -81,7 +81,7 @@ async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[
     )
     ending = judge(facts)
     notes = gap_notes(gaps) if gaps else what_happened(outcome, gathered)
-    ended = Ended(ending=ending, notes=notes, base=handed.base, output=gathered.output)
+    ended = AttemptOutcome(ending=ending, notes=notes, base=handed.base, output=gathered.output)
     if ending is Ending.PASSED:
         return _proposed(session, attempt, ended)
     if ending in (Ending.CANCELLED, Ending.LOST):  # no word about the plan: the rules say when that is too much
@@ -89,7 +89,7 @@ async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[
     return ended, [PlanFailed(round=attempt.n, reason=f"{ending.value.replace('_', ' ')}: {ended.notes}".strip(": "))]
 
 
-def _proposed(session: Session, attempt: Attempt, ended: Ended) -> tuple[Ended, Sequence[Event]]:
+def _proposed(session: Session, attempt: Attempt, ended: AttemptOutcome) -> tuple[AttemptOutcome, Sequence[Event]]:
     try:
         tasks = tasks_from(ended.output)
     except PlanError as error:

@@ -13,10 +13,10 @@ from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.merging import Conflict, combine
 from blueflame.git.results import delete_ref, refs, set_ref
 from blueflame.git.seed_checkout import seed
-from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt, AttemptRecord, Ended, Ending
+from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.errors import BlueFlameError, WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event, PlanFailed
-from blueflame.model.ids import base_ref, branch_name
+from blueflame.model.ids import build_base_ref, build_branch_name
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.attempts.inspect_result import note_untouched
 from blueflame.orchestrator.attempts.launch import order_for
@@ -115,7 +115,7 @@ async def _warden_of(flame: Flame, attempt: Attempt) -> int:
 
 
 def _ref_of_base(attempt: Attempt) -> str:
-    return base_ref(attempt.session, f"{attempt.subject}/{attempt.role}", attempt.n)
+    return build_base_ref(attempt.session, f"{attempt.subject}/{attempt.role}", attempt.n)
 
 
 def _known_base(flame: Flame, attempt: Attempt) -> str | None:
@@ -126,7 +126,7 @@ def _prepare(flame: Flame, session: Session, attempt: Attempt, checkout: Path, b
     if base is None:
         base = _find_base(flame, session, attempt)
         set_ref(flame.repo, _ref_of_base(attempt), base)
-    branch = attempt.branch or branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
+    branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
     make_checkout(flame.repo, checkout, base=base, branch=branch)
     seed(flame.repo.root, checkout, flame.settings.worktree.include)
     folder = flame.engine.directory(attempt.id)
@@ -177,8 +177,8 @@ def _gone(flame: Flame, record: AttemptRecord) -> Event:
     return AttemptEnded(attempt=record.attempt.id, ended=_ended(record, Ending.LOST, f"{folder} was removed"))
 
 
-def _ended(record: AttemptRecord, ending: Ending, notes: str) -> Ended:
-    return Ended(ending=ending, notes=notes, base=record.base)
+def _ended(record: AttemptRecord, ending: Ending, notes: str) -> AttemptOutcome:
+    return AttemptOutcome(ending=ending, notes=notes, base=record.base)
 
 
 async def _collect(flame: Flame, session: Session, attempt: Attempt, base: str, outcome: Outcome) -> Sequence[Event]:

@@ -12,7 +12,7 @@ from blueflame.documents.verdicts import BadVerdict, verdict_from
 from blueflame.git.repository import Repository
 from blueflame.git.results import changes, diff_text
 from blueflame.git.untrusted import head_of_checkout
-from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import GitFailed
 from blueflame.model.event import Checked, Event, VerdictGiven
@@ -59,13 +59,13 @@ def file_changes(repo: Repository, base: str, tip: str) -> tuple[FileChange, ...
     )
 
 
-async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tuple[AttemptOutcome, Sequence[Event]]:
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
         gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
         broken = await asyncio.to_thread(_changed_by_reviewer, flame, handed)
     except GitFailed as error:
-        return Ended(ending=Ending.POSTCHECK, notes=str(error), base=base), []
+        return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     facts = Facts(
         role=attempt.role,
         reason=outcome.reason.value,
@@ -77,7 +77,7 @@ async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tup
         failure=handed.failure,
     )
     notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", what_happened(outcome, gathered)) if part)
-    ended = Ended(ending=judge(facts), notes=notes, base=base, output=gathered.output, violations=broken)
+    ended = AttemptOutcome(ending=judge(facts), notes=notes, base=base, output=gathered.output, violations=broken)
     if ended.ending is not Ending.PASSED:
         return ended, []
     try:

@@ -14,8 +14,8 @@ from blueflame.git.repository import tree_files
 from blueflame.git.status import status_argv
 from blueflame.model.attempt import MERGER, WORKER, Attempt
 from blueflame.model.policy import Policy
-from blueflame.model.sandbox import Box, Kind, Level, Network
-from blueflame.model.schemas import FORMS, SCHEMAS
+from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
+from blueflame.model.schemas import OUTPUT_SCHEMAS, READ_ONLY_ROLE_SCHEMAS
 from blueflame.orchestrator.attempts.model_access import GATEWAY, Door, put_home
 from blueflame.orchestrator.context import Flame
 from blueflame.orchestrator.engine.interface import Walls
@@ -65,7 +65,7 @@ def agent_walls(
         "mounts": dict(prepared.mounts),
         **({"dialect": launch.dialect} if launch.dialect != "claude" else {}),
     }
-    survey = {"survey": list(status_argv())} if box.level is not Level.OFF else {}
+    survey = {"survey": list(status_argv())} if box.level is not SandboxLevel.OFF else {}
     put_home(folder / "home", launch.home)
     terminal = {"terminal": dict(TERMINAL)} if launch.terminal else {}
     return _walls(box, prepared, {"watch": watch, **survey, **terminal}, door)
@@ -81,7 +81,7 @@ def command_walls(flame: Flame, checkout: Path, variables: Mapping[str, str]) ->
     return wall
 
 
-def policy_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, box: Box) -> Policy:
+def policy_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, box: SandboxSpec) -> Policy:
     secrets = flame.settings.validation.secrets
     return compile_policy(
         permissions=flame.settings.permissions,
@@ -92,10 +92,10 @@ def policy_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path,
         worktree=os.path.realpath(checkout),
         scope=_scope(session, attempt),
         agent_id=attempt.agent_id,
-        schema=attempt.role in SCHEMAS,
-        answers=attempt.role in FORMS,
+        schema=attempt.role in READ_ONLY_ROLE_SCHEMAS,
+        answers=attempt.role in OUTPUT_SCHEMAS,
         scratch=_scratch(box),
-        readable=tuple(mount.target for mount in box.mounts if mount.kind is Kind.RO and mount.target != box.cwd),
+        readable=tuple(mount.target for mount in box.mounts if mount.kind is MountKind.RO and mount.target != box.cwd),
         skills=skills_of(flame.settings, attempt.role),
     )
 
@@ -110,12 +110,14 @@ def _scope(session: Session, attempt: Attempt) -> tuple[str, ...] | None:
     return record.task.file_locks if record and attempt.role == WORKER else None
 
 
-def _scratch(box: Box) -> tuple[str, ...]:
+def _scratch(box: SandboxSpec) -> tuple[str, ...]:
     """Private to the box; without one nothing is, and only the person's own temporary folder is free."""
-    return (os.path.realpath(os.environ.get("TMPDIR") or "/tmp"),) if box.level is Level.OFF else ("/tmp", box.home)  # noqa: S108
+    if box.level is SandboxLevel.OFF:
+        return (os.path.realpath(os.environ.get("TMPDIR") or "/tmp"),)  # noqa: S108
+    return ("/tmp", box.home)  # noqa: S108
 
 
-def _walls(box: Box, prepared: Prepared, more: Mapping[str, Any], door: Door | None = None) -> Walls:
+def _walls(box: SandboxSpec, prepared: Prepared, more: Mapping[str, Any], door: Door | None = None) -> Walls:
     hosts = list(box.hosts) if box.network is Network.DOORS else []
     gateway = {"port": door.port if door else GATEWAY, "hosts": hosts, **({"model": door.orders} if door else {})}
     out = {"gateway": gateway} if hosts or door else {}

@@ -8,10 +8,10 @@ from secrets import token_hex
 
 from blueflame.checks.leftovers import Leftovers
 from blueflame.git.results import Collected, Nothing, collect, keep_failed
-from blueflame.model.attempt import Attempt, Ended, Ending
+from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import UsageError, WorldError
 from blueflame.model.event import Event
-from blueflame.model.ids import attempt_ref
+from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Violation
 from blueflame.orchestrator.attempts.ending_text import what_happened
 from blueflame.orchestrator.attempts.inspect_result import broken_rules, gap_notes, left_note, leftovers, unseen_calls
@@ -45,7 +45,7 @@ def worker_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) 
     return render_worker(brief, token_hex(16))
 
 
-async def read_worker(flame: Flame, _session: Session, handed: Handed) -> tuple[Ended, Sequence[Event]]:
+async def read_worker(flame: Flame, _session: Session, handed: Handed) -> tuple[AttemptOutcome, Sequence[Event]]:
     """Its commits are fetched and kept whatever else is true of them; only then are they judged."""
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
@@ -54,7 +54,7 @@ async def read_worker(flame: Flame, _session: Session, handed: Handed) -> tuple[
         gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
         broken = await asyncio.to_thread(_broken_rules, flame, handed, found, left)
     except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
-        return Ended(ending=Ending.POSTCHECK, notes=str(error), base=base), []
+        return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, Collected) else (None, 0)
     subject = found.commits[-1].subject if isinstance(found, Collected) and found.commits else ""
     facts = Facts(
@@ -72,14 +72,16 @@ async def read_worker(flame: Flame, _session: Session, handed: Handed) -> tuple[
         await asyncio.to_thread(keep_failed, flame.repo, attempt.session, attempt.subject, attempt.n, tip)
     words = gathered.said if ending is Ending.PASSED else what_happened(outcome, gathered)
     notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", words, left_note(left)) if part)
-    ended = Ended(ending=ending, notes=notes, base=base, tip=tip, commits=count, subject=subject, violations=broken)
+    ended = AttemptOutcome(
+        ending=ending, notes=notes, base=base, tip=tip, commits=count, subject=subject, violations=broken
+    )
     return ended, []
 
 
 def _fetch(flame: Flame, attempt: Attempt, base: str) -> Collected | Nothing:
     assert attempt.branch is not None, f"{attempt.id} has no branch"
     checkout = flame.places.checkout(attempt.agent_id)
-    ref = attempt_ref(attempt.session, attempt.subject, attempt.n)
+    ref = build_attempt_ref(attempt.session, attempt.subject, attempt.n)
     return collect(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from blueflame.agents.runtime import Runtime
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.settings import LimitSettings
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.orchestrator.engine.interface import EndedAt, Engine, Hint, Lost, Queued, Running, Standing, Unknown
 from blueflame.telemetry.progress import Listener
 
@@ -40,7 +40,7 @@ class Checkup:
     warden_since: float | None = None
     last_output: float | None = None
     said: str = ""
-    spend: Spend = NOTHING
+    spend: Spend = NO_SPEND
 
 
 class Rounds:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import blueflame
-from blueflame.model.errors import IllegalMove, ProcessFailed, WorldError
+from blueflame.model.errors import InternalError, ProcessFailed, WorldError
 from blueflame.orchestrator.engine.interface import (
     Capabilities,
     EndedAt,
@@ -67,7 +67,7 @@ class LocalEngine:
 
     def directory(self, attempt: str) -> Path:
         if not ATTEMPT.fullmatch(attempt):
-            raise IllegalMove(f"{attempt!r} cannot name an attempt's folder under {self._attempts}")
+            raise InternalError(f"{attempt!r} cannot name an attempt's folder under {self._attempts}")
         return self._attempts / attempt
 
     async def submit(self, order: Order) -> None:
@@ -136,7 +136,7 @@ class LocalEngine:
             return 0
         folder = self.directory(attempt)
         if not (folder / "launch.json").exists() and not (folder / "started").exists():
-            raise IllegalMove(f"attempt {attempt} was never submitted: there is no launch.json in {folder}")
+            raise InternalError(f"attempt {attempt} was never submitted: there is no launch.json in {folder}")
         if starts >= STARTS:
             said = tail(folder / "warden.log", 2000).strip() or "it said nothing"
             raise ProcessFailed(f"the warden of {attempt} ends before it can record anything ({folder}): {said}")

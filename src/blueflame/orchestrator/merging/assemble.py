@@ -13,7 +13,7 @@ from blueflame.git.repository import Repository
 from blueflame.git.results import set_ref
 from blueflame.model.changeset import Changeset, ChangesetRecord
 from blueflame.model.changeset import Conflict as Clash
-from blueflame.model.ids import changeset_ref
+from blueflame.model.ids import build_changeset_ref
 from blueflame.session.state import Session
 
 TYPE = re.compile(r"(\w+)\(")
@@ -47,7 +47,7 @@ def assemble(scene: Scene, mode: str) -> Assembled | Clash | Unfit:
     parents = (scene.base,) if mode == SQUASH else (scene.base, *tips)
     commit = _in_a_row(scene, folded.tree) if mode == FAST_FORWARD else _merged(scene, folded.tree, parents)
     if isinstance(commit, str):
-        set_ref(scene.repo, changeset_ref(scene.session.id, scene.changeset.id), commit)
+        set_ref(scene.repo, build_changeset_ref(scene.session.id, scene.changeset.id), commit)
     return commit if isinstance(commit, Unfit) else Assembled(commit, folded.tree)
 
 

@@ -24,7 +24,7 @@ from blueflame.documents.exports import (
 )
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import WorldError
-from blueflame.model.event import Recorded
+from blueflame.model.event import JournalEntry
 from blueflame.model.task import TaskRecord
 from blueflame.orchestrator.engine.health import Checkup, Rounds
 from blueflame.session.state import Session
@@ -57,7 +57,7 @@ class Exporter:
         self._told = False  # of something that the journal has; else only the agents are looked at again
         self._warned = False
 
-    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         self._session = session
         self._lines += log_lines(recorded)
         self._told = True

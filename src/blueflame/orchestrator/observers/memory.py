@@ -17,17 +17,17 @@ from blueflame.journal.journal import Journal
 from blueflame.memory.provider import NO_MEMORY, Mark
 from blueflame.memory.records import FILES, TITLE, plain, records_of
 from blueflame.model.attempt import WORKER
-from blueflame.model.errors import IllegalMove, JournalError, WorldError
+from blueflame.model.errors import InternalError, JournalError, WorldError
 from blueflame.model.event import (
     CycleEnded,
     GateOpened,
+    JournalEntry,
     OrchestratorStarted,
     OrchestratorStopped,
-    Recorded,
     SessionEnded,
 )
 from blueflame.model.gate import GateKind
-from blueflame.model.memory import Record, TaskFailure, TaskResult
+from blueflame.model.memory import MemoryRecord, TaskFailure, TaskResult
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.context import Flame
 from blueflame.session.replay import replay
@@ -53,7 +53,7 @@ class Remembering:
         self._files: dict[tuple[str, str], tuple[str, ...]] = {}
         self._saved = -1  # how far
 
-    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:  # noqa: ARG002 (it is always the same one)
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:  # noqa: ARG002 (it is always the same one)
         if any(_is_moment(each, self._flame.settings) for each in recorded):
             self._due.set()
 
@@ -94,7 +94,7 @@ class Remembering:
             self._warned = True
             self._warn(warning)
 
-    def _save(self, records: Sequence[Record], mark: Mark, evidence: Evidence) -> str:
+    def _save(self, records: Sequence[MemoryRecord], mark: Mark, evidence: Evidence) -> str:
         full = [self._with_evidence(record, evidence) for record in records]
         return self._flame.memory.remember(full, mark)
 
@@ -109,7 +109,7 @@ class Remembering:
     def _past(self, name: str) -> Session | None:
         try:
             return replay(self._journal.events(name))
-        except (JournalError, IllegalMove):  # of another version: that is no reason to forget the present one
+        except (JournalError, InternalError):  # of another version: that is no reason to forget the present one
             return None
 
     def _remember_past(self, past: Session) -> str:
@@ -119,7 +119,7 @@ class Remembering:
             [self._with_evidence(record, evidence) for record in records], Mark(past.id, past.seq)
         )
 
-    def _with_evidence(self, record: Record, evidence: Evidence) -> Record:
+    def _with_evidence(self, record: MemoryRecord, evidence: Evidence) -> MemoryRecord:
         if isinstance(record, TaskResult | TaskFailure):
             spans, agents = evidence.get(record.origin.task, (("", ""), ()))
             files = self._changed(*spans) if spans[1] else ()
@@ -162,7 +162,7 @@ def _evidence(session: Session) -> Evidence:
     }
 
 
-def _is_moment(recorded: Recorded, settings: Settings) -> bool:
+def _is_moment(recorded: JournalEntry, settings: Settings) -> bool:
     """When it is put down, taken up or over, when the money is used up, and after each cycle if that is wanted."""
     event = recorded.event
     if isinstance(event, CycleEnded):

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from blueflame.model.errors import WorldError
-from blueflame.model.event import Recorded
+from blueflame.model.event import JournalEntry
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.session.state import Session
 from blueflame.system.notifiers import Teller, teller
@@ -93,7 +93,7 @@ class Notifying:
     def __init__(self, couriers: Sequence[Courier]) -> None:
         self._couriers = tuple(couriers)
 
-    def see(self, session: Session, recorded: Sequence[Recorded]) -> None:
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         if not self._couriers:
             return
         now = asyncio.get_running_loop().time()

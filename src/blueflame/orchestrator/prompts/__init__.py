@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import Refused
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
-from blueflame.model.task import Foundation, HistoryEntry, Task, TaskRecord
+from blueflame.model.task import HistoryEntry, Task, TaskCommit, TaskRecord
 from blueflame.model.verdict import Check
 
 DIFF_BYTES = 60_000
@@ -58,7 +58,7 @@ class WorkerBrief(Brief):
     allowed_paths: tuple[str, ...]
     blocked_paths: tuple[str, ...] = ()
     history: tuple[HistoryEntry, ...] = ()
-    built_on: tuple[Foundation, ...] = ()
+    built_on: tuple[TaskCommit, ...] = ()
     enforce_scope: bool = True
     commit_pattern: str = ""
     commit_example: str = COMMIT_EXAMPLE

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from blueflame.journal.journal import Journal
 from blueflame.model.limits import Capacity
-from blueflame.model.spend import NOTHING, Spend
+from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.session.state import Session
 from blueflame.system.clock import Day, local_day
 
@@ -17,7 +17,7 @@ class DayBook:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._read_on = ""
-        self._others = NOTHING
+        self._others = NO_SPEND
 
     def entered(self, capacity: Capacity, session: Session, now: float) -> Capacity:
         """The capacity with the day and what it has cost; without a budget for days nobody asks."""

@@ -94,7 +94,7 @@ class Lookout:
             budget = limit.budget
             yield AttemptNearsBudget(
                 attempt=attempt.id,
-                used=budget.used(meter.spend),
+                used=budget.measure(meter.spend),
                 limit=budget.limit,
                 unit=budget.unit,
                 budget=limit.name,

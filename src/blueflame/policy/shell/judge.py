@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from blueflame.model.policy import Decision, Paths, Policy
+from blueflame.model.policy import Decision, PathRules, Policy
 from blueflame.policy.shell.findings import OpaqueConstruct, SimpleCommand
 from blueflame.policy.shell.judge_command import judge_command
 from blueflame.policy.shell.judge_redirections import judge_assignment, judge_redirection
@@ -26,7 +26,7 @@ def judge_command_line(  # noqa: PLR0917  the contract of the walls names five, 
     source: str,
     tree: Mapping[str, Any],
     policy: Policy,
-    paths: Paths,
+    paths: PathRules,
     text: Callable[[str], str | None],
     parse: Callable[[str], Any] | None = None,
 ) -> Decision:

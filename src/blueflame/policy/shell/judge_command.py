@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blueflame.model.policy import Decision, Unreadable
+from blueflame.model.policy import Decision, UnparsableCommand
 from blueflame.policy.shell.blocked_patterns import find_blocking_pattern
 from blueflame.policy.shell.builtin_effects import find_cd_target
 from blueflame.policy.shell.judge_git import judge_git
@@ -126,7 +126,7 @@ def _judge_script_text(argv: Words, script: str, bench: CommandContext) -> Decis
         )
     try:
         tree = bench.parse(script)
-    except Unreadable as problem:
+    except UnparsableCommand as problem:
         return refuse_command("shell_unreadable", argv, f"its text cannot be read: {problem}")
     return judge_script(script, tree, bench)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from blueflame.model.policy import Decision, Paths, Policy
+from blueflame.model.policy import Decision, PathRules, Policy
 from blueflame.policy.shell.marks import (
     ANY,
     HOME,
@@ -45,7 +45,7 @@ class CommandContext:
     """Where one simple command is judged."""
 
     policy: Policy
-    paths: Paths
+    paths: PathRules
     places: tuple[str, ...] | None
     text: Callable[[str], str | None]
     parse: Callable[[str], Any] | None = None

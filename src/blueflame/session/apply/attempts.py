@@ -20,7 +20,7 @@ from blueflame.model.event import (
     RuntimeResumed,
     VerdictGiven,
 )
-from blueflame.model.spend import NOTHING
+from blueflame.model.spend import NO_SPEND
 from blueflame.model.task import TaskState
 from blueflame.session.apply.indexes import stand_in_line
 from blueflame.session.budget import reservation
@@ -84,8 +84,8 @@ def _attempt_ended(session: Session, event: AttemptEnded, at: float) -> None:
     session.spend = session.spend + spend
     last = session.spent_by[-1][0] if session.spent_by else at
     session.spent_by.append((max(at, last), session.spend))  # in order even where the clock was set back
-    session.spend_by_role[attempt.role] = session.spend_by_role.get(attempt.role, NOTHING) + spend
-    session.spend_by_subject[attempt.subject] = session.spend_by_subject.get(attempt.subject, NOTHING) + spend
+    session.spend_by_role[attempt.role] = session.spend_by_role.get(attempt.role, NO_SPEND) + spend
+    session.spend_by_subject[attempt.subject] = session.spend_by_subject.get(attempt.subject, NO_SPEND) + spend
     if attempt.role == VALIDATOR:
         blame = not (event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.lost(attempt)))
         _validator_ended(session, attempt.subject, blame=blame)

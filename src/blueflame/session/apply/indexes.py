@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from blueflame.model.attempt import VALIDATOR
 from blueflame.model.gate import GateKind
-from blueflame.model.task import STANDING, TaskRecord, TaskState
+from blueflame.model.task import VERIFIED_NOT_LANDED, TaskRecord, TaskState
 from blueflame.session.merging.groups import order_groups
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.scheduling.settled_groups import Resting
@@ -51,11 +51,11 @@ def place(session: Session, record: TaskRecord) -> None:
 
 
 def _offer_as_foundation(session: Session, record: TaskRecord, before: TaskState | None) -> None:
-    if record.state in STANDING and before not in STANDING:
+    if record.state in VERIFIED_NOT_LANDED and before not in VERIFIED_NOT_LANDED:
         assert record.result is not None, f"{record.task.id} is {record.state} without a result"
         built_on = (foundation.task for foundation in record.result.built_on)
         session.unmerged.settle(record.task.id, record.task.file_locks, built_on)
-    elif record.state not in STANDING:
+    elif record.state not in VERIFIED_NOT_LANDED:
         session.unmerged.leave(record.task.id)
 
 

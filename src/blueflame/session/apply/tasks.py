@@ -8,7 +8,7 @@ from typing import Any
 
 from blueflame.model.attempt import VALIDATOR, WORKER, Ending
 from blueflame.model.event import EditDismissed, EditRefused, TaskEdited, TaskMoved, TasksImported
-from blueflame.model.ids import attempt_id
+from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import Cause, Result, TaskRecord
 from blueflame.session.apply.indexes import due_hook, install, place
 from blueflame.session.attempt_history import bounded
@@ -68,7 +68,7 @@ def _retried(session: Session, record: TaskRecord, _event: TaskMoved) -> TaskRec
 
 
 def _released(session: Session, record: TaskRecord, event: TaskMoved) -> TaskRecord:
-    last = session.attempts[attempt_id(session.id, event.task, WORKER, session.attempts_on[event.task, WORKER])]
+    last = session.attempts[build_attempt_id(session.id, event.task, WORKER, session.attempts_on[event.task, WORKER])]
     lost = last.ended is not None and last.ended.ending is Ending.LOST
     return replace(record, losses=record.losses + lost, agent_id=None, worktree=None)
 

@@ -24,8 +24,8 @@ from blueflame.model.event import (
     VerdictGiven,
 )
 from blueflame.model.gate import Answer, Gate, GateKind
-from blueflame.model.task import Cause, Outcome, Task, TaskState
-from blueflame.model.verdict import Status, Verdict
+from blueflame.model.task import Cause, HistoryResult, Task, TaskState
+from blueflame.model.verdict import Verdict, VerdictStatus
 from blueflame.session.attempt_history import remembered
 from blueflame.session.budget import DAY
 from blueflame.session.cascade import block_dependants, defer_built_on
@@ -98,7 +98,7 @@ def _requeue_task(session: Session, gate: Gate, answer: Answer, now: float) -> I
     name = gate.subject
     record = session.tasks[name]
     notes = "\n".join(text for text in (record.verdict_notes, answer.note) if text)
-    entry = remembered(record, Outcome.VALIDATION_FAILED, now, notes=notes)
+    entry = remembered(record, HistoryResult.VALIDATION_FAILED, now, notes=notes)
     yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry)
     yield from defer_built_on(session, (name,), f"{name} is being redone")
 
@@ -119,7 +119,7 @@ def _drop_task(session: Session, gate: Gate, answer: Answer, _now: float) -> Ite
 def _accept_task(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
     result = session.tasks[gate.subject].result
     assert result is not None, f"{gate.subject} is to be accepted without a result"
-    verdict = Verdict(status=Status.PASS, notes=answer.note or "reviewed by a person", by=answer.by)
+    verdict = Verdict(status=VerdictStatus.PASS, notes=answer.note or "reviewed by a person", by=answer.by)
     yield VerdictGiven(task=gate.subject, sha=result.sha, verdict=verdict)
 
 
@@ -131,7 +131,7 @@ def _retry_task(session: Session, gate: Gate, answer: Answer, now: float) -> Ite
 def _fail_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
     name, reason = gate.subject, "validator_failed_exhausted"
     notes = f"{reason}: {answer.note}" if answer.note else reason
-    entry = remembered(session.tasks[name], Outcome.FAILED, now, notes=notes)
+    entry = remembered(session.tasks[name], HistoryResult.FAILED, now, notes=notes)
     yield TaskMoved(task=name, cause=Cause.FAIL, reason=reason, history=entry)
     yield from defer_built_on(session, (name,), f"{name} failed")
     yield from block_dependants(session, name, f"dependency {name} failed")

@@ -10,7 +10,7 @@ from blueflame.model.changeset import ChangesetRecord
 from blueflame.model.event import ConfigDrifted, EditRefused, GateOpened, OverlapSeen, RuntimeParked
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.model.limits import Capacity
-from blueflame.model.spend import Budget, Unit, micro_usd
+from blueflame.model.spend import Budget, Unit, to_micro_usd
 from blueflame.model.task import Task, TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
 from blueflame.session.budget import DAY, day_budget, meter, shown, task_meter
@@ -109,7 +109,7 @@ def session_gate(session: Session, cycle: int) -> GateOpened:
     left = len(session.unfinished)
     title = f"Cycle {cycle} is over, {_tasks(left)} left. Go on?"
     evidence = {"counts": counts, "unfinished": list(session.unfinished), "budget": meter(session)}
-    without = set() if session.workflow.has("plan") else {"replan"}
+    without = set() if session.workflow.has_stage("plan") else {"replan"}
     return _gate(session, GateKind.SESSION, f"cycle-{cycle}", title, without=without, evidence=evidence)
 
 
@@ -149,7 +149,7 @@ def day_gate(session: Session, capacity: Capacity) -> GateOpened:
         "budget": meter_of_day,
         "unit": budget.unit.value,
         "day": capacity.day,
-        "used": budget.used(capacity.day_spend),
+        "used": budget.measure(capacity.day_spend),
         "limit": budget.limit,
     }
     return _gate(session, GateKind.BUDGET, DAY, title, evidence=evidence)
@@ -221,7 +221,7 @@ def objection(session: Session, gate_id: str, answer: Answer) -> str:
     gate = session.open_gates.get(gate_id)
     if gate is None:
         return _not_open(session, gate_id)
-    option = gate.option(answer.choice)
+    option = gate.find_option(answer.choice)
     if option is None:
         offered = ", ".join(option.name for option in gate.options)
         return f"gate {gate.id} does not offer {answer.choice!r}; choose one of: {offered}"
@@ -275,7 +275,7 @@ def raised_limit(gate: Gate, answer: Answer) -> int | None:
         return None
     if not 0 <= number < float("inf"):
         return None
-    limit = micro_usd(number) if gate.evidence.get("unit") == Unit.USD else round(number)
+    limit = to_micro_usd(number) if gate.evidence.get("unit") == Unit.USD else round(number)
     return limit if limit or not number else None  # a limit too small to count must not lift it
 
 
@@ -286,7 +286,7 @@ def _poor_raise(session: Session, gate: Gate, answer: Answer) -> str:
     if limit is None:
         return f"raise needs the new limit as a number of {unit}, for instance --note 25 (0 = no limit)"
     if limit and limit <= used:
-        return f"{budget.show(limit)} is not above what is already used: {gate.evidence.get('budget', '')}"
+        return f"{budget.format_amount(limit)} is not above what is already used: {gate.evidence.get('budget', '')}"
     return ""
 
 
@@ -294,4 +294,4 @@ def _asked_of(session: Session, gate: Gate) -> tuple[Budget, int]:
     """The budget that a gate is about, and what is used of it."""
     if gate.subject == DAY:
         return session.limits.day_budget, int(gate.evidence["used"])
-    return session.limits.session_budget, session.limits.session_budget.used(session.spend)
+    return session.limits.session_budget, session.limits.session_budget.measure(session.spend)

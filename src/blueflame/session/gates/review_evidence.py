@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from blueflame.model.changeset import ChangesetRecord
-from blueflame.model.spend import NOTHING
+from blueflame.model.spend import NO_SPEND
 from blueflame.session.attempt_history import cut
 from blueflame.session.state import Session
 
@@ -14,7 +14,7 @@ def review_evidence(session: Session, record: ChangesetRecord) -> dict[str, Any]
     """What somebody who cannot see the screen judges a changeset by."""
     build, tasks = record.build, record.changeset.tasks
     assert build is not None, f"{record.changeset.id} is presented before it is built"
-    spent = sum((session.spend_by_subject.get(name, NOTHING) for name in tasks), NOTHING)
+    spent = sum((session.spend_by_subject.get(name, NO_SPEND) for name in tasks), NO_SPEND)
     records = [session.tasks[name] for name in tasks if name in session.tasks]
     return {
         "why": {record.task.id: cut(record.task.description) for record in records},

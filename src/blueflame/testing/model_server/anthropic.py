@@ -9,10 +9,10 @@ from typing import Any
 from blueflame.testing.model_server.dialect import (
     ModelQuestion,
     ModelReply,
+    ModelToolCall,
     OfferedTool,
     StreamPiece,
     Tokens,
-    ToolCall,
     count_before_first,
     count_turns,
     join_texts,
@@ -144,11 +144,11 @@ def _build_blocks(reply: ModelReply) -> Iterator[tuple[dict[str, Any], list[dict
         )
 
 
-def _build_tool_use(call: ToolCall) -> dict[str, Any]:
+def _build_tool_use(call: ModelToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": call.input}
 
 
-def _format_input(call: ToolCall) -> str:
+def _format_input(call: ModelToolCall) -> str:
     return json.dumps(call.input)
 
 

@@ -43,7 +43,7 @@ class ModelQuestion:
         return tuple(tool.name for tool in self.tools)
 
 
-class ToolCall(NamedTuple):
+class ModelToolCall(NamedTuple):
     id: str
     name: str
     input: Mapping[str, Any] | str
@@ -55,7 +55,7 @@ class ModelReply:
     model: str
     text: str
     thinking: str
-    calls: tuple[ToolCall, ...]
+    calls: tuple[ModelToolCall, ...]
     tokens: Tokens
     wants_usage: bool = True
 

@@ -10,10 +10,10 @@ from blueflame.testing.model_server.dialect import (
     COMMENT_EVENT,
     ModelQuestion,
     ModelReply,
+    ModelToolCall,
     OfferedTool,
     StreamPiece,
     Tokens,
-    ToolCall,
     count_before_first,
     count_turns,
     fold_cache_writes,
@@ -64,7 +64,7 @@ def _parse_question(
     )
 
 
-def _format_arguments(call: ToolCall) -> str:
+def _format_arguments(call: ModelToolCall) -> str:
     return call.input if isinstance(call.input, str) else json.dumps(call.input)
 
 
@@ -264,7 +264,7 @@ def _build_chat_deltas(reply: ModelReply) -> Iterator[dict[str, Any]]:
             yield {"tool_calls": [{"index": index, "function": {"arguments": part}}]}
 
 
-def _build_chat_call(call: ToolCall, arguments: str) -> dict[str, Any]:
+def _build_chat_call(call: ModelToolCall, arguments: str) -> dict[str, Any]:
     return {"id": f"call_{call.id}", "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from blueflame.testing.model_server.dialect import ModelQuestion, ModelReply, OfferedTool, Tokens, ToolCall
+from blueflame.testing.model_server.dialect import ModelQuestion, ModelReply, ModelToolCall, OfferedTool, Tokens
 from blueflame.testing.model_server.script import ModelScript, Scenario, ScriptCall, ScriptTurn, ScriptUsage, When
 
 STRUCTURED_TOOL = "StructuredOutput"
@@ -153,7 +153,7 @@ def _build_reply(turn: ScriptTurn, question: ModelQuestion, number: str) -> Mode
         model=question.model,
         text=text,
         thinking=turn.thinking,
-        calls=tuple(ToolCall(f"{number}_{at}", name, arguments) for at, (name, arguments) in enumerate(calls)),
+        calls=tuple(ModelToolCall(f"{number}_{at}", name, arguments) for at, (name, arguments) in enumerate(calls)),
         tokens=_count_tokens(turn.usage, asked=question.size, said=said),
         wants_usage=question.wants_usage,
     )

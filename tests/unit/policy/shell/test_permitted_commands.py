@@ -652,6 +652,6 @@ def test_without_a_parser_for_texts_a_shell_in_a_shell_is_refused(court: ShellJu
     policy = replace(court.policy, allowed_commands=("make",))
 
     assert (
-        judge_command_line(source, court.world.parse(source), policy, places, court.world.text).rule
+        judge_command_line(source, court.world.parse(source), policy, places, court.world.read_text).rule
         == "wrapper_refused"
     )

@@ -129,7 +129,7 @@ def _answered(court: ShellJudge, source: str, tree: object) -> None:
     )
     for config in ("default", "any"):
         policy = court.policy.__class__(role="worker", worktree=court.policy.worktree, allowed_commands=CONFIGS[config])
-        decision = judge_command_line(source, cast("dict[str, Any]", tree), policy, places, court.world.text)
+        decision = judge_command_line(source, cast("dict[str, Any]", tree), policy, places, court.world.read_text)
         assert decision.rule
 
 

@@ -16,10 +16,10 @@ from blueflame.model.event import (
     ConfigKept,
     CycleStarted,
     GateOpened,
+    JournalEntry,
     Landed,
     PlanApproved,
     PlanProposed,
-    Recorded,
     ReplanRequested,
     SessionEnded,
     TaskEdited,
@@ -27,7 +27,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits, Workflow
-from blueflame.model.task import Outcome, TaskState
+from blueflame.model.task import HistoryResult, TaskState
 from blueflame.session.gates.edits import edited
 from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
 from support.session_examples import BARRIER, FLOW, SINGLE, Told, begun, events, moves, states, task, told
@@ -82,11 +82,11 @@ def test_an_edited_plan_with_a_ring_is_shown_with_its_problems() -> None:
     world = told(Told(task(1), answers={"plan": Answer(choice="edit", payload=ring), "plan-2": None}))
     gate = world.session.open_gates["plan-2"]
     assert gate.evidence["problems"]
-    assert gate.option("approve") is None
+    assert gate.find_option("approve") is None
 
 
 def test_a_plan_that_a_person_brought_is_shown_even_where_nobody_plans() -> None:
-    brought = Recorded(2, 0.0, PlanProposed(round=1, tasks=(task(1), task(2)), origin="file"))
+    brought = JournalEntry(2, 0.0, PlanProposed(round=1, tasks=(task(1), task(2)), origin="file"))
     world = Simulation(SimulatedOutcomes(), [build_opening(workflow=SINGLE), brought]).run()
     assert next(iter(world.session.gates)) == "plan"
     assert set(states(world)) == {"task-001", "task-002"}
@@ -101,7 +101,7 @@ def test_a_rejected_changeset_sends_its_tasks_back_with_the_reason(workflow: Wor
     world = told(Told(task(1), answers={"changeset-cs-001": "reject"}), workflow)
     record = world.session.tasks["task-001"]
     assert record.state is TaskState.MERGED
-    assert [(entry.result, entry.rejection_reason) for entry in record.history] == [(Outcome.REJECTED, "because")]
+    assert [(entry.result, entry.rejection_reason) for entry in record.history] == [(HistoryResult.REJECTED, "because")]
     assert moves(world, "task-001") == ["claim", "complete", "validate", "requeue", "renew", *REDO]
 
 
@@ -124,7 +124,7 @@ def test_what_was_deferred_on_rejected_work_is_done_again_on_the_new_work() -> N
     world = told(fate)
     assert world.session.outcome == "completed"
     record = world.session.tasks["task-002"]
-    assert [entry.result for entry in record.history] == [Outcome.STALE]
+    assert [entry.result for entry in record.history] == [HistoryResult.STALE]
     assert record.result is not None
     assert [below.sha for below in record.result.built_on] == ["task-001@2"]
 
@@ -182,7 +182,7 @@ def test_a_changeset_that_conflicts_with_what_landed_is_done_again() -> None:
     world = told(fate)
     assert world.session.outcome == "completed"
     assert world.session.changesets["cs-002"].state is ChangesetState.EVICTED
-    assert world.session.tasks["task-002"].history[0].result is Outcome.CONFLICT
+    assert world.session.tasks["task-002"].history[0].result is HistoryResult.CONFLICT
     assert world.session.tasks["task-002"].history[0].notes == "conflict in src/2.py"
     assert attempts(world, "task-001") == 1
 
@@ -265,7 +265,7 @@ def test_a_refused_task_goes_back_with_the_reviewers_notes(workflow: Workflow) -
     answers: dict[str, str | Answer | None] = {"validation": Answer(choice="requeue", note="и тесты тоже")}
     world = told(Told(task(1), refused=REFUSED, answers=answers), workflow)
     (entry,) = world.session.tasks["task-001"].history
-    assert entry.result is Outcome.VALIDATION_FAILED
+    assert entry.result is HistoryResult.VALIDATION_FAILED
     assert entry.notes.endswith("says fail\nи тесты тоже")
     assert world.session.outcome == "completed"
 
@@ -369,7 +369,7 @@ def test_a_person_can_give_it_up(workflow: Workflow) -> None:
     world = told(fate, workflow)
     assert states(world) == {"task-001": TaskState.FAILED, "task-002": TaskState.DEFERRED}
     assert world.session.tasks["task-001"].reason == "validator_failed_exhausted"
-    assert world.session.tasks["task-001"].history[-1].result is Outcome.FAILED
+    assert world.session.tasks["task-001"].history[-1].result is HistoryResult.FAILED
 
 
 @pytest.mark.parametrize("choice", ["accept", "retry", "skip"])
