@@ -18,7 +18,7 @@ from time import perf_counter
 
 import blueflame
 from benchmarks import Figure, Report
-from blueflame.agents.hook import hook_path
+from blueflame.agents.hook import find_hook
 from blueflame.model.policy import CANARY
 from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
 from blueflame.policy.compile import compile_policy
@@ -95,7 +95,7 @@ def _measure(contestants: dict[str, Callable[[], None]]) -> dict[str, list[float
 
 
 def _asked(place: Path, port: int) -> dict[str, Callable[[], None]]:
-    hook, jq, python = str(hook_path()), place / "jq.sh", place / "hook.py"
+    hook, jq, python = str(find_hook()), place / "jq.sh", place / "hook.py"
     jq.write_text(JQ_HOOK)
     jq.chmod(0o755)
     python.write_text(PYTHON_HOOK)
@@ -177,7 +177,7 @@ def _watcher(place: Path) -> Iterator[int]:
     watch = {
         "policy": str(place / "policy.json"),
         "audit": str(place / "audit.jsonl"),
-        "hook": str(hook_path()),
+        "hook": str(find_hook()),
         "shfmt": find_shfmt(),
     }
     argv = [sys.executable, "-I", "-S", "-E", "-c", SERVER, SOURCE, json.dumps(watch)]
@@ -186,7 +186,7 @@ def _watcher(place: Path) -> Iterator[int]:
         port = int(server.stdout.readline())
         env = {"BLUEFLAME_HOOK_PORT": str(port)}
         subprocess.run(
-            [hook_path()], input=_question(place, CANARY, {}), env=env, stderr=subprocess.DEVNULL, check=False
+            [find_hook()], input=_question(place, CANARY, {}), env=env, stderr=subprocess.DEVNULL, check=False
         )
         yield port
         server.terminate()

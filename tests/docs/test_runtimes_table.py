@@ -29,9 +29,9 @@ def test_every_runtime_is_on_the_page() -> None:
 def test_the_versions_that_are_told_are_the_ones_that_are_asked_for_and_installed() -> None:
     script = (ROOT / "scripts" / "agents.sh").read_text(encoding="utf-8")
     wanted = (
-        f"@openai/codex@{codex.OLDEST}",
-        f"@google/gemini-cli@{gemini.OLDEST}",
-        f"opencode-ai@{opencode.OLDEST}",
+        f"@openai/codex@{codex.MIN_VERSION}",
+        f"@google/gemini-cli@{gemini.MIN_VERSION}",
+        f"opencode-ai@{opencode.MIN_VERSION}",
     )
 
     assert [each for each in wanted if each not in PAGE or each not in script] == []

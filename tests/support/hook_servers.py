@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from blueflame.agents.hook import hook_path
+from blueflame.agents.hook import find_hook
 from blueflame.model.policy import CANARY, Decision, ToolCall
 from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
 from blueflame.policy.compile import compile_policy
@@ -138,7 +138,7 @@ def build_watch(
         "policy": str(state / "policy.json"),
         "audit": str(state / "logs" / "worker-0a1b2c3d.audit.jsonl"),
         "agent": "worker-0a1b2c3d",
-        "hook": str(hook_path()),
+        "hook": str(find_hook()),
         "shfmt": find_shfmt(),
         "mounts": {},
     }

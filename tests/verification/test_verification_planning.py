@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.agents.registry import RUNTIMES
-from blueflame.agents.runtime import Brief
+from blueflame.agents.runtime import AgentBrief
 from blueflame.model.attempt import PLANNER
 from support.fake_bd import make_bd
 from support.sessions import Stage, plan_of, task, writes
@@ -35,7 +35,7 @@ def test_v55_a_planner_that_does_not_talk_is_run_in_print_mode(tmp_path: Path, *
     program = tmp_path / "claude"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    brief = Brief(
+    brief = AgentBrief(
         attempt="ses-1.plan.planner.1",
         agent_id="planner-0a1b2c3d",
         role=PLANNER,

@@ -14,23 +14,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from blueflame.agents.codex_stream import read_line
-from blueflame.agents.hook import DEADLINE, hook_path
-from blueflame.agents.programs import Program, bad_variables, find_program, own_model, version_problem
-from blueflame.agents.runtime import Brief, Launch, Signal
-from blueflame.agents.structured_output import strict
+from blueflame.agents.codex_stream import parse_line
+from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
+from blueflame.agents.programs import Program, check_model, check_variables, check_version, find_program
+from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
+from blueflame.agents.structured_output import build_strict_schema
 from blueflame.git.commit_identity import commit_identity
 from blueflame.model.errors import Refused
 from blueflame.system.files import write_whole
 
-OLDEST = "0.166.0"
-HOW_TO_GET_IT = f"install it with `npm install -g @openai/codex@{OLDEST}`, or name it in runtimes.codex.command"
-NATIVE = "@openai/codex-*/vendor/*/bin/codex"
-TOKEN = "CODEX_GATEWAY_TOKEN"  # noqa: S105 (the variable's name)
+MIN_VERSION = "0.166.0"
+INSTALL_HINT = f"install it with `npm install -g @openai/codex@{MIN_VERSION}`, or name it in runtimes.codex.command"
+NATIVE_GLOB = "@openai/codex-*/vendor/*/bin/codex"
+TOKEN_VARIABLE = "CODEX_GATEWAY_TOKEN"  # noqa: S105 (the variable's name)
 WEEK_MS = 604_800_000  # a call may be parked for hours; how long is for the gateway to say
 PROVIDER = "blueflame"
 
-SWITCHED_OFF = (
+DISABLED_FEATURES = (
     *("plugins", "remote_plugin", "apps", "multi_agent", "goals", "view_image", "image_generation", "memories"),
     *("tool_suggest", "skill_search", "skill_mcp_dependency_install", "browser_use", "computer_use", "in_app_browser"),
     *("sleep_tool", "shell_snapshot", "enable_request_compression"),
@@ -40,7 +40,7 @@ SWITCHED_OFF = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Codex:
+class CodexRuntime:
     root: Path
     command: str = "codex"
     args: tuple[str, ...] = ()
@@ -57,47 +57,47 @@ class Codex:
         program = self._program()
         if program is None:
             return (self._not_found(),)
-        old = version_problem(program, "codex", OLDEST, HOW_TO_GET_IT)
+        old = check_version(program, "codex", MIN_VERSION, INSTALL_HINT)
         added = (f"runtimes.{self.name}.args: codex takes none from a person; take them out",) if self.args else ()
-        return (*((old,) if old else ()), *added, *bad_variables(self.name, self.env, "CODEX_.*|OPENAI_.*"))
+        return (*((old,) if old else ()), *added, *check_variables(self.name, self.env, "CODEX_.*|OPENAI_.*"))
 
-    def launch(self, brief: Brief, *, directory: Path) -> Launch:
+    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = self._program()
         if program is None:
             raise Refused(self._not_found())
-        schema = _put_schema(brief, directory)
-        settings = [word for key, value in _settings(brief) for word in ("-c", f"{key}={value}")]
-        return Launch(
+        schema = _write_schema(brief, directory)
+        settings = [word for key, value in _iter_settings(brief) for word in ("-c", f"{key}={value}")]
+        return AgentLaunch(
             argv=(
                 *program.argv,
                 *("exec", "--json", "--ephemeral", "--skip-git-repo-check", "--ignore-user-config", "--ignore-rules"),
                 *("--dangerously-bypass-hook-trust", "--enable", "hooks"),
-                *(word for name in SWITCHED_OFF for word in ("--disable", name)),
+                *(word for name in DISABLED_FEATURES for word in ("--disable", name)),
                 *settings,
                 *("--sandbox", "danger-full-access"),  # the box is the boundary, and its own does not work in there
-                *("--model", own_model(brief.model, brief.role, "codex")),
+                *("--model", check_model(brief.model, brief.role, "codex")),
                 *(("--output-schema", str(schema)) if schema else ()),
                 "-",
             ),
-            env={**commit_identity(brief.agent_id), **self.env, TOKEN: brief.token or "none"},
+            env={**commit_identity(brief.agent_id), **self.env, TOKEN_VARIABLE: brief.token or "none"},
             stdin="\n\n".join(filter(None, (brief.system, brief.prompt))),
-            needs=(*program.needs, hook_path(), *((schema,) if schema else ())),
+            needs=(*program.needs, find_hook(), *((schema,) if schema else ())),
             apis=("openai",) if brief.gateway else (),
             dialect="codex",
         )
 
     def read(self, line: str) -> tuple[Signal, ...]:
-        return read_line(line)
+        return parse_line(line)
 
     def _program(self) -> Program | None:
-        return find_program(self.command, root=self.root, native=NATIVE)
+        return find_program(self.command, root=self.root, native=NATIVE_GLOB)
 
     def _not_found(self) -> str:
-        return f"the program {self.command!r} was not found; {HOW_TO_GET_IT}"
+        return f"the program {self.command!r} was not found; {INSTALL_HINT}"
 
 
-def codex(options: Mapping[str, Any], root: Path) -> Codex:
-    return Codex(
+def build_runtime(options: Mapping[str, Any], root: Path) -> CodexRuntime:
+    return CodexRuntime(
         root=root,
         command=options.get("command") or "codex",
         args=tuple(options.get("args") or ()),
@@ -106,52 +106,54 @@ def codex(options: Mapping[str, Any], root: Path) -> Codex:
     )
 
 
-def _put_schema(brief: Brief, directory: Path) -> Path | None:
+def _write_schema(brief: AgentBrief, directory: Path) -> Path | None:
     if brief.schema is None:
         return None
     path = directory / "codex-schema.json"
-    write_whole(path, json.dumps(strict(brief.schema), indent=1))
+    write_whole(path, json.dumps(build_strict_schema(brief.schema), indent=1))
     return path
 
 
-def _settings(brief: Brief) -> Iterator[tuple[str, str]]:
+def _iter_settings(brief: AgentBrief) -> Iterator[tuple[str, str]]:
     """As TOML, one key each: in tables, because a path with a dot in it would be taken for several keys."""
     if brief.gateway:
         provider = {
-            "name": _text("Blue Flame"),
-            "base_url": _text(f"{brief.gateway}/openai"),
-            "wire_api": _text("responses"),
-            "env_key": _text(TOKEN),
+            "name": _quote_text("Blue Flame"),
+            "base_url": _quote_text(f"{brief.gateway}/openai"),
+            "wire_api": _quote_text("responses"),
+            "env_key": _quote_text(TOKEN_VARIABLE),
             "requires_openai_auth": "false",
             "supports_websockets": "false",
             "request_max_retries": "2",  # the gateway waits and tries again by itself
             "stream_max_retries": "2",
             "stream_idle_timeout_ms": str(WEEK_MS),
         }
-        yield "model_provider", _text(PROVIDER)
-        yield f"model_providers.{PROVIDER}", _table(provider)
-    hook = _table({"type": _text("command"), "command": _text(_hook_command()), "timeout": str(DEADLINE)})
-    yield "hooks.PreToolUse", f"[{_table({'matcher': _text('*'), 'hooks': f'[{hook}]'})}]"
-    distrust = _table({"trust_level": _text("untrusted")})
-    yield "projects", _table({_text(folder): distrust for folder in _spellings(brief.worktree)})
-    yield "approval_policy", _text("never")
-    yield "web_search", _text("live" if "WebSearch" in brief.tools else "disabled")
+        yield "model_provider", _quote_text(PROVIDER)
+        yield f"model_providers.{PROVIDER}", _format_table(provider)
+    hook = _format_table(
+        {"type": _quote_text("command"), "command": _quote_text(_build_hook_command()), "timeout": str(HOOK_TIMEOUT)}
+    )
+    yield "hooks.PreToolUse", f"[{_format_table({'matcher': _quote_text('*'), 'hooks': f'[{hook}]'})}]"
+    distrust = _format_table({"trust_level": _quote_text("untrusted")})
+    yield "projects", _format_table({_quote_text(folder): distrust for folder in _list_spellings(brief.worktree)})
+    yield "approval_policy", _quote_text("never")
+    yield "web_search", _quote_text("live" if "WebSearch" in brief.tools else "disabled")
     yield "project_doc_max_bytes", "0"  # what a repository says is read like any other file of it
     yield "check_for_update_on_startup", "false"
     yield "analytics.enabled", "false"
 
 
-def _hook_command() -> str:
-    return f"{shlex.quote(str(hook_path()))} quiet"
+def _build_hook_command() -> str:
+    return f"{shlex.quote(str(find_hook()))} quiet"
 
 
-def _spellings(worktree: str) -> tuple[str, ...]:
+def _list_spellings(worktree: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((worktree, os.path.realpath(worktree))))
 
 
-def _text(value: str) -> str:
+def _quote_text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _table(entries: Mapping[str, str]) -> str:
+def _format_table(entries: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{name} = {value}" for name, value in entries.items()) + "}"

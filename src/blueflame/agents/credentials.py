@@ -14,7 +14,7 @@ from typing import Any
 
 from blueflame.model.errors import Refused
 
-APIS: Mapping[str, tuple[str, ...]] = {
+APIS_BY_RUNTIME: Mapping[str, tuple[str, ...]] = {
     "claude": ("anthropic",),
     "tmux": ("anthropic",),
     "codex": ("openai",),
@@ -22,7 +22,7 @@ APIS: Mapping[str, tuple[str, ...]] = {
     "opencode": ("openai",),
 }
 """What a kind of runtime calls its model by; others say so when they are launched."""
-CLAUDE_LOGIN, CODEX_LOGIN = ".claude/.credentials.json", ".codex/auth.json"
+CLAUDE_LOGIN_FILE, CODEX_LOGIN_FILE = ".claude/.credentials.json", ".codex/auth.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +50,16 @@ class Vendor:
     how: str
 
 
-def _claude_login(environ: Mapping[str, str], home: Path) -> tuple[str, str, str] | None:
+def _find_claude_login(environ: Mapping[str, str], home: Path) -> tuple[str, str, str] | None:
     folder = environ.get("CLAUDE_CONFIG_DIR")
-    path = Path(folder) / ".credentials.json" if folder else home / CLAUDE_LOGIN
+    path = Path(folder) / ".credentials.json" if folder else home / CLAUDE_LOGIN_FILE
     return ("oauth", "", str(path)) if path.is_file() else None
 
 
-def _codex_login(environ: Mapping[str, str], home: Path) -> tuple[str, str, str] | None:
+def _find_codex_login(environ: Mapping[str, str], home: Path) -> tuple[str, str, str] | None:
     """Only a key: a ChatGPT login speaks to another server, in another way."""
     folder = environ.get("CODEX_HOME")
-    path = Path(folder) / "auth.json" if folder else home / CODEX_LOGIN
+    path = Path(folder) / "auth.json" if folder else home / CODEX_LOGIN_FILE
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -68,7 +68,7 @@ def _codex_login(environ: Mapping[str, str], home: Path) -> tuple[str, str, str]
     return ("bearer", key, "") if isinstance(key, str) and key else None
 
 
-def _no_login(_environ: Mapping[str, str], _home: Path) -> None:
+def _find_no_login(_environ: Mapping[str, str], _home: Path) -> None:
     return None
 
 
@@ -81,38 +81,38 @@ VENDORS: Mapping[str, Vendor] = {
             ("ANTHROPIC_AUTH_TOKEN", "bearer"),
             ("CLAUDE_CODE_OAUTH_TOKEN", "oauth"),
         ),
-        login=_claude_login,
+        login=_find_claude_login,
         how="set ANTHROPIC_API_KEY, or log in with 'claude'",
     ),
     "openai": Vendor(
         address="https://api.openai.com/v1",
         address_variables=("OPENAI_BASE_URL",),
         keys=(("OPENAI_API_KEY", "bearer"), ("CODEX_API_KEY", "bearer")),
-        login=_codex_login,
+        login=_find_codex_login,
         how="set OPENAI_API_KEY, or log in with 'codex login --with-api-key' (a ChatGPT login cannot be used here)",
     ),
     "gemini": Vendor(
         address="https://generativelanguage.googleapis.com",
         address_variables=("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
         keys=(("GEMINI_API_KEY", "x-goog-api-key"), ("GOOGLE_API_KEY", "x-goog-api-key")),
-        login=_no_login,
+        login=_find_no_login,
         how="set GEMINI_API_KEY (a Google login cannot be used here)",
     ),
 }
 
 
-def access_to(api: str, runtime: str, options: Mapping[str, Any], environ: Mapping[str, str], home: Path) -> Access:
+def find_access(api: str, runtime: str, options: Mapping[str, Any], environ: Mapping[str, str], home: Path) -> Access:
     """By the runtime's settings `credential` and `upstream`. Raises Refused when there is nothing to show."""
     vendor = VENDORS[api]
-    upstream = options.get("upstream") or _first(environ, vendor.address_variables) or vendor.address
-    _refuse_odd(upstream, runtime)
+    upstream = options.get("upstream") or _read_first_variable(environ, vendor.address_variables) or vendor.address
+    _check_upstream(upstream, runtime)
     wanted = options.get("credential") or "auto"
     if wanted == "none":
         return Access(upstream=upstream)
     if wanted in ("auto", "environment"):
         for name, auth in vendor.keys:
             if value := environ.get(name, "").strip():
-                return Access(upstream=upstream, auth=auth, value=_plain(value, name), origin=name)
+                return Access(upstream=upstream, auth=auth, value=_check_header_value(value, name), origin=name)
     if wanted in ("auto", "login") and (login := vendor.login(environ, home)) is not None:
         auth, value, file = login
         return Access(upstream=upstream, auth=auth, value=value, file=file, origin=file or "your login")
@@ -122,18 +122,18 @@ def access_to(api: str, runtime: str, options: Mapping[str, Any], environ: Mappi
     )
 
 
-def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
+def _read_first_variable(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
 
 
-def _plain(value: str, name: str) -> str:
+def _check_header_value(value: str, name: str) -> str:
     """A line end in a header would end the header."""
     if not value.isascii() or not value.isprintable():
         raise Refused(f"{name} holds letters that no key has (a line end?); set it again, with the key alone")
     return value
 
 
-def _refuse_odd(upstream: str, runtime: str) -> None:
+def _check_upstream(upstream: str, runtime: str) -> None:
     scheme, _, rest = upstream.partition("://")
     host = rest.partition("/")[0]
     if scheme not in ("http", "https") or not host or "@" in host or not upstream.isascii() or " " in upstream:
@@ -143,5 +143,5 @@ def _refuse_odd(upstream: str, runtime: str) -> None:
         )
 
 
-def person_home(environ: Mapping[str, str]) -> Path:
+def find_home(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 (HOME first, as the CLIs do)

@@ -9,38 +9,38 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from blueflame.agents.runtime import Acted, Answered, Complained, Finished, NotRun, Said, Signal
+from blueflame.agents.runtime import Acted, CallNotRun, CallResult, OutputProblem, RunResult, Signal, TextOutput
 from blueflame.model.audit import compute_input_digest
 from blueflame.policy.dialects import GEMINI, UntranslatableCall, translate_call
 
-TURNED_AWAY = ("tool_not_registered", "invalid_tool_params")
-REFUSED = "policy_violation"
-TARGETS = ("file_path", "command", "pattern", "path", "url", "query")
-SHOWN = 500
+NOT_RUN_ERRORS = ("tool_not_registered", "invalid_tool_params")
+REFUSED_ERROR = "policy_violation"
+TARGET_FIELDS = ("file_path", "command", "pattern", "path", "url", "query")
+MAX_DETAIL = 500
 
 
-def read_line(line: str) -> tuple[Signal, ...]:
+def parse_line(line: str) -> tuple[Signal, ...]:
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
-        return (Complained(f"a line of its output is not JSON: {line[:200]!r}"),)
+        return (OutputProblem(f"a line of its output is not JSON: {line[:200]!r}"),)
     if not isinstance(said, dict):
-        return (Complained(f"a line of its output is not an object: {line[:200]!r}"),)
+        return (OutputProblem(f"a line of its output is not an object: {line[:200]!r}"),)
     match said.get("type"):
         case "message" if said.get("role") == "assistant":
-            return (Said(str(said.get("content") or ""), more=said.get("delta") is True),)
+            return (TextOutput(str(said.get("content") or ""), more=said.get("delta") is True),)
         case "tool_use":
-            return tuple(_used(said))
+            return tuple(_parse_tool_use(said))
         case "tool_result":
-            return (_result(said),)
+            return (_parse_tool_result(said),)
         case "error":
-            return (Complained(_message(said)),)
+            return (OutputProblem(_read_message(said)),)
         case "result":
-            return (_ended(said),)
+            return (_parse_end(said),)
     return ()  # new kinds come with new versions, and none of them decides anything
 
 
-def _used(said: Mapping[str, Any]) -> Iterator[Signal]:
+def _parse_tool_use(said: Mapping[str, Any]) -> Iterator[Signal]:
     tool, given, call = said.get("tool_name"), said.get("parameters"), str(said.get("tool_id") or "")
     if not isinstance(tool, str) or not isinstance(given, dict):
         yield Acted(str(tool or ""), "", call, by_digest=True, open=True)
@@ -51,23 +51,23 @@ def _used(said: Mapping[str, Any]) -> Iterator[Signal]:
         yield Acted("", "", call, by_digest=True, open=True)  # as the log has it: nobody knew what it was about
         return
     for use in uses:
-        target = next((str(use.input[name]) for name in TARGETS if name in use.input), "")
-        yield Acted(use.tool, target[:SHOWN], call, compute_input_digest(use.input), open=True, by_digest=True)
+        target = next((str(use.input[name]) for name in TARGET_FIELDS if name in use.input), "")
+        yield Acted(use.tool, target[:MAX_DETAIL], call, compute_input_digest(use.input), open=True, by_digest=True)
 
 
-def _result(said: Mapping[str, Any]) -> Signal:
+def _parse_tool_result(said: Mapping[str, Any]) -> Signal:
     call, error = str(said.get("tool_id") or ""), said.get("error")
     kind = error.get("type") if isinstance(error, dict) and said.get("status") != "success" else ""
-    return NotRun(call) if kind in TURNED_AWAY else Answered(call, denied=kind == REFUSED)
+    return CallNotRun(call) if kind in NOT_RUN_ERRORS else CallResult(call, denied=kind == REFUSED_ERROR)
 
 
-def _ended(said: Mapping[str, Any]) -> Finished:
+def _parse_end(said: Mapping[str, Any]) -> RunResult:
     if said.get("status") == "success":
-        return Finished(in_words=True)
-    words = _message(said.get("error"))
-    return Finished(failure="error", detail=words, in_words=True)
+        return RunResult(in_words=True)
+    words = _read_message(said.get("error"))
+    return RunResult(failure="error", detail=words, in_words=True)
 
 
-def _message(said: object) -> str:
+def _read_message(said: object) -> str:
     text = said.get("message") if isinstance(said, dict) else None
-    return (text if isinstance(text, str) and text else "it failed and did not say why")[:SHOWN]
+    return (text if isinstance(text, str) and text else "it failed and did not say why")[:MAX_DETAIL]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from blueflame.model.errors import WorldError
 
-HOOK = "BLUEFLAME_HOOK"
-PORT = "BLUEFLAME_HOOK_PORT"
-DEADLINE = 5  # seconds (not milliseconds) that an agent gives its hook; hook.sh itself gives up after 4
+HOOK_VARIABLE = "BLUEFLAME_HOOK"
+PORT_VARIABLE = "BLUEFLAME_HOOK_PORT"
+HOOK_TIMEOUT = 5  # seconds (not milliseconds) that an agent gives its hook; hook.sh itself gives up after 4
 
 
-def hook_path() -> Path:
+def find_hook() -> Path:
     """Raises WorldError when it cannot be run: agents without it would be refused everything, and not know why."""
     path = Path(__file__).with_name("hook.sh")
     if not os.access(path, os.R_OK | os.X_OK):

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from blueflame.agents.acp import library_problems, played, read_line
-from blueflame.agents.programs import Program, bad_variables, find_program, own_model, version_problem
-from blueflame.agents.runtime import Brief, Launch, Signal
+from blueflame.agents.acp import build_client_launch, find_library_problems, parse_line
+from blueflame.agents.programs import Program, check_model, check_variables, check_version, find_program
+from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.model.errors import Refused
 
-OLDEST = "1.18.33"
-HOW_TO_GET_IT = f"install it with `npm install -g opencode-ai@{OLDEST}`, or name it in runtimes.opencode.command"
-NATIVE = "opencode-*/bin/opencode"
-TOKEN = "OPENCODE_GATEWAY_TOKEN"  # noqa: S105 (the variable's name)
+MIN_VERSION = "1.18.33"
+INSTALL_HINT = f"install it with `npm install -g opencode-ai@{MIN_VERSION}`, or name it in runtimes.opencode.command"
+NATIVE_GLOB = "opencode-*/bin/opencode"
+TOKEN_VARIABLE = "OPENCODE_GATEWAY_TOKEN"  # noqa: S105 (the variable's name)
 PROVIDER = "blueflame"
-CONTEXT, OUTPUT = 200_000, 32_000  # tokens; what it takes for a model that it knows nothing of
+MAX_CONTEXT_TOKENS, MAX_OUTPUT_TOKENS = 200_000, 32_000  # tokens; what it takes for a model that it knows nothing of
 
-SWITCHES = (
+DISABLE_VARIABLES = (
     *("OPENCODE_DISABLE_PROJECT_CONFIG", "OPENCODE_PURE", "OPENCODE_DISABLE_DEFAULT_PLUGINS"),
     *("OPENCODE_DISABLE_CLAUDE_CODE", "OPENCODE_DISABLE_EXTERNAL_SKILLS", "OPENCODE_DISABLE_AUTOUPDATE"),
     *("OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_SHARE"),
@@ -31,7 +31,7 @@ SWITCHES = (
 """Neither the repository's settings and plugins nor anything from the network: a repository could allow itself all."""
 
 
-TOOLS = {
+PERMISSION_NAMES = {
     "Bash": "bash",
     "Read": "read",
     "Write": "edit",
@@ -46,7 +46,7 @@ TOOLS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opencode:
+class OpencodeRuntime:
     root: Path
     command: str = "opencode"
     args: tuple[str, ...] = ()
@@ -62,27 +62,30 @@ class Opencode:
     def problems(self) -> tuple[str, ...]:
         program = self._program()
         if program is None:
-            return (self._not_found(), *library_problems())
-        old = version_problem(program, "opencode", OLDEST, HOW_TO_GET_IT)
+            return (self._not_found(), *find_library_problems())
+        old = check_version(program, "opencode", MIN_VERSION, INSTALL_HINT)
         added = (f"runtimes.{self.name}.args: opencode takes none from a person; take them out",) if self.args else ()
         return (
             *((old,) if old else ()),
             *added,
-            *library_problems(),
-            *bad_variables(self.name, self.env, "OPENCODE.*|OPENAI_.*"),
+            *find_library_problems(),
+            *check_variables(self.name, self.env, "OPENCODE.*|OPENAI_.*"),
         )
 
-    def launch(self, brief: Brief, *, directory: Path) -> Launch:
+    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = self._program()
         if program is None:
             raise Refused(self._not_found())
-        model = own_model(brief.model, brief.role, "opencode")
-        settings = {"OPENCODE_CONFIG_CONTENT": json.dumps(_settings(brief, model)), TOKEN: brief.token or "none"}
-        return played(
+        model = check_model(brief.model, brief.role, "opencode")
+        settings = {
+            "OPENCODE_CONFIG_CONTENT": json.dumps(_build_settings(brief, model)),
+            TOKEN_VARIABLE: brief.token or "none",
+        }
+        return build_client_launch(
             brief,
             directory,
             argv=[*program.argv, "acp"],
-            env={**self.env, **dict.fromkeys(SWITCHES, "1"), **settings},
+            env={**self.env, **dict.fromkeys(DISABLE_VARIABLES, "1"), **settings},
             model=f"{PROVIDER}/{model}",
             needs=program.needs,
             apis=("openai",) if brief.gateway else (),
@@ -90,17 +93,17 @@ class Opencode:
         )
 
     def read(self, line: str) -> tuple[Signal, ...]:
-        return read_line(line)
+        return parse_line(line)
 
     def _program(self) -> Program | None:
-        return find_program(self.command, root=self.root, native=NATIVE)
+        return find_program(self.command, root=self.root, native=NATIVE_GLOB)
 
     def _not_found(self) -> str:
-        return f"the program {self.command!r} was not found; {HOW_TO_GET_IT}"
+        return f"the program {self.command!r} was not found; {INSTALL_HINT}"
 
 
-def opencode(options: Mapping[str, Any], root: Path) -> Opencode:
-    return Opencode(
+def build_runtime(options: Mapping[str, Any], root: Path) -> OpencodeRuntime:
+    return OpencodeRuntime(
         root=root,
         command=options.get("command") or "opencode",
         args=tuple(options.get("args") or ()),
@@ -109,16 +112,19 @@ def opencode(options: Mapping[str, Any], root: Path) -> Opencode:
     )
 
 
-def _asked_for(brief: Brief) -> tuple[str, ...]:
+def _list_permissions(brief: AgentBrief) -> tuple[str, ...]:
     """What it may have and must ask about, places outside included; what it is denied it does not even see."""
-    return ("external_directory", *dict.fromkeys(TOOLS[tool] for tool in brief.tools if tool in TOOLS))
+    return (
+        "external_directory",
+        *dict.fromkeys(PERMISSION_NAMES[tool] for tool in brief.tools if tool in PERMISSION_NAMES),
+    )
 
 
-def _settings(brief: Brief, model: str) -> dict[str, Any]:
+def _build_settings(brief: AgentBrief, model: str) -> dict[str, Any]:
     provider = {
         "npm": "@ai-sdk/openai-compatible",
-        "options": {"baseURL": f"{brief.gateway}/openai", "apiKey": f"{{env:{TOKEN}}}"},
-        "models": {model: {"limit": {"context": CONTEXT, "output": OUTPUT}}},
+        "options": {"baseURL": f"{brief.gateway}/openai", "apiKey": f"{{env:{TOKEN_VARIABLE}}}"},
+        "models": {model: {"limit": {"context": MAX_CONTEXT_TOKENS, "output": MAX_OUTPUT_TOKENS}}},
     }
     return {
         "autoupdate": False,
@@ -128,7 +134,7 @@ def _settings(brief: Brief, model: str) -> dict[str, Any]:
         "small_model": f"{PROVIDER}/{model}",
         "enabled_providers": [PROVIDER],
         "provider": {PROVIDER: provider},
-        "permission": {"*": "deny", **dict.fromkeys(_asked_for(brief), "ask")},
+        "permission": {"*": "deny", **dict.fromkeys(_list_permissions(brief), "ask")},
         "agent": {"title": {"disable": True}},  # a call for a name that nobody reads
         "experimental": {"continue_loop_on_deny": True},  # else its first refusal is its last word
     }

@@ -17,9 +17,9 @@ from blueflame.model.errors import ProcessFailed, Refused
 from blueflame.system.environment import clean_environment
 from blueflame.system.process import run
 
-PATIENCE = 60.0
-VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
-CLAUDE_NAMES = ("sonnet", "haiku", "opus", "fable")
+VERSION_TIMEOUT = 60.0
+VERSION_PATTERN = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+CLAUDE_MODELS = ("sonnet", "haiku", "opus", "fable")
 """Short names of Claude's models: no other program knows what is meant by them."""
 
 
@@ -49,29 +49,29 @@ def find_program(command: str, *, root: Path, native: str = "") -> Program | Non
     if found is None or not Path(found).is_file() or not os.access(found, os.X_OK):
         return None
     real = Path(os.path.realpath(found))
-    program = _behind(real, native) or real
+    program = _find_native(real, native) or real
     if is_native(program):
         return Program(argv=(str(program), *words), needs=(program,))
-    return _script(program, words)
+    return _build_script_program(program, words)
 
 
-def _behind(script: Path, native: str) -> Path | None:
-    packages = _packages(script)
+def _find_native(script: Path, native: str) -> Path | None:
+    packages = _find_node_modules(script)
     if is_native(script) or not native or packages is None:
         return None
     return next((each for each in sorted(packages.glob(native)) if is_native(each)), None)
 
 
-def _script(script: Path, words: Sequence[str]) -> Program | None:
+def _build_script_program(script: Path, words: Sequence[str]) -> Program | None:
     """Started by its interpreter's real path: inside a box there is no PATH of the person's."""
-    interpreter = _interpreter(script)
+    interpreter = _find_interpreter(script)
     if interpreter is None:
         return None
-    around = _packages(script) or script.parent
+    around = _find_node_modules(script) or script.parent
     return Program(argv=(interpreter, str(script), *words), needs=(script, around, Path(interpreter)))
 
 
-def _interpreter(script: Path) -> str | None:
+def _find_interpreter(script: Path) -> str | None:
     try:
         with script.open("rb") as file:
             first = file.readline(200).decode("utf-8", "replace")
@@ -83,54 +83,54 @@ def _interpreter(script: Path) -> str | None:
     return os.path.realpath(found) if found else None
 
 
-def _packages(program: Path) -> Path | None:
+def _find_node_modules(program: Path) -> Path | None:
     """The outermost folder of packages above it: one package finds another there."""
     above = [folder for folder in program.parents if folder.name == "node_modules"]
     return above[-1] if above else None
 
 
-def version_of(program: Program) -> str:
+def read_version(program: Program) -> str:
     """Asked once for each program file. Raises ProcessFailed."""
     stat = program.path.stat()
-    return _version(program.argv, stat.st_mtime_ns, stat.st_size)
+    return _read_version_cached(program.argv, stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=16)
-def _version(argv: tuple[str, ...], _mtime: int, _size: int) -> str:
+def _read_version_cached(argv: tuple[str, ...], _mtime: int, _size: int) -> str:
     """In a home of its own: a look must leave nothing behind."""
     with tempfile.TemporaryDirectory(prefix="blueflame-") as home:
         env = clean_environment(os.environ) | {"HOME": home}
-        said = run(*argv, "--version", cwd=Path(home), env=env, timeout=PATIENCE).out
-    found = VERSION.search(said)
+        said = run(*argv, "--version", cwd=Path(home), env=env, timeout=VERSION_TIMEOUT).out
+    found = VERSION_PATTERN.search(said)
     return found[0] if found else ""
 
 
-def version_problem(program: Program, name: str, oldest: str, how: str) -> str:
+def check_version(program: Program, name: str, oldest: str, how: str) -> str:
     """Why it is not new enough to be trusted; empty when it is."""
     try:
-        version = version_of(program)
+        version = read_version(program)
     except (ProcessFailed, OSError) as e:
         return f"{program.path} cannot be used: {e}"
     if not version:
         return f"{program.path} is not {name}: it does not say its version"
-    if _numbers(version) < _numbers(oldest):
+    if _parse_version(version) < _parse_version(oldest):
         return f"{name} {version} at {program.path} is too old: {oldest} or newer is needed; {how}"
     return ""
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def own_model(model: str, role: str, kind: str) -> str:
+def check_model(model: str, role: str, kind: str) -> str:
     """The model's name, once it is one that this program can know. Raises Refused: nobody guesses what was meant."""
-    if model and model not in CLAUDE_NAMES:
+    if model and model not in CLAUDE_MODELS:
         return model
     named = f"is {model!r}, a name that only Claude's program knows" if model else "is empty"
     raise Refused(f"roles.{role}.model {named}; set it to a model that {kind} can use")
 
 
-def bad_variables(name: str, env: Mapping[str, str], theirs: str) -> tuple[str, ...]:
+def check_variables(name: str, env: Mapping[str, str], theirs: str) -> tuple[str, ...]:
     """Variables that could lead an agent around its hook or its gateway; `theirs` matches its program's own."""
     ours = r"HOME|BLUEFLAME_.*|LD_.*|DYLD_.*|NODE_.*|BUN_.*|BASH_ENV|ENV|XDG_.*|PATH"
     doors = re.compile(f"{ours}|{theirs}", re.IGNORECASE)

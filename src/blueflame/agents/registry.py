@@ -6,22 +6,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from blueflame.agents.acp import acp
-from blueflame.agents.claude import claude
-from blueflame.agents.codex import codex
-from blueflame.agents.gemini import gemini
-from blueflame.agents.opencode import opencode
+from blueflame.agents import acp, claude, codex, gemini, opencode, scripted, tmux
 from blueflame.agents.runtime import Runtime
-from blueflame.agents.scripted import scripted
-from blueflame.agents.tmux import tmux
 
 RUNTIMES: Mapping[str, Callable[[Mapping[str, Any], Path], Runtime]] = {
-    "scripted": scripted,
-    "claude": claude,
-    "tmux": tmux,
-    "codex": codex,
-    "gemini": gemini,
-    "opencode": opencode,
-    "acp": acp,
+    "scripted": scripted.build_runtime,
+    "claude": claude.build_runtime,
+    "tmux": tmux.build_runtime,
+    "codex": codex.build_runtime,
+    "gemini": gemini.build_runtime,
+    "opencode": opencode.build_runtime,
+    "acp": acp.build_runtime,
 }
 """From the runtime's settings and the folder that relative paths in them start from, to the runtime."""

@@ -7,19 +7,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from blueflame.agents.structured_output import object_in
+from blueflame.agents.structured_output import parse_object
 from blueflame.model.audit import ObservedCall
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
 from blueflame.model.task import Task
 from blueflame.system.lines import BLOCK, MAX_LINE, Gap, read_at, spool_lines, text_lines
 
-MAX_PARSED = 128 * 1024 * 1024  # bytes of a spool that are read, line by line; claude says things in many small pieces
-KEPT_COMPLAINTS = 20
-KEPT_ACTS = 100_000  # more than that cannot be compared with the audit log: they count as not read
+MAX_PARSED_BYTES = (
+    128 * 1024 * 1024
+)  # bytes of a spool that are read, line by line; claude says things in many small pieces
+MAX_PROBLEMS = 20
+MAX_ACTS = 100_000  # more than that cannot be compared with the audit log: they count as not read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
+class AgentBrief:
     """What one agent is to do, in terms that every runtime understands."""
 
     attempt: str
@@ -50,7 +52,7 @@ class Brief:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class AgentLaunch:
     argv: tuple[str, ...]
     env: Mapping[str, str]  # in addition to what every agent gets
     stdin: str
@@ -62,39 +64,39 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TextOutput:
     text: str
     more: bool = False  # it goes on from what was said just before, without a break
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class UsageReport:
     spend: Spend
 
 
 @dataclass(frozen=True, slots=True)
-class Produced:
+class StructuredOutput:
     """The structured output: a plan, a verdict. The last one counts."""
 
     output: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Complained:
+class OutputProblem:
     """Something about the agent's output is wrong, or the agent itself reports an error."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class NotRun:
+class CallNotRun:
     """A call that its own program turned away, before anybody was asked: there is no such tool in its session."""
 
     call: str
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class CallResult:
     """The result of an open call has come back. `denied`: its program says that it was refused, and not done."""
 
     call: str
@@ -102,7 +104,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class RunResult:
     """Its program's own last word. `failure` is "" when all went well, else a word
     of session/attempt_verdict.FAILURES, or
     `error`. The last one counts; `reported` is what it says the whole run has cost, by its own prices; `in_words`: its
@@ -115,7 +117,9 @@ class Finished:
 
 
 Acted: TypeAlias = ObservedCall
-Signal: TypeAlias = Said | Used | Produced | Complained | NotRun | Answered | Finished | Acted
+Signal: TypeAlias = (
+    TextOutput | UsageReport | StructuredOutput | OutputProblem | CallNotRun | CallResult | RunResult | Acted
+)
 
 
 class Runtime(Protocol):
@@ -126,7 +130,7 @@ class Runtime(Protocol):
     def problems(self) -> tuple[str, ...]:
         """Why it cannot be used on this machine, in words to act on: no program, too old, lacks a flag."""
 
-    def launch(self, brief: Brief, *, directory: Path) -> Launch:
+    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         """How to start an agent for this brief; files that it needs are put into the attempt's directory."""
 
     def read(self, line: str) -> tuple[Signal, ...]:
@@ -134,7 +138,7 @@ class Runtime(Protocol):
 
 
 @runtime_checkable
-class Tangible(Protocol):
+class InstalledRuntime(Protocol):
     """A runtime that drives a program which a person has installed."""
 
     def found(self) -> str:
@@ -142,7 +146,7 @@ class Tangible(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class AgentOutput:
     """What a whole spool amounts to. `metered` is False when the agent never said what it used: not the same as 0."""
 
     said: str = ""
@@ -154,7 +158,7 @@ class Gathered:
     actions: int = 0
     acts: tuple[ObservedCall, ...] = ()
     unread_bytes: int = 0
-    finished: Finished | None = None
+    finished: RunResult | None = None
 
     @property
     def unread(self) -> bool:
@@ -163,7 +167,7 @@ class Gathered:
 
 
 @dataclass(slots=True)
-class _Gathering:
+class _OutputCollector:
     said: str = ""
     spend: Spend = NO_SPEND
     metered: bool = False
@@ -174,36 +178,36 @@ class _Gathering:
     acts: list[ObservedCall] = field(default_factory=list)
     not_run: set[str] = field(default_factory=set)
     answered: dict[str, bool] = field(default_factory=dict)
-    finished: Finished | None = None
+    finished: RunResult | None = None
     speaking: bool = False
 
     def take(self, signal: Signal) -> None:
-        was_speaking, self.speaking = self.speaking, isinstance(signal, Said)
+        was_speaking, self.speaking = self.speaking, isinstance(signal, TextOutput)
         match signal:
-            case Said(text, more):
+            case TextOutput(text, more):
                 self.said = self.said + text if more and was_speaking else text
-            case Used(spend):
+            case UsageReport(spend):
                 self.spend, self.metered = self.spend + spend, True
-            case Produced(output):
+            case StructuredOutput(output):
                 self.output = output
             case ObservedCall():
                 self.actions += 1
-                if len(self.acts) < KEPT_ACTS:
+                if len(self.acts) < MAX_ACTS:
                     self.acts.append(signal)
-            case NotRun(call):
+            case CallNotRun(call):
                 self.not_run.add(call)
-            case Answered(call, denied):
+            case CallResult(call, denied):
                 self.answered[call] = denied
-            case Finished():
+            case RunResult():
                 self.finished = signal
-            case Complained(text):
+            case OutputProblem(text):
                 self.complaint_count += 1
-                if len(self.complaints) < KEPT_COMPLAINTS:
+                if len(self.complaints) < MAX_PROBLEMS:
                     self.complaints.append(text)
 
     def answer(self) -> Mapping[str, Any] | None:
         in_words = self.output is None and self.finished is not None and self.finished.in_words
-        return object_in(self.said) if in_words else self.output
+        return parse_object(self.said) if in_words else self.output
 
     def done(self) -> Iterator[ObservedCall]:
         """Without the calls that came to nothing. One that still waits for its result counts, unless its program
@@ -215,19 +219,19 @@ class _Gathering:
             yield replace(act, denied=act.denied or self.answered.get(act.call, False), open=False)
 
 
-def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED) -> Gathered:
+def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED_BYTES) -> AgentOutput:
     """All that an ended agent said. Of a huge spool the beginning and the end, and the gap is a complaint."""
-    gathering = _Gathering()
+    gathering = _OutputCollector()
     unread = 0
     for part in spool_lines(path, max_bytes):
         if isinstance(part, Gap):
             unread += part.size
-            gathering.take(Complained(_left_out(part, path.name)))
+            gathering.take(OutputProblem(_describe_gap(part, path.name)))
             continue
         for signal in runtime.read(part):
             gathering.take(signal)
     acts = tuple(gathering.done())
-    return Gathered(
+    return AgentOutput(
         said=gathering.said,
         spend=gathering.spend,
         metered=gathering.metered,
@@ -241,13 +245,13 @@ def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED) -> 
     )
 
 
-def _left_out(gap: Gap, name: str) -> str:
+def _describe_gap(gap: Gap, name: str) -> str:
     if gap.in_one_line:
         return f"a line of {gap.size} bytes in {name} was not read: it is too long"
     return f"{gap.size} bytes in the middle of {name} were not read: it is too large"
 
 
-def follow(
+def read_new_signals(
     runtime: Runtime, path: Path, offset: int, *, step: int = BLOCK, max_bytes: int = MAX_LINE
 ) -> tuple[tuple[Signal, ...], int]:
     """What was said since `offset`, whole lines only, and where to go on. For live views: call again and again.
@@ -261,6 +265,6 @@ def follow(
     if not end:
         if len(data) < max_bytes:
             return (), offset
-        return (Complained(f"a line longer than {max_bytes} bytes was left out"),), offset + len(data)
+        return (OutputProblem(f"a line longer than {max_bytes} bytes was left out"),), offset + len(data)
     signals = tuple(signal for line in text_lines(data[:end]) for signal in runtime.read(line))
     return signals, offset + end

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-FENCED = re.compile(r"^```(?:json)?[ \t]*\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE)
-LONGEST = 4 * 1024 * 1024  # characters
+FENCED_BLOCK = re.compile(r"^```(?:json)?[ \t]*\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE)
+MAX_MESSAGE_CHARS = 4 * 1024 * 1024  # characters
 
-ASKED = """\
+SCHEMA_PROMPT = """\
 {prompt}
 
 Your last message must be one JSON object and nothing else: no words before it, none after it.
@@ -22,55 +22,57 @@ It must fit this JSON schema:
 """
 
 
-def with_schema(prompt: str, schema: Mapping[str, Any] | None) -> str:
+def add_schema_to_prompt(prompt: str, schema: Mapping[str, Any] | None) -> str:
     """The prompt, and what is to come back when something is."""
-    return prompt if schema is None else ASKED.format(prompt=prompt.rstrip(), schema=json.dumps(schema, indent=1))
+    return (
+        prompt if schema is None else SCHEMA_PROMPT.format(prompt=prompt.rstrip(), schema=json.dumps(schema, indent=1))
+    )
 
 
-def object_in(text: str) -> Mapping[str, Any] | None:
+def parse_object(text: str) -> Mapping[str, Any] | None:
     """The JSON object that a message is, bare or as its only block of code; None when it is anything else."""
     bare = text.strip()
-    if len(bare) > LONGEST:
+    if len(bare) > MAX_MESSAGE_CHARS:
         return None
-    blocks = FENCED.findall(bare)
+    blocks = FENCED_BLOCK.findall(bare)
     for candidate in (bare, *(blocks if len(blocks) == 1 else ())):
         try:
             found = json.loads(candidate)
         except (ValueError, RecursionError):
             continue
         if isinstance(found, dict):
-            return without_nulls(found)
+            return drop_nulls(found)
     return None
 
 
-def without_nulls(found: dict[str, Any]) -> dict[str, Any]:
+def drop_nulls(found: dict[str, Any]) -> dict[str, Any]:
     """What is null was left out: a schema of the strict kind has no other way to say so."""
-    return {name: _whole(value) for name, value in found.items() if value is not None}
+    return {name: _drop_inner_nulls(value) for name, value in found.items() if value is not None}
 
 
-def _whole(value: Any) -> Any:  # noqa: ANN401 (plain data of any shape, the same shape back)
+def _drop_inner_nulls(value: Any) -> Any:  # noqa: ANN401 (plain data of any shape, the same shape back)
     if isinstance(value, dict):
-        return without_nulls(value)
-    return [_whole(each) for each in value] if isinstance(value, list) else value
+        return drop_nulls(value)
+    return [_drop_inner_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
+def build_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The same schema for a provider that takes only those in which nothing is optional: what was may be null."""
-    given = {name: _strict_inner(name, value) for name, value in schema.items()}
+    given = {name: _tighten_value(name, value) for name, value in schema.items()}
     if not isinstance(schema.get("properties"), Mapping):
         return given
     needed = schema.get("required", ())
-    properties = {name: inner if name in needed else _nullable(inner) for name, inner in given["properties"].items()}
+    properties = {name: inner if name in needed else _allow_null(inner) for name, inner in given["properties"].items()}
     return {**given, "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def _strict_inner(name: str, value: Any) -> Any:  # noqa: ANN401
+def _tighten_value(name: str, value: Any) -> Any:  # noqa: ANN401
     if name == "properties" and isinstance(value, Mapping):
-        return {each: strict(inner) for each, inner in value.items()}
-    return strict(value) if name == "items" and isinstance(value, Mapping) else value
+        return {each: build_strict_schema(inner) for each, inner in value.items()}
+    return build_strict_schema(value) if name == "items" and isinstance(value, Mapping) else value
 
 
-def _nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _allow_null(schema: Mapping[str, Any]) -> dict[str, Any]:
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else list(kinds)
     choices = {"enum": [*schema["enum"], None]} if "enum" in schema else {}

@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blueflame.agents.claude import Claude, claude
-from blueflame.agents.runtime import Brief, Launch, Signal
+from blueflame.agents import claude
+from blueflame.agents.claude import ClaudeRuntime
+from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.system import tmux as windows
 from blueflame.system.files import write_whole
 
-NOTE = "tmux.json"  # in the attempt's folder: which session shows it
-MAIN = "from blueflame.cli.main import main; main()"
+NOTE_FILE = "tmux.json"  # in the attempt's folder: which session shows it
+MAIN_CODE = "from blueflame.cli.main import main; main()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tmux:
-    claude: Claude
+class TmuxRuntime:
+    claude: ClaudeRuntime
     root: Path
     config: str = ""  # by which the pane finds the session; left out, the one in `root`
     finishes: bool = True
@@ -35,7 +36,7 @@ class Tmux:
     def problems(self) -> tuple[str, ...]:
         return (*windows.problems(), *self.claude.problems())
 
-    def launch(self, brief: Brief, *, directory: Path) -> Launch:
+    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         launch = self.claude.launch(brief, directory=directory, in_terminal=True)
         if not brief.interactive:  # else the person has its terminal in front of them
             _open_window(brief, directory, self.root, self.config)
@@ -45,20 +46,20 @@ class Tmux:
         return self.claude.read(line)
 
 
-def tmux(options: Mapping[str, Any], root: Path) -> Tmux:
-    return Tmux(claude=claude(options, root), root=root, config=str(options.get("config") or ""))
+def build_runtime(options: Mapping[str, Any], root: Path) -> TmuxRuntime:
+    return TmuxRuntime(claude=claude.build_runtime(options, root), root=root, config=str(options.get("config") or ""))
 
 
-def _open_window(brief: Brief, directory: Path, root: Path, config: str) -> None:
+def _open_window(brief: AgentBrief, directory: Path, root: Path, config: str) -> None:
     """Once for each attempt: a launch that is repeated after a crash finds the first one's."""
-    note = directory / NOTE
+    note = directory / NOTE_FILE
     if note.exists() and windows.exists(str(json.loads(note.read_bytes())["session"])):
         return
-    spawned = windows.spawn(windows.session_name(brief.role), _watching(brief.agent_id, config), cwd=root)
+    spawned = windows.spawn(windows.session_name(brief.role), _build_attach_command(brief.agent_id, config), cwd=root)
     write_whole(note, json.dumps(spawned._asdict()))
 
 
-def _watching(agent: str, config: str) -> tuple[str, ...]:
+def _build_attach_command(agent: str, config: str) -> tuple[str, ...]:
     script = Path(sys.executable).with_name("blueflame")
-    program = (str(script),) if script.is_file() else (sys.executable, "-c", MAIN)
+    program = (str(script),) if script.is_file() else (sys.executable, "-c", MAIN_CODE)
     return (*program, "attach", agent, "--wait", *(("--config", config) if config else ()))

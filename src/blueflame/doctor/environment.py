@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from blueflame.agents.registry import RUNTIMES
-from blueflame.agents.runtime import Runtime, Tangible
+from blueflame.agents.runtime import InstalledRuntime, Runtime
 from blueflame.doctor.evidence import Held
 from blueflame.doctor.guards import Guards
 from blueflame.git.command import git_version
@@ -105,7 +105,7 @@ def examine_runtimes(runtimes: Mapping[str, Runtime | None]) -> Iterator[Finding
         problems = runtime.problems()
         yield from (Finding(f"runtime {name}", State.BAD, problem) for problem in problems)
         if not problems:
-            words = runtime.found() if isinstance(runtime, Tangible) else ""
+            words = runtime.found() if isinstance(runtime, InstalledRuntime) else ""
             yield Finding(f"runtime {name}", State.OK, words or "ready")
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import blueflame
-from blueflame.agents.hook import HOOK, PORT, hook_path
+from blueflame.agents.hook import HOOK_VARIABLE, PORT_VARIABLE, find_hook
 from blueflame.doctor.fixtures import PATIENCE, PLANTED, PROBES, SYSTEM_FOLDERS, Ground, Trial, put
 from blueflame.doctor.kernel_view import Sight, sight_of
 from blueflame.model.errors import Refused
@@ -94,7 +94,7 @@ def _orders(ground: Ground, checkout: Path, folder: Path, tries: Sequence[str]) 
         "home": [str(path) for path in ground.credentials()],
         "folders": list(SYSTEM_FOLDERS),
         "victim": ground.victim.pid if ground.victim is not None else 0,
-        "hook": str(hook_path()),
+        "hook": str(find_hook()),
         "records": [str(ground.audit), str(folder / "policy.json"), str(folder / "launch.json"), str(folder / "lock")],
     }
 
@@ -102,7 +102,7 @@ def _orders(ground: Ground, checkout: Path, folder: Path, tries: Sequence[str]) 
 def _launch(
     ground: Ground, checkout: Path, folder: Path, *, watched: bool, limits: Mapping[str, int]
 ) -> tuple[SandboxSpec, dict[str, Any]]:
-    machine, hook = ground.machine, hook_path()
+    machine, hook = ground.machine, find_hook()
     changed = {**TINY, **limits, "level": machine.sandbox.level if machine.boxed else SandboxLevel.OFF.value}
     site = Site(
         settings=machine.sandbox.model_copy(update=changed),
@@ -114,7 +114,7 @@ def _launch(
         common=ground.root / "common",
     )
     wanted = Wanted(
-        worktree=checkout, folder=folder, variables={HOOK: str(hook)}, shown=(hook,), watched=watched,
+        worktree=checkout, folder=folder, variables={HOOK_VARIABLE: str(hook)}, shown=(hook,), watched=watched,
         hosts=("listed.invalid",) if watched else (),
     )  # fmt: skip
     box = machine.make(site, wanted)
@@ -146,7 +146,7 @@ def _watch(
         "policy": str(folder / "policy.json"),
         "audit": str(ground.audit),
         "agent": "doctor",
-        "hook": str(hook_path()),
+        "hook": str(find_hook()),
         "shfmt": _shell_reader(),
         "mounts": dict(mounts),
     }
@@ -186,8 +186,8 @@ def dead_watcher() -> int:
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
         call = {"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {}, "cwd": "/"}
-        env = {PORT: str(port), "PATH": os.defpath}
-        return run(str(hook_path()), cwd=Path("/"), env=env, stdin=json.dumps(call), timeout=PATIENCE).code
+        env = {PORT_VARIABLE: str(port), "PATH": os.defpath}
+        return run(str(find_hook()), cwd=Path("/"), env=env, stdin=json.dumps(call), timeout=PATIENCE).code
 
 
 def too_much_disk(ground: Ground) -> Mapping[str, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from blueflame.agents.runtime import Gathered, Runtime
+from blueflame.agents.runtime import AgentOutput, Runtime
 from blueflame.config import Loaded
 from blueflame.git.repository import Repository
 from blueflame.memory.provider import NO_MEMORY, Memory
@@ -63,7 +63,7 @@ class Handed:
     attempt: Attempt
     base: str
     outcome: Outcome
-    gathered: Gathered
+    gathered: AgentOutput
     finishes: bool = False  # its program always has a last word
 
     @property

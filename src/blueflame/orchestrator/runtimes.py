@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from blueflame.agents.credentials import APIS, access_to, person_home
+from blueflame.agents.credentials import APIS_BY_RUNTIME, find_access, find_home
 from blueflame.agents.registry import RUNTIMES
-from blueflame.agents.runtime import Brief, Runtime
-from blueflame.agents.scripted import Scripted
-from blueflame.agents.scripted.script import steps_for
+from blueflame.agents.runtime import AgentBrief, Runtime
+from blueflame.agents.scripted import ScriptedRuntime
+from blueflame.agents.scripted.script import build_attempt_steps
 from blueflame.documents.plans import tasks_from
 from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
 from blueflame.model.errors import Refused
@@ -59,9 +59,9 @@ class Casting:
     def without_credential(self, names: Iterable[str]) -> Iterator[str]:
         """Runtimes that have nothing to show their model's provider, and what to do about it."""
         for name in names:
-            for api in APIS.get(runtime_kind(self.settings, name), ()):
+            for api in APIS_BY_RUNTIME.get(runtime_kind(self.settings, name), ()):
                 try:
-                    access_to(api, name, self._options(name), os.environ, person_home(os.environ))
+                    find_access(api, name, self._options(name), os.environ, find_home(os.environ))
                 except Refused as reason:
                     yield str(reason)
 
@@ -78,9 +78,9 @@ class Casting:
         if not workflow.has_stage("plan"):
             return (the_one_task(request, paths),)
         planner = self.runtimes().get(self._cast(workflow)[PLANNER])
-        if not isinstance(planner, Scripted):
+        if not isinstance(planner, ScriptedRuntime):
             return None
-        brief = Brief(
+        brief = AgentBrief(
             attempt="dry-run",
             agent_id="planner",
             role=PLANNER,
@@ -92,7 +92,7 @@ class Casting:
             request=request,
             allowed_paths=paths,
         )
-        plans = [step["output"] for step in steps_for(planner.script, brief) if step["do"] == "answer"]
+        plans = [step["output"] for step in build_attempt_steps(planner.script, brief) if step["do"] == "answer"]
         return tasks_from(plans[-1]) if plans else None
 
     def _cast(self, workflow: Workflow) -> Mapping[str, str]:

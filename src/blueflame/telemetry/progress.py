@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from blueflame.agents.runtime import Acted, NotRun, Runtime, Said, Signal, Used, follow
+from blueflame.agents.runtime import Acted, CallNotRun, Runtime, Signal, TextOutput, UsageReport, read_new_signals
 from blueflame.model.attempt import Attempt
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.telemetry.usage_tail import UsageTail
@@ -39,7 +39,7 @@ class Listener:
         runtime = self._runtimes.get(attempt.runtime)
         goal = heard.offset + most
         while runtime is not None and heard.offset < goal:
-            signals, offset = follow(runtime, directory / "stdout.log", heard.offset, step=STEP)
+            signals, offset = read_new_signals(runtime, directory / "stdout.log", heard.offset, step=STEP)
             if offset == heard.offset:
                 break
             heard = replace(_taken(heard, signals), offset=offset)
@@ -62,12 +62,12 @@ class Listener:
 def _taken(heard: Heard, signals: tuple[Signal, ...]) -> Heard:
     for signal in signals:
         match signal:
-            case Said(text, more):
+            case TextOutput(text, more):
                 heard = replace(heard, said=heard.said + text if more and heard.spoke else text, spoke=True)
-            case Used(spend):
+            case UsageReport(spend):
                 heard = replace(heard, spend=heard.spend + spend)
             case Acted(tool, target):
                 heard = replace(heard, tool=tool, target=target, spoke=False, acts=heard.acts + 1)
-            case NotRun():
+            case CallNotRun():
                 heard = replace(heard, acts=max(heard.acts - 1, 0))
     return heard

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from blueflame.agents.runtime import Complained, Runtime, Said, Signal, Used, follow
+from blueflame.agents.runtime import OutputProblem, Runtime, Signal, TextOutput, UsageReport, read_new_signals
 from blueflame.model.audit import ALLOW, ObservedCall
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.system.tail import STEP, Tail
@@ -86,7 +86,7 @@ class Diary:
         self._all_heard = self._runtime is None
         goal = self._offset + MOST
         while self._runtime is not None and self._offset < goal:
-            signals, offset = follow(self._runtime, self._folder / "stdout.log", self._offset, step=STEP)
+            signals, offset = read_new_signals(self._runtime, self._folder / "stdout.log", self._offset, step=STEP)
             self._all_heard = offset == self._offset
             if self._all_heard:
                 return
@@ -103,13 +103,13 @@ class Diary:
 
     def _taken(self, signal: Signal) -> Iterator[Entry]:
         match signal:
-            case Said(text):
+            case TextOutput(text):
                 if text != self._said_last:  # many repeat their last words as their result
                     self._said_last = text
                     yield Words(text)
-            case Complained(text):
+            case OutputProblem(text):
                 yield Trouble(text)
-            case Used(spend) if not (self._folder / USAGE_FILE).exists():
+            case UsageReport(spend) if not (self._folder / USAGE_FILE).exists():
                 self._total += spend
                 yield Bill(spend=spend, total=self._total)
             case ObservedCall():

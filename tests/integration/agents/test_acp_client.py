@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from blueflame.agents.acp import acp
-from blueflame.agents.runtime import Brief, Gathered, read_spool
+from blueflame.agents.acp import build_runtime
+from blueflame.agents.runtime import AgentBrief, AgentOutput, read_spool
 from blueflame.checks.audit_gaps import defied, unwatched
 from blueflame.telemetry.audit import Audit, read_audit
 from support import acp_agent
@@ -21,7 +21,7 @@ from support.hook_servers import run_hook_server
 
 class Played(NamedTuple):
     code: int
-    gathered: Gathered
+    gathered: AgentOutput
     notes: list[Any]  # what the agent was told
     audit: Audit
 
@@ -45,7 +45,7 @@ def play(repo: Path, tmp_path: Path) -> Play:
         folder.mkdir()
         (folder / "steps.json").write_text(json.dumps(steps))
         command = f"{sys.executable} {acp_agent.__file__} '{folder}'"
-        brief = Brief(
+        brief = AgentBrief(
             attempt="a",
             agent_id="worker-0a1b2c3d",
             role="worker",
@@ -56,7 +56,7 @@ def play(repo: Path, tmp_path: Path) -> Play:
             prompt=prompt,
             model="some-model",
         )
-        launch = acp({"command": command}, tmp_path).launch(brief, directory=folder)
+        launch = build_runtime({"command": command}, tmp_path).launch(brief, directory=folder)
         with run_hook_server(repo) as watch:
             watch.prove()
             (folder / "home" / ".claude").mkdir(parents=True)  # settings that somebody has left there
@@ -71,7 +71,7 @@ def play(repo: Path, tmp_path: Path) -> Play:
         spool = folder / "stdout.log"
         spool.write_text(done.stdout)
         notes = [json.loads(line) for line in (folder / "notes.jsonl").read_text().splitlines()]
-        return Played(done.returncode, read_spool(acp({}, tmp_path), spool), notes, read_audit(audit))
+        return Played(done.returncode, read_spool(build_runtime({}, tmp_path), spool), notes, read_audit(audit))
 
     return playing
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from blueflame.agents.claude import claude
-from blueflame.agents.claude.plugins import plugin_problem
-from blueflame.agents.hook import hook_path
+from blueflame.agents.claude import build_runtime
+from blueflame.agents.claude.plugins import check_plugin
+from blueflame.agents.hook import find_hook
 from blueflame.agents.registry import RUNTIMES
-from blueflame.agents.runtime import Brief, Launch
+from blueflame.agents.runtime import AgentBrief, AgentLaunch
 from blueflame.model.errors import Refused
 from blueflame.model.spend import Budget, Unit
 
 PROMPT = "Tell nobody: ПРИВЕТ"
-BRIEF = Brief(
+BRIEF = AgentBrief(
     attempt="ses-1.task-001.worker.1",
     agent_id="worker-0a1b2c3d",
     role="worker",
@@ -56,12 +56,12 @@ def plugin(tmp_path: Path) -> Path:
     return folder
 
 
-def launched(program: Path, brief: Brief = BRIEF, **options: Any) -> Launch:  # noqa: ANN401 (as a configuration has them)
+def launched(program: Path, brief: AgentBrief = BRIEF, **options: Any) -> AgentLaunch:  # noqa: ANN401 (as a configuration has them)
     made = RUNTIMES["claude"]({"command": str(program), **options}, program.parent)
     return made.launch(brief, directory=program.parent.parent / "attempt")
 
 
-def flag(launch: Launch, name: str) -> str:
+def flag(launch: AgentLaunch, name: str) -> str:
     return launch.argv[launch.argv.index(name) + 1]
 
 
@@ -96,14 +96,14 @@ def test_its_settings_have_one_hook_that_blocks_when_it_fails(program: Path) -> 
     assert settings["disableAllHooks"] is False
     ((entry,),) = [each["hooks"] for each in settings["hooks"]["PreToolUse"]]
     assert settings["hooks"]["PreToolUse"][0]["matcher"] == "*"
-    assert str(hook_path()) in entry["command"]
+    assert str(find_hook()) in entry["command"]
     assert (entry["type"], entry["timeout"], entry["onFailure"]) == ("command", 5, "block")
 
 
 def test_all_that_it_needs_is_named_for_its_box(program: Path) -> None:
     launch = launched(program)
 
-    assert {program, hook_path()} <= set(launch.needs)
+    assert {program, find_hook()} <= set(launch.needs)
     assert {Path(flag(launch, name)) for name in ("--settings", "--append-system-prompt-file")} <= set(launch.needs)
     assert all(path.exists() for path in launch.needs)
 
@@ -187,15 +187,15 @@ def test_a_plugin_in_the_repository_is_refused(program: Path, plugin: Path) -> N
     link = program.parent / "link"
     link.symlink_to(plugin)
     for named in (str(plugin), str(link)):
-        made = claude({"command": str(program), "plugins": (named,), "repo": str(plugin.parent)}, program.parent)
+        made = build_runtime({"command": str(program), "plugins": (named,), "repo": str(plugin.parent)}, program.parent)
         assert "inside the repository" in "\n".join(made.problems())
-    assert plugin_problem(plugin, program.parent) == ""
-    assert "is no plugin" in plugin_problem(plugin.parent, None)
+    assert check_plugin(plugin, program.parent) == ""
+    assert "is no plugin" in check_plugin(plugin.parent, None)
 
 
 def test_without_a_program_nothing_is_started(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="was not found"):
-        claude({"command": "no-such-claude"}, tmp_path).launch(BRIEF, directory=tmp_path)
+        build_runtime({"command": "no-such-claude"}, tmp_path).launch(BRIEF, directory=tmp_path)
 
 
 def test_launching_again_after_a_crash_gives_the_same(program: Path) -> None:

@@ -8,11 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.agents.claude import Claude, claude
-from blueflame.agents.claude.program import FLAGS, OLDEST, behind_wrapper, bundled, find_program, is_native, probe
+from blueflame.agents.claude import ClaudeRuntime, build_runtime
+from blueflame.agents.claude.program import (
+    MIN_VERSION,
+    REQUIRED_FLAGS,
+    find_bundled,
+    find_claude,
+    find_native,
+    is_native,
+    probe_program,
+)
 from support.real_agents import bundled_claude, needs_claude
 
-HELP = "\n".join(f"  {flag} <x>   words" for flag in FLAGS)
+HELP = "\n".join(f"  {flag} <x>   words" for flag in REQUIRED_FLAGS)
 
 
 def program(path: Path, *, version: str = "2.1.325 (Claude Code)", offers: str = HELP) -> Path:
@@ -23,7 +31,7 @@ def program(path: Path, *, version: str = "2.1.325 (Claude Code)", offers: str =
 
 
 def problems(path: Path) -> str:
-    return "\n".join(claude({"command": str(path)}, path.parent).problems())
+    return "\n".join(build_runtime({"command": str(path)}, path.parent).problems())
 
 
 def test_the_one_that_is_named_goes_before_the_one_on_the_path(tmp_path: Path) -> None:
@@ -31,10 +39,10 @@ def test_the_one_that_is_named_goes_before_the_one_on_the_path(tmp_path: Path) -
     environ = {"PATH": str(other.parent)}
 
     for words in ("мой/claude --once", f"'{named}' --once"):
-        found = find_program(words, root=tmp_path, environ=environ)
+        found = find_claude(words, root=tmp_path, environ=environ)
         assert found is not None
         assert (found.argv, found.needs) == ((str(named), "--once"), (named,))
-    on_path = find_program(None, root=tmp_path, environ=environ)
+    on_path = find_claude(None, root=tmp_path, environ=environ)
     assert on_path is not None
     assert on_path.argv == (str(other),)
 
@@ -42,7 +50,7 @@ def test_the_one_that_is_named_goes_before_the_one_on_the_path(tmp_path: Path) -
 def test_what_is_not_there_or_cannot_be_run_is_not_found(tmp_path: Path) -> None:
     (tmp_path / "claude").write_text("#!/bin/sh\n")
     for command in ("./claude", "./nowhere", "no-such-claude", "'open quote", "./"):
-        assert find_program(command, root=tmp_path, environ={"PATH": str(tmp_path)}) is None
+        assert find_claude(command, root=tmp_path, environ={"PATH": str(tmp_path)}) is None
 
 
 def test_a_link_is_followed_to_what_the_box_must_have(tmp_path: Path) -> None:
@@ -50,7 +58,7 @@ def test_a_link_is_followed_to_what_the_box_must_have(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "claude").symlink_to(real)
 
-    found = find_program(None, root=tmp_path, environ={"PATH": str(tmp_path / "bin")})
+    found = find_claude(None, root=tmp_path, environ={"PATH": str(tmp_path / "bin")})
 
     assert found is not None
     assert found.path == real
@@ -65,11 +73,11 @@ def test_behind_the_script_of_npm_is_the_native_program(tmp_path: Path) -> None:
     native.chmod(0o755)
 
     assert is_native(native)
-    assert behind_wrapper(script) == native
-    assert behind_wrapper(native) == native
+    assert find_native(script) == native
+    assert find_native(native) == native
     native.chmod(0o644)
-    assert behind_wrapper(script) == script
-    assert behind_wrapper(program(tmp_path / "claude")) == tmp_path / "claude"
+    assert find_native(script) == script
+    assert find_native(program(tmp_path / "claude")) == tmp_path / "claude"
 
 
 def test_without_a_program_it_is_said_how_to_get_one(tmp_path: Path) -> None:
@@ -83,12 +91,12 @@ def test_without_a_program_it_is_said_how_to_get_one(tmp_path: Path) -> None:
 def test_one_that_lets_calls_through_when_its_hook_fails_is_too_old(tmp_path: Path) -> None:
     assert "2.1.197" in problems(program(tmp_path / "old", version="2.1.197 (Claude Code)"))
     assert "too old: 2.1.295 or newer" in problems(program(tmp_path / "older", version="2.1.99"))
-    assert problems(program(tmp_path / "oldest", version=".".join(map(str, OLDEST)))) == ""
+    assert problems(program(tmp_path / "oldest", version=".".join(map(str, MIN_VERSION)))) == ""
     assert problems(program(tmp_path / "newer", version="2.10.0")) == ""
 
 
 def test_flags_that_are_missing_are_named(tmp_path: Path) -> None:
-    lacking = "\n".join(f"  {flag} <x>" for flag in FLAGS if flag not in ("--tools", "--setting-sources"))
+    lacking = "\n".join(f"  {flag} <x>" for flag in REQUIRED_FLAGS if flag not in ("--tools", "--setting-sources"))
 
     assert "does not know --setting-sources, --tools;" in problems(program(tmp_path / "claude", offers=lacking))
     near = lacking + "\n --tools-none --no--tools\n --setting-sources <x>"
@@ -116,7 +124,7 @@ def test_a_program_that_fails_to_start_is_a_problem(tmp_path: Path) -> None:
 def test_it_is_asked_once_as_long_as_the_file_is_the_same(tmp_path: Path) -> None:
     counted = program(tmp_path / "claude")
     counted.write_text(counted.read_text().replace("case $1", f"echo x >> '{tmp_path}/asked'\ncase $1"))
-    made = claude({"command": str(counted)}, tmp_path)
+    made = build_runtime({"command": str(counted)}, tmp_path)
 
     assert made.problems() == made.problems() == ()
     assert "claude 2.1.325 at" in made.found()
@@ -144,7 +152,7 @@ def test_it_finds_neither_a_home_nor_a_session_to_be_nested_in(tmp_path: Path, m
 def test_arguments_that_could_open_a_door_are_refused(tmp_path: Path, flag: str) -> None:
     good = program(tmp_path / "claude")
 
-    (problem,) = Claude(root=tmp_path, command=str(good), args=(flag,)).problems()
+    (problem,) = ClaudeRuntime(root=tmp_path, command=str(good), args=(flag,)).problems()
 
     assert f"runtimes.claude.args: {flag.partition('=')[0]} " in problem
 
@@ -152,8 +160,8 @@ def test_arguments_that_could_open_a_door_are_refused(tmp_path: Path, flag: str)
 def test_arguments_of_taste_are_taken(tmp_path: Path) -> None:
     good = program(tmp_path / "claude")
 
-    assert Claude(root=tmp_path, command=str(good), args=("--effort", "high", "--max-turns=40")).problems() == ()
-    assert "prompt" in Claude(root=tmp_path, command=str(good), args=("hello",)).problems()[0]
+    assert ClaudeRuntime(root=tmp_path, command=str(good), args=("--effort", "high", "--max-turns=40")).problems() == ()
+    assert "prompt" in ClaudeRuntime(root=tmp_path, command=str(good), args=("hello",)).problems()[0]
 
 
 @pytest.mark.parametrize(
@@ -173,16 +181,16 @@ def test_arguments_of_taste_are_taken(tmp_path: Path) -> None:
 def test_variables_that_could_open_a_door_are_refused(tmp_path: Path, name: str) -> None:
     good = program(tmp_path / "claude")
 
-    (problem,) = Claude(root=tmp_path, command=str(good), env={name: "1", "MAX_THINKING_TOKENS": "0"}).problems()
+    (problem,) = ClaudeRuntime(root=tmp_path, command=str(good), env={name: "1", "MAX_THINKING_TOKENS": "0"}).problems()
 
     assert f"runtimes.claude.env: {name} " in problem
 
 
 @needs_claude
 def test_the_one_that_comes_with_the_python_package_has_all_that_is_needed(tmp_path: Path) -> None:
-    assert bundled() == str(bundled_claude())
-    found = find_program(None, root=tmp_path, environ={"PATH": str(tmp_path)})
+    assert find_bundled() == str(bundled_claude())
+    found = find_claude(None, root=tmp_path, environ={"PATH": str(tmp_path)})
     assert found is not None
-    probed = probe(found)
+    probed = probe_program(found)
     assert probed.problems == ()
-    assert tuple(map(int, probed.version.split("."))) >= OLDEST
+    assert tuple(map(int, probed.version.split("."))) >= MIN_VERSION

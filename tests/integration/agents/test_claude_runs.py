@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from blueflame.agents.claude import Claude, claude
-from blueflame.agents.runtime import Brief, Gathered, Launch, read_spool
+from blueflame.agents.claude import ClaudeRuntime, build_runtime
+from blueflame.agents.runtime import AgentBrief, AgentLaunch, AgentOutput, read_spool
 from blueflame.checks.audit_gaps import defied, unwatched
 from blueflame.model.audit import AuditLine
 from blueflame.model.policy import CANARY
@@ -51,7 +51,7 @@ def using(name: str, **given: object) -> dict[str, Any]:
 @dataclass(frozen=True)
 class Ran:
     code: int
-    gathered: Gathered
+    gathered: AgentOutput
     audit: tuple[AuditLine, ...]
 
     @property
@@ -76,8 +76,8 @@ class Stage:
     root: Path
     model: LoopbackModel
     watch: WatchedAttempt
-    runtime: Claude
-    launch: Launch
+    runtime: ClaudeRuntime
+    launch: AgentLaunch
 
     @property
     def repo(self) -> Path:
@@ -127,12 +127,12 @@ def network() -> Iterator[ClosedNetwork]:
 
 @contextmanager
 def stage(
-    network: ClosedNetwork, root: Path, *turns: Mapping[str, Any], runtime: Claude | None = None,
+    network: ClosedNetwork, root: Path, *turns: Mapping[str, Any], runtime: ClaudeRuntime | None = None,
     skills: tuple[str, ...] = (), **brief: Any,  # noqa: ANN401 (any part of a brief)
 ) -> Iterator[Stage]:  # fmt: skip
     repo = create_throwaway_repository(root / "мой repo", {"README.md": "# sample\n", ".env": "SECRET=42\n"})
     (root / "home").mkdir()
-    given = Brief(
+    given = AgentBrief(
         attempt="ses-1.task-001.worker.1",
         agent_id="worker-0a1b2c3d",
         role="worker",
@@ -147,7 +147,7 @@ def stage(
         token=TOKEN,
         skills=skills,
     )
-    made = runtime or claude({}, root)
+    made = runtime or build_runtime({}, root)
     with (
         LoopbackModel({"key": TOKEN, "scenarios": [{"turns": list(turns)}]}, listener=network.listen()) as model,
         run_hook_server(
@@ -265,7 +265,7 @@ def test_a_plugin_brings_its_skill_and_opens_nothing_else(network: ClosedNetwork
         DONE,
     )
     folder = plugin(tmp_path / "plugin")
-    runtime = claude({"superpowers": str(folder)}, tmp_path)
+    runtime = build_runtime({"superpowers": str(folder)}, tmp_path)
     assert runtime.problems() == ()
     with stage(network, tmp_path, *turns, runtime=runtime, skills=("brainstorming",)) as here:
         ran = here.run()

@@ -10,26 +10,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.agents.claude import claude
-from blueflame.agents.claude.stream import read_line
-from blueflame.agents.runtime import Answered, Complained, Finished, Gathered, NotRun, Produced, Said, read_spool
+from blueflame.agents.claude import build_runtime
+from blueflame.agents.claude.stream import parse_line
+from blueflame.agents.runtime import (
+    AgentOutput,
+    CallNotRun,
+    CallResult,
+    OutputProblem,
+    RunResult,
+    StructuredOutput,
+    TextOutput,
+    read_spool,
+)
 from blueflame.model.audit import ObservedCall
 from blueflame.model.spend import Spend
 
 STREAMS = Path(__file__).parent / "claude_streams"
 
 
-def spool(path: Path) -> Gathered:
-    return read_spool(claude({}, Path()), path)
+def spool(path: Path) -> AgentOutput:
+    return read_spool(build_runtime({}, Path()), path)
 
 
-def gathered(name: str) -> Gathered:
+def gathered(name: str) -> AgentOutput:
     return spool(STREAMS / f"{name}.jsonl")
 
 
-def result(**fields: object) -> Finished:
+def result(**fields: object) -> RunResult:
     said = {"type": "result", "is_error": False, "terminal_reason": "completed", **fields}
-    (finished,) = (signal for signal in read_line(json.dumps(said)) if isinstance(signal, Finished))
+    (finished,) = (signal for signal in parse_line(json.dumps(said)) if isinstance(signal, RunResult))
     return finished
 
 
@@ -53,9 +62,9 @@ def test_calls_that_were_turned_away_without_asking_do_not_count() -> None:
     lines = [json.loads(line) for line in (STREAMS / "calls.jsonl").read_text().splitlines()]
     blocks = [block for line in lines if line["type"] == "assistant" for block in line["message"]["content"]]
     names = {block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"}
-    signals = [signal for line in lines for signal in read_line(json.dumps(line, separators=(",", ":")))]
+    signals = [signal for line in lines for signal in parse_line(json.dumps(line, separators=(",", ":")))]
 
-    gone = [names[signal.call] for signal in signals if isinstance(signal, NotRun)]
+    gone = [names[signal.call] for signal in signals if isinstance(signal, CallNotRun)]
 
     assert sorted(gone) == ["Edit", "Read", "WebFetch"]  # nothing to replace, no such input, no such tool
 
@@ -67,14 +76,14 @@ def test_what_a_tool_prints_does_not_make_its_call_disappear() -> None:
     bare = {"type": "user", "message": {"content": [block]}, "tool_use_result": "Error: No such tool available"}
     meta = [{"id": "t", "permission_decision": {"decision": "accept"}}]
 
-    assert read_line(json.dumps(bare)) == (NotRun("t"),)
-    assert read_line(json.dumps({**bare, "tool_result_meta": meta})) == (Answered("t"),)
-    assert read_line(json.dumps({**bare, "tool_result_meta": []})) == (Answered("t"),)
-    assert read_line(json.dumps({**bare, "tool_use_result": {"stdout": words}})) == (Answered("t"),)
+    assert parse_line(json.dumps(bare)) == (CallNotRun("t"),)
+    assert parse_line(json.dumps({**bare, "tool_result_meta": meta})) == (CallResult("t"),)
+    assert parse_line(json.dumps({**bare, "tool_result_meta": []})) == (CallResult("t"),)
+    assert parse_line(json.dumps({**bare, "tool_use_result": {"stdout": words}})) == (CallResult("t"),)
     ran = {**bare, "message": {"content": [{**block, "is_error": False}]}}
-    assert read_line(json.dumps(ran)) == (Answered("t"),)
+    assert parse_line(json.dumps(ran)) == (CallResult("t"),)
     printed = {**bare, "message": {"content": [{**block, "content": f"Exit code 1\n{words}"}]}}
-    assert read_line(json.dumps(printed)) == (Answered("t"),)
+    assert parse_line(json.dumps(printed)) == (CallResult("t"),)
 
 
 def test_a_structured_output_is_taken_from_its_own_key() -> None:
@@ -82,7 +91,7 @@ def test_a_structured_output_is_taken_from_its_own_key() -> None:
 
     assert found.output == {"answer": "42"}
     assert [act.tool for act in found.acts] == ["StructuredOutput"]
-    assert found.finished == Finished(
+    assert found.finished == RunResult(
         reported=Spend(micro_usd=851, input_tokens=100, output_tokens=20, cache_read_tokens=5, cache_write_tokens=10)
     )
 
@@ -171,30 +180,32 @@ def test_of_several_results_the_last_counts(tmp_path: Path) -> None:
 
 
 def test_a_structured_output_that_is_no_object_is_a_complaint() -> None:
-    assert Complained("its structured output is no object") in read_line('{"type":"result","structured_output":[1]}')
+    assert OutputProblem("its structured output is no object") in parse_line(
+        '{"type":"result","structured_output":[1]}'
+    )
 
 
 def test_new_kinds_of_lines_are_passed_over_and_broken_ones_are_complaints() -> None:
-    assert read_line('{"type":"rate_limit_event","x":1}') == ()
-    assert read_line('{"type":"stream_event","event":{}}') == ()
-    assert read_line("{}") == ()
-    assert isinstance(read_line('{"type":')[0], Complained)
-    assert isinstance(read_line("Error: no")[0], Complained)
-    assert isinstance(read_line("[1]")[0], Complained)
+    assert parse_line('{"type":"rate_limit_event","x":1}') == ()
+    assert parse_line('{"type":"stream_event","event":{}}') == ()
+    assert parse_line("{}") == ()
+    assert isinstance(parse_line('{"type":')[0], OutputProblem)
+    assert isinstance(parse_line("Error: no")[0], OutputProblem)
+    assert isinstance(parse_line("[1]")[0], OutputProblem)
 
 
 def test_blocks_that_nobody_knows_are_passed_over() -> None:
     said = {"type": "assistant", "message": {"content": [{"type": "thinking", "thinking": "hm"}, 5, {"type": "text"}]}}
 
-    assert read_line(json.dumps(said)) == ()
-    assert read_line('{"type":"assistant","message":{"content":"x"}}') == ()
-    assert read_line('{"type":"assistant"}') == ()
+    assert parse_line(json.dumps(said)) == ()
+    assert parse_line('{"type":"assistant","message":{"content":"x"}}') == ()
+    assert parse_line('{"type":"assistant"}') == ()
 
 
 def test_a_call_that_the_provider_made_by_itself_is_a_call() -> None:
     block = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}}
 
-    (act,) = read_line(json.dumps({"type": "assistant", "message": {"content": [block]}}))
+    (act,) = parse_line(json.dumps({"type": "assistant", "message": {"content": [block]}}))
 
     assert act == ObservedCall("web_search", "x", "srv_1")
 
@@ -218,10 +229,12 @@ SAID = st.fixed_dictionaries(
 
 @given(SAID)
 def test_no_line_can_make_the_reader_fail(said: dict[str, Any]) -> None:
-    for signal in read_line(json.dumps(said)):
-        assert isinstance(signal, Said | ObservedCall | Answered | NotRun | Produced | Finished | Complained)
+    for signal in parse_line(json.dumps(said)):
+        assert isinstance(
+            signal, TextOutput | ObservedCall | CallResult | CallNotRun | StructuredOutput | RunResult | OutputProblem
+        )
 
 
 @given(st.text())
 def test_no_text_can_either(text: str) -> None:
-    read_line(text)
+    parse_line(text)

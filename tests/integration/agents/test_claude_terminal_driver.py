@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from blueflame.agents.claude import terminal_driver as talker
-from blueflame.agents.claude.stream import read_line
-from blueflame.agents.runtime import Answered, Finished, Said
+from blueflame.agents.claude.stream import parse_line
+from blueflame.agents.runtime import CallResult, RunResult, TextOutput
 from support.terminals import viewing
 from support.wardens import order, outcome, started
 
@@ -143,10 +143,10 @@ def test_what_claude_writes_down_is_told_as_print_mode_tells_it(tmp_path: Path) 
     aside = {**TEXT, "isSidechain": True}
     folder = prepared(tmp_path / "дело", {"lines": [call, denied, other, aside, TEXT]})
     ended(folder)
-    signals = [signal for line in (folder / "stdout.log").read_text().splitlines() for signal in read_line(line)]
-    assert Answered("t1", denied=True) in signals
-    assert signals.count(Said("All done.")) == 2  # as it was said, and as the result
-    assert Finished() in signals
+    signals = [signal for line in (folder / "stdout.log").read_text().splitlines() for signal in parse_line(line)]
+    assert CallResult("t1", denied=True) in signals
+    assert signals.count(TextOutput("All done.")) == 2  # as it was said, and as the result
+    assert RunResult() in signals
 
 
 def test_a_turn_that_failed_is_a_failure(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.agents.credentials import VENDORS, Access, access_to
+from blueflame.agents.credentials import VENDORS, Access, find_access
 from blueflame.model.errors import Refused
 from blueflame.system.environment import without_model_keys
 
@@ -15,15 +15,15 @@ KEY = "sk-ant-really-secret"
 
 
 def anthropic(environ: dict[str, str], home: Path, **options: object) -> Access:
-    return access_to("anthropic", "claude", options, environ, home)
+    return find_access("anthropic", "claude", options, environ, home)
 
 
 def test_a_key_of_the_environment_is_shown_as_the_vendor_wants_it(tmp_path: Path) -> None:
     assert anthropic({"ANTHROPIC_API_KEY": KEY}, tmp_path).auth == "x-api-key"
     assert anthropic({"ANTHROPIC_AUTH_TOKEN": KEY}, tmp_path).auth == "bearer"
     assert anthropic({"CLAUDE_CODE_OAUTH_TOKEN": KEY}, tmp_path).auth == "oauth"
-    assert access_to("openai", "codex", {}, {"OPENAI_API_KEY": KEY}, tmp_path).auth == "bearer"
-    assert access_to("gemini", "gemini", {}, {"GEMINI_API_KEY": KEY}, tmp_path).auth == "x-goog-api-key"
+    assert find_access("openai", "codex", {}, {"OPENAI_API_KEY": KEY}, tmp_path).auth == "bearer"
+    assert find_access("gemini", "gemini", {}, {"GEMINI_API_KEY": KEY}, tmp_path).auth == "x-goog-api-key"
 
 
 def test_the_value_is_neither_in_the_orders_nor_in_what_is_printed_of_it(tmp_path: Path) -> None:
@@ -58,10 +58,10 @@ def test_a_codex_login_serves_when_it_is_a_key(tmp_path: Path) -> None:
     file = tmp_path / ".codex" / "auth.json"
     file.parent.mkdir()
     file.write_text(json.dumps({"OPENAI_API_KEY": KEY}))
-    assert access_to("openai", "codex", {}, {}, tmp_path).value == KEY
+    assert find_access("openai", "codex", {}, {}, tmp_path).value == KEY
     file.write_text(json.dumps({"tokens": {"access_token": "x"}}))
     with pytest.raises(Refused, match="ChatGPT login cannot"):
-        access_to("openai", "codex", {}, {}, tmp_path)
+        find_access("openai", "codex", {}, {}, tmp_path)
 
 
 def test_whoever_has_nothing_to_show_is_told_what_to_do(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 import pytest
 
-from blueflame.agents.hook import hook_path
+from blueflame.agents.hook import find_hook
 from blueflame.model.policy import Decision
 from blueflame.watcher.http import ALLOWED, format_refusal
 
-HOOK = str(hook_path())
+HOOK = str(find_hook())
 CALL = json.dumps(
     {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": {"content": "ж" * 200}}
 ).encode()

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from blueflame.agents.acp import acp
-from blueflame.agents.codex import codex
-from blueflame.agents.gemini import gemini
-from blueflame.agents.hook import hook_path
-from blueflame.agents.opencode import opencode
+from blueflame.agents import acp, codex
+from blueflame.agents.hook import find_hook
 from blueflame.agents.programs import find_program
 from blueflame.agents.registry import RUNTIMES
-from blueflame.agents.runtime import Brief, Launch
-from blueflame.agents.structured_output import object_in, strict
+from blueflame.agents.runtime import AgentBrief, AgentLaunch
+from blueflame.agents.structured_output import build_strict_schema, parse_object
 from blueflame.model.errors import Refused
 from blueflame.model.schemas import READ_ONLY_ROLE_SCHEMAS
 
@@ -35,7 +32,7 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def brief(**changes: Any) -> Brief:  # noqa: ANN401 (fields of any kind)
+def brief(**changes: Any) -> AgentBrief:  # noqa: ANN401 (fields of any kind)
     given: dict[str, Any] = {
         "attempt": "ses-1.task-001.worker.1",
         "agent_id": "worker-0a1b2c3d",
@@ -51,15 +48,15 @@ def brief(**changes: Any) -> Brief:  # noqa: ANN401 (fields of any kind)
         "gateway": GATEWAY,
         "token": "bf-token",
     }
-    return Brief(**{**given, **changes})
+    return AgentBrief(**{**given, **changes})
 
 
-def launched(kind: str, program: Path, tmp_path: Path, **changes: Any) -> Launch:  # noqa: ANN401
+def launched(kind: str, program: Path, tmp_path: Path, **changes: Any) -> AgentLaunch:  # noqa: ANN401
     runtime = RUNTIMES[kind]({"command": str(program)}, tmp_path)
     return runtime.launch(brief(**changes), directory=tmp_path)
 
 
-def settings_of(launch: Launch) -> dict[str, Any]:
+def settings_of(launch: AgentLaunch) -> dict[str, Any]:
     """Of Codex, as it reads them: one line of TOML for each -c."""
     words = launch.argv
     lines = [words[n + 1] for n, word in enumerate(words) if word == "-c"]
@@ -71,7 +68,7 @@ def test_codex_has_everything_that_governs_it_in_its_arguments(program: Path, tm
     settings = settings_of(launch)
 
     hook = settings["hooks"]["PreToolUse"][0]
-    assert (hook["matcher"], hook["hooks"][0]["command"]) == ("*", f"{hook_path()} quiet")
+    assert (hook["matcher"], hook["hooks"][0]["command"]) == ("*", f"{find_hook()} quiet")
     assert settings["projects"] == {'/somewhere/my "repo".x': {"trust_level": "untrusted"}}
     provider = settings["model_providers"][settings["model_provider"]]
     assert (provider["base_url"], launch.env[provider["env_key"]]) == (f"{GATEWAY}/openai", "bf-token")
@@ -95,12 +92,14 @@ def test_codex_is_held_to_a_schema(program: Path, tmp_path: Path) -> None:
 
 
 def test_nothing_is_optional_in_a_strict_schema_down_to_its_last_part() -> None:
-    task = strict(READ_ONLY_ROLE_SCHEMAS["planner"])["properties"]["tasks"]["items"]
+    task = build_strict_schema(READ_ONLY_ROLE_SCHEMAS["planner"])["properties"]["tasks"]["items"]
 
     assert task["required"] == list(READ_ONLY_ROLE_SCHEMAS["planner"]["properties"]["tasks"]["items"]["properties"])
     assert task["properties"]["model"]["type"] == ["string", "null"]
     assert task["properties"]["id"]["type"] == "string"
-    assert strict({"type": "object", "properties": {"x": {"type": "string", "enum": ["a"]}}})["properties"]["x"] == {
+    assert build_strict_schema({"type": "object", "properties": {"x": {"type": "string", "enum": ["a"]}}})[
+        "properties"
+    ]["x"] == {
         "type": ["string", "null"],
         "enum": ["a", None],
     }
@@ -112,7 +111,7 @@ def test_gemini_gets_its_hook_and_its_tools_in_settings_of_its_own(program: Path
     settings = json.loads((tmp_path / "gemini-settings.json").read_text())
     assert tmp_path / "gemini-settings.json" in launch.needs
     assert settings["hooks"]["BeforeTool"][0]["hooks"][0]["timeout"] == 5000  # milliseconds
-    assert settings["hooks"]["BeforeTool"][0]["hooks"][0]["command"] == str(hook_path())
+    assert settings["hooks"]["BeforeTool"][0]["hooks"][0]["command"] == str(find_hook())
     assert settings["tools"]["core"] == ["list_directory", "read_file", "run_shell_command"]
     assert launch.env["GOOGLE_GEMINI_BASE_URL"] == f"{GATEWAY}/gemini"
     assert launch.env["GEMINI_API_KEY"] == "bf-token"
@@ -138,7 +137,7 @@ def test_an_acp_agent_is_told_where_its_model_is(program: Path, tmp_path: Path) 
         "args": ["--model", "{model}"],
         "env": {"MY_URL": "{gateway}/gemini", "MY_KEY": "{token}", "OTHER": "{this} stays"},
     }
-    launch = acp(options, tmp_path).launch(brief(), directory=tmp_path)
+    launch = acp.build_runtime(options, tmp_path).launch(brief(), directory=tmp_path)
 
     assert {name: launch.env[name] for name in ("MY_URL", "MY_KEY", "OTHER")} == {
         "MY_URL": f"{GATEWAY}/gemini",
@@ -154,7 +153,7 @@ def test_an_acp_agent_of_a_known_name_needs_no_words(program: Path, tmp_path: Pa
     bridge = program.with_name("claude-agent-acp")
     program.rename(bridge)
 
-    launch = acp({"command": str(bridge)}, tmp_path).launch(brief(model="sonnet"), directory=tmp_path)
+    launch = acp.build_runtime({"command": str(bridge)}, tmp_path).launch(brief(model="sonnet"), directory=tmp_path)
 
     assert launch.apis == ("anthropic",)
     assert launch.env["ANTHROPIC_BASE_URL"] == f"{GATEWAY}/anthropic"
@@ -176,18 +175,20 @@ def test_a_schema_is_asked_for_in_words(kind: str, program: Path, tmp_path: Path
     assert '"title": "a verdict"' in launch.stdin
 
 
-@pytest.mark.parametrize("make", [codex, gemini, opencode, acp])
-def test_a_program_that_is_missing_is_told_and_nothing_is_started(make: Any, tmp_path: Path) -> None:  # noqa: ANN401
-    runtime = make({"command": "no-such-agent"}, tmp_path)
+@pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "acp"])
+def test_a_program_that_is_missing_is_told_and_nothing_is_started(kind: str, tmp_path: Path) -> None:
+    runtime = RUNTIMES[kind]({"command": "no-such-agent"}, tmp_path)
 
     assert "no-such-agent" in runtime.problems()[0]
     with pytest.raises(Refused, match="no-such-agent"):
         runtime.launch(brief(), directory=tmp_path)
 
 
-@pytest.mark.parametrize("make", [codex, gemini, opencode, acp])
-def test_variables_that_lead_around_the_walls_are_told(make: Any, program: Path, tmp_path: Path) -> None:  # noqa: ANN401
-    runtime = make({"command": str(program), "env": {"NODE_OPTIONS": "-r x", "HOME": "/x", "FINE": "1"}}, tmp_path)
+@pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "acp"])
+def test_variables_that_lead_around_the_walls_are_told(kind: str, program: Path, tmp_path: Path) -> None:
+    runtime = RUNTIMES[kind](
+        {"command": str(program), "env": {"NODE_OPTIONS": "-r x", "HOME": "/x", "FINE": "1"}}, tmp_path
+    )
 
     told = [problem for problem in runtime.problems() if "take it out" in problem]
 
@@ -200,7 +201,7 @@ def test_an_old_program_is_told(tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\necho codex-cli 0.1.0\n")
     script.chmod(0o755)
 
-    (problem,) = codex({"command": str(script)}, tmp_path).problems()
+    (problem,) = codex.build_runtime({"command": str(script)}, tmp_path).problems()
 
     assert "codex 0.1.0" in problem and "is too old: 0.166.0 or newer is needed" in problem
 
@@ -237,4 +238,4 @@ def test_a_script_comes_with_its_packages_and_its_interpreter(tmp_path: Path) ->
     ],
 )
 def test_an_answer_is_found_in_the_last_message_or_there_is_none(text: str, expected: object) -> None:
-    assert object_in(text) == expected
+    assert parse_object(text) == expected

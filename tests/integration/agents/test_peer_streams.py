@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from blueflame.agents.acp import Acp
-from blueflame.agents.codex import Codex
-from blueflame.agents.gemini import Gemini
-from blueflame.agents.runtime import Gathered, Runtime, read_spool
+from blueflame.agents.acp import AcpRuntime
+from blueflame.agents.codex import CodexRuntime
+from blueflame.agents.gemini import GeminiRuntime
+from blueflame.agents.runtime import AgentOutput, Runtime, read_spool
 from blueflame.checks.audit_gaps import defied, unwatched
 from blueflame.model.audit import AuditLine, ObservedCall, compute_input_digest
 
@@ -17,7 +17,7 @@ STREAMS = Path(__file__).parent / "peer_streams"
 HERE = Path(__file__).parent
 
 
-def gathered(runtime: Runtime, name: str) -> Gathered:
+def gathered(runtime: Runtime, name: str) -> AgentOutput:
     return read_spool(runtime, STREAMS / f"{name}.jsonl")
 
 
@@ -41,8 +41,8 @@ def logged(*asked: tuple[str, Mapping[str, object], bool]) -> tuple[AuditLine, .
     )
 
 
-CODEX = Codex(root=HERE)
-GEMINI = Gemini(root=HERE)
+CODEX = CodexRuntime(root=HERE)
+GEMINI = GeminiRuntime(root=HERE)
 RAN = ("Bash", {"command": "echo hello; sleep 0.3"}, True)
 EDITED = ("Edit", {"file_path": "/repo/a.txt"}, True)
 ADDED = ("Write", {"file_path": "/repo/b.txt"}, True)
@@ -167,7 +167,7 @@ def test_the_player_of_acp_agents_is_read_line_by_line(tmp_path: Path) -> None:
     spool = tmp_path / "stdout.log"
     spool.write_text("".join(json.dumps(line) + "\n" for line in said))
 
-    found = read_spool(Acp(root=HERE, command="x"), spool)
+    found = read_spool(AcpRuntime(root=HERE, command="x"), spool)
 
     assert found.acts == (ObservedCall("Bash", "ls", "c1", "d", denied=True),)
     assert found.output == {"a": 1}
@@ -176,7 +176,7 @@ def test_the_player_of_acp_agents_is_read_line_by_line(tmp_path: Path) -> None:
 
 
 def test_lines_that_make_no_sense_are_complaints_and_new_kinds_are_not() -> None:
-    for runtime in (CODEX, GEMINI, Acp(root=HERE, command="x")):
+    for runtime in (CODEX, GEMINI, AcpRuntime(root=HERE, command="x")):
         for line in ("nonsense", "[1]", '"text"', "[" * 100_000):
             assert len(runtime.read(line)) == 1
     assert CODEX.read('{"type":"from.the.future"}') == GEMINI.read('{"type":"from.the.future"}') == ()

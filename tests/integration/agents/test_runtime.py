@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import (
     Acted,
-    Brief,
-    Complained,
-    Gathered,
-    Produced,
+    AgentBrief,
+    AgentOutput,
+    OutputProblem,
     Runtime,
-    Said,
-    Used,
-    follow,
+    StructuredOutput,
+    TextOutput,
+    UsageReport,
+    read_new_signals,
     read_spool,
 )
-from blueflame.agents.scripted import Scripted
+from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.agents.scripted.script import parse_script
 from blueflame.model.errors import ScriptError, UsageError
 from blueflame.model.spend import NO_SPEND, Spend
@@ -34,11 +34,11 @@ from blueflame.orchestrator.engine.interface import Order, Outcome, Reason
 from blueflame.orchestrator.engine.local import LocalEngine
 
 SESSION = "ses-20260101-000000"
-READER = Scripted()
+READER = ScriptedRuntime()
 
 
-def brief(repo: Path, role: str = "worker", subject: str = "task-001", n: int = 1) -> Brief:
-    return Brief(
+def brief(repo: Path, role: str = "worker", subject: str = "task-001", n: int = 1) -> AgentBrief:
+    return AgentBrief(
         attempt=f"{SESSION}.{subject}.{role}.{n}",
         agent_id=f"{role}-0a1b2c3d",
         role=role,
@@ -55,8 +55,8 @@ def brief(repo: Path, role: str = "worker", subject: str = "task-001", n: int = 
 
 
 def carry_out(
-    runtime: Runtime, given_brief: Brief, state: Path, *, timeout: float = 60, max_output: int = 0
-) -> tuple[Outcome, Gathered]:
+    runtime: Runtime, given_brief: AgentBrief, state: Path, *, timeout: float = 60, max_output: int = 0
+) -> tuple[Outcome, AgentOutput]:
     async def story() -> Outcome:
         engine = LocalEngine(state)
         launch = runtime.launch(given_brief, directory=engine.directory(given_brief.attempt))
@@ -78,8 +78,8 @@ def carry_out(
     return outcome, read_spool(runtime, LocalEngine(state).directory(given_brief.attempt) / "stdout.log")
 
 
-def scripted(text: str) -> Scripted:
-    return Scripted(parse_script(text, source="play.yaml"))
+def scripted(text: str) -> ScriptedRuntime:
+    return ScriptedRuntime(parse_script(text, source="play.yaml"))
 
 
 def test_without_a_script_planner_worker_and_validator_do_their_part(
@@ -158,7 +158,7 @@ def test_a_script_is_found_from_the_settings(tmp_path: Path) -> None:
 
     runtime = RUNTIMES["scripted"]({"script": "мой сценарий.yaml"}, tmp_path)
 
-    assert isinstance(runtime, Scripted)
+    assert isinstance(runtime, ScriptedRuntime)
     assert runtime.script.defaults["worker"]
     with pytest.raises(UsageError, match=r"runtimes\.scripted\.script"):
         RUNTIMES["scripted"]({"script": 5}, tmp_path)
@@ -170,17 +170,20 @@ def test_a_script_is_found_from_the_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "signals"),
     [
-        ('{"type": "say", "text": "hi"}', (Said("hi"),)),
+        ('{"type": "say", "text": "hi"}', (TextOutput("hi"),)),
         ('{"type": "action", "tool": "Write", "target": "a"}', (Acted("Write", "a"),)),
         (
             '{"type": "action", "tool": "Write", "target": "a", "call": "c", "digest": "d", "denied": true}',
             (Acted("Write", "a", "c", "d", denied=True),),
         ),
         ('{"type": "action", "denied": "yes"}', (Acted("", ""),)),
-        ('{"type": "usage", "input_tokens": 3, "cost_usd": 0.1}', (Used(Spend(micro_usd=100_000, input_tokens=3)),)),
-        ('{"type": "result", "structured_output": {"a": 1}}', (Produced({"a": 1}),)),
-        ('{"type": "result", "result": "text"}', (Said("text"),)),
-        ('{"type": "error", "text": "no"}', (Complained("no"),)),
+        (
+            '{"type": "usage", "input_tokens": 3, "cost_usd": 0.1}',
+            (UsageReport(Spend(micro_usd=100_000, input_tokens=3)),),
+        ),
+        ('{"type": "result", "structured_output": {"a": 1}}', (StructuredOutput({"a": 1}),)),
+        ('{"type": "result", "result": "text"}', (TextOutput("text"),)),
+        ('{"type": "error", "text": "no"}', (OutputProblem("no"),)),
     ],
 )
 def test_a_line_is_read_for_what_it_means(line: str, signals: tuple[object, ...]) -> None:
@@ -210,7 +213,7 @@ def test_a_line_is_read_for_what_it_means(line: str, signals: tuple[object, ...]
 def test_a_line_that_makes_no_sense_is_a_complaint_and_costs_nothing_silently(line: str) -> None:
     (signal,) = READER.read(line)
 
-    assert isinstance(signal, Complained)
+    assert isinstance(signal, OutputProblem)
     assert len(signal.text) < 500
 
 
@@ -263,7 +266,7 @@ def test_a_missing_or_empty_spool_is_nothing_and_not_metered(tmp_path: Path) -> 
     (tmp_path / "empty").touch()
 
     for path in (tmp_path / "none", tmp_path / "empty"):
-        assert read_spool(READER, path) == Gathered()
+        assert read_spool(READER, path) == AgentOutput()
         assert (read_spool(READER, path).spend, read_spool(READER, path).metered) == (NO_SPEND, False)
 
 
@@ -295,7 +298,7 @@ def test_what_was_done_is_kept_to_be_compared_with_the_audit_log(
     lines = [json.dumps({"type": "action", "tool": "Bash", "target": "make", "call": f"c{n}"}) for n in range(5)]
 
     whole = read_spool(READER, spool(tmp_path / "stdout.log", lines))
-    monkeypatch.setattr("blueflame.agents.runtime.KEPT_ACTS", 3)
+    monkeypatch.setattr("blueflame.agents.runtime.MAX_ACTS", 3)
     cut = read_spool(READER, spool(tmp_path / "stdout.log", lines))
 
     assert [act.call for act in whole.acts] == ["c0", "c1", "c2", "c3", "c4"]
@@ -311,17 +314,17 @@ def test_complaints_are_counted_but_not_all_kept(tmp_path: Path) -> None:
 
 def test_following_gives_whole_lines_once(tmp_path: Path) -> None:
     path = tmp_path / "stdout.log"
-    assert follow(READER, path, 0) == ((), 0)
+    assert read_new_signals(READER, path, 0) == ((), 0)
     path.write_bytes('{"type": "say", "text": "раз"}\n{"type": "say", "te'.encode())
-    signals, offset = follow(READER, path, 0)
-    assert signals == (Said("раз"),)
-    assert follow(READER, path, offset) == ((), offset)
+    signals, offset = read_new_signals(READER, path, 0)
+    assert signals == (TextOutput("раз"),)
+    assert read_new_signals(READER, path, offset) == ((), offset)
     with path.open("ab") as file:
         file.write('xt": "два"}\n'.encode())
 
-    signals, offset = follow(READER, path, offset)
+    signals, offset = read_new_signals(READER, path, offset)
 
-    assert signals == (Said("два"),)
+    assert signals == (TextOutput("два"),)
     assert offset == path.stat().st_size
 
 
@@ -329,7 +332,7 @@ def test_following_steps_over_an_endless_line(tmp_path: Path) -> None:
     path = tmp_path / "stdout.log"
     path.write_text("x" * 50)
 
-    signals, offset = follow(READER, path, 0, max_bytes=20)
+    signals, offset = read_new_signals(READER, path, 0, max_bytes=20)
 
-    assert isinstance(signals[0], Complained)
+    assert isinstance(signals[0], OutputProblem)
     assert offset == 20

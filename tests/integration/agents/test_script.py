@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.agents.runtime import Brief
-from blueflame.agents.scripted.behaviours import CHARACTERS
-from blueflame.agents.scripted.placeholders import NAMES, fill, literally
-from blueflame.agents.scripted.script import BUILT_IN, load_script, parse_script, steps_for
-from blueflame.agents.scripted.steps import VERBS
+from blueflame.agents.runtime import AgentBrief
+from blueflame.agents.scripted.behaviours import BEHAVIOURS
+from blueflame.agents.scripted.placeholders import PLACEHOLDERS, escape_placeholders, fill_placeholders
+from blueflame.agents.scripted.script import BUILT_IN_SCRIPT, build_attempt_steps, load_script, parse_script
+from blueflame.agents.scripted.steps import STEP_READERS
 from blueflame.model.errors import ScriptError
 from blueflame.model.task import Task
 
 TASK = Task(id="task-007", title="Add  a\nlight", description="so that one sees", file_locks=("src/lights/",))
-BRIEF = Brief(
+BRIEF = AgentBrief(
     attempt="ses-20260101-000000.task-007.worker.1",
     agent_id="worker-0a1b2c3d",
     role="worker",
@@ -32,8 +32,8 @@ BRIEF = Brief(
 )
 
 
-def steps(script: str, brief: Brief = BRIEF) -> list[dict[str, Any]]:
-    return [dict(step) for step in steps_for(parse_script(script, source="play.yaml"), brief)]
+def steps(script: str, brief: AgentBrief = BRIEF) -> list[dict[str, Any]]:
+    return [dict(step) for step in build_attempt_steps(parse_script(script, source="play.yaml"), brief)]
 
 
 def problems(script: str) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ tasks:
     )
 
     def said(subject: str, n: int, role: str = "worker") -> object:
-        chosen = steps_for(script, replace(BRIEF, subject=subject, n=n, role=role))
+        chosen = build_attempt_steps(script, replace(BRIEF, subject=subject, n=n, role=role))
         return chosen[0].get("text")
 
     assert said("task-007", 1) == "first"
@@ -173,11 +173,11 @@ planner: good
         "the keys are schema_version, defaults, planner, tasks",
         "play.yaml:4: defaults: 'Worker' is not the name of a role",
         "play.yaml:5: defaults.worker: 'goood' is no character; did you mean 'good'?; "
-        f"there are {', '.join(CHARACTERS)}",
+        f"there are {', '.join(BEHAVIOURS)}",
         "play.yaml:7: tasks: 'task-7/../x' is not a task id like task-001",
         "play.yaml:10: tasks.task-001.worker: '0' is not an attempt: 1, 2, ... or '*'",
         "play.yaml:12: tasks.task-001.worker.1[0]: unknown step 'comit'; did you mean 'commit'?; "
-        f"the steps are {', '.join(VERBS)}",
+        f"the steps are {', '.join(STEP_READERS)}",
         "play.yaml:13: tasks.task-001.worker.1[1]: write: give either `text` or `lines`",
         "play.yaml:14: tasks.task-001.worker.1[2]: write: unknown key 'mode'; "
         "the keys are path, text, lines, executable",
@@ -306,7 +306,7 @@ def test_an_empty_script_is_the_built_in_one(tmp_path: Path) -> None:
     path = tmp_path / "пустой.yaml"
     path.write_text("# nothing yet\n")
 
-    assert steps_for(load_script(path), BRIEF) == steps_for(BUILT_IN, BRIEF)
+    assert build_attempt_steps(load_script(path), BRIEF) == build_attempt_steps(BUILT_IN_SCRIPT, BRIEF)
 
 
 def test_a_missing_script_is_told(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_a_missing_script_is_told(tmp_path: Path) -> None:
 def test_the_built_in_planner_makes_one_task_where_it_may(allowed: tuple[str, ...], lock: str) -> None:
     planner = replace(BRIEF, role="planner", subject="plan", request="Say {task}\nnicely", allowed_paths=allowed)
 
-    (answer,) = [step for step in steps_for(BUILT_IN, planner) if step["do"] == "answer"]
+    (answer,) = [step for step in build_attempt_steps(BUILT_IN_SCRIPT, planner) if step["do"] == "answer"]
 
     (task,) = answer["output"]["tasks"]
     assert (task["id"], task["title"], task["description"]) == ("task-001", "Say {task} nicely", "Say {task}\nnicely")
@@ -339,14 +339,14 @@ def test_the_built_in_planner_makes_one_task_where_it_may(allowed: tuple[str, ..
 def test_an_unknown_role_does_what_its_answer_asks_for() -> None:
     verdict = {"type": "object", "properties": {"status": {}, "notes": {}}}
 
-    judged = steps_for(BUILT_IN, replace(BRIEF, role="review-git", schema=verdict))
-    worked = steps_for(BUILT_IN, replace(BRIEF, role="backend"))
+    judged = build_attempt_steps(BUILT_IN_SCRIPT, replace(BRIEF, role="review-git", schema=verdict))
+    worked = build_attempt_steps(BUILT_IN_SCRIPT, replace(BRIEF, role="backend"))
 
     assert judged[0]["output"]["status"] == "pass"
     assert [step["do"] for step in worked] == ["say", "note", "commit", "usage"]
 
 
-@pytest.mark.parametrize("character", CHARACTERS)
+@pytest.mark.parametrize("character", BEHAVIOURS)
 @pytest.mark.parametrize("role", ["planner", "worker", "validator"])
 def test_every_character_can_be_played_by_everybody(character: str, role: str) -> None:
     played = steps(f"defaults: {{{role}: [play: {character}]}}", replace(BRIEF, role=role))
@@ -356,22 +356,24 @@ def test_every_character_can_be_played_by_everybody(character: str, role: str) -
     assert "{" not in str([step.get("text") for step in played])
 
 
-@given(st.lists(st.sampled_from([*"{}aτ \n", *(f"{{{name}}}" for name in NAMES)])))
+@given(st.lists(st.sampled_from([*"{}aτ \n", *(f"{{{name}}}" for name in PLACEHOLDERS)])))
 def test_a_text_taken_literally_comes_back_as_it_is(pieces: list[str]) -> None:
     text = "".join(pieces)
 
-    assert fill(literally(text), dict.fromkeys(NAMES, "filled")) == text
+    assert fill_placeholders(escape_placeholders(text), dict.fromkeys(PLACEHOLDERS, "filled")) == text
 
 
 @given(st.text(alphabet="{}abc:% \n"))
 def test_braces_that_are_no_blanks_are_left_alone(text: str) -> None:
-    assert fill({"k": [text]}, dict.fromkeys(NAMES, "filled")) == {"k": [text]}
+    assert fill_placeholders({"k": [text]}, dict.fromkeys(PLACEHOLDERS, "filled")) == {"k": [text]}
 
 
 def test_blanks_are_filled_everywhere_and_doubled_braces_give_the_word() -> None:
-    values = dict.fromkeys(NAMES, "?") | {"task": "task-001"}
+    values = dict.fromkeys(PLACEHOLDERS, "?") | {"task": "task-001"}
 
-    assert fill({"a": ["{task}/{{task}}/{other}", 5, None]}, values) == {"a": ["task-001/{task}/{other}", 5, None]}
+    assert fill_placeholders({"a": ["{task}/{{task}}/{other}", 5, None]}, values) == {
+        "a": ["task-001/{task}/{other}", 5, None]
+    }
 
 
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "write-scripted-agents.md"
@@ -380,9 +382,9 @@ GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "write-scripted-agents.m
 def test_the_guide_names_every_step_character_and_blank() -> None:
     guide = GUIDE.read_text()
 
-    assert [verb for verb in VERBS if f"| `{verb}:" not in guide] == []
-    assert [name for name in CHARACTERS if f"| `{name}` |" not in guide] == []
-    assert [name for name in NAMES if f"`{{{name}}}`" not in guide] == []
+    assert [verb for verb in STEP_READERS if f"| `{verb}:" not in guide] == []
+    assert [name for name in BEHAVIOURS if f"| `{name}` |" not in guide] == []
+    assert [name for name in PLACEHOLDERS if f"`{{{name}}}`" not in guide] == []
 
 
 def test_the_scripts_in_the_guide_can_be_played() -> None:

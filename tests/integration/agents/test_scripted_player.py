@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.agents.hook import hook_path
-from blueflame.agents.scripted import Scripted, player
+from blueflame.agents.hook import find_hook
+from blueflame.agents.scripted import ScriptedRuntime, player
 from blueflame.checks.audit_gaps import defied, unwatched
 from blueflame.model.audit import ObservedCall, compute_input_digest
 from blueflame.model.settings.permissions import BashRules, PermissionSettings
@@ -237,7 +237,7 @@ def watched_play(watch: WatchedAttempt, *steps: dict[str, Any]) -> Played:
 
 
 def acts_of(played: Played) -> list[ObservedCall]:
-    reader = Scripted()
+    reader = ScriptedRuntime()
     signals = [signal for line in played.lines for signal in reader.read(json.dumps(line))]
     return [signal for signal in signals if isinstance(signal, ObservedCall)]
 
@@ -373,8 +373,8 @@ def test_without_a_hook_nothing_is_done_unless_the_program_says_so(repo: Path) -
         {"BLUEFLAME_HOOK_PORT": "1", "BLUEFLAME_HOOK": "/nonexistent"},
         {"BLUEFLAME_HOOK_PORT": "1", "BLUEFLAME_HOOK": "/"},
         {"BLUEFLAME_HOOK_PORT": "1", "BLUEFLAME_HOOK": "/bin/false"},
-        {"BLUEFLAME_HOOK_PORT": "1", "BLUEFLAME_HOOK": str(hook_path())},
-        {"BLUEFLAME_HOOK_PORT": "nonsense", "BLUEFLAME_HOOK": str(hook_path())},
+        {"BLUEFLAME_HOOK_PORT": "1", "BLUEFLAME_HOOK": str(find_hook())},
+        {"BLUEFLAME_HOOK_PORT": "nonsense", "BLUEFLAME_HOOK": str(find_hook())},
     ],
 )
 def test_a_hook_that_is_broken_means_refused_even_to_those_who_need_none(repo: Path, env: dict[str, str]) -> None:
@@ -387,9 +387,9 @@ def test_a_hook_that_is_broken_means_refused_even_to_those_who_need_none(repo: P
 
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
 def test_the_digest_is_the_one_of_the_audit_log(tool_input: dict[str, Any]) -> None:
-    assert player._digest(tool_input) == compute_input_digest(tool_input)
+    assert player._compute_digest(tool_input) == compute_input_digest(tool_input)
 
 
 @given(st.text().filter(lambda word: "\0" not in word))
 def test_words_are_quoted_so_that_a_shell_reads_them_back(word: str) -> None:
-    assert player._quoted(word) == shlex.quote(word) or shlex.split(player._quoted(word)) == [word]
+    assert player._quote_word(word) == shlex.quote(word) or shlex.split(player._quote_word(word)) == [word]

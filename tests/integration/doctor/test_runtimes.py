@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.agents.claude import Claude, claude
-from blueflame.agents.claude.program import FLAGS
-from blueflame.agents.scripted import Scripted
+from blueflame.agents.claude import ClaudeRuntime, build_runtime
+from blueflame.agents.claude.program import REQUIRED_FLAGS
+from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.doctor.environment import State, examine_runtimes
 from blueflame.orchestrator import project as app
 from support.command_line import configure
@@ -19,20 +19,24 @@ PLUGIN = ".claude-plugin/plugin.json"
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
     path = tmp_path / "claude"
-    path.write_text(f'#!/bin/sh\n[ "$1" = --help ] && echo "{" ".join(FLAGS)}" || echo "2.1.300 (Claude Code)"\n')
+    path.write_text(
+        f'#!/bin/sh\n[ "$1" = --help ] && echo "{" ".join(REQUIRED_FLAGS)}" || echo "2.1.300 (Claude Code)"\n'
+    )
     path.chmod(0o755)
     return path
 
 
 def test_a_program_is_told_by_version_and_place(program: Path, tmp_path: Path) -> None:
-    (finding,) = examine_runtimes({"claude": claude({"command": str(program)}, tmp_path)})
+    (finding,) = examine_runtimes({"claude": build_runtime({"command": str(program)}, tmp_path)})
 
     assert finding.state is State.OK
     assert finding.words == f"claude 2.1.300 at {program}"
 
 
 def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
-    wrong = claude({"command": "no-such-claude", "env": {"CLAUDE_CODE_SIMPLE": "1"}, "args": ["--bare"]}, tmp_path)
+    wrong = build_runtime(
+        {"command": "no-such-claude", "env": {"CLAUDE_CODE_SIMPLE": "1"}, "args": ["--bare"]}, tmp_path
+    )
 
     findings = tuple(examine_runtimes({"mine": wrong}))
 
@@ -42,7 +46,7 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_runtime_without_a_program_is_ready_and_an_unknown_one_is_bad() -> None:
-    ready, lacking = examine_runtimes({"scripted": Scripted(), "telepathy": None})
+    ready, lacking = examine_runtimes({"scripted": ScriptedRuntime(), "telepathy": None})
 
     assert (ready.state, ready.words) == (State.OK, "ready")
     assert lacking.state is State.BAD
@@ -63,14 +67,14 @@ def test_the_plugin_of_the_skills_reaches_the_runtime_and_must_be_outside(repo: 
         (folder / PLUGIN).parent.mkdir(parents=True)
         (folder / PLUGIN).write_text("{}")
 
-    def planner(plugin: str, *, enabled: bool = True) -> Claude:
+    def planner(plugin: str, *, enabled: bool = True) -> ClaudeRuntime:
         changes = {
             "runtimes": {"claude": {"command": str(program)}},
             "roles": {role: {"runtime": "claude"} for role in ("planner", "worker", "validator")},
             "superpowers": {"plugin": plugin, "enabled": enabled},
         }
         made = app.casting(app.grounds(configure(repo, changes))).at_work()["claude"]
-        assert isinstance(made, Claude)
+        assert isinstance(made, ClaudeRuntime)
         return made
 
     outside = planner(str(program.parent / "plugin"))

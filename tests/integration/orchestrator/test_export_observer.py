@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.agents.scripted import Scripted
+from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.documents.plans import read_plan
 from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.event import (
@@ -64,7 +64,7 @@ def places(tmp_path: Path) -> Places:
 
 
 def rounds(places: Places, **limits: float) -> Rounds:
-    return Rounds(LocalEngine(places.state), {"scripted": Scripted()}, LimitSettings(**limits))  # type: ignore[arg-type]  # numbers
+    return Rounds(LocalEngine(places.state), {"scripted": ScriptedRuntime()}, LimitSettings(**limits))  # type: ignore[arg-type]  # numbers
 
 
 class Teller:

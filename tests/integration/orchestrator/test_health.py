@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.agents.scripted import Scripted
+from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.settings import LimitSettings
 from blueflame.orchestrator.engine.health import Checkup, Health, Rounds, check_up
@@ -118,7 +118,7 @@ async def looked_at(rounds: Rounds, wanted: Callable[[Checkup], bool]) -> Checku
 def with_warden(tmp_path: Path, order: Order, story: Callable[[LocalEngine, Rounds], Awaitable[None]]) -> None:
     async def play() -> None:
         engine = LocalEngine(tmp_path / "мой .blueflame")
-        rounds = Rounds(engine, {"scripted": Scripted()}, LimitSettings(stall_timeout=0))
+        rounds = Rounds(engine, {"scripted": ScriptedRuntime()}, LimitSettings(stall_timeout=0))
         await engine.submit(order)
         try:
             await story(engine, rounds)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.agents.registry import RUNTIMES
-from blueflame.agents.scripted import Scripted
+from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.model.activity import Activity, AgentState
 from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.spend import Spend
@@ -32,7 +32,7 @@ Files = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def follower(folder: Path) -> Follower:
-    return Follower({"scripted": Scripted()}, lambda _attempt: folder, lambda _agent: folder / AUDIT)
+    return Follower({"scripted": ScriptedRuntime()}, lambda _attempt: folder, lambda _agent: folder / AUDIT)
 
 
 def write(folder: Path, name: str, *lines: Mapping[str, Any]) -> None:
@@ -220,7 +220,7 @@ def test_any_chunking_of_the_files_gives_the_same_activity(files: Files, data: s
 
 
 def diary(folder: Path) -> Diary:
-    return Diary(Scripted(), folder, folder / AUDIT, "/trees/w")
+    return Diary(ScriptedRuntime(), folder, folder / AUDIT, "/trees/w")
 
 
 def test_a_diary_tells_words_calls_and_bills_in_order(tmp_path: Path) -> None:

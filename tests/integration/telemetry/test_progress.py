@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.agents.scripted import Scripted
+from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.model.attempt import Attempt
 from blueflame.telemetry.progress import STEP, Heard, Listener
 
@@ -16,7 +16,7 @@ ATTEMPT = Attempt(
 
 @pytest.fixture
 def listener() -> Listener:
-    return Listener({"scripted": Scripted()})
+    return Listener({"scripted": ScriptedRuntime()})
 
 
 def speak(folder: Path, *lines: object) -> None:

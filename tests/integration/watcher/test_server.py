@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.agents.hook import hook_path
+from blueflame.agents.hook import find_hook
 from blueflame.model.audit import compute_input_digest
 from blueflame.model.policy import Decision, ToolCall
 from blueflame.telemetry.audit import read_audit
@@ -87,7 +87,7 @@ def test_the_hook_program_gets_its_answer_from_here(repo: Path) -> None:
     def hook(watch: WatchedAttempt, tool: str, **given: object) -> subprocess.CompletedProcess[bytes]:
         call = build_question(tool, given, cwd=str(repo))
         return watch.during(
-            lambda: subprocess.run([hook_path()], input=call, env=watch.env, capture_output=True, check=False)
+            lambda: subprocess.run([find_hook()], input=call, env=watch.env, capture_output=True, check=False)
         )
 
     with run_hook_server(repo) as watch:
@@ -317,7 +317,7 @@ def test_a_policy_changed_before_it_is_read_allows_nothing(repo: Path) -> None:
 
 def test_whatever_is_changed_while_the_agent_runs_is_told_at_the_end(repo: Path, tmp_path: Path) -> None:
     own = tmp_path / "hook.sh"
-    own.write_bytes(hook_path().read_bytes())
+    own.write_bytes(find_hook().read_bytes())
 
     def tampered(how: str) -> str:
         with run_hook_server(repo, hook=str(own), decide=yes) as watch:
@@ -445,7 +445,7 @@ def test_it_works_in_a_warden_with_nothing_but_the_standard_library(repo: Path) 
         )
         codes = [
             subprocess.run(
-                [hook_path()],
+                [find_hook()],
                 input=build_question(tool, used, cwd=str(repo)),
                 env=env,
                 capture_output=True,

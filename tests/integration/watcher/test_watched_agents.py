@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from blueflame.agents.runtime import Brief, Gathered, read_spool
-from blueflame.agents.scripted import Scripted
+from blueflame.agents.runtime import AgentBrief, AgentOutput, read_spool
+from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.agents.scripted.script import parse_script
 from blueflame.checks.audit_gaps import defied, unwatched
 from blueflame.telemetry.audit import Audit, read_audit
@@ -17,7 +17,7 @@ from support.wardens import order, run
 class Ended(NamedTuple):
     outcome: dict[str, Any]
     audit: Audit
-    gathered: Gathered
+    gathered: AgentOutput
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -25,9 +25,9 @@ class Ended(NamedTuple):
 
 
 def worked(repo: Path, steps: str, **changes: object) -> Ended:
-    runtime = Scripted(parse_script(f"defaults: {{worker: {steps}}}", source="play.yaml"))
+    runtime = ScriptedRuntime(parse_script(f"defaults: {{worker: {steps}}}", source="play.yaml"))
     folder = repo.parent / "attempts" / "ses-1.task-001.worker.1"
-    brief = Brief(
+    brief = AgentBrief(
         attempt=folder.name,
         agent_id="worker-0a1b2c3d",
         role="worker",

@@ -17,26 +17,26 @@ from pathlib import Path
 from typing import Any
 
 import blueflame
-from blueflame.agents.hook import HOOK, hook_path
-from blueflame.agents.programs import Program, bad_variables, find_program, own_model
-from blueflame.agents.runtime import Acted, Brief, Complained, Finished, Launch, Said, Signal
-from blueflame.agents.structured_output import with_schema
+from blueflame.agents.hook import HOOK_VARIABLE, find_hook
+from blueflame.agents.programs import Program, check_model, check_variables, find_program
+from blueflame.agents.runtime import Acted, AgentBrief, AgentLaunch, OutputProblem, RunResult, Signal, TextOutput
+from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.commit_identity import commit_identity
 from blueflame.model.errors import Refused
 from blueflame.session.runtime_support import is_named
 from blueflame.system.files import write_whole
 
-LIBRARY = ("acp", "pydantic", "pydantic_core", "typing_extensions", "annotated_types", "typing_inspection")
-HOW_TO_GET_IT = "install it with `pip install 'blueflame[acp]'`"
-ENTRY = (
+LIBRARY_MODULES = ("acp", "pydantic", "pydantic_core", "typing_extensions", "annotated_types", "typing_inspection")
+INSTALL_HINT = "install it with `pip install 'blueflame[acp]'`"
+ENTRY_POINT = (
     "import sys; sys.path[:0] = sys.argv.pop(1).split(':'); "
     "from blueflame.agents.acp.client import main; raise SystemExit(main(sys.argv[1:]))"
 )
-BLANK = re.compile(r"\{(gateway|token|model)\}")
-API = re.compile(r"\{gateway\}/(anthropic|openai|gemini)\b")
-SHOWN = 500
+PLACEHOLDER = re.compile(r"\{(gateway|token|model)\}")
+GATEWAY_API = re.compile(r"\{gateway\}/(anthropic|openai|gemini)\b")
+MAX_DETAIL = 500
 
-DOORS: Mapping[str, Mapping[str, str]] = {
+GATEWAY_VARIABLES: Mapping[str, Mapping[str, str]] = {
     "anthropic": {
         "ANTHROPIC_BASE_URL": "{gateway}/anthropic",
         "ANTHROPIC_API_KEY": "{token}",
@@ -52,7 +52,7 @@ DOORS: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acp:
+class AcpRuntime:
     root: Path
     command: str = ""
     args: tuple[str, ...] = ()
@@ -68,17 +68,17 @@ class Acp:
     def problems(self) -> tuple[str, ...]:
         return tuple(self._problems())
 
-    def launch(self, brief: Brief, *, directory: Path) -> Launch:
+    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = self._program()
         if program is None:
             raise Refused(self._not_found())
-        model = brief.model if self._is_claude() else own_model(brief.model, brief.role, self.name)
+        model = brief.model if self._is_claude() else check_model(brief.model, brief.role, self.name)
         values = {"gateway": brief.gateway, "token": brief.token, "model": model}
         apis = self._apis()
-        argv = [*program.argv, *(_filled(word, values) for word in self.args)]
-        doors = {name: text for api in apis for name, text in DOORS[api].items()} if brief.gateway else {}
-        env = {name: _filled(text, values) for name, text in {**doors, **self.env}.items()}
-        return played(
+        argv = [*program.argv, *(_fill_placeholders(word, values) for word in self.args)]
+        doors = {name: text for api in apis for name, text in GATEWAY_VARIABLES[api].items()} if brief.gateway else {}
+        env = {name: _fill_placeholders(text, values) for name, text in {**doors, **self.env}.items()}
+        return build_client_launch(
             brief,
             directory,
             argv=argv,
@@ -90,7 +90,7 @@ class Acp:
         )
 
     def read(self, line: str) -> tuple[Signal, ...]:
-        return read_line(line)
+        return parse_line(line)
 
     def _program(self) -> Program | None:
         return find_program(self.command, root=self.root) if self.command else None
@@ -103,22 +103,22 @@ class Acp:
     def _problems(self) -> Iterator[str]:
         if self._program() is None:
             yield self._not_found()
-        yield from library_problems()
-        yield from bad_variables(self.name, self.env, "(CLAUDE|GEMINI_CLI|OPENCODE)_.*")
+        yield from find_library_problems()
+        yield from check_variables(self.name, self.env, "(CLAUDE|GEMINI_CLI|OPENCODE)_.*")
 
     def _is_claude(self) -> bool:
         return is_named(self.command, "claude")
 
     def _apis(self) -> tuple[str, ...]:
         """Those that the person's own words name, else what the program's name tells."""
-        named = API.findall("\n".join((*self.args, *self.env.values())))
+        named = GATEWAY_API.findall("\n".join((*self.args, *self.env.values())))
         if named:
             return tuple(dict.fromkeys(named))
         return ("anthropic",) if self._is_claude() else ("gemini",) if is_named(self.command, "gemini") else ("openai",)
 
 
-def acp(options: Mapping[str, Any], root: Path) -> Acp:
-    return Acp(
+def build_runtime(options: Mapping[str, Any], root: Path) -> AcpRuntime:
+    return AcpRuntime(
         root=root,
         command=options.get("command") or "",
         args=tuple(options.get("args") or ()),
@@ -127,17 +127,17 @@ def acp(options: Mapping[str, Any], root: Path) -> Acp:
     )
 
 
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    return BLANK.sub(lambda found: values[found[1]], text)
+def _fill_placeholders(text: str, values: Mapping[str, str]) -> str:
+    return PLACEHOLDER.sub(lambda found: values[found[1]], text)
 
 
-def library_problems() -> tuple[str, ...]:
-    lacking = [name for name in LIBRARY if find_spec(name) is None]
-    return (f"the Python library agent-client-protocol is not here ({lacking[0]}); {HOW_TO_GET_IT}",) if lacking else ()
+def find_library_problems() -> tuple[str, ...]:
+    lacking = [name for name in LIBRARY_MODULES if find_spec(name) is None]
+    return (f"the Python library agent-client-protocol is not here ({lacking[0]}); {INSTALL_HINT}",) if lacking else ()
 
 
-def played(
-    brief: Brief,
+def build_client_launch(
+    brief: AgentBrief,
     directory: Path,
     *,
     argv: list[str],
@@ -146,52 +146,52 @@ def played(
     needs: tuple[Path, ...],
     apis: tuple[str, ...],
     without: tuple[str, ...] = (),
-) -> Launch:
+) -> AgentLaunch:
     """Our player in the agent's place, with the agent as its child. Raises Refused without the library.
 
     `without`: places in its HOME that are cleared before it starts.
     """
-    if problems := library_problems():
+    if problems := find_library_problems():
         raise Refused(problems[0])
     orders = directory / "acp.json"
     told = {"argv": argv, "cwd": os.path.realpath(brief.worktree), "model": model, "without": list(without)}
     write_whole(orders, json.dumps(told))
     package = Path(blueflame.__file__).parent
-    folders = _library()
+    folders = _find_library_paths()
     paths = ":".join(dict.fromkeys((str(package.parent), *(str(folder.parent) for folder in folders))))
-    return Launch(
-        argv=(sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, paths, str(orders)),
-        env={**commit_identity(brief.agent_id), **env, HOOK: str(hook_path())},
-        stdin=with_schema("\n\n".join(filter(None, (brief.system, brief.prompt))), brief.schema),
-        needs=(package, *folders, orders, hook_path(), *needs),
+    return AgentLaunch(
+        argv=(sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY_POINT, paths, str(orders)),
+        env={**commit_identity(brief.agent_id), **env, HOOK_VARIABLE: str(find_hook())},
+        stdin=add_schema_to_prompt("\n\n".join(filter(None, (brief.system, brief.prompt))), brief.schema),
+        needs=(package, *folders, orders, find_hook(), *needs),
         apis=apis,
     )
 
 
-def _library() -> tuple[Path, ...]:
+def _find_library_paths() -> tuple[Path, ...]:
     """Where its packages are: looked for and not imported, and nothing beside them is shown to the agent."""
-    found = [spec for name in LIBRARY if (spec := find_spec(name)) is not None and spec.origin is not None]
+    found = [spec for name in LIBRARY_MODULES if (spec := find_spec(name)) is not None and spec.origin is not None]
     origins = [Path(str(spec.origin)) for spec in found]
     return tuple(origin.parent if origin.name == "__init__.py" else origin for origin in origins)
 
 
-def read_line(line: str) -> tuple[Signal, ...]:
+def parse_line(line: str) -> tuple[Signal, ...]:
     """What our player says."""
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
-        return (Complained(f"a line of its output is not JSON: {line[:200]!r}"),)
+        return (OutputProblem(f"a line of its output is not JSON: {line[:200]!r}"),)
     if not isinstance(said, dict):
-        return (Complained(f"a line of its output is not an object: {line[:200]!r}"),)
+        return (OutputProblem(f"a line of its output is not an object: {line[:200]!r}"),)
     match said.get("type"):
         case "say":
-            return (Said(str(said.get("text", ""))),)
+            return (TextOutput(str(said.get("text", ""))),)
         case "action":
             tool, target, call, digest = (str(said.get(name, "")) for name in ("tool", "target", "call", "digest"))
             return (Acted(tool, target, call, digest, said.get("denied") is True),)
         case "error":
-            return (Complained(str(said.get("text", "an error without a text"))),)
+            return (OutputProblem(str(said.get("text", "an error without a text"))),)
         case "finished":
             failure, detail = str(said.get("failure") or ""), str(said.get("detail") or "")
-            return (Finished(failure=failure, detail=detail[:SHOWN], in_words=True),)
-    return (Complained(f"it said something of an unknown kind: {said.get('type')!r:.80}"),)
+            return (RunResult(failure=failure, detail=detail[:MAX_DETAIL], in_words=True),)
+    return (OutputProblem(f"it said something of an unknown kind: {said.get('type')!r:.80}"),)

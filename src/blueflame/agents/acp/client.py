@@ -39,19 +39,19 @@ from blueflame.model.audit import compute_input_digest
 from blueflame.policy.dialects import ToolUse
 from blueflame.policy.dialects.acp import AcpCall, is_missing_tool, translate_acp_call, update_call
 
-SETTLING = 2.0  # seconds in which an agent may tell the rest of what it asks about
-LINE = 64 * 1024 * 1024  # bytes of one message
+SETTLE_TIMEOUT = 2.0  # seconds in which an agent may tell the rest of what it asks about
+MAX_LINE_BYTES = 64 * 1024 * 1024  # bytes of one message
 ASKING_MODES = ("default", "build", "ask", "manual")
 LAX_MODES = re.compile(r"bypass|yolo|auto|accept|dontask|never|full", re.IGNORECASE)
 OUTAGE = re.compile(r"\b(429|5\d\d)\b|overloaded|rate.?limit|ECONN|connection|timed? ?out", re.IGNORECASE)
-OVER = ("completed", "failed")
-TURNS = 100  # of the loop, in which what was read before an agent's last word gets its turn
-FOR_CLAUDE = {"claudeCode": {"options": {"settingSources": [], "strictMcpConfig": True}}}
+END_STATUSES = ("completed", "failed")
+SETTLE_TURNS = 100  # of the loop, in which what was read before an agent's last word gets its turn
+CLAUDE_BRIDGE_OPTIONS = {"claudeCode": {"options": {"settingSources": [], "strictMcpConfig": True}}}
 """Words for Claude's bridge, which others pass over: else a repository's settings say what it need not ask about."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HookQuestion:
     """One question to the hook."""
 
     use: ToolUse
@@ -60,21 +60,21 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Call:
+class TrackedCall:
     """One call of the agent's: what is known of it, and what was asked about it."""
 
     known: AcpCall = field(default_factory=AcpCall)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[HookQuestion] = field(default_factory=list)
     told: bool = False
 
 
-class Player:
+class AcpClient:
     """What the protocol calls a client; of what else a client can offer it has nothing."""
 
     def __init__(self, cwd: str, hook: str) -> None:
         self._cwd = cwd
         self._hook = hook
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, TrackedCall] = {}
         self._news = asyncio.Condition()
         self._message = ""  # whose pieces these are
         self._pieces: list[str] = []
@@ -134,29 +134,29 @@ class Player:
     def flush(self) -> None:
         """A message is told whole: questions about earlier calls may come to their end in the middle of it."""
         if self._pieces:
-            _print(type="say", text="".join(self._pieces))
+            _write_line(type="say", text="".join(self._pieces))
             self._pieces.clear()
 
     async def _hear(self, said: Mapping[str, Any]) -> None:
         name = str(said.get("tool_call_id") or "")
-        call = self._calls.setdefault(name, Call())
+        call = self._calls.setdefault(name, TrackedCall())
         async with self._news:
             call.known = replace(update_call(call.known, said), announced=True)
             self._news.notify_all()
-        if said.get("status") in OVER and not call.told:
+        if said.get("status") in END_STATUSES and not call.told:
             call.told = True
             await self._end(name, call, done=said["status"] == "completed")
 
     async def settle(self) -> None:
         """Until all that was heard is dealt with: its last word may overtake the question about its last call."""
-        for _ in range(TURNS):
+        for _ in range(SETTLE_TURNS):
             await asyncio.sleep(0)
         async with self._news:
             await self._news.wait_for(lambda: not self._hearing)
 
     async def _settled(self, name: str, said: Mapping[str, Any]) -> tuple[ToolUse, ...]:
         """What is asked for, once the agent has told enough of it; nothing when it does not."""
-        call = self._calls.setdefault(name, Call())
+        call = self._calls.setdefault(name, TrackedCall())
         known = update_call(call.known, said)
 
         def enough() -> bool:
@@ -168,9 +168,9 @@ class Player:
 
         async with self._news:
             try:
-                await asyncio.wait_for(self._news.wait_for(enough), SETTLING)
+                await asyncio.wait_for(self._news.wait_for(enough), SETTLE_TIMEOUT)
             except TimeoutError:
-                _print(
+                _write_line(
                     type="error", text=f"it asked about {known.name or known.title!r} and did not say what it would do"
                 )
                 return ()
@@ -194,12 +194,12 @@ class Player:
         )
         _, why = await hook.communicate(json.dumps(question).encode())
         allowed = hook.returncode == 0
-        call.asked.append(Asked(use, own, allowed))
+        call.asked.append(HookQuestion(use, own, allowed))
         if not allowed:
-            _print(type="error", text=f"refused: {why.decode('utf-8', 'replace').strip()[:1000]}")
+            _write_line(type="error", text=f"refused: {why.decode('utf-8', 'replace').strip()[:1000]}")
         return allowed
 
-    async def _end(self, name: str, call: Call, *, done: bool) -> None:
+    async def _end(self, name: str, call: TrackedCall, *, done: bool) -> None:
         """Show what was done; what nobody was asked for is put to the hook now."""
         if is_missing_tool(call.known):
             return
@@ -211,17 +211,19 @@ class Player:
             self._act(asked, done=done)
         refused = next((asked for asked in call.asked[before:] if not asked.allowed), None)
         if done and refused is not None:
-            self._break(f"it did something without asking that is refused: {refused.use.tool} {_target(refused.use)}")
+            self._break(
+                f"it did something without asking that is refused: {refused.use.tool} {_find_target(refused.use)}"
+            )
 
-    async def _late(self, name: str, call: Call, use: ToolUse) -> None:
+    async def _late(self, name: str, call: TrackedCall, use: ToolUse) -> None:
         if not any(asked.use == use for asked in call.asked):
             await self._ask(name, use)
 
-    def _act(self, asked: Asked, *, done: bool) -> None:
-        _print(
+    def _act(self, asked: HookQuestion, *, done: bool) -> None:
+        _write_line(
             type="action",
             tool=asked.use.tool,
-            target=_target(asked.use)[:500],
+            target=_find_target(asked.use)[:500],
             call=asked.name,
             digest=compute_input_digest(dict(asked.use.input)),
             denied=not asked.allowed and not done,
@@ -240,25 +242,25 @@ class Player:
                     self._act(asked, done=False)
 
 
-def _target(use: ToolUse) -> str:
+def _find_target(use: ToolUse) -> str:
     return next((str(use.input[name]) for name in ("file_path", "command", "pattern", "url") if name in use.input), "")
 
 
-def _print(**said: object) -> None:
+def _write_line(**said: object) -> None:
     sys.stdout.write(json.dumps(said) + "\n")
     sys.stdout.flush()
 
 
-async def play(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
+async def run_agent(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
     """How it ended: the kind of failure ("" for none), and words about it."""
-    player = Player(orders["cwd"], os.environ["BLUEFLAME_HOOK"])
-    where = {"env": dict(os.environ), "cwd": orders["cwd"], "transport_kwargs": {"limit": LINE}}
+    player = AcpClient(orders["cwd"], os.environ["BLUEFLAME_HOOK"])
+    where = {"env": dict(os.environ), "cwd": orders["cwd"], "transport_kwargs": {"limit": MAX_LINE_BYTES}}
     async with spawn_agent_process(cast("Client", player), *orders["argv"], **where) as (agent, _):
         try:
-            session = await _opened(agent, orders)
-            await _strict(agent, session)
-            await _modelled(agent, session, orders.get("model", ""))
-            return await _prompted(agent, session.session_id, player, prompt)
+            session = await _open_session(agent, orders)
+            await _select_asking_mode(agent, session)
+            await _select_model(agent, session, orders.get("model", ""))
+            return await _send_prompt(agent, session.session_id, player, prompt)
         except RequestError as e:
             words_of = f"{e} {e.data or ''}".strip()[:1000]
             return ("outage" if OUTAGE.search(words_of) else "error"), words_of
@@ -266,14 +268,14 @@ async def play(orders: Mapping[str, Any], prompt: str) -> tuple[str, str]:
             player.close()
 
 
-async def _opened(agent: Any, orders: Mapping[str, Any]) -> Any:  # noqa: ANN401 (the library has no name for it)
+async def _open_session(agent: Any, orders: Mapping[str, Any]) -> Any:  # noqa: ANN401 (the library has no name for it)
     nothing = ClientCapabilities(fs=FileSystemCapabilities(read_text_file=False, write_text_file=False), terminal=False)
     us = Implementation(name="blueflame", version="1")
     await agent.initialize(protocol_version=PROTOCOL_VERSION, client_capabilities=nothing, client_info=us)
-    return await agent.new_session(cwd=orders["cwd"], mcp_servers=[], **FOR_CLAUDE)
+    return await agent.new_session(cwd=orders["cwd"], mcp_servers=[], **CLAUDE_BRIDGE_OPTIONS)
 
 
-async def _strict(agent: Any, session: Any) -> None:  # noqa: ANN401
+async def _select_asking_mode(agent: Any, session: Any) -> None:  # noqa: ANN401
     """Into a mode in which it asks, whatever the repository's settings say."""
     modes = session.modes
     if modes is None or modes.current_mode_id in ASKING_MODES:
@@ -285,7 +287,7 @@ async def _strict(agent: Any, session: Any) -> None:  # noqa: ANN401
         raise RequestError(-32000, f"it is in the mode {modes.current_mode_id} and has none in which it asks")
 
 
-async def _modelled(agent: Any, session: Any, model: str) -> None:  # noqa: ANN401
+async def _select_model(agent: Any, session: Any, model: str) -> None:  # noqa: ANN401
     """Where the agent lets its client choose; otherwise its command line or its variables have said it."""
     for option in session.config_options or ():
         found = option.model_dump()
@@ -294,7 +296,7 @@ async def _modelled(agent: Any, session: Any, model: str) -> None:  # noqa: ANN4
             await agent.set_config_option(config_id="model", session_id=session.session_id, value=model)
 
 
-async def _prompted(agent: Any, session: str, player: Player, prompt: str) -> tuple[str, str]:  # noqa: ANN401
+async def _send_prompt(agent: Any, session: str, player: AcpClient, prompt: str) -> tuple[str, str]:  # noqa: ANN401
     prompting = asyncio.ensure_future(agent.prompt(session_id=session, prompt=[text_block(prompt)]))
     stopping = asyncio.ensure_future(player.stop.wait())
     await asyncio.wait((prompting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -309,7 +311,7 @@ async def _prompted(agent: Any, session: str, player: Player, prompt: str) -> tu
     return ("", "") if reason == "end_turn" else ("error", f"it stopped because of {reason}")
 
 
-def clear(place: Path) -> None:
+def remove_path(place: Path) -> None:
     """Nothing of it is left: settings that a setup command has put there are not the agent's to obey."""
     if place.is_symlink() or place.is_file():
         place.unlink()
@@ -321,11 +323,11 @@ def main(argv: list[str]) -> int:
     orders = json.loads(Path(argv[0]).read_text(encoding="utf-8"))
     try:
         for name in orders.get("without", ()):
-            clear(Path.home() / name)
-        failure, detail = asyncio.run(play(orders, sys.stdin.read()))
+            remove_path(Path.home() / name)
+        failure, detail = asyncio.run(run_agent(orders, sys.stdin.read()))
     except (OSError, EOFError, ValueError) as e:  # it could not be started, or went away
         failure, detail = "error", f"the agent could not be spoken with: {e}"
-    _print(type="finished", failure=failure, detail=detail)
+    _write_line(type="finished", failure=failure, detail=detail)
     return 1 if failure else 0
 
 

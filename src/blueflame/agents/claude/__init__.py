@@ -13,24 +13,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from blueflame.agents.claude.options import bad_arguments, bad_variables
-from blueflame.agents.claude.plugins import plugin_folders, plugin_problem, skills_in
-from blueflame.agents.claude.program import HOW_TO_GET_IT, Program, find_program, probe
-from blueflame.agents.claude.stream import read_line
-from blueflame.agents.claude.terminal import talking
-from blueflame.agents.hook import DEADLINE, hook_path
-from blueflame.agents.runtime import Brief, Launch, Signal
+from blueflame.agents.claude.options import check_arguments, check_variables
+from blueflame.agents.claude.plugins import check_plugin, list_skills, resolve_plugins
+from blueflame.agents.claude.program import INSTALL_HINT, Program, find_claude, probe_program
+from blueflame.agents.claude.stream import parse_line
+from blueflame.agents.claude.terminal import build_terminal_launch
+from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
+from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.git.commit_identity import commit_identity
 from blueflame.model.errors import Refused
 from blueflame.model.policy import SKILL
 from blueflame.model.spend import Unit
 from blueflame.system.files import write_whole
 
-LONGEST_ARGUMENT = 131_000  # Linux takes 131,071 bytes in one
+MAX_ARGUMENT_BYTES = 131_000  # Linux takes 131,071 bytes in one
 WEEK_MS, HALF_HOUR_MS = "604800000", "1800000"  # a call may be parked for hours: for how long, the gateway says
-SUBAGENTS = ("Task", "Agent")
+SUBAGENT_TOOLS = ("Task", "Agent")
 
-QUIET = {
+ENVIRONMENT = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",  # with them a run has several ends
@@ -45,14 +45,14 @@ QUIET = {
     "CLAUDE_STREAM_IDLE_TIMEOUT_MS": HALF_HOUR_MS,
 }
 
-PRINTED = (
+PRINT_MODE_FLAGS = (
     *("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages", "--include-hook-events"),
     *("--permission-prompts", "none"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claude:
+class ClaudeRuntime:
     root: Path
     repo: Path | None = None
     command: str | None = None
@@ -65,117 +65,121 @@ class Claude:
     def found(self) -> str:
         """For people: which one would be started."""
         program = self._program()
-        return f"claude {probe(program).version} at {program.path}" if program else ""
+        return f"claude {probe_program(program).version} at {program.path}" if program else ""
 
     def problems(self) -> tuple[str, ...]:
         return tuple(self._problems())
 
-    def launch(self, brief: Brief, *, directory: Path, in_terminal: bool = False) -> Launch:
+    def launch(self, brief: AgentBrief, *, directory: Path, in_terminal: bool = False) -> AgentLaunch:
         """`in_terminal`: a person can watch it at work, though nobody is expected to talk with it."""
         program = self._program()
         if program is None:
             raise Refused(self._not_found())
-        files = _put_files(brief, directory)
+        files = _write_files(brief, directory)
         governed = (*program.argv, *self.args, *self._governing(brief, *files))
-        asked = (*PRINTED, *_schema(brief))
-        launch = Launch(
-            argv=(*governed, *asked, "--no-session-persistence", *_budget(brief)),
+        asked = (*PRINT_MODE_FLAGS, *_build_schema_flags(brief))
+        launch = AgentLaunch(
+            argv=(*governed, *asked, "--no-session-persistence", *_build_budget_flags(brief)),
             env=self._environment(brief),
             stdin=brief.prompt,
-            needs=(*program.needs, hook_path(), *filter(None, files), *self._loaded(brief)),
+            needs=(*program.needs, find_hook(), *filter(None, files), *self._loaded(brief)),
             apis=("anthropic",) if brief.gateway else (),
         )
         if not brief.interactive and not in_terminal:
             return launch
         alone = not brief.interactive
-        return talking(launch, brief, directory, settings=files[0], governed=governed, asked=asked, alone=alone)
+        return build_terminal_launch(
+            launch, brief, directory, settings=files[0], governed=governed, asked=asked, alone=alone
+        )
 
     def read(self, line: str) -> tuple[Signal, ...]:
-        return read_line(line)
+        return parse_line(line)
 
     def _program(self) -> Program | None:
-        return find_program(self.command, root=self.root, environ=os.environ)
+        return find_claude(self.command, root=self.root, environ=os.environ)
 
     def _not_found(self) -> str:
         named = f"{self.command!r} (runtimes.claude.command)" if self.command else "claude"
-        return f"the program {named} was not found; {HOW_TO_GET_IT}"
+        return f"the program {named} was not found; {INSTALL_HINT}"
 
     def _problems(self) -> Iterator[str]:
         program = self._program()
         if program is None:
             yield self._not_found()
         else:
-            yield from probe(program).problems
-        yield from bad_arguments(self.args)
-        yield from bad_variables(self.env)
+            yield from probe_program(program).problems
+        yield from check_arguments(self.args)
+        yield from check_variables(self.env)
         every = (*self.plugins, *((self.superpowers,) if self.superpowers else ()))
-        yield from filter(None, (plugin_problem(folder, self.repo) for folder in every))
+        yield from filter(None, (check_plugin(folder, self.repo) for folder in every))
 
-    def _loaded(self, brief: Brief) -> tuple[Path, ...]:
+    def _loaded(self, brief: AgentBrief) -> tuple[Path, ...]:
         """The skills' own plugin comes only for somebody who is to have one of its skills."""
-        wanted = self.superpowers is not None and not set(brief.skills).isdisjoint(skills_in(self.superpowers))
+        wanted = self.superpowers is not None and not set(brief.skills).isdisjoint(list_skills(self.superpowers))
         return tuple(dict.fromkeys((*self.plugins, *((self.superpowers,) if self.superpowers and wanted else ()))))
 
-    def _governing(self, brief: Brief, settings: Path, system: Path | None) -> Iterator[str]:
+    def _governing(self, brief: AgentBrief, settings: Path, system: Path | None) -> Iterator[str]:
         loaded = self._loaded(brief)
-        skilled = any(not set(brief.skills).isdisjoint(skills_in(folder)) for folder in loaded)
+        skilled = any(not set(brief.skills).isdisjoint(list_skills(folder)) for folder in loaded)
         yield from (word for folder in loaded for word in ("--plugin-dir", str(folder)))
         yield from ("--setting-sources", "", "--strict-mcp-config", "--permission-mode", "dontAsk")
         yield from (
             "--tools",
             ",".join((*(tool for tool in brief.tools if tool != SKILL), *((SKILL,) if skilled else ()))),
         )
-        yield from ("--disallowed-tools", ",".join(SUBAGENTS)) if set(SUBAGENTS).isdisjoint(brief.tools) else ()
+        yield from (
+            ("--disallowed-tools", ",".join(SUBAGENT_TOOLS)) if set(SUBAGENT_TOOLS).isdisjoint(brief.tools) else ()
+        )
         yield from ("--settings", str(settings))
         yield from ("--append-system-prompt-file", str(system)) if system else ()
         yield from ("--model", brief.model) if brief.model else ()
 
-    def _environment(self, brief: Brief) -> dict[str, str]:
+    def _environment(self, brief: AgentBrief) -> dict[str, str]:
         """What a person has set goes before our own preferences, and never before what governs."""
         model = {"ANTHROPIC_BASE_URL": f"{brief.gateway}/anthropic", "ANTHROPIC_API_KEY": brief.token}
-        return {**commit_identity(brief.agent_id), **self.env, **QUIET, **(model if brief.gateway else {})}
+        return {**commit_identity(brief.agent_id), **self.env, **ENVIRONMENT, **(model if brief.gateway else {})}
 
 
-def claude(options: Mapping[str, Any], root: Path) -> Claude:
+def build_runtime(options: Mapping[str, Any], root: Path) -> ClaudeRuntime:
     """From the settings of this runtime; `superpowers` is the plugin with the general skills, `repo` the repository,
     which no plugin may be in."""
     repo, skills = options.get("repo"), options.get("superpowers")
-    return Claude(
+    return ClaudeRuntime(
         root=root,
         repo=Path(repo) if repo else None,
         command=options.get("command"),
         args=tuple(options.get("args") or ()),
         env=dict(options.get("env") or {}),
-        plugins=plugin_folders(options.get("plugins") or (), root),
-        superpowers=plugin_folders((skills,), root)[0] if skills else None,
+        plugins=resolve_plugins(options.get("plugins") or (), root),
+        superpowers=resolve_plugins((skills,), root)[0] if skills else None,
     )
 
 
-def _put_files(brief: Brief, directory: Path) -> tuple[Path, Path | None]:
+def _write_files(brief: AgentBrief, directory: Path) -> tuple[Path, Path | None]:
     """Settings and system prompt: in the attempt's folder and not in the arguments, which are short."""
     settings = directory / "claude-settings.json"
-    write_whole(settings, json.dumps(_settings(), indent=1))
+    write_whole(settings, json.dumps(_build_settings(), indent=1))
     system = directory / "claude-system.md" if brief.system else None
     if system is not None:
         write_whole(system, brief.system)
     return settings, system
 
 
-def _settings() -> dict[str, Any]:
-    hook = {"type": "command", "command": shlex.quote(str(hook_path())), "timeout": DEADLINE, "onFailure": "block"}
+def _build_settings() -> dict[str, Any]:
+    hook = {"type": "command", "command": shlex.quote(str(find_hook())), "timeout": HOOK_TIMEOUT, "onFailure": "block"}
     return {"disableAllHooks": False, "hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}}
 
 
-def _schema(brief: Brief) -> tuple[str, ...]:
+def _build_schema_flags(brief: AgentBrief) -> tuple[str, ...]:
     if brief.schema is None:
         return ()
     text = json.dumps(brief.schema, separators=(",", ":"))
-    if len(text) > LONGEST_ARGUMENT:
-        raise Refused(f"the schema of {brief.role} has {len(text):,} bytes, and claude takes {LONGEST_ARGUMENT:,}")
+    if len(text) > MAX_ARGUMENT_BYTES:
+        raise Refused(f"the schema of {brief.role} has {len(text):,} bytes, and claude takes {MAX_ARGUMENT_BYTES:,}")
     return ("--json-schema", text)
 
 
-def _budget(brief: Brief) -> tuple[str, ...]:
+def _build_budget_flags(brief: AgentBrief) -> tuple[str, ...]:
     """A second line of defence, in whole cents: the gateway's own count goes before it."""
     if brief.budget.unit is not Unit.USD or brief.budget.unlimited:
         return ()

@@ -9,13 +9,13 @@ from pathlib import Path
 MANIFEST = ".claude-plugin/plugin.json"
 
 
-def plugin_folders(given: Iterable[str], root: Path) -> tuple[Path, ...]:
+def resolve_plugins(given: Iterable[str], root: Path) -> tuple[Path, ...]:
     """Where they really are; relative ones start from the configuration's folder."""
     found = (Path(os.path.realpath(root / Path(each).expanduser())) for each in given)
     return tuple(dict.fromkeys(found))
 
 
-def plugin_problem(folder: Path, repo: Path | None) -> str:
+def check_plugin(folder: Path, repo: Path | None) -> str:
     """Why it cannot be loaded; nothing when it can."""
     if repo is not None and folder.is_relative_to(os.path.realpath(repo)):
         return (
@@ -27,5 +27,5 @@ def plugin_problem(folder: Path, repo: Path | None) -> str:
     return ""
 
 
-def skills_in(folder: Path) -> tuple[str, ...]:
+def list_skills(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(each.parent.name for each in (folder / "skills").glob("*/SKILL.md")))

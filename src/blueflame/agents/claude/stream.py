@@ -10,70 +10,79 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from blueflame.agents.runtime import Acted, Answered, Complained, Finished, NotRun, Produced, Said, Signal
+from blueflame.agents.runtime import (
+    Acted,
+    CallNotRun,
+    CallResult,
+    OutputProblem,
+    RunResult,
+    Signal,
+    StructuredOutput,
+    TextOutput,
+)
 from blueflame.model.spend import Spend, to_micro_usd
 
-PARTIAL = '{"type":"stream_event"'
+PARTIAL_PREFIX = '{"type":"stream_event"'
 """Most lines are these: pieces of what comes again as a whole. They are a sign of life and nothing else."""
 
-TARGETS = ("file_path", "notebook_path", "command", "pattern", "path", "url", "skill", "query", "description")
-TURNED_AWAY = "<tool_use_error>"
-REASONS = {"budget_exhausted": "budget", "structured_output_retry_exhausted": "output"}
-SHOWN = 500
+TARGET_FIELDS = ("file_path", "notebook_path", "command", "pattern", "path", "url", "skill", "query", "description")
+TOOL_USE_ERROR = "<tool_use_error>"
+FAILURE_BY_REASON = {"budget_exhausted": "budget", "structured_output_retry_exhausted": "output"}
+MAX_DETAIL = 500
 
 
-def read_line(line: str) -> tuple[Signal, ...]:
-    if line.startswith(PARTIAL):
+def parse_line(line: str) -> tuple[Signal, ...]:
+    if line.startswith(PARTIAL_PREFIX):
         return ()
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
-        return (Complained(f"a line of its output is not JSON: {line[:200]!r}"),)
+        return (OutputProblem(f"a line of its output is not JSON: {line[:200]!r}"),)
     if not isinstance(said, dict):
-        return (Complained(f"a line of its output is not an object: {line[:200]!r}"),)
+        return (OutputProblem(f"a line of its output is not an object: {line[:200]!r}"),)
     match said.get("type"):
         case "assistant":
-            return tuple(_spoken(said))
+            return tuple(_parse_message(said))
         case "user":
-            return tuple(_results(said))
+            return tuple(_parse_tool_results(said))
         case "result":
-            return tuple(_ended(said))
+            return tuple(_parse_result(said))
     return ()  # new kinds come with new versions, and none of them decides anything
 
 
-def _spoken(said: Mapping[str, Any]) -> Iterator[Signal]:
+def _parse_message(said: Mapping[str, Any]) -> Iterator[Signal]:
     """One line has one block of a message, so that nothing is counted twice."""
-    for block in _blocks(said):
+    for block in _iter_blocks(said):
         match block.get("type"):
             case "text":
                 if str(block.get("text", "")).strip():
-                    yield Said(str(block["text"]))
+                    yield TextOutput(str(block["text"]))
             case "tool_use" | "server_tool_use" as kind:
-                yield _acted(block, open_still=kind == "tool_use")
+                yield _parse_tool_use(block, open_still=kind == "tool_use")
 
 
-def _acted(block: Mapping[str, Any], *, open_still: bool) -> Acted:
+def _parse_tool_use(block: Mapping[str, Any], *, open_still: bool) -> Acted:
     given = block.get("input")
-    target = next((str(given[name]) for name in TARGETS if name in given), "") if isinstance(given, dict) else ""
+    target = next((str(given[name]) for name in TARGET_FIELDS if name in given), "") if isinstance(given, dict) else ""
     tool, call = (str(block.get(name) or "") for name in ("name", "id"))
-    return Acted(tool, target[:SHOWN], call, open=open_still)
+    return Acted(tool, target[:MAX_DETAIL], call, open=open_still)
 
 
-def _results(said: Mapping[str, Any]) -> Iterator[Signal]:
-    decided = _decided(said.get("tool_result_meta"))
-    for block in _blocks(said):
+def _parse_tool_results(said: Mapping[str, Any]) -> Iterator[Signal]:
+    decided = _read_decisions(said.get("tool_result_meta"))
+    for block in _iter_blocks(said):
         if block.get("type") != "tool_result":
             continue
         call = str(block.get("tool_use_id") or "")
         if call in decided:
-            yield Answered(call, denied=decided[call])
-        elif _was_turned_away(block, said):
-            yield NotRun(call)
+            yield CallResult(call, denied=decided[call])
+        elif _is_not_run(block, said):
+            yield CallNotRun(call)
         else:
-            yield Answered(call)
+            yield CallResult(call)
 
 
-def _was_turned_away(block: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
+def _is_not_run(block: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
     """There is no such tool, or its input makes no sense: the program says so itself, and asked nobody.
 
     A call that came as far as a decision carries it, whoever decided; what a tool prints cannot take that away.
@@ -83,12 +92,12 @@ def _was_turned_away(block: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
         "tool_result_meta" not in said
         and block.get("is_error") is True
         and isinstance(content, str)
-        and content.startswith(TURNED_AWAY)
+        and content.startswith(TOOL_USE_ERROR)
         and isinstance(said.get("tool_use_result"), str)
     )
 
 
-def _decided(meta: object) -> dict[str, bool]:
+def _read_decisions(meta: object) -> dict[str, bool]:
     """The calls that somebody decided on, and whether they were refused."""
     found = {}
     for each in meta if isinstance(meta, list) else ():
@@ -99,42 +108,44 @@ def _decided(meta: object) -> dict[str, bool]:
     return found
 
 
-def _ended(said: Mapping[str, Any]) -> Iterator[Signal]:
+def _parse_result(said: Mapping[str, Any]) -> Iterator[Signal]:
     text, output = said.get("result"), said.get("structured_output")
     if isinstance(text, str) and text.strip():
-        yield Said(text)
+        yield TextOutput(text)
     if isinstance(output, dict):
-        yield Produced(output)
+        yield StructuredOutput(output)
     elif "structured_output" in said:
-        yield Complained("its structured output is no object")
-    failure = _failure(said)
-    yield Finished(failure=failure, detail=_detail(said) if failure else "", reported=_reported(said))
+        yield OutputProblem("its structured output is no object")
+    failure = _classify_failure(said)
+    yield RunResult(
+        failure=failure, detail=_format_detail(said) if failure else "", reported=_read_reported_spend(said)
+    )
 
 
-def _failure(said: Mapping[str, Any]) -> str:
+def _classify_failure(said: Mapping[str, Any]) -> str:
     reason = said.get("terminal_reason")
     if said.get("is_error") is False and reason in ("completed", None):
         return ""
-    if isinstance(reason, str) and reason in REASONS:
-        return REASONS[reason]
-    return "outage" if said.get("is_error") is True and _is_an_outage(said) else "error"
+    if isinstance(reason, str) and reason in FAILURE_BY_REASON:
+        return FAILURE_BY_REASON[reason]
+    return "outage" if said.get("is_error") is True and _is_outage(said) else "error"
 
 
-def _is_an_outage(said: Mapping[str, Any]) -> bool:
+def _is_outage(said: Mapping[str, Any]) -> bool:
     status = said.get("api_error_status")
     if isinstance(status, int) and not isinstance(status, bool):
         return status == 429 or 500 <= status <= 599
     return said.get("api_error") == "connection_failed"
 
 
-def _detail(said: Mapping[str, Any]) -> str:
+def _format_detail(said: Mapping[str, Any]) -> str:
     errors = said.get("errors")
     words = [str(each) for each in errors] if isinstance(errors, list) else []
     words += [str(said[name]) for name in ("result",) if isinstance(said.get(name), str) and said[name]]
-    return ("; ".join(words) or f"it ended with {said.get('terminal_reason') or 'an error'}")[:SHOWN]
+    return ("; ".join(words) or f"it ended with {said.get('terminal_reason') or 'an error'}")[:MAX_DETAIL]
 
 
-def _reported(said: Mapping[str, Any]) -> Spend | None:
+def _read_reported_spend(said: Mapping[str, Any]) -> Spend | None:
     """By model and whole: the sum beside it leaves out the last call of a run that was broken off."""
     models = said.get("modelUsage")
     cost = said.get("total_cost_usd")
@@ -144,20 +155,20 @@ def _reported(said: Mapping[str, Any]) -> Spend | None:
     try:
         return Spend(
             micro_usd=max(0, to_micro_usd(cost)),
-            input_tokens=_sum(used, "inputTokens"),
-            output_tokens=_sum(used, "outputTokens"),
-            cache_read_tokens=_sum(used, "cacheReadInputTokens"),
-            cache_write_tokens=_sum(used, "cacheCreationInputTokens"),
+            input_tokens=_sum_tokens(used, "inputTokens"),
+            output_tokens=_sum_tokens(used, "outputTokens"),
+            cache_read_tokens=_sum_tokens(used, "cacheReadInputTokens"),
+            cache_write_tokens=_sum_tokens(used, "cacheCreationInputTokens"),
         )
     except (ValueError, OverflowError):  # NaN and infinity are numbers to Python's JSON
         return None
 
 
-def _sum(used: list[dict[str, Any]], name: str) -> int:
+def _sum_tokens(used: list[dict[str, Any]], name: str) -> int:
     return sum(count for each in used if isinstance(count := each.get(name), int) and count > 0)
 
 
-def _blocks(said: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _iter_blocks(said: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     message = said.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     for block in content if isinstance(content, list) else ():

@@ -31,25 +31,27 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-NOTES = ".blueflame-talk"  # in HOME: what claude's hooks have said
-TAKES_PASTES = b"\x1b[?2004h"
-PASTE_BEGINS, PASTE_ENDS, ENTER = b"\x1b[200~", b"\x1b[201~", b"\r"
-LOOK = 0.05  # seconds between two looks at the notes and the transcript
-AGAIN = 2.0  # seconds after which Enter is pressed once more: it may have come before the paste was taken in
-PATIENCE = 10.0  # seconds for claude to end when it is told to
-GULP = 65536
+NOTES_FOLDER = ".blueflame-talk"  # in HOME: what claude's hooks have said
+PASTE_MODE_ON = b"\x1b[?2004h"
+PASTE_START, PASTE_END, ENTER = b"\x1b[200~", b"\x1b[201~", b"\r"
+POLL_SECONDS = 0.05  # seconds between two looks at the notes and the transcript
+ENTER_RETRY_SECONDS = (
+    2.0  # seconds after which Enter is pressed once more: it may have come before the paste was taken in
+)
+END_TIMEOUT = 10.0  # seconds for claude to end when it is told to
+READ_SIZE = 65536
 STARTING, PASTED, ENTERED, WORKING, OVER = range(5)
 
 
-class Talk:
+class Conversation:
     """One conversation. `alone`: it is over with its first turn; else when the person leaves it."""
 
     def __init__(self, program: Mapping[str, Any]) -> None:
         self.argv: list[str] = program["talk"]
         self.alone = bool(program["alone"])
-        self.prompt = _pasteable(_read(program["prompt"]))
-        self.notes = os.path.join(os.environ["HOME"], NOTES)
-        self.follower = Follower()
+        self.prompt = _strip_control_bytes(_read_file(program["prompt"]))
+        self.notes = os.path.join(os.environ["HOME"], NOTES_FOLDER)
+        self.follower = TranscriptReader()
         self.failure = ""
         self.state = STARTING
         self.shown = b""
@@ -62,10 +64,10 @@ class Talk:
     def run(self) -> None:
         os.makedirs(self.notes, exist_ok=True)
         tty.setraw(0, termios.TCSANOW)
-        bell, _ringer = _bell()
+        bell, _ringer = _watch_window_size()
         self.pid, self.inner = pty.fork()
         if self.pid == 0:
-            _become(self.argv)
+            _exec_claude(self.argv)
         os.set_blocking(self.inner, False)  # while it takes in a long paste it shows much, and somebody must read that
         self._resize()
         while self.status is None:
@@ -77,16 +79,16 @@ class Talk:
 
     def _stir(self, bell: int) -> None:
         writing = [self.inner] if self.typed else []
-        ready, takes, _ = select.select([*self.people, self.inner, bell], writing, [], LOOK)
+        ready, takes, _ = select.select([*self.people, self.inner, bell], writing, [], POLL_SECONDS)
         if bell in ready:
-            os.read(bell, GULP)
+            os.read(bell, READ_SIZE)
             self._resize()
         if self.inner in ready:
             self._show()
         if takes:
             self._type(b"")
         if 0 in ready:
-            keys = _read_some(0)
+            keys = _read_available(0)
             if not keys:
                 self.people.clear()
             elif self.state >= WORKING:  # the prompt comes first, and whole
@@ -102,18 +104,18 @@ class Talk:
             self.typed.clear()
 
     def _show(self) -> bool:
-        data = _read_some(self.inner)
+        data = _read_available(self.inner)
         if self.state < WORKING:
             self.shown += data
-        _write(0, data)
+        _write_bytes(0, data)
         return bool(data)
 
     def _go_on(self) -> None:
         self.follower.tell(self._noted("SessionStart"))
         if self.state == STARTING:
-            if TAKES_PASTES in self.shown and _takes_keys(self.inner) and self._noted("SessionStart"):
+            if PASTE_MODE_ON in self.shown and _is_raw_mode(self.inner) and self._noted("SessionStart"):
                 self.shown = b""
-                self._type(PASTE_BEGINS + self.prompt + PASTE_ENDS)
+                self._type(PASTE_START + self.prompt + PASTE_END)
                 self.state = PASTED
         elif self.state == PASTED:
             if self.shown and not self.typed:
@@ -122,7 +124,7 @@ class Talk:
         elif self.state == ENTERED:
             if self._noted("UserPromptSubmit"):
                 self.state = WORKING
-            elif time.monotonic() - self.entered_at > AGAIN:
+            elif time.monotonic() - self.entered_at > ENTER_RETRY_SECONDS:
                 self._enter()
         elif self.state == WORKING and self.alone and (self._noted("Stop") or self._noted("StopFailure")):
             self.failure = str((self._noted("StopFailure") or {}).get("last_assistant_message") or "")
@@ -135,7 +137,7 @@ class Talk:
 
     def _noted(self, event: str) -> dict[str, Any] | None:
         try:
-            found = json.loads(_read(os.path.join(self.notes, event)))
+            found = json.loads(_read_file(os.path.join(self.notes, event)))
         except (OSError, ValueError):
             return None
         return found if isinstance(found, dict) else {}
@@ -143,9 +145,9 @@ class Talk:
     def _end(self) -> None:
         """By a signal: what is typed could meet a dialog. It has written down everything by the time its hook runs."""
         os.kill(self.pid, signal.SIGTERM)
-        give_up = time.monotonic() + PATIENCE
+        give_up = time.monotonic() + END_TIMEOUT
         while self.status is None:
-            if select.select([self.inner], [], [], LOOK)[0]:
+            if select.select([self.inner], [], [], POLL_SECONDS)[0]:
                 self._show()
             if time.monotonic() > give_up:
                 os.kill(self.pid, signal.SIGKILL)
@@ -168,7 +170,7 @@ class Talk:
             fcntl.ioctl(self.inner, termios.TIOCSWINSZ, size)
 
 
-class Follower:
+class TranscriptReader:
     """Tells what is new in the transcript, in the words of print mode."""
 
     def __init__(self) -> None:
@@ -212,38 +214,40 @@ class Follower:
         if "toolDenialKind" in said:
             refused = {"permission_decision": {"decision": "reject", "source": said["toolDenialKind"]}}
             line["tool_result_meta"] = [{"id": block.get("tool_use_id"), **refused} for block in blocks]
-        _say(line)
+        _print_line(line)
 
 
 def main(path: str) -> int:
-    program = json.loads(_read(path))
-    talk = Talk(program)
+    program = json.loads(_read_file(path))
+    talk = Conversation(program)
     talk.run()
-    if talk.failure or (talk.state < WORKING and not _ended_well(talk.status)):
+    if talk.failure or (talk.state < WORKING and not _is_success(talk.status)):
         why = talk.failure or f"claude ended before it had its prompt (wait status {talk.status})"
-        _say(
+        _print_line(
             {"type": "result", "is_error": True, "terminal_reason": "api_error" if talk.failure else "", "result": why}
         )
         return 1
     if program["ask"]:
-        _write(0, b"\r\nThe conversation is over; its result is being written down.\r\n")
-        return _ask(program["ask"], program["final"])
-    _say({"type": "result", "is_error": False, "terminal_reason": "completed", "result": talk.follower.last_words})
+        _write_bytes(0, b"\r\nThe conversation is over; its result is being written down.\r\n")
+        return _exec_final_question(program["ask"], program["final"])
+    _print_line(
+        {"type": "result", "is_error": False, "terminal_reason": "completed", "result": talk.follower.last_words}
+    )
     return 0
 
 
-def _become(argv: list[str]) -> NoReturn:
+def _exec_claude(argv: list[str]) -> NoReturn:
     try:
         os.execvp(argv[0], argv)
     finally:
         os._exit(127)
 
 
-def _ended_well(status: int | None) -> bool:
+def _is_success(status: int | None) -> bool:
     return status is not None and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
 
 
-def _ask(argv: list[str], final: str) -> int:
+def _exec_final_question(argv: list[str], final: str) -> int:
     """The same conversation once more, in print mode: its stream goes to our own output."""
     sys.stdout.flush()
     question = os.open(final, os.O_RDONLY)
@@ -251,7 +255,7 @@ def _ask(argv: list[str], final: str) -> int:
     os.execvp(argv[0], argv)
 
 
-def _bell() -> tuple[int, int]:
+def _watch_window_size() -> tuple[int, int]:
     """Rings when the window has another size."""
 
     def heard(_number: int, _frame: FrameType | None) -> None:
@@ -265,28 +269,28 @@ def _bell() -> tuple[int, int]:
     return reader, writer
 
 
-def _takes_keys(terminal: int) -> bool:
+def _is_raw_mode(terminal: int) -> bool:
     return not termios.tcgetattr(terminal)[3] & termios.ICANON
 
 
-def _pasteable(text: bytes) -> bytes:
+def _strip_control_bytes(text: bytes) -> bytes:
     """A prompt cannot end its own paste, nor press a key."""
     return bytes(each for each in text.replace(b"\r", b"") if each >= 32 or each in b"\n\t").rstrip(b"\n")
 
 
-def _read(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
 
-def _read_some(handle: int) -> bytes:
+def _read_available(handle: int) -> bytes:
     try:
-        return os.read(handle, GULP)
+        return os.read(handle, READ_SIZE)
     except OSError:  # EIO: whoever had the other side is gone
         return b""
 
 
-def _write(handle: int, data: bytes) -> None:
+def _write_bytes(handle: int, data: bytes) -> None:
     rest = memoryview(data)
     try:
         while rest:
@@ -295,7 +299,7 @@ def _write(handle: int, data: bytes) -> None:
         pass
 
 
-def _say(line: Mapping[str, Any]) -> None:
+def _print_line(line: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 

@@ -10,31 +10,42 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blueflame.agents.hook import HOOK, hook_path
-from blueflame.agents.runtime import Acted, Brief, Complained, Launch, Produced, Said, Signal, Used
+from blueflame.agents.hook import HOOK_VARIABLE, find_hook
+from blueflame.agents.runtime import (
+    Acted,
+    AgentBrief,
+    AgentLaunch,
+    OutputProblem,
+    Signal,
+    StructuredOutput,
+    TextOutput,
+    UsageReport,
+)
 from blueflame.agents.scripted import player
-from blueflame.agents.scripted.script import BUILT_IN, Script, load_script, steps_for
-from blueflame.agents.scripted.steps import TOKENS
+from blueflame.agents.scripted.script import BUILT_IN_SCRIPT, Script, build_attempt_steps, load_script
+from blueflame.agents.scripted.steps import TOKEN_FIELDS
 from blueflame.git.commit_identity import commit_identity
 from blueflame.model.errors import UsageError
 from blueflame.model.spend import Spend, to_micro_usd
 from blueflame.system.files import trouble
 
-LEDGER = "BLUEFLAME_LEDGER"
-ENTRY = "import sys; sys.path.append(sys.argv.pop(1)); from player import main; raise SystemExit(main(sys.argv[1:]))"
+LEDGER_VARIABLE = "BLUEFLAME_LEDGER"
+ENTRY_POINT = (
+    "import sys; sys.path.append(sys.argv.pop(1)); from player import main; raise SystemExit(main(sys.argv[1:]))"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Scripted:
-    script: Script = BUILT_IN
+class ScriptedRuntime:
+    script: Script = BUILT_IN_SCRIPT
     finishes: bool = False  # a player that was told to crash says nothing more
 
     def problems(self) -> tuple[str, ...]:
         return ()
 
-    def launch(self, brief: Brief, *, directory: Path) -> Launch:
+    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = directory / "program.json"
-        content = {"attempt": brief.attempt, "watched": brief.watched, "steps": steps_for(self.script, brief)}
+        content = {"attempt": brief.attempt, "watched": brief.watched, "steps": build_attempt_steps(self.script, brief)}
         draft = directory / "program.json.draft"
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -44,76 +55,82 @@ class Scripted:
             raise trouble("write the agent's program", program, e) from e
         # Imported beside itself and not as part of the package, so that nothing heavy comes along.
         folder = Path(player.__file__).parent
-        argv = (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(folder), str(program))
-        return Launch(argv=argv, env=_environment(brief), stdin=brief.prompt, needs=(folder, program))
+        argv = (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY_POINT, str(folder), str(program))
+        return AgentLaunch(argv=argv, env=_build_environment(brief), stdin=brief.prompt, needs=(folder, program))
 
     def read(self, line: str) -> tuple[Signal, ...]:
         try:
             said = json.loads(line)
         except (ValueError, RecursionError):
-            return (Complained(f"a line of its output is not JSON: {line[:200]!r}"),)
+            return (OutputProblem(f"a line of its output is not JSON: {line[:200]!r}"),)
         if not isinstance(said, dict):
-            return (Complained(f"a line of its output is not an object: {line[:200]!r}"),)
-        return _signals(said)
+            return (OutputProblem(f"a line of its output is not an object: {line[:200]!r}"),)
+        return _parse_message(said)
 
 
-def scripted(options: Mapping[str, Any], root: Path) -> Scripted:
+def build_runtime(options: Mapping[str, Any], root: Path) -> ScriptedRuntime:
     """From the settings of this runtime: `script` is a path, relative to `root`."""
     path = options.get("script")
     if not path:
-        return Scripted()
+        return ScriptedRuntime()
     if not isinstance(path, str | Path):
         raise UsageError(f"runtimes.scripted.script must be the path of a script, not {path!r}")
-    return Scripted(load_script(root / path))
+    return ScriptedRuntime(load_script(root / path))
 
 
-def _environment(brief: Brief) -> dict[str, str]:
-    ledger = os.environ.get(LEDGER)
-    return commit_identity(brief.agent_id) | {HOOK: str(hook_path())} | ({LEDGER: ledger} if ledger else {})
+def _build_environment(brief: AgentBrief) -> dict[str, str]:
+    ledger = os.environ.get(LEDGER_VARIABLE)
+    return (
+        commit_identity(brief.agent_id)
+        | {HOOK_VARIABLE: str(find_hook())}
+        | ({LEDGER_VARIABLE: ledger} if ledger else {})
+    )
 
 
-def _signals(said: Mapping[str, Any]) -> tuple[Signal, ...]:
+def _parse_message(said: Mapping[str, Any]) -> tuple[Signal, ...]:
     match said.get("type"):
         case "say":
-            return (Said(str(said.get("text", ""))),)
+            return (TextOutput(str(said.get("text", ""))),)
         case "action":
-            return (_acted(said),)
+            return (_parse_action(said),)
         case "usage":
-            return (_usage(said),)
+            return (_parse_usage(said),)
         case "error":
-            return (Complained(str(said.get("text", "an error without a text"))),)
+            return (OutputProblem(str(said.get("text", "an error without a text"))),)
         case "result":
-            return _result(said)
-    return (Complained(f"it said something of an unknown kind: {said.get('type')!r}"),)
+            return _parse_result(said)
+    return (OutputProblem(f"it said something of an unknown kind: {said.get('type')!r}"),)
 
 
-def _acted(said: Mapping[str, Any]) -> Acted:
+def _parse_action(said: Mapping[str, Any]) -> Acted:
     tool, target, call, digest = (str(said.get(name, "")) for name in ("tool", "target", "call", "digest"))
     return Acted(tool, target, call, digest, said.get("denied") is True)
 
 
-def _usage(said: Mapping[str, Any]) -> Signal:
+def _parse_usage(said: Mapping[str, Any]) -> Signal:
     try:
-        tokens = {name: _whole(said.get(name, 0)) for name in TOKENS}
+        tokens = {name: _check_count(said.get(name, 0)) for name in TOKEN_FIELDS}
         money = to_micro_usd(float(said.get("cost_usd", 0)))
     except (TypeError, ValueError, OverflowError):
-        return Complained(f"it said what it used in a form that cannot be read: {said!r:.200}")
+        return OutputProblem(f"it said what it used in a form that cannot be read: {said!r:.200}")
     if money < 0:
-        return Complained(f"it said that it used less than nothing: {said!r:.200}")
-    return Used(Spend(micro_usd=money, **tokens))
+        return OutputProblem(f"it said that it used less than nothing: {said!r:.200}")
+    return UsageReport(Spend(micro_usd=money, **tokens))
 
 
-def _whole(value: object) -> int:
+def _check_count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(value)
     return value
 
 
-def _result(said: Mapping[str, Any]) -> tuple[Signal, ...]:
+def _parse_result(said: Mapping[str, Any]) -> tuple[Signal, ...]:
     output, text = said.get("structured_output"), said.get("result")
-    words = (Said(str(text)),) if text else ()
+    words = (TextOutput(str(text)),) if text else ()
     if output is None:
         return words
     return (
-        (*words, Produced(output)) if isinstance(output, dict) else (Complained("its structured output is no object"),)
+        (*words, StructuredOutput(output))
+        if isinstance(output, dict)
+        else (OutputProblem("its structured output is no object"),)
     )

@@ -6,18 +6,18 @@ import signal
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from blueflame.agents.runtime import Brief
-from blueflame.agents.scripted.placeholders import literally
+from blueflame.agents.runtime import AgentBrief
+from blueflame.agents.scripted.placeholders import escape_placeholders
 from blueflame.model.attempt import PLANNER, VALIDATOR
 
 Step: TypeAlias = Mapping[str, Any]
 """One step as the player takes it: `do` names it, the rest is what it needs."""
 
-NOTE = "blueflame-note.md"
-SUMMARY = 60  # characters of a title that go into a commit's subject
+NOTE_FILE = "blueflame-note.md"
+MAX_TITLE = 60  # characters of a title that go into a commit's subject
 
 
-def kind_of(brief: Brief) -> str:
+def classify_role(brief: AgentBrief) -> str:
     """planner, validator or worker: by the role's name, else by what it has to answer."""
     asked: Mapping[str, Any] = (brief.schema or {}).get("properties", {})
     if brief.role == PLANNER or "tasks" in asked:
@@ -25,66 +25,68 @@ def kind_of(brief: Brief) -> str:
     return VALIDATOR if brief.role == VALIDATOR or "status" in asked else "worker"
 
 
-def good(brief: Brief) -> tuple[Step, ...]:
+def build_good_steps(brief: AgentBrief) -> tuple[Step, ...]:
     """Does what it is asked, in the smallest way that counts: a plan of one task, a note and a commit, a pass."""
-    match kind_of(brief):
+    match classify_role(brief):
         case "planner":
             return (
                 {"do": "say", "text": "One task will do."},
-                {"do": "answer", "output": {"tasks": [_only_task(brief)]}},
-                _usage(input_tokens=2400, output_tokens=350, cost_usd=0.02),
+                {"do": "answer", "output": {"tasks": [_build_only_task(brief)]}},
+                _build_usage(input_tokens=2400, output_tokens=350, cost_usd=0.02),
             )
         case "validator":
-            used = _usage(input_tokens=1800, output_tokens=120, cost_usd=0.01)
-            return (_verdict("pass", "does what the task asks"), used)
+            used = _build_usage(input_tokens=1800, output_tokens=120, cost_usd=0.01)
+            return (_build_verdict("pass", "does what the task asks"), used)
     return (
         {"do": "say", "text": "Working on {title}."},
-        {"do": "note", "text": "{title} ({task}, attempt {attempt}, {session})", "file": NOTE},
+        {"do": "note", "text": "{title} ({task}, attempt {attempt}, {session})", "file": NOTE_FILE},
         COMMIT,
-        SPENT,
+        USUAL_USAGE,
     )
 
 
-def perform(character: str, brief: Brief) -> tuple[Step, ...]:
+def build_steps(character: str, brief: AgentBrief) -> tuple[Step, ...]:
     """The steps of a character; where it does its work, that is what a good one would do."""
-    return tuple(step for part in CHARACTERS[character] for step in (good(brief) if part is WORK else (part,)))
+    return tuple(
+        step for part in BEHAVIOURS[character] for step in (build_good_steps(brief) if part is WORK else (part,))
+    )
 
 
 WORK: Step = {"do": "work"}
 """Stands for what a good agent would do here."""
 
 
-def _usage(**used: float) -> Step:
+def _build_usage(**used: float) -> Step:
     return {"do": "usage", **used}
 
 
-def _verdict(status: str, notes: str) -> Step:
+def _build_verdict(status: str, notes: str) -> Step:
     return {"do": "answer", "output": {"status": status, "notes": notes, "issues": []}}
 
 
 COMMIT: Step = {"do": "commit", "message": "feat({task}): {title}"}
-SPENT = _usage(input_tokens=1500, output_tokens=400, cost_usd=0.03)
-LITTLE = _usage(input_tokens=900, output_tokens=80, cost_usd=0.01)
+USUAL_USAGE = _build_usage(input_tokens=1500, output_tokens=400, cost_usd=0.03)
+SMALL_USAGE = _build_usage(input_tokens=900, output_tokens=80, cost_usd=0.01)
 _KEY = "AKIA" + "Z7Q2X4W6V8U1T3S5"  # a fake, and split: scanners of our own source would find it
 
-CHARACTERS: Mapping[str, tuple[Step, ...]] = {
+BEHAVIOURS: Mapping[str, tuple[Step, ...]] = {
     "good": (WORK,),
     "stuck": ({"do": "say", "text": "Let me think about this."}, {"do": "sleep", "seconds": -1}),
     "stubborn": ({"do": "say", "text": "I will not stop."}, {"do": "sleep", "seconds": -1, "ignore_term": True}),
     # Says that all is done and has nothing to show for it: no commit, no structured answer.
-    "liar": ({"do": "say", "text": "Done. All tests pass."}, LITTLE),
+    "liar": ({"do": "say", "text": "Done. All tests pass."}, SMALL_USAGE),
     "crasher": (
         {"do": "say", "text": "Starting."},
-        {"do": "note", "text": "half done", "file": NOTE},
+        {"do": "note", "text": "half done", "file": NOTE_FILE},
         {"do": "exit", "signal": int(signal.SIGSEGV)},
     ),
     # Two of them that have the same lock cannot be merged.
     "conflicter": (
         {"do": "note", "text": "only {task} may say what stands here", "file": "conflict.md", "overwrite": True},
         COMMIT,
-        SPENT,
+        USUAL_USAGE,
     ),
-    "secret-leaker": ({"do": "note", "text": f"aws_access_key_id = {_KEY}", "file": NOTE}, COMMIT, LITTLE),
+    "secret-leaker": ({"do": "note", "text": f"aws_access_key_id = {_KEY}", "file": NOTE_FILE}, COMMIT, SMALL_USAGE),
     "scope-breaker": (
         {
             "do": "write",
@@ -97,30 +99,30 @@ CHARACTERS: Mapping[str, tuple[Step, ...]] = {
     "huge-output": ({"do": "flood", "megabytes": 1000}, WORK),
     "slow": ({"do": "say", "text": "This takes a while."}, {"do": "sleep", "seconds": 3}, WORK),
     # Does its work, and spends more than anybody meant to.
-    "broke": (_usage(input_tokens=40_000_000, output_tokens=2_000_000, cost_usd=1000.0), WORK),
+    "broke": (_build_usage(input_tokens=40_000_000, output_tokens=2_000_000, cost_usd=1000.0), WORK),
 }
 
 
-def _only_task(brief: Brief) -> Mapping[str, Any]:
+def _build_only_task(brief: AgentBrief) -> Mapping[str, Any]:
     words = " ".join(brief.request.split()) or "carry out the request"
     return {
         "id": "task-001",
-        "title": literally(words[:SUMMARY]),
-        "description": literally(brief.request.strip() or words),
+        "title": escape_placeholders(words[:MAX_TITLE]),
+        "description": escape_placeholders(brief.request.strip() or words),
         "priority": 1,
         "cohesion_group": "main",
         "dependencies": [],
-        "file_locks": [_a_file_in(brief.allowed_paths)],
+        "file_locks": [_choose_file(brief.allowed_paths)],
     }
 
 
-def _a_file_in(allowed: tuple[str, ...]) -> str:
+def _choose_file(allowed: tuple[str, ...]) -> str:
     """A file that the first pattern of allowed paths lets us write: `src/**` gives src/blueflame-note.md."""
     pattern = allowed[0] if allowed else "**"
     folder, _, last = pattern.rpartition("/")
     if not any(sign in pattern for sign in "*?["):
-        return f"{folder}/{NOTE}" if folder and not last else pattern
+        return f"{folder}/{NOTE_FILE}" if folder and not last else pattern
     parts = [part for part in folder.split("/") if part not in ("", "**")]
     still = ["blueflame" if any(sign in part for sign in "*?[") else part for part in parts]
     ending = last.rpartition(".")[2] if last.startswith("*.") and last[2:].isalnum() else ""
-    return "/".join([*still, f"blueflame_note.{ending}" if ending else NOTE])
+    return "/".join([*still, f"blueflame_note.{ending}" if ending else NOTE_FILE])

@@ -6,20 +6,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-NAMES = ("task", "attempt", "session", "agent", "role", "branch", "base", "title", "port")
-_BLANK = re.compile(rf"\{{(\{{)?({'|'.join(NAMES)})\}}(?(1)\}})")
+PLACEHOLDERS = ("task", "attempt", "session", "agent", "role", "branch", "base", "title", "port")
+_PLACEHOLDER = re.compile(rf"\{{(\{{)?({'|'.join(PLACEHOLDERS)})\}}(?(1)\}})")
 
 
-def fill(value: Any, values: Mapping[str, str]) -> Any:  # noqa: ANN401 (plain data of any shape, the same shape back)
+def fill_placeholders(value: Any, values: Mapping[str, str]) -> Any:  # noqa: ANN401 (plain data of any shape, the same shape back)
     if isinstance(value, str):
-        return _BLANK.sub(lambda found: found[0][1:-1] if found[1] else values[found[2]], value)
+        return _PLACEHOLDER.sub(lambda found: found[0][1:-1] if found[1] else values[found[2]], value)
     if isinstance(value, Mapping):
-        return {name: fill(inner, values) for name, inner in value.items()}
+        return {name: fill_placeholders(inner, values) for name, inner in value.items()}
     if isinstance(value, list):
-        return [fill(inner, values) for inner in value]
+        return [fill_placeholders(inner, values) for inner in value]
     return value
 
 
-def literally(text: str) -> str:
+def escape_placeholders(text: str) -> str:
     """A text that was not written for a script: filling gives it back as it is."""
-    return _BLANK.sub(lambda found: f"{{{found[0]}}}", text)
+    return _PLACEHOLDER.sub(lambda found: f"{{{found[0]}}}", text)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from blueflame.agents.runtime import Brief
-from blueflame.agents.scripted.behaviours import CHARACTERS, SUMMARY, Step, perform
-from blueflame.agents.scripted.placeholders import fill
-from blueflame.agents.scripted.steps import ROGUE, Wrong, read_step, rogue, suggestion
+from blueflame.agents.runtime import AgentBrief
+from blueflame.agents.scripted.behaviours import BEHAVIOURS, MAX_TITLE, Step, build_steps
+from blueflame.agents.scripted.placeholders import fill_placeholders
+from blueflame.agents.scripted.steps import ROGUE, StepError, mark_rogue, read_step, suggest_name
 from blueflame.documents.yaml import Located, Place, read_located
 from blueflame.model.attempt import PLANNER
 from blueflame.model.errors import ScriptError, WorldError
@@ -18,21 +18,21 @@ from blueflame.model.ids import ROLE_NAME, is_task_id
 from blueflame.system.files import read_text
 
 SCHEMA_VERSION = 1
-TOP = ("schema_version", "defaults", "planner", "tasks")
-ANY = "*"
+TOP_KEYS = ("schema_version", "defaults", "planner", "tasks")
+ANY_ATTEMPT = "*"
 
-Part: TypeAlias = Mapping[str, tuple[Step, ...]]
+StepsByAttempt: TypeAlias = Mapping[str, tuple[Step, ...]]
 """What one role does, by attempt: "1", "2", ... and "*" for any other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
     source: str = "the built-in script"
-    defaults: Mapping[str, Part] = field(default_factory=dict)
-    tasks: Mapping[str, Mapping[str, Part]] = field(default_factory=dict)
+    defaults: Mapping[str, StepsByAttempt] = field(default_factory=dict)
+    tasks: Mapping[str, Mapping[str, StepsByAttempt]] = field(default_factory=dict)
 
 
-BUILT_IN = Script()
+BUILT_IN_SCRIPT = Script()
 """Everybody is `good`: so a session runs from end to end before anybody has written a script."""
 
 
@@ -46,7 +46,7 @@ def load_script(path: Path) -> Script:
 
 
 def parse_script(text: str, *, source: str) -> Script:
-    read = _Reader(read_located(text))
+    read = _ScriptReader(read_located(text))
     script = read.script(source)
     if read.problems:
         problems = [f"{source}:{line}: {message}" for line, message in sorted(set(read.problems))]
@@ -54,40 +54,42 @@ def parse_script(text: str, *, source: str) -> Script:
     return script
 
 
-def steps_for(script: Script, brief: Brief) -> tuple[Step, ...]:
+def build_attempt_steps(script: Script, brief: AgentBrief) -> tuple[Step, ...]:
     """What this agent does in this attempt, with every blank filled in: the player only has to do it."""
-    chosen = _choose(script, brief)
-    values = _values(brief)
-    return tuple(_ready(step, brief, values) for step in _played(chosen, brief))
+    chosen = _choose_steps(script, brief)
+    values = _build_values(brief)
+    return tuple(_fill_step(step, brief, values) for step in _expand_behaviours(chosen, brief))
 
 
-def _choose(script: Script, brief: Brief) -> tuple[Step, ...]:
+def _choose_steps(script: Script, brief: AgentBrief) -> tuple[Step, ...]:
     parts = (script.tasks.get(brief.subject, {}).get(brief.role, {}), script.defaults.get(brief.role, {}))
     for part in parts:
-        for attempt in (str(brief.n), ANY):
+        for attempt in (str(brief.n), ANY_ATTEMPT):
             if attempt in part:
                 return part[attempt]
     return ({"do": "play", "character": "good"},)
 
 
-def _played(steps: tuple[Step, ...], brief: Brief) -> Iterator[Step]:
+def _expand_behaviours(steps: tuple[Step, ...], brief: AgentBrief) -> Iterator[Step]:
     for step in steps:
         if step["do"] == "play":
-            played = perform(step["character"], brief)
-            yield from (rogue(each, step[ROGUE]) for each in played) if ROGUE in step else played
+            played = build_steps(step["character"], brief)
+            yield from (mark_rogue(each, step[ROGUE]) for each in played) if ROGUE in step else played
         else:
             yield step
 
 
-def _ready(step: Step, brief: Brief, values: Mapping[str, str]) -> Step:
-    filled: Step = {name: value if name in ("do", ROGUE) else fill(value, values) for name, value in step.items()}
+def _fill_step(step: Step, brief: AgentBrief, values: Mapping[str, str]) -> Step:
+    filled: Step = {
+        name: value if name in ("do", ROGUE) else fill_placeholders(value, values) for name, value in step.items()
+    }
     if step["do"] != "note":
         return filled
     return {**filled, "locks": list(brief.task.file_locks) if brief.task else []}
 
 
-def _values(brief: Brief) -> Mapping[str, str]:
-    title = " ".join(brief.task.title.split())[:SUMMARY] if brief.task else brief.subject
+def _build_values(brief: AgentBrief) -> Mapping[str, str]:
+    title = " ".join(brief.task.title.split())[:MAX_TITLE] if brief.task else brief.subject
     return {
         "task": brief.subject,
         "attempt": str(brief.n),
@@ -101,7 +103,7 @@ def _values(brief: Brief) -> Mapping[str, str]:
     }
 
 
-class _Reader:
+class _ScriptReader:
     """One walk over a script, that notes every problem with its line."""
 
     def __init__(self, located: Located) -> None:
@@ -116,9 +118,9 @@ class _Reader:
             return Script(source=source)
         if not isinstance(top, dict):
             if not self.problems:
-                self._wrong((), f"a script is a mapping with {', '.join(TOP)}")
-            return BUILT_IN
-        self._known(top, TOP, ())
+                self._wrong((), f"a script is a mapping with {', '.join(TOP_KEYS)}")
+            return BUILT_IN_SCRIPT
+        self._known(top, TOP_KEYS, ())
         self._version(top)
         defaults = self._roles(top.get("defaults", {}), ("defaults",))
         return Script(
@@ -132,14 +134,14 @@ class _Reader:
                 ("schema_version",), f"schema_version: {version!r} is not known here; this reads {SCHEMA_VERSION}"
             )
 
-    def _planner(self, top: Mapping[str, Any]) -> Mapping[str, Part]:
+    def _planner(self, top: Mapping[str, Any]) -> Mapping[str, StepsByAttempt]:
         if PLANNER not in top:
             return {}
         if isinstance(top.get("defaults"), dict) and PLANNER in top["defaults"]:
             self._wrong((PLANNER,), "planner: it stands under `defaults`, too; keep one of them")
         return {PLANNER: self._part(top[PLANNER], (PLANNER,))}
 
-    def _tasks(self, tasks: object) -> Mapping[str, Mapping[str, Part]]:
+    def _tasks(self, tasks: object) -> Mapping[str, Mapping[str, StepsByAttempt]]:
         if not isinstance(tasks, dict):
             self._wrong(("tasks",), "tasks: expected a mapping from task ids to roles")
             return {}
@@ -148,54 +150,58 @@ class _Reader:
                 self._wrong(("tasks", name), f"tasks: {name!r} is not a task id like task-001")
         return {name: self._roles(roles, ("tasks", name)) for name, roles in tasks.items()}
 
-    def _roles(self, roles: object, place: Place) -> dict[str, Part]:
+    def _roles(self, roles: object, place: Place) -> dict[str, StepsByAttempt]:
         if not isinstance(roles, dict):
-            self._wrong(place, f"{_dotted(place)}: expected a mapping from roles to what they do")
+            self._wrong(place, f"{_format_place(place)}: expected a mapping from roles to what they do")
             return {}
         for role in roles:
             if not ROLE_NAME.fullmatch(role):
-                self._wrong((*place, role), f"{_dotted(place)}: {role!r} is not the name of a role")
+                self._wrong((*place, role), f"{_format_place(place)}: {role!r} is not the name of a role")
         return {role: self._part(part, (*place, role)) for role, part in roles.items()}
 
-    def _part(self, part: object, place: Place) -> Part:
+    def _part(self, part: object, place: Place) -> StepsByAttempt:
         """A character or a list of steps for every attempt, or a mapping by attempt."""
         if not isinstance(part, dict):
-            return {ANY: self._steps(part, place)}
+            return {ANY_ATTEMPT: self._steps(part, place)}
         for attempt in part:
-            if attempt != ANY and not (
+            if attempt != ANY_ATTEMPT and not (
                 attempt.isascii() and attempt.isdecimal() and attempt == str(int(attempt)) != "0"
             ):
-                self._wrong((*place, attempt), f"{_dotted(place)}: {attempt!r} is not an attempt: 1, 2, ... or '*'")
+                self._wrong(
+                    (*place, attempt), f"{_format_place(place)}: {attempt!r} is not an attempt: 1, 2, ... or '*'"
+                )
         return {attempt: self._steps(steps, (*place, attempt)) for attempt, steps in part.items()}
 
     def _steps(self, steps: object, place: Place) -> tuple[Step, ...]:
         if isinstance(steps, str):
-            if steps not in CHARACTERS:
-                hint = suggestion(steps, CHARACTERS)
+            if steps not in BEHAVIOURS:
+                hint = suggest_name(steps, BEHAVIOURS)
                 self._wrong(
-                    place, f"{_dotted(place)}: {steps!r} is no character{hint}; there are {', '.join(CHARACTERS)}"
+                    place, f"{_format_place(place)}: {steps!r} is no character{hint}; there are {', '.join(BEHAVIOURS)}"
                 )
             return ({"do": "play", "character": steps},)
         if not isinstance(steps, list):
-            self._wrong(place, f"{_dotted(place)}: expected a list of steps or a character's name, not {steps!r:.60}")
+            self._wrong(
+                place, f"{_format_place(place)}: expected a list of steps or a character's name, not {steps!r:.60}"
+            )
             return ()
         return tuple(step for n, item in enumerate(steps) for step in self._step(item, (*place, n)))
 
     def _step(self, item: object, place: Place) -> Iterator[Step]:
         try:
             yield read_step(item)
-        except Wrong as e:
-            self._wrong(place, f"{_dotted(place)}: {e}")
+        except StepError as e:
+            self._wrong(place, f"{_format_place(place)}: {e}")
 
     def _known(self, given: Mapping[str, object], known: tuple[str, ...], place: Place) -> None:
         for name in given:
             if name not in known:
-                hint = suggestion(str(name), known)
+                hint = suggest_name(str(name), known)
                 self._wrong((*place, name), f"unknown key {name!r}{hint}; the keys are {', '.join(known)}")
 
     def _wrong(self, place: Place, message: str) -> None:
         self.problems.append((self._located.line(place) or 1, message))
 
 
-def _dotted(place: Place) -> str:
+def _format_place(place: Place) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from blueflame.agents.runtime import Gathered
+from blueflame.agents.runtime import AgentOutput
 from blueflame.orchestrator.engine.interface import Outcome
 
 
-def what_happened(outcome: Outcome, gathered: Gathered) -> str:
+def what_happened(outcome: Outcome, gathered: AgentOutput) -> str:
     last = gathered.finished.detail if gathered.finished is not None else ""
     said = [outcome.detail, outcome.setup_output.strip(), last, *gathered.complaints[:3]]
     return "\n".join(part for part in said if part) or gathered.said

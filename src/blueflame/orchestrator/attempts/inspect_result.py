@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from blueflame.agents.runtime import Gathered
+from blueflame.agents.runtime import AgentOutput
 from blueflame.checks.audit_gaps import unwatched
 from blueflame.checks.leftovers import Leftovers, leftover_note, leftover_violations
 from blueflame.checks.postcheck import violations
@@ -30,7 +30,7 @@ UNTOUCHED = "untouched.json"
 SHOWN_GAPS = 5
 
 
-def unseen_calls(flame: Flame, attempt: Attempt, outcome: Outcome, gathered: Gathered) -> tuple[str, ...]:
+def unseen_calls(flame: Flame, attempt: Attempt, outcome: Outcome, gathered: AgentOutput) -> tuple[str, ...]:
     """Why it cannot be said that every tool call of the agent was judged; nothing when it can."""
     if outcome.reason is not Reason.EXITED:
         return ()

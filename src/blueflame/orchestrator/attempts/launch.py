@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
-from blueflame.agents.runtime import Brief
+from blueflame.agents.runtime import AgentBrief
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt
 from blueflame.model.schemas import OUTPUT_SCHEMAS
 from blueflame.orchestrator.attempts.merger import merger_prompt
@@ -68,7 +68,7 @@ def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, 
     )
 
 
-def _timeout(session: Session, attempt: Attempt, brief: Brief) -> float:
+def _timeout(session: Session, attempt: Attempt, brief: AgentBrief) -> float:
     """One that was to talk with a person, and finds none when it starts, has the time of those who do not."""
     return attempt.timeout if brief.interactive == attempt.interactive else session.limits.get_timeout(attempt.role)
 
@@ -88,9 +88,9 @@ def _setup(flame: Flame) -> tuple[SetupStep, ...]:
     return (SetupStep(name="setup", command=SET_UP + command, timeout=worktree.setup_timeout),)
 
 
-def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> Brief:
+def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> AgentBrief:
     record = session.tasks.get(attempt.subject)
-    return Brief(
+    return AgentBrief(
         attempt=attempt.id,
         agent_id=attempt.agent_id,
         role=attempt.role,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from blueflame.agents.credentials import Access, access_to, person_home
-from blueflame.agents.runtime import Launch
+from blueflame.agents.credentials import Access, find_access, find_home
+from blueflame.agents.runtime import AgentLaunch
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
 from blueflame.model.spend import Budget
@@ -42,7 +42,7 @@ def door_port(flame: Flame) -> int:
 
 
 def model_door(
-    flame: Flame, attempt: Attempt, launch: Launch, *, port: int, token: str, places: Mapping[str, str]
+    flame: Flame, attempt: Attempt, launch: AgentLaunch, *, port: int, token: str, places: Mapping[str, str]
 ) -> Door:
     """Raises Refused when there is no credential to be found."""
     from blueflame.billing.prices import build_fallback_row, compile_prices, format_row
@@ -76,7 +76,7 @@ def _access(flame: Flame, runtime: str, api: str) -> Access:
         return NOBODY
     found = flame.settings.runtimes.get(runtime)
     options = found.model_dump() if found else {}
-    return access_to(api, runtime, options, flame.environ, person_home(flame.environ))
+    return find_access(api, runtime, options, flame.environ, find_home(flame.environ))
 
 
 def _budgets(attempt: Attempt) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from blueflame.agents.runtime import Gathered, read_spool
+from blueflame.agents.runtime import AgentOutput, read_spool
 from blueflame.git.checkouts import make_checkout, remove_checkout
 from blueflame.git.merging import Conflict, combine
 from blueflame.git.results import delete_ref, refs, set_ref
@@ -196,7 +196,7 @@ async def _collect(flame: Flame, session: Session, attempt: Attempt, base: str, 
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
 
 
-def _spent(flame: Flame, folder: Path, gathered: Gathered) -> Spend:
+def _spent(flame: Flame, folder: Path, gathered: AgentOutput) -> Spend:
     """By the gateway's book where there is one; an agent's own word counts only where nothing better is known."""
     if not (folder / "usage.jsonl").exists():
         return gathered.spend

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from blueflame.agents.hook import HOOK, hook_path
-from blueflame.agents.runtime import Launch
+from blueflame.agents.hook import HOOK_VARIABLE, find_hook
+from blueflame.agents.runtime import AgentLaunch
 from blueflame.git.repository import tree_files
 from blueflame.git.status import status_argv
 from blueflame.model.attempt import MERGER, WORKER, Attempt
@@ -36,16 +36,16 @@ MOST_FROZEN = 100  # each is a mount; what is beyond that, the postcheck sees
 
 
 def agent_walls(
-    flame: Flame, session: Session, attempt: Attempt, *, checkout: Path, base: str, launch: Launch,
+    flame: Flame, session: Session, attempt: Attempt, *, checkout: Path, base: str, launch: AgentLaunch,
     variables: Mapping[str, str], door: Door | None = None,
 ) -> Walls:  # fmt: skip
     folder = flame.engine.directory(attempt.id)
-    hook = hook_path()
+    hook = find_hook()
     variables = {**variables, **_own_home(flame, folder, launch)}
     wanted = Wanted(
         worktree=checkout,
         folder=folder,
-        variables={**variables, **launch.env, HOOK: str(hook)},
+        variables={**variables, **launch.env, HOOK_VARIABLE: str(hook)},
         shown=(*launch.needs, hook),
         frozen=tuple(_frozen(flame, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
         watched=True,
@@ -124,7 +124,7 @@ def _walls(box: SandboxSpec, prepared: Prepared, more: Mapping[str, Any], door: 
     return Walls(env=prepared.env, limits=prepared.limits, keys={**prepared.launch(), **more, **out})
 
 
-def _own_home(flame: Flame, folder: Path, launch: Launch) -> Mapping[str, str]:
+def _own_home(flame: Flame, folder: Path, launch: AgentLaunch) -> Mapping[str, str]:
     """Without a box, too, a real agent finds neither the person's settings nor their login."""
     bare = flame.settings.sandbox.level == "off"
     return {"HOME": home_seen(flame, folder)} if bare and (launch.apis or launch.home) else {}
