@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from blueflame.config.keys import Key, all_keys
+from blueflame.config.keys import ConfigKey, iter_keys
 from blueflame.config.schema_v1 import MOVES
 from blueflame.model.settings.roles import BUILT_IN_ROLES, BUILT_IN_WORKFLOWS
 
@@ -31,9 +31,9 @@ The file stands at the top of the repository, or where `--config` says.
 
 def _tables() -> Iterator[str]:
     section: tuple[str, ...] | None = None
-    top = [key for key in all_keys() if not key.section and len(key.path) == 1]
+    top = [key for key in iter_keys() if not key.section and len(key.path) == 1]
     yield from ("", "## Top level", "", *_header(), *(_row(key) for key in top))
-    for key in all_keys():
+    for key in iter_keys():
         if key.section and len(key.path) == 1:
             yield from ("", f"## {key.dotted}", "", key.description)
             section = None
@@ -48,7 +48,7 @@ def _header() -> tuple[str, str]:
     return "| key | kind | default | meaning |", "|---|---|---|---|"
 
 
-def _row(key: Key) -> str:
+def _row(key: ConfigKey) -> str:
     default = "**needed**" if key.required else _shown(key.default)
     return f"| `{key.dotted}` | {_cell(key.kind)} | {default} | {_cell(key.description)} |"
 

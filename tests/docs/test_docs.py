@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from blueflame.cli.command_table import COMMANDS
-from blueflame.config import load
+from blueflame.config import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "blueflame"
@@ -165,4 +165,4 @@ def test_every_decision_is_in_the_index_and_has_its_four_parts() -> None:
 def test_the_example_configuration_passes_its_own_check(tmp_path: Path) -> None:
     path = tmp_path / "blueflame.yaml"
     path.write_text((ROOT / "blueflame.yaml.example").read_text(encoding="utf-8"), encoding="utf-8")
-    assert load(path).warnings == ()
+    assert load_config(path).warnings == ()

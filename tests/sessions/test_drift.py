@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.config import digest_of_resolved
+from blueflame.config import compute_resolved_digest
 from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept
 from blueflame.model.gate import Gate
 from blueflame.model.settings import Settings
@@ -126,11 +126,11 @@ def test_a_configuration_that_an_older_version_kept_is_still_the_sessions_own(tm
     del older["cleanup"]
     text = json.dumps(older)
     places = Places(root=tmp_path, worktrees=tmp_path / ".trees", tasks_file=tmp_path / "tasks.yaml")
-    path = places.session_config("ses-1", digest_of_resolved(text))
+    path = places.session_config("ses-1", compute_resolved_digest(text))
     path.parent.mkdir(parents=True)
     path.write_text(text)
 
-    found = kept_settings(places, "ses-1", digest_of_resolved(text))
+    found = kept_settings(places, "ses-1", compute_resolved_digest(text))
 
     assert found is not None
     assert found.project.name == "x"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.config import parse
+from blueflame.config import parse_config
 from blueflame.model.errors import ConfigError
 from blueflame.model.event import BudgetWarned, ConfigAdopted
 from blueflame.model.gate import Gate
@@ -27,7 +27,7 @@ validation:
   commit_format: {pattern: "^(feat|fix"}
 """
     with pytest.raises(ConfigError) as caught:
-        parse(text, path=Path("blueflame.yaml"))
+        parse_config(text, path=Path("blueflame.yaml"))
     first, second = caught.value.problems
     assert first.startswith("blueflame.yaml:7: permissions.bash_rules.blocked_patterns[1]: ")
     assert second.startswith("blueflame.yaml:9: validation.commit_format.pattern: ")

@@ -1,22 +1,36 @@
 """blueflame.yaml: read, judge, bring up to date, show, write."""
 
-from blueflame.config.load import NAME, Loaded, find, load, parse, read_text, short
-from blueflame.config.migrate import Migrated, migrate
-from blueflame.config.show import digest_of, digest_of_resolved, resolved_json, schema_json, show
+from blueflame.config.load import (
+    CONFIG_NAME,
+    LoadedConfig,
+    find_config,
+    load_config,
+    parse_config,
+    read_config_text,
+    shorten_path,
+)
+from blueflame.config.migrate import Migration, migrate_config
+from blueflame.config.show import (
+    compute_digest,
+    compute_resolved_digest,
+    format_config,
+    format_json_schema,
+    format_resolved_json,
+)
 
 __all__ = [
-    "NAME",
-    "Loaded",
-    "Migrated",
-    "digest_of",
-    "digest_of_resolved",
-    "find",
-    "load",
-    "migrate",
-    "parse",
-    "read_text",
-    "resolved_json",
-    "schema_json",
-    "short",
-    "show",
+    "CONFIG_NAME",
+    "LoadedConfig",
+    "Migration",
+    "compute_digest",
+    "compute_resolved_digest",
+    "find_config",
+    "format_config",
+    "format_json_schema",
+    "format_resolved_json",
+    "load_config",
+    "migrate_config",
+    "parse_config",
+    "read_config_text",
+    "shorten_path",
 ]

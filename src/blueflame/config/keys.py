@@ -26,7 +26,7 @@ MAPPING_KEYS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class ConfigKey:
     path: tuple[str, ...]
     kind: str
     default: Any
@@ -39,84 +39,84 @@ class Key:
         return ".".join(self.path)
 
 
-def all_keys(model: type[BaseModel] = Settings, path: tuple[str, ...] = ()) -> Iterator[Key]:
+def iter_keys(model: type[BaseModel] = Settings, path: tuple[str, ...] = ()) -> Iterator[ConfigKey]:
     for name, info in model.model_fields.items():
-        inner = section_of(info.annotation)
-        yield _key((*path, name), info, section=inner is not None)
+        inner = find_section(info.annotation)
+        yield _build_key((*path, name), info, section=inner is not None)
         if inner is not None:
             repeated = () if _is_model(info.annotation) else (MAPPING_KEYS[name],)
-            yield from all_keys(inner, (*path, name, *repeated))
+            yield from iter_keys(inner, (*path, name, *repeated))
 
 
-def section_of(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 (an annotation can be anything)
+def find_section(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 (an annotation can be anything)
     """The model of a section, or of each entry of a mapping of sections."""
     if _is_model(annotation):
         return annotation  # type: ignore[no-any-return] # _is_model has just made sure
     if get_origin(annotation) is Annotated:
-        return section_of(get_args(annotation)[0])
+        return find_section(get_args(annotation)[0])
     inner = get_args(annotation)[1] if _is_mapping(annotation) else None
     return inner if _is_model(inner) else None
 
 
-def siblings(path: tuple[str | int, ...]) -> tuple[str, ...]:
+def list_siblings(path: tuple[str | int, ...]) -> tuple[str, ...]:
     """The keys that are allowed beside this one."""
     model: type[BaseModel] | None = Settings
     parts = [str(part) for part in path[:-1]]
     while parts and model is not None:
         info = model.model_fields.get(parts.pop(0))
-        model = section_of(info.annotation) if info is not None else None
+        model = find_section(info.annotation) if info is not None else None
         if info is not None and parts and _is_mapping(info.annotation):
             parts.pop(0)
     return tuple(model.model_fields) if model is not None else ()
 
 
-def elsewhere(name: str) -> tuple[str, ...]:
+def find_key_elsewhere(name: str) -> tuple[str, ...]:
     """The places that have a key of this name."""
-    return tuple(key.dotted for key in all_keys() if key.path[-1] == name)
+    return tuple(key.dotted for key in iter_keys() if key.path[-1] == name)
 
 
-def _key(path: tuple[str, ...], info: FieldInfo, *, section: bool) -> Key:
-    return Key(
+def _build_key(path: tuple[str, ...], info: FieldInfo, *, section: bool) -> ConfigKey:
+    return ConfigKey(
         path=path,
-        kind="section" if section else kind_of(info),
-        default=_default(info),
+        kind="section" if section else describe_kind(info),
+        default=_read_default(info),
         required=info.is_required(),
         description=info.description or "",
         section=section,
     )
 
 
-def _default(info: FieldInfo) -> Any:  # noqa: ANN401 (a default can be anything)
+def _read_default(info: FieldInfo) -> Any:  # noqa: ANN401 (a default can be anything)
     default = info.get_default(call_default_factory=True, validated_data={})
     if default is PydanticUndefined:
         return None
     return format_duration(default) if default is not None and _is_duration(info) else default
 
 
-def kind_of(info: FieldInfo) -> str:
+def describe_kind(info: FieldInfo) -> str:
     if _is_duration(info):
         return "duration"
     bounds = [f"{sign} {getattr(each, name)}" for each in info.metadata for name, sign in BOUNDS if hasattr(each, name)]
-    return _kind(info.annotation) + (f" ({', '.join(bounds)})" if bounds else "")
+    return _describe_annotation(info.annotation) + (f" ({', '.join(bounds)})" if bounds else "")
 
 
 BOUNDS = (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<"))
-WORDS = {str: "text", bool: "true or false", int: "whole number", float: "number"}
+KIND_WORDS = {str: "text", bool: "true or false", int: "whole number", float: "number"}
 
 
-def _kind(annotation: Any) -> str:  # noqa: ANN401 (an annotation can be anything)
+def _describe_annotation(annotation: Any) -> str:  # noqa: ANN401 (an annotation can be anything)
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return "duration" if annotation in (Duration, DurationOrOff) else _kind(args[0])
+        return "duration" if annotation in (Duration, DurationOrOff) else _describe_annotation(args[0])
     if origin is Literal:
         return " or ".join(str(arg) for arg in args)
     if origin in (Union, types.UnionType):
-        return " or ".join(_kind(arg) for arg in args if arg is not type(None)) + ", may be left out"
+        return " or ".join(_describe_annotation(arg) for arg in args if arg is not type(None)) + ", may be left out"
     if origin is tuple:
-        return f"list of {_kind(args[0])}"
+        return f"list of {_describe_annotation(args[0])}"
     if _is_mapping(annotation):
-        return f"mapping of {_kind(args[0])} to {_kind(args[1])}"
-    return WORDS.get(annotation, str(annotation))
+        return f"mapping of {_describe_annotation(args[0])} to {_describe_annotation(args[1])}"
+    return KIND_WORDS.get(annotation, str(annotation))
 
 
 def _is_duration(info: FieldInfo) -> bool:

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blueflame.config.problems import judged, show_path, show_value
-from blueflame.config.schema_v1 import Lifted, lift, old_places
-from blueflame.config.show import digest_of
+from blueflame.config.problems import format_path, format_value, validate_settings
+from blueflame.config.schema_v1 import LiftedConfig, find_old_sections, lift_config
+from blueflame.config.show import compute_digest
 from blueflame.documents.config_yaml import Document, KeyPath, Problem, read
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
 from blueflame.session.from_settings import doubts
 
-NAME = "blueflame.yaml"
+CONFIG_NAME = "blueflame.yaml"
 MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedConfig:
     settings: Settings
     path: Path
     version: int  # of the file, before it was brought to ours
@@ -33,108 +33,113 @@ class Loaded:
         return (self.path.parent / Path(self.settings.project.repo).expanduser()).resolve()
 
 
-def load(path: Path) -> Loaded:
+def load_config(path: Path) -> LoadedConfig:
     """Read a configuration file. Nothing is changed on disk, whatever its version."""
-    return parse(read_text(path), path=path)
+    return parse_config(read_config_text(path), path=path)
 
 
-def find(start: Path, given: Path | None = None) -> Path:
+def find_config(start: Path, given: Path | None = None) -> Path:
     """The file that was named, or the nearest blueflame.yaml from here up to the top of the repository."""
     if given is not None:
         return given
-    for folder in _upwards(start.absolute()):
-        if (folder / NAME).is_file():
-            return folder / NAME
+    for folder in _iter_folders_up(start.absolute()):
+        if (folder / CONFIG_NAME).is_file():
+            return folder / CONFIG_NAME
     raise ConfigError(
-        f"there is no {NAME} in {start} or above it in this repository",
+        f"there is no {CONFIG_NAME} in {start} or above it in this repository",
         ["run `blueflame init` to write one, or name one with --config FILE"],
     )
 
 
-def parse(text: str, *, path: Path) -> Loaded:
+def parse_config(text: str, *, path: Path) -> LoadedConfig:
     document = read(text)
-    version = _version(document, path)
-    lifted = lift(document, document.data, version=version)
-    settings = _validated(document, lifted, path)
+    version = _read_version(document, path)
+    lifted = lift_config(document, document.data, version=version)
+    settings = _validate_settings(document, lifted, path)
     warnings = tuple(
-        show_problem(path, problem) for problem in _in_order(_warnings(document, lifted, settings, version))
+        format_problem(path, problem) for problem in _sort_problems(_find_warnings(document, lifted, settings, version))
     )
-    return Loaded(settings=settings, path=path, version=version, warnings=warnings, digest=digest_of(settings))
+    return LoadedConfig(
+        settings=settings, path=path, version=version, warnings=warnings, digest=compute_digest(settings)
+    )
 
 
-def read_text(path: Path) -> str:
+def read_config_text(path: Path) -> str:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise _refusal(path, "there is no such file; run `blueflame init` to write one") from None
+        raise _build_file_error(path, "there is no such file; run `blueflame init` to write one") from None
     except OSError as fault:
-        raise _refusal(path, f"it cannot be read ({fault.strerror}); name a readable file with --config") from None
+        raise _build_file_error(
+            path, f"it cannot be read ({fault.strerror}); name a readable file with --config"
+        ) from None
     if len(content) > MAX_BYTES:
-        raise _refusal(path, f"it is too large ({len(content)} bytes); a configuration stays below {MAX_BYTES}")
+        raise _build_file_error(
+            path, f"it is too large ({len(content)} bytes); a configuration stays below {MAX_BYTES}"
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         line = content.count(b"\n", 0, fault.start) + 1
-        raise _refusal(path, "the text is not UTF-8; save the file as UTF-8", line=line) from None
+        raise _build_file_error(path, "the text is not UTF-8; save the file as UTF-8", line=line) from None
 
 
-def show_problem(path: Path, problem: Problem) -> str:
+def format_problem(path: Path, problem: Problem) -> str:
     """blueflame.yaml:12: limits.max_retries: must be a whole number (got "two"); write digits only"""
-    key = f"{show_path(problem.path)}: " if problem.path else ""
-    return f"{short(path)}:{problem.line}: {key}{problem.text}"
+    key = f"{format_path(problem.path)}: " if problem.path else ""
+    return f"{shorten_path(path)}:{problem.line}: {key}{problem.text}"
 
 
-def short(path: Path) -> Path:
+def shorten_path(path: Path) -> Path:
     """As seen from here, when it is below here."""
     return path.relative_to(Path.cwd()) if path.is_absolute() and path.is_relative_to(Path.cwd()) else path
 
 
-def _upwards(start: Path) -> Iterator[Path]:
+def _iter_folders_up(start: Path) -> Iterator[Path]:
     for folder in (start, *start.parents):
         yield folder
         if (folder / ".git").exists():  # what lies above belongs to somebody else
             return
 
 
-def _version(document: Document, path: Path) -> int:
+def _read_version(document: Document, path: Path) -> int:
     """Of the file; raises when the text is no configuration at all, or one of a later Blue Flame."""
     if document.data is None:
         problems = document.problems or [Problem(1, (), "the file is empty; run `blueflame init --force` to write one")]
-        raise _config_error(path, problems)
+        raise _build_config_error(path, problems)
     if not isinstance(document.data, dict):
-        text = (
-            f"must be a mapping of keys (got {show_value(document.data)}); begin with schema_version: {SCHEMA_VERSION}"
-        )
-        raise _config_error(path, [*document.problems, Problem(1, (), text)])
+        got = format_value(document.data)
+        text = f"must be a mapping of keys (got {got}); begin with schema_version: {SCHEMA_VERSION}"
+        raise _build_config_error(path, [*document.problems, Problem(1, (), text)])
     version = document.data.get("schema_version", 1)
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
-        text = f"must be a whole number (got {show_value(version)}); write schema_version: {SCHEMA_VERSION}"
+        text = f"must be a whole number (got {format_value(version)}); write schema_version: {SCHEMA_VERSION}"
         document.problems.append(Problem(document.line(("schema_version",)), ("schema_version",), text))
         return SCHEMA_VERSION
     if version > SCHEMA_VERSION:
         text = f"unsupported schema_version {version} (max supported: {SCHEMA_VERSION}); install a newer Blue Flame"
-        raise _config_error(path, [Problem(document.line(("schema_version",)), ("schema_version",), text)])
+        raise _build_config_error(path, [Problem(document.line(("schema_version",)), ("schema_version",), text)])
     return version
 
 
-def _validated(document: Document, lifted: Lifted, path: Path) -> Settings:
-    settings, faults = judged(lifted.data)
+def _validate_settings(document: Document, lifted: LiftedConfig, path: Path) -> Settings:
+    settings, faults = validate_settings(lifted.data)
     problems = [*document.problems, *lifted.problems]
     for at, text in faults:
         origin = lifted.origin(at)
         problems.append(Problem(document.line(origin), origin, text))
     if problems or settings is None:
-        raise _config_error(path, problems)
+        raise _build_config_error(path, problems)
     return settings
 
 
-def _warnings(document: Document, lifted: Lifted, settings: Settings, version: int) -> Iterator[Problem]:
+def _find_warnings(document: Document, lifted: LiftedConfig, settings: Settings, version: int) -> Iterator[Problem]:
     data: dict[str, Any] = document.data
     if "schema_version" not in data:
         text = "is missing: read as version 1; run `blueflame config migrate --write` to bring the file up to date"
         yield Problem(1, ("schema_version",), text)
     elif version == SCHEMA_VERSION:
-        for place in old_places(data):
+        for place in find_old_sections(data):
             text = "is the place of schema 1 and still read; schema 2 has it under roles (`blueflame config migrate`)"
             yield Problem(document.line(place), place, text)
     for at, text in doubts(settings):
@@ -142,16 +147,16 @@ def _warnings(document: Document, lifted: Lifted, settings: Settings, version: i
         yield Problem(document.line(origin), origin, text)
 
 
-def _in_order(problems: Iterator[Problem] | list[Problem]) -> list[Problem]:
-    return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, show_path(problem.path), problem.text))
+def _sort_problems(problems: Iterator[Problem] | list[Problem]) -> list[Problem]:
+    return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, format_path(problem.path), problem.text))
 
 
-def _config_error(path: Path, problems: list[Problem]) -> ConfigError:
-    shown = [show_problem(path, problem) for problem in _in_order(problems)]
+def _build_config_error(path: Path, problems: list[Problem]) -> ConfigError:
+    shown = [format_problem(path, problem) for problem in _sort_problems(problems)]
     count = "one problem" if len(shown) == 1 else f"{len(shown)} problems"
-    return ConfigError(f"{short(path)} cannot be used: {count}", shown)
+    return ConfigError(f"{shorten_path(path)} cannot be used: {count}", shown)
 
 
-def _refusal(path: Path, text: str, *, line: int | None = None) -> ConfigError:
-    place = f"{short(path)}:{line}" if line else str(short(path))
-    return ConfigError(f"{short(path)} cannot be used: one problem", [f"{place}: {text}"])
+def _build_file_error(path: Path, text: str, *, line: int | None = None) -> ConfigError:
+    place = f"{shorten_path(path)}:{line}" if line else str(shorten_path(path))
+    return ConfigError(f"{shorten_path(path)} cannot be used: one problem", [f"{place}: {text}"])

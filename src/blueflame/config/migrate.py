@@ -10,55 +10,57 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from blueflame.config.load import NAME, parse
-from blueflame.config.rewrite import CannotCut, cut_and_put, rewritten
-from blueflame.config.schema_v1 import MOVES, old_places
-from blueflame.config.yaml_comments import comments_of
+from blueflame.config.load import CONFIG_NAME, parse_config
+from blueflame.config.rewrite import CannotCut, cut_and_put, rewrite_config
+from blueflame.config.schema_v1 import MOVES, find_old_sections
+from blueflame.config.yaml_comments import count_comments
 from blueflame.documents.config_yaml import read
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings import SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Migrated:
+class Migration:
     text: str
     changes: tuple[str, ...]  # none: the file is up to date
 
 
-def migrate(text: str, *, path: Path | None = None) -> Migrated:
+def migrate_config(text: str, *, path: Path | None = None) -> Migration:
     """The same configuration in schema 2. A file with problems is refused with all of them."""
-    path = path or Path(NAME)
-    before = parse(text, path=path)
-    changes = _changes(text)
+    path = path or Path(CONFIG_NAME)
+    before = parse_config(text, path=path)
+    changes = _list_changes(text)
     if not changes:
-        return Migrated(text=text, changes=())
+        return Migration(text=text, changes=())
     ending = "\r\n" if "\r\n" in text else "\n"
     source = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    for rewrite in (cut_and_put, rewritten):
+    for rewrite in (cut_and_put, rewrite_config):
         try:
             result = rewrite(source)
         except CannotCut:
             continue
-        if _means_the_same(before.digest, result, path) and _keeps_comments(source, result):
-            return Migrated(text=result.replace("\n", ending), changes=changes)
+        if _is_equivalent(before.digest, result, path) and _has_all_comments(source, result):
+            return Migration(text=result.replace("\n", ending), changes=changes)
     raise ConfigError(
         f"{path} cannot be rewritten by itself",
         [f"{change}: move it by hand and set schema_version: {SCHEMA_VERSION}" for change in changes],
     )
 
 
-def _changes(text: str) -> tuple[str, ...]:
+def _list_changes(text: str) -> tuple[str, ...]:
     data = read(text).data
     version = data.get("schema_version")
     bump = () if version == SCHEMA_VERSION else (f"schema_version: {version or 'missing'} -> {SCHEMA_VERSION}",)
     return (
-        bump + tuple(f"{'.'.join(old)} -> {'.'.join(new)}" for old, new in MOVES if _is_in(data, old)) + _emptied(data)
+        bump
+        + tuple(f"{'.'.join(old)} -> {'.'.join(new)}" for old, new in MOVES if _is_in(data, old))
+        + _list_emptied(data)
     )
 
 
-def _emptied(data: dict[str, object]) -> tuple[str, ...]:
+def _list_emptied(data: dict[str, object]) -> tuple[str, ...]:
     """Old sections without content go too."""
-    return tuple(f"{'.'.join(place)}: taken out" for place in old_places(data) if not _is_filled(data, place))
+    return tuple(f"{'.'.join(place)}: taken out" for place in find_old_sections(data) if not _is_filled(data, place))
 
 
 def _is_filled(data: object, place: tuple[str, ...]) -> bool:
@@ -75,13 +77,13 @@ def _is_in(data: object, path: tuple[str, ...]) -> bool:
     return True
 
 
-def _means_the_same(digest: str, text: str, path: Path) -> bool:
+def _is_equivalent(digest: str, text: str, path: Path) -> bool:
     try:
-        after = parse(text, path=path)
+        after = parse_config(text, path=path)
     except ConfigError:
         return False
-    return after.digest == digest and after.version == SCHEMA_VERSION and not old_places(read(text).data)
+    return after.digest == digest and after.version == SCHEMA_VERSION and not find_old_sections(read(text).data)
 
 
-def _keeps_comments(before: str, after: str) -> bool:
-    return not comments_of(before) - comments_of(after)
+def _has_all_comments(before: str, after: str) -> bool:
+    return not count_comments(before) - count_comments(after)

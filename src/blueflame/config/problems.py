@@ -9,29 +9,29 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from blueflame.config.keys import elsewhere, siblings
+from blueflame.config.keys import find_key_elsewhere, list_siblings
 from blueflame.documents.config_yaml import KeyPath
 from blueflame.model.settings import Settings
 from blueflame.model.settings.fields import InvalidValue, InvalidValues
 from blueflame.model.suggestions import find_closest
 
-ROUNDS = 8
-STAND_IN = {"project": {"name": "a name"}}  # the one thing that has no default
+MAX_ROUNDS = 8
+MINIMAL_SETTINGS = {"project": {"name": "a name"}}  # the one thing that has no default
 
 
-def judged(data: dict[str, Any]) -> tuple[Settings | None, list[tuple[KeyPath, str]]]:
+def validate_settings(data: dict[str, Any]) -> tuple[Settings | None, list[tuple[KeyPath, str]]]:
     """The settings, or everything that is wrong: one fault must not hide another.
 
     What is wrong is taken out, so that its default stands in, and the rest is judged again.
     """
     found: dict[KeyPath, str] = {}
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         try:
             settings = Settings.model_validate(data)
         except ValidationError as error:
-            for path, text in faults(error):
-                again = _known(path, found)  # its absence is a fault too: take out what it stood in
-                data = STAND_IN | _without(data, path[:-1] if again else path)
+            for path, text in list_faults(error):
+                again = _is_covered(path, found)  # its absence is a fault too: take out what it stood in
+                data = MINIMAL_SETTINGS | _remove_path(data, path[:-1] if again else path)
                 if not again:
                     found[path] = text
         else:
@@ -39,25 +39,25 @@ def judged(data: dict[str, Any]) -> tuple[Settings | None, list[tuple[KeyPath, s
     return None, list(found.items())
 
 
-def faults(error: ValidationError) -> Iterator[tuple[KeyPath, str]]:
+def list_faults(error: ValidationError) -> Iterator[tuple[KeyPath, str]]:
     for details in error.errors(include_url=False):
-        yield from _explained(details)
+        yield from _explain_error(details)
 
 
-def _known(path: KeyPath, found: dict[KeyPath, str]) -> bool:
+def _is_covered(path: KeyPath, found: dict[KeyPath, str]) -> bool:
     return any(path[: len(known)] == known or known[: len(path)] == path for known in found)
 
 
-def _without(data: Any, path: KeyPath) -> Any:  # noqa: ANN401 (YAML has any type)
+def _remove_path(data: Any, path: KeyPath) -> Any:  # noqa: ANN401 (YAML has any type)
     """A copy with nothing at that place. For a list's entry the whole list goes: its other entries were judged too."""
     if not path or not isinstance(data, dict):
         return data
     if len(path) == 1 or isinstance(path[1], int):
         return {key: value for key, value in data.items() if key != path[0]}
-    return data | {path[0]: _without(data.get(path[0]), path[1:])}
+    return data | {path[0]: _remove_path(data.get(path[0]), path[1:])}
 
 
-def show_path(path: KeyPath) -> str:
+def format_path(path: KeyPath) -> str:
     """permissions.allowed_paths[2]"""
     text = ""
     for part in path:
@@ -65,7 +65,7 @@ def show_path(path: KeyPath) -> str:
     return text
 
 
-def show_value(value: object) -> str:
+def format_value(value: object) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -76,43 +76,43 @@ def show_value(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _explained(details: ErrorDetails) -> Iterator[tuple[KeyPath, str]]:
+def _explain_error(details: ErrorDetails) -> Iterator[tuple[KeyPath, str]]:
     path, cause = tuple(details["loc"]), details.get("ctx", {}).get("error")
     if path and path[-1] == "[key]":
         path = path[:-1]
     if isinstance(cause, InvalidValues):
         for each in cause.wrongs:
-            yield (*path, *each.at), _sentence(each.wrong, each.got, each.right)
+            yield (*path, *each.at), _format_fault(each.wrong, each.got, each.right)
     elif isinstance(cause, InvalidValue):
         got = details["input"] if cause.got is ... else cause.got
-        yield (*path, *cause.at), _sentence(cause.wrong, got, cause.right)
+        yield (*path, *cause.at), _format_fault(cause.wrong, got, cause.right)
     elif details["type"] == "extra_forbidden":
-        yield path, f"unknown key; {_instead(path)}"
+        yield path, f"unknown key; {_suggest_key(path)}"
     elif details["type"] == "missing":
-        yield path, f"is missing; add `{path[-1]}:` {_where(path)}"
+        yield path, f"is missing; add `{path[-1]}:` {_describe_place(path)}"
     else:
-        wrong, right = _wording(details)
-        yield path, _sentence(wrong, details["input"], right)
+        wrong, right = _find_wording(details)
+        yield path, _format_fault(wrong, details["input"], right)
 
 
-def _sentence(wrong: str, got: object, right: str) -> str:
-    shown = got if isinstance(got, str) and got.startswith("$") else show_value(got)
+def _format_fault(wrong: str, got: object, right: str) -> str:
+    shown = got if isinstance(got, str) and got.startswith("$") else format_value(got)
     return f"{wrong} (got {shown}); {right}"
 
 
-def _where(path: KeyPath) -> str:
-    return f"under {show_path(path[:-1])}" if path[:-1] else "at the top level"
+def _describe_place(path: KeyPath) -> str:
+    return f"under {format_path(path[:-1])}" if path[:-1] else "at the top level"
 
 
-def _instead(path: KeyPath) -> str:
+def _suggest_key(path: KeyPath) -> str:
     """Near by, by another name, elsewhere, or everything there is."""
-    name, beside = str(path[-1]), siblings(path)
+    name, beside = str(path[-1]), list_siblings(path)
     near = find_closest(name, beside)
     if near is None and name in SYNONYMS and SYNONYMS[name].split(".")[-1] in (*beside, SYNONYMS[name].split(".")[-1]):
         near = SYNONYMS[name]
     if near is None:
-        near = next(iter(elsewhere(name)), None)
-    return f"did you mean {near}?" if near else f"the keys {_where(path)} are {', '.join(beside)}"
+        near = next(iter(find_key_elsewhere(name)), None)
+    return f"did you mean {near}?" if near else f"the keys {_describe_place(path)} are {', '.join(beside)}"
 
 
 SYNONYMS = {
@@ -127,7 +127,7 @@ SYNONYMS = {
 }
 
 
-def _choice(context: dict[str, Any]) -> tuple[str, str]:
+def _describe_choice(context: dict[str, Any]) -> tuple[str, str]:
     return "is not one of the choices", f"write {context['expected']}".replace("'", "")
 
 
@@ -142,7 +142,7 @@ WORDINGS: dict[str, Callable[[dict[str, Any]], tuple[str, str]]] = {
     "dict_type": lambda _: ("must be a mapping of keys", "write keys and values, indented below it"),
     "mapping_type": lambda _: ("must be a mapping of keys", "write keys and values, indented below it"),
     "model_type": lambda _: ("must be a mapping of keys", "write keys and values, indented below it"),
-    "literal_error": _choice,
+    "literal_error": _describe_choice,
     "too_short": lambda _: ("is an empty list", "write at least one entry"),
     "greater_than": lambda c: ("is too small", f"write more than {c['gt']:g}"),
     "greater_than_equal": lambda c: ("is too small", f"write at least {c['ge']:g}"),
@@ -151,6 +151,6 @@ WORDINGS: dict[str, Callable[[dict[str, Any]], tuple[str, str]]] = {
 }
 
 
-def _wording(details: ErrorDetails) -> tuple[str, str]:
+def _find_wording(details: ErrorDetails) -> tuple[str, str]:
     wording = WORDINGS.get(details["type"])
     return wording(details.get("ctx", {})) if wording else (details["msg"], "see `blueflame config schema`")

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from blueflame.config.schema_v1 import MOVES, OLD_SECTIONS, V1_ROLES
-from blueflame.config.yaml_comments import comments_of
+from blueflame.config.yaml_comments import count_comments
 from blueflame.model.settings import SCHEMA_VERSION
 
 WHERE = dict(MOVES)
@@ -200,7 +200,7 @@ def _found(root: Node, place: tuple[str, ...]) -> Node:
     return node
 
 
-def rewritten(text: str) -> str:
+def rewrite_config(text: str) -> str:
     """The whole text anew. Comments that had no place of their own any more go to the top."""
     yaml = YAML()
     yaml.preserve_quotes = True
@@ -208,17 +208,17 @@ def rewritten(text: str) -> str:
     yaml.indent(mapping=2, sequence=4, offset=2)
     data = yaml.load(text)
     for old, new in MOVES:
-        _carry(data, old, new)
+        _move_value(data, old, new)
     for place in OLD_SECTIONS:
-        _drop(data, place)
+        _remove_section(data, place)
     _set_version(data)
     out = StringIO()
     yaml.dump(data, out)
-    lost = comments_of(text) - comments_of(out.getvalue())
+    lost = count_comments(text) - count_comments(out.getvalue())
     return "".join(f"{comment}\n" for comment in lost.elements()) + out.getvalue()
 
 
-def _carry(data: Any, old: tuple[str, ...], new: tuple[str, ...]) -> None:  # noqa: ANN401 (YAML has any type)
+def _move_value(data: Any, old: tuple[str, ...], new: tuple[str, ...]) -> None:  # noqa: ANN401 (YAML has any type)
     holder = data
     for key in old[:-1]:
         holder = holder.get(key) if isinstance(holder, dict) else None
@@ -232,7 +232,7 @@ def _carry(data: Any, old: tuple[str, ...], new: tuple[str, ...]) -> None:  # no
     target[new[-1]] = holder[old[-1]]
 
 
-def _drop(data: Any, place: tuple[str, ...]) -> None:  # noqa: ANN401 (YAML has any type)
+def _remove_section(data: Any, place: tuple[str, ...]) -> None:  # noqa: ANN401 (YAML has any type)
     for key in place[:-1]:
         data = data.get(key) or {}
     data.pop(place[-1], None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from blueflame.config.detect.repository import Survey
-from blueflame.config.load import parse
+from blueflame.config.load import parse_config
 from blueflame.documents.yaml_writer import quoted
 from blueflame.model.errors import InternalError
 from blueflame.model.settings.fields import CONTROL_CHARACTER
@@ -30,53 +30,53 @@ GIT_COMMANDS = ("git diff", "git status", "git log", "git add", "git commit")
 FALLBACK_PATHS = ("src/**", "tests/**", "docs/**")
 
 
-def config_text(survey: Survey, *, repo: str = ".") -> str:
+def build_config_text(survey: Survey, *, repo: str = ".") -> str:
     """`repo` is the repository as seen from the file's folder."""
-    text = "\n".join(_lines(survey, repo)) + "\n"
-    permissions = parse(text, path=Path("blueflame.yaml")).settings.permissions
+    text = "\n".join(_iter_lines(survey, repo)) + "\n"
+    permissions = parse_config(text, path=Path("blueflame.yaml")).settings.permissions
     allowed, blocked = Globs(permissions.allowed_paths), Globs(permissions.blocked_paths)
     shut = [file for file in survey.sources if blocked.matches(file) or not allowed.matches(file)]
-    odd = tuple(shut_out(survey))
+    odd = tuple(list_unwritable_paths(survey))
     if any(not file.startswith(odd) for file in shut):
         raise InternalError(f"the configuration for {survey.repo} does not open its own source {shut[0]!r}")
     return text
 
 
-def allowed_paths(survey: Survey) -> tuple[str, ...]:
+def build_allowed_paths(survey: Survey) -> tuple[str, ...]:
     """Globs that reach every source file, and places for tests and documents."""
-    folders = [f"{escaped(folder)}/**" for folder in survey.folders if _writable(folder)]
-    beside = [f"/*{escaped(suffix)}" for suffix in survey.root_suffixes if _writable(suffix)]
-    files = [f"/{escaped(name)}" for name in survey.root_names if _writable(name)]
+    folders = [f"{escape_glob(folder)}/**" for folder in survey.folders if _is_writable(folder)]
+    beside = [f"/*{escape_glob(suffix)}" for suffix in survey.root_suffixes if _is_writable(suffix)]
+    files = [f"/{escape_glob(name)}" for name in survey.root_names if _is_writable(name)]
     return tuple(dict.fromkeys([*folders, *beside, *files, *(FALLBACK_PATHS if not folders else FALLBACK_PATHS[1:])]))
 
 
-def blocked_paths(survey: Survey) -> tuple[str, ...]:
+def build_blocked_paths(survey: Survey) -> tuple[str, ...]:
     """Secrets, lock files and what steers Blue Flame itself; nothing that would shut out a source file."""
-    found = [f"/{escaped(file)}" for file in survey.secret_files if _writable(file)]
-    wanted = dict.fromkeys([*ALWAYS_BLOCKED, *(escaped(name) for name in survey.lock_files), *found])
-    return tuple(pattern for pattern in wanted if not _shuts_out(pattern, survey))
+    found = [f"/{escape_glob(file)}" for file in survey.secret_files if _is_writable(file)]
+    wanted = dict.fromkeys([*ALWAYS_BLOCKED, *(escape_glob(name) for name in survey.lock_files), *found])
+    return tuple(pattern for pattern in wanted if not _blocks_sources(pattern, survey))
 
 
-def shut_out(survey: Survey) -> Iterator[str]:
+def list_unwritable_paths(survey: Survey) -> Iterator[str]:
     """Folders whose names cannot be written down as a glob: a line break, or bytes that are not UTF-8."""
-    yield from (f"{folder}/" for folder in (*survey.folders, *survey.other_folders) if not _writable(folder))
-    yield from (file for file in survey.sources if "/" not in file and not _writable(PurePosixPath(file).suffix))
+    yield from (f"{folder}/" for folder in (*survey.folders, *survey.other_folders) if not _is_writable(folder))
+    yield from (file for file in survey.sources if "/" not in file and not _is_writable(PurePosixPath(file).suffix))
 
 
-def escaped(name: str) -> str:
+def escape_glob(name: str) -> str:
     """The glob that means just this name."""
     plain = re.sub(r"([\\*?\[\]{}])", r"\\\1", name)
     plain = re.sub(r"^([#!~ ])", r"\\\1", plain)
     return re.sub(r" $", r"\\ ", plain)
 
 
-def _writable(name: str) -> bool:
+def _is_writable(name: str) -> bool:
     return (
         name.isprintable() and not CONTROL_CHARACTER.search(name) and not any("\ud800" <= c <= "\udfff" for c in name)
     )
 
 
-def _shuts_out(pattern: str, survey: Survey) -> bool:
+def _blocks_sources(pattern: str, survey: Survey) -> bool:
     try:
         globs = Globs((pattern,))
     except BadPattern:
@@ -84,7 +84,7 @@ def _shuts_out(pattern: str, survey: Survey) -> bool:
     return any(globs.matches(file) for file in survey.sources)
 
 
-def _lines(survey: Survey, repo: str) -> Iterator[str]:
+def _iter_lines(survey: Survey, repo: str) -> Iterator[str]:
     commands = survey.commands
     yield from HEAD
     yield f"  name: {quoted(survey.name)}"
@@ -92,32 +92,32 @@ def _lines(survey: Survey, repo: str) -> Iterator[str]:
         yield f"  repo: {quoted(repo)}                  # relative to this file"
     yield f"  base_branch: {quoted(survey.base_branch)}"
     yield from MIDDLE
-    yield from _permissions(survey)
-    yield from _validation(survey)
-    yield from _worktree(commands.setup)
+    yield from _format_permissions(survey)
+    yield from _format_validation(survey)
+    yield from _format_worktree(commands.setup)
 
 
-def _permissions(survey: Survey) -> Iterator[str]:
+def _format_permissions(survey: Survey) -> Iterator[str]:
     yield from ("", "permissions:", "  allowed_paths:                # what agents may write; globs as in .gitignore")
-    yield from _items(allowed_paths(survey))
+    yield from _format_items(build_allowed_paths(survey))
     for folder in survey.other_folders:
-        pattern = f"{escaped(folder)}/**"
-        if _writable(folder) and pattern not in allowed_paths(survey):
+        pattern = f"{escape_glob(folder)}/**"
+        if _is_writable(folder) and pattern not in build_allowed_paths(survey):
             yield f"    # - {quoted(pattern)}"
     yield "  blocked_paths:                # what they never touch"
-    yield from _items(blocked_paths(survey))
+    yield from _format_items(build_blocked_paths(survey))
     yield from ("  bash_rules:", "    allowed_commands:           # by their first words")
-    yield from _items((*_allowed_commands(survey), *GIT_COMMANDS), indent=6)
+    yield from _format_items((*_list_allowed_commands(survey), *GIT_COMMANDS), indent=6)
 
 
-def _allowed_commands(survey: Survey) -> tuple[str, ...]:
+def _list_allowed_commands(survey: Survey) -> tuple[str, ...]:
     parts = [
         part.strip() for command in (*survey.commands.tests, *survey.commands.lints) for part in command.split("&&")
     ]
     return tuple(dict.fromkeys(parts))
 
 
-def _validation(survey: Survey) -> Iterator[str]:
+def _format_validation(survey: Survey) -> Iterator[str]:
     yield from (
         "",
         "validation:",
@@ -125,35 +125,37 @@ def _validation(survey: Survey) -> Iterator[str]:
     )
     yield f"    pattern: {quoted(COMMIT_PATTERN)}"
     yield '    example: "feat(task-001): add JWT middleware"'
-    yield from _tests(survey)
+    yield from _format_tests(survey)
     commands = (*survey.commands.tests, *survey.commands.lints)
     yield "  validator_diagnostics:        # run on every result; each must end with exit code 0"
     if not commands:
         yield "    commands: []                # none were found: name the command that runs your tests"
         return
     yield "    commands:"
-    yield from _items(commands, indent=6)
+    yield from _format_items(commands, indent=6)
     yield "    timeout: 120s               # for each command"
 
 
-def _tests(survey: Survey) -> Iterator[str]:
-    tests = _patterns(survey.test_files)
-    sources = _patterns(file for file in survey.sources if file not in set(survey.test_files))
+def _format_tests(survey: Survey) -> Iterator[str]:
+    tests = _build_patterns(survey.test_files)
+    sources = _build_patterns(file for file in survey.sources if file not in set(survey.test_files))
     if tests and sources:
         yield "  require_tests:"
         yield "    enabled: false              # true: a change to sources needs a change to tests"
-        yield from ("    source_patterns:", *_items(sources, indent=6))
-        yield from ("    test_patterns:", *_items(tests, indent=6))
+        yield from ("    source_patterns:", *_format_items(sources, indent=6))
+        yield from ("    test_patterns:", *_format_items(tests, indent=6))
 
 
-def _patterns(files: Iterable[str]) -> tuple[str, ...]:
+def _build_patterns(files: Iterable[str]) -> tuple[str, ...]:
     """`src/**/*.py` for each top-level folder and suffix."""
     pairs = {(file.split("/", 1)[0] if "/" in file else "", PurePosixPath(file).suffix) for file in files}
-    usable = sorted(pair for pair in pairs if all(_writable(part) for part in pair))
-    return tuple(f"{escaped(top)}/**/*{escaped(end)}" if top else f"/*{escaped(end)}" for top, end in usable)
+    usable = sorted(pair for pair in pairs if all(_is_writable(part) for part in pair))
+    return tuple(
+        f"{escape_glob(top)}/**/*{escape_glob(end)}" if top else f"/*{escape_glob(end)}" for top, end in usable
+    )
 
 
-def _worktree(setup: tuple[str, ...]) -> Iterator[str]:
+def _format_worktree(setup: tuple[str, ...]) -> Iterator[str]:
     yield from (
         "",
         "# worktree:",
@@ -162,7 +164,7 @@ def _worktree(setup: tuple[str, ...]) -> Iterator[str]:
     yield from (f"#     - {quoted(command)}" for command in setup or ("make setup",))
 
 
-def _items(values: Iterable[str], *, indent: int = 4) -> Iterator[str]:
+def _format_items(values: Iterable[str], *, indent: int = 4) -> Iterator[str]:
     yield from (f"{' ' * indent}- {quoted(value)}" for value in values)
 
 

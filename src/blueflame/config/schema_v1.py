@@ -29,7 +29,7 @@ V1_KEYS = frozenset(
 )
 
 
-def _moves() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+def _list_moves() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     for role in V1_ROLES:
         yield ("models", role), ("roles", role, "model")
         yield ("limits", "token_budget", f"{role}_usd"), ("roles", role, "budget_usd")
@@ -38,14 +38,14 @@ def _moves() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     yield ("limits", "token_budget", "warn_threshold"), ("limits", "warn_threshold")
 
 
-MOVES = tuple(_moves())
+MOVES = tuple(_list_moves())
 """Old place -> new place. Everything else of schema 1 stays where it was."""
 
 OLD_SECTIONS: tuple[tuple[str, ...], ...] = (("models",), ("limits", "token_budget"))
 
 
 @dataclass(slots=True)
-class Lifted:
+class LiftedConfig:
     data: dict[str, Any]
     origins: dict[KeyPath, KeyPath] = field(default_factory=dict)  # new place -> where the person wrote it
     problems: list[Problem] = field(default_factory=list)
@@ -57,41 +57,43 @@ class Lifted:
         return path
 
 
-def lift(document: Document, data: dict[str, Any], *, version: int) -> Lifted:
+def lift_config(document: Document, data: dict[str, Any], *, version: int) -> LiftedConfig:
     """Bring what was written in old places to the new ones. The document's data is left as it is."""
-    lifted = Lifted(_copied(data))
-    _complain_about_strangers(document, lifted, data, version=version)
+    lifted = LiftedConfig(_copy_data(data))
+    _report_unknown_keys(document, lifted, data, version=version)
     for old, new in MOVES:
-        if _has(data, old):
-            _move(document, lifted, data, old, new)
+        if _has_path(data, old):
+            _move_value(document, lifted, data, old, new)
     for section in OLD_SECTIONS:
-        _take_out(lifted.data, section)
+        _remove_path(lifted.data, section)
     lifted.data["schema_version"] = 2
     return lifted
 
 
-def old_places(data: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
+def find_old_sections(data: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     """The sections of schema 1 that schema 2 has elsewhere and that are in the file."""
-    return tuple(section for section in OLD_SECTIONS if _has(data, section))
+    return tuple(section for section in OLD_SECTIONS if _has_path(data, section))
 
 
-def _move(document: Document, lifted: Lifted, data: dict[str, Any], old: tuple[str, ...], new: tuple[str, ...]) -> None:
-    if new in lifted.origins or _has(data, new):
+def _move_value(
+    document: Document, lifted: LiftedConfig, data: dict[str, Any], old: tuple[str, ...], new: tuple[str, ...]
+) -> None:
+    if new in lifted.origins or _has_path(data, new):
         other = ".".join(str(part) for part in lifted.origins.get(new, new))
         text = f"the same is also set by {other} (line {document.line(lifted.origins.get(new, new))}); keep one"
         lifted.problems.append(Problem(document.line(old), old, text))
         return
-    if _put(lifted.data, new, _get(data, old)):
+    if _set_value(lifted.data, new, _get_value(data, old)):
         lifted.origins[new] = old
 
 
-def _complain_about_strangers(document: Document, lifted: Lifted, data: dict[str, Any], *, version: int) -> None:
+def _report_unknown_keys(document: Document, lifted: LiftedConfig, data: dict[str, Any], *, version: int) -> None:
     for section in OLD_SECTIONS:
-        if not _has(data, section):
+        if not _has_path(data, section):
             continue
-        content = _get(data, section)
+        content = _get_value(data, section)
         known = [old[-1] for old, _ in MOVES if old[:-1] == section]
-        for path, text in _strangers(section, content, known):
+        for path, text in _find_unknown_keys(section, content, known):
             lifted.problems.append(Problem(document.line(path), path, text))
     if version < 2:
         for key in sorted(data.keys() - V1_KEYS):
@@ -101,7 +103,7 @@ def _complain_about_strangers(document: Document, lifted: Lifted, data: dict[str
                 lifted.data.pop(key)
 
 
-def _strangers(section: tuple[str, ...], content: object, known: list[str]) -> Iterator[tuple[KeyPath, str]]:
+def _find_unknown_keys(section: tuple[str, ...], content: object, known: list[str]) -> Iterator[tuple[KeyPath, str]]:
     if content is None:
         return
     if not isinstance(content, dict):
@@ -113,13 +115,13 @@ def _strangers(section: tuple[str, ...], content: object, known: list[str]) -> I
             yield (*section, key), f"unknown key; {hint}"
 
 
-def _copied(data: Any) -> Any:  # noqa: ANN401 (YAML has any type)
+def _copy_data(data: Any) -> Any:  # noqa: ANN401 (YAML has any type)
     if isinstance(data, dict):
-        return {key: _copied(value) for key, value in data.items()}
-    return [_copied(value) for value in data] if isinstance(data, list) else data
+        return {key: _copy_data(value) for key, value in data.items()}
+    return [_copy_data(value) for value in data] if isinstance(data, list) else data
 
 
-def _has(data: Any, path: KeyPath) -> bool:  # noqa: ANN401 (YAML has any type)
+def _has_path(data: Any, path: KeyPath) -> bool:  # noqa: ANN401 (YAML has any type)
     for key in path:
         if not isinstance(data, dict) or key not in data:
             return False
@@ -127,13 +129,13 @@ def _has(data: Any, path: KeyPath) -> bool:  # noqa: ANN401 (YAML has any type)
     return True
 
 
-def _get(data: Any, path: KeyPath) -> Any:  # noqa: ANN401 (YAML has any type)
+def _get_value(data: Any, path: KeyPath) -> Any:  # noqa: ANN401 (YAML has any type)
     for key in path:
         data = data[key]
     return data
 
 
-def _put(data: dict[str, Any], path: tuple[str, ...], value: object) -> bool:
+def _set_value(data: dict[str, Any], path: tuple[str, ...], value: object) -> bool:
     """False where the way is blocked by something that is not a mapping; that is complained about elsewhere."""
     for key in path[:-1]:
         if data.get(key) is None:
@@ -145,6 +147,6 @@ def _put(data: dict[str, Any], path: tuple[str, ...], value: object) -> bool:
     return True
 
 
-def _take_out(data: dict[str, Any], path: tuple[str, ...]) -> None:
-    if _has(data, path):
-        _get(data, path[:-1]).pop(path[-1])
+def _remove_path(data: dict[str, Any], path: tuple[str, ...]) -> None:
+    if _has_path(data, path):
+        _get_value(data, path[:-1]).pop(path[-1])

@@ -8,13 +8,13 @@ from ruamel.yaml import YAML
 from ruamel.yaml.tokens import ScalarToken
 
 
-def comments_of(text: str) -> Counter[str]:
-    return Counter(comment for _, comment in comment_places(text))
+def count_comments(text: str) -> Counter[str]:
+    return Counter(comment for _, comment in find_comments(text))
 
 
-def comment_places(text: str) -> list[tuple[int, str]]:
+def find_comments(text: str) -> list[tuple[int, str]]:
     """Line (from 0) and text of each comment."""
-    covered = _scalars(text)
+    covered = _find_scalars(text)
     found, offset = [], 0
     for number, line in enumerate(text.split("\n")):
         for column, character in enumerate(line):
@@ -26,6 +26,6 @@ def comment_places(text: str) -> list[tuple[int, str]]:
     return found
 
 
-def _scalars(text: str) -> list[tuple[int, int]]:
+def _find_scalars(text: str) -> list[tuple[int, int]]:
     tokens = YAML(typ="safe", pure=True).scan(text)
     return [(token.start_mark.index, token.end_mark.index) for token in tokens if isinstance(token, ScalarToken)]

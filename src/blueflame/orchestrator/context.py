@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from blueflame.agents.runtime import AgentOutput, Runtime
-from blueflame.config import Loaded
+from blueflame.config import LoadedConfig
 from blueflame.git.repository import Repository
 from blueflame.memory.provider import NO_MEMORY, Memory
 from blueflame.model.attempt import Attempt
@@ -44,7 +44,7 @@ class Flame:
     runtimes: Mapping[str, Runtime]
     clock: SystemClock
     environ: Mapping[str, str]
-    read_config: Callable[[], Loaded]
+    read_config: Callable[[], LoadedConfig]
     make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
     tools: Toolchains
     cassette: Cassette = NO_CASSETTE

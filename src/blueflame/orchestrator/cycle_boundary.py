@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from blueflame.config import digest_of, digest_of_resolved, resolved_json
+from blueflame.config import compute_digest, compute_resolved_digest, format_resolved_json
 from blueflame.documents.tasks_file import EditedFile, edited_file, put_away
 from blueflame.git.repository import head_of
 from blueflame.model.errors import BlueFlameError, ConfigError, WorldError
@@ -70,9 +70,9 @@ def _line(found: EditedFile, problem: str) -> str:
 
 def keep_settings(places: Places, session: str, settings: Settings) -> None:
     """By their digest, so that what a person agreed to can be found again, whatever the file says by then."""
-    path = places.session_config(session, digest_of(settings))
+    path = places.session_config(session, compute_digest(settings))
     make_folder(path.parent)
-    write_whole(path, resolved_json(settings))
+    write_whole(path, format_resolved_json(settings))
 
 
 def kept_settings(places: Places, session: str, digest: str) -> Settings | None:
@@ -80,7 +80,7 @@ def kept_settings(places: Places, session: str, digest: str) -> Settings | None:
     path = places.session_config(session, digest)
     try:
         text = path.read_text(encoding="utf-8")
-        if digest_of_resolved(text) != digest:
+        if compute_resolved_digest(text) != digest:
             raise WorldError(f"{path} is not the session's configuration any more: it was changed; remove it to go on")
         return Settings.model_validate_json(text)
     except FileNotFoundError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from blueflame import __version__
 from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import Runtime
-from blueflame.config import Loaded, digest_of, find, load, resolved_json
+from blueflame.config import LoadedConfig, compute_digest, find_config, format_resolved_json, load_config
 from blueflame.git.repository import Repository, exclude, open_repository
 from blueflame.journal.journal import Journal, SessionInfo
 from blueflame.memory.builtin import BuiltIn
@@ -63,7 +63,7 @@ from blueflame.telemetry.activity import Follower
 class Grounds:
     """One repository with its configuration: what every verb stands on."""
 
-    loaded: Loaded
+    loaded: LoadedConfig
     repo: Repository
     places: Places
 
@@ -74,7 +74,7 @@ class Grounds:
 
 def grounds(config: Path | None = None, *, start: Path | None = None) -> Grounds:
     """Read the configuration, open the repository; refuses with every reason when either will not do."""
-    loaded = load(find(start or Path.cwd(), config))
+    loaded = load_config(find_config(start or Path.cwd(), config))
     project = loaded.settings.project
     repo = open_repository(loaded.repo, base_branch=project.base_branch)
     places = Places(
@@ -106,7 +106,7 @@ def orchestrating(ground: Grounds) -> Iterator[Journal]:
     try:
         with flock.hold(places.lock, flock.card("orchestrator")), Journal.open(places.journal) as journal:
             sweep_drafts(places.tasks_file, places.agents_file, places.resolved_config)
-            write_whole(places.resolved_config, resolved_json(ground.settings))
+            write_whole(places.resolved_config, format_resolved_json(ground.settings))
             yield journal
     except flock.Held as held:
         pid = held.holder.split(" ")[0] or "unknown"
@@ -276,7 +276,7 @@ def ignite(ground: Grounds, session: Session, *, script: Path | None = None, cas
         runtimes=casting(ground, settings=settings, script=script).runtimes(session.limits.role_runtimes.values()),
         clock=SystemClock(),
         environ=dict(os.environ),
-        read_config=lambda: load(ground.loaded.path),
+        read_config=lambda: load_config(ground.loaded.path),
         make_runtimes=lambda changed: casting(ground, settings=changed, script=script, replay=cassette.replay).usable(
             session.workflow
         ),
@@ -287,7 +287,7 @@ def ignite(ground: Grounds, session: Session, *, script: Path | None = None, cas
 
 
 def _settings_of(ground: Grounds, session: Session) -> Settings:
-    if digest_of(ground.settings) == session.config_digest:
+    if compute_digest(ground.settings) == session.config_digest:
         return ground.settings
     return kept_settings(ground.places, session.id, session.config_digest) or ground.settings
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from blueflame.cli.commands.config import config_app
 from blueflame.cli.commands.init import init
-from blueflame.config import load
+from blueflame.config import load_config
 from blueflame.model.errors import ConfigError, Refused, UsageError
 
 init_app = typer.Typer()
@@ -77,7 +77,7 @@ def test_the_environment_can_name_the_file(here: Path, monkeypatch: pytest.Monke
 def test_show_can_be_read_again(here: Path) -> None:
     (here / "blueflame.yaml").write_text(OLD)
     (here / "full.yaml").write_text(call(config_app, "show"))
-    assert load(here / "full.yaml").settings == load(here / "blueflame.yaml").settings
+    assert load_config(here / "full.yaml").settings == load_config(here / "blueflame.yaml").settings
 
 
 def test_schema_is_json_with_or_without_being_asked() -> None:
@@ -95,9 +95,9 @@ def test_migrate_shows_a_difference_and_writes_nothing(here: Path) -> None:
 @pytest.mark.verification(3)
 def test_migrate_writes_when_told_and_refuses_a_second_time(here: Path) -> None:
     (here / "blueflame.yaml").write_text(OLD)
-    before = load(here / "blueflame.yaml").settings
+    before = load_config(here / "blueflame.yaml").settings
     assert "models.worker -> roles.worker.model" in call(config_app, "migrate", "--write")
-    assert load(here / "blueflame.yaml").settings == before
+    assert load_config(here / "blueflame.yaml").settings == before
     assert (here / "blueflame.yaml").read_text().startswith("schema_version: 2\n\n# mine\nproject:")
     assert "is up to date" in call(config_app, "migrate")
     with pytest.raises(UsageError, match="nothing to migrate"):
@@ -117,7 +117,7 @@ def test_init_writes_a_configuration_that_passes_its_check(here: Path) -> None:
     said = call(init_app)
     assert said.startswith("wrote blueflame.yaml\n")
     assert "python" in said
-    loaded = load(here / "blueflame.yaml")
+    loaded = load_config(here / "blueflame.yaml")
     assert loaded.settings.project.base_branch == "main"
     assert loaded.repo == here.resolve()
     assert "src/**" in loaded.settings.permissions.allowed_paths
@@ -129,7 +129,7 @@ def test_a_second_init_leaves_the_file_alone(here: Path) -> None:
     assert "left alone" in call(init_app)
     assert (here / "blueflame.yaml").read_text() == "anything: at all\n"
     assert call(init_app, "--force").startswith("wrote")
-    assert load(here / "blueflame.yaml")
+    assert load_config(here / "blueflame.yaml")
 
 
 def test_init_from_a_subfolder_writes_at_the_top(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_init_from_a_subfolder_writes_at_the_top(here: Path, monkeypatch: pytest
 
 def test_init_elsewhere_points_back_at_the_repository(here: Path) -> None:
     call(init_app, "--config", "../conf/flame.yaml")
-    assert load(here.parent / "conf" / "flame.yaml").repo == here.resolve()
+    assert load_config(here.parent / "conf" / "flame.yaml").repo == here.resolve()
 
 
 @pytest.mark.parametrize("flag", ["--print", "--dry-run"])

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blueflame.config import parse
-from blueflame.config.detect.repository import survey
-from blueflame.config.scaffold import config_text, escaped
+from blueflame.config import parse_config
+from blueflame.config.detect.repository import survey_repository
+from blueflame.config.scaffold import build_config_text, escape_glob
 from blueflame.model.errors import Refused
 from blueflame.paths.globs import Globs
 
@@ -102,8 +102,8 @@ REPOSITORIES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", REPOSITORIES)
 def test_the_configuration_passes_its_own_check_and_reaches_the_sources(tmp_path: Path, name: str) -> None:
     files, commands = REPOSITORIES[name]
-    found = survey(repository(tmp_path / "мой repo", files))
-    loaded = parse(config_text(found), path=HERE)
+    found = survey_repository(repository(tmp_path / "мой repo", files))
+    loaded = parse_config(build_config_text(found), path=HERE)
     allowed = Globs(loaded.settings.permissions.allowed_paths)
     blocked = Globs(loaded.settings.permissions.blocked_paths)
     for source in found.sources:
@@ -121,7 +121,7 @@ def test_a_surveyed_repository_is_left_untouched(repo: Path) -> None:
     before = subprocess.run(
         ["git", "status", "--porcelain", "--ignored"], cwd=repo, capture_output=True, check=True
     ).stdout
-    config_text(survey(repo))
+    build_config_text(survey_repository(repo))
     after = subprocess.run(
         ["git", "status", "--porcelain", "--ignored"], cwd=repo, capture_output=True, check=True
     ).stdout
@@ -137,7 +137,9 @@ def test_secrets_and_lock_files_are_blocked(tmp_path: Path) -> None:
         "src/a.py": "",
         ".github/x.yml": "",
     }
-    permissions = parse(config_text(survey(repository(tmp_path / "r", files))), path=HERE).settings.permissions
+    permissions = parse_config(
+        build_config_text(survey_repository(repository(tmp_path / "r", files))), path=HERE
+    ).settings.permissions
     blocked = Globs(permissions.blocked_paths)
     for file in (".env", "deploy/id_rsa", "uv.lock", "web/package-lock.json", "blueflame.yaml", ".github/x.yml"):
         assert blocked.matches(file), file
@@ -146,17 +148,17 @@ def test_secrets_and_lock_files_are_blocked(tmp_path: Path) -> None:
 def test_what_is_not_tracked_is_not_seen(repo: Path) -> None:
     (repo / "scratch").mkdir()
     (repo / "scratch" / "a.rs").write_text("")
-    found = survey(repo)
+    found = survey_repository(repo)
     assert (found.languages, found.folders) == (("python",), ("src",))
 
 
 def test_a_subfolder_is_enough_to_find_the_repository(repo: Path) -> None:
-    assert survey(repo / "src").repo == repo.resolve()
+    assert survey_repository(repo / "src").repo == repo.resolve()
 
 
 def test_languages_are_told_by_how_many_files_they_have(tmp_path: Path) -> None:
     files = {"a.go": "", "b.go": "", "c.py": "", "d.py": "", "e.rs": ""}
-    assert survey(repository(tmp_path / "r", files)).languages == ("go", "python", "rust")
+    assert survey_repository(repository(tmp_path / "r", files)).languages == ("go", "python", "rust")
 
 
 # --- the base branch ---------------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ def test_the_base_branch_is_what_the_remote_says(tmp_path: Path) -> None:
     origin = repository(tmp_path / "origin", {"a.py": ""}, branch="trunk")
     run(tmp_path, "clone", "-q", str(origin), "clone")
     run(tmp_path / "clone", "switch", "-q", "-c", "main")
-    assert survey(tmp_path / "clone").base_branch == "trunk"
+    assert survey_repository(tmp_path / "clone").base_branch == "trunk"
 
 
 def test_the_base_branch_must_be_here(tmp_path: Path) -> None:
@@ -174,45 +176,49 @@ def test_the_base_branch_must_be_here(tmp_path: Path) -> None:
     run(tmp_path, "clone", "-q", str(origin), "clone")
     run(tmp_path / "clone", "switch", "-q", "-c", "master")
     run(tmp_path / "clone", "branch", "-q", "-D", "trunk")
-    assert survey(tmp_path / "clone").base_branch == "master"
+    assert survey_repository(tmp_path / "clone").base_branch == "master"
 
 
 @pytest.mark.parametrize("branch", ["main", "master", "develop", "ветка/один"])
 def test_the_base_branch_without_a_remote(tmp_path: Path, branch: str) -> None:
-    found = survey(repository(tmp_path / "r", {"a.py": ""}, branch=branch))
+    found = survey_repository(repository(tmp_path / "r", {"a.py": ""}, branch=branch))
     assert found.base_branch == branch
-    assert parse(config_text(found), path=HERE).settings.project.base_branch == branch
+    assert parse_config(build_config_text(found), path=HERE).settings.project.base_branch == branch
 
 
 def test_the_configured_default_branch_goes_before_main(tmp_path: Path) -> None:
     repo = repository(tmp_path / "r", {"a.py": ""})
     run(repo, "branch", "dev")
     run(repo, "config", "init.defaultBranch", "dev")
-    assert survey(repo).base_branch == "dev"
+    assert survey_repository(repo).base_branch == "dev"
 
 
 def test_a_detached_head_still_has_a_base_branch(tmp_path: Path) -> None:
     repo = repository(tmp_path / "r", {"a.py": ""})
     run(repo, "checkout", "-q", "--detach")
-    assert survey(repo).base_branch == "main"
+    assert survey_repository(repo).base_branch == "main"
 
 
 def test_an_unborn_branch_is_told(tmp_path: Path) -> None:
     run(tmp_path, "init", "-q", "-b", "start")
-    found = survey(tmp_path)
+    found = survey_repository(tmp_path)
     assert found.base_branch == "start"
     assert any("no commit yet" in note for note in found.notes)
-    assert parse(config_text(found), path=HERE).settings.permissions.allowed_paths == ("src/**", "tests/**", "docs/**")
+    assert parse_config(build_config_text(found), path=HERE).settings.permissions.allowed_paths == (
+        "src/**",
+        "tests/**",
+        "docs/**",
+    )
 
 
 def test_no_repository_and_a_bare_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="not in a git repository"):
-        survey(tmp_path)
+        survey_repository(tmp_path)
     run(tmp_path, "init", "-q", "--bare", "bare.git")
     with pytest.raises(Refused, match="bare repository"):
-        survey(tmp_path / "bare.git")
+        survey_repository(tmp_path / "bare.git")
     with pytest.raises(Refused, match="not a folder"):
-        survey(tmp_path / "none")
+        survey_repository(tmp_path / "none")
 
 
 NAMES = st.text(
@@ -226,6 +232,6 @@ NAMES = st.text(
 def test_an_escaped_name_matches_itself_and_nothing_near(name: str, other: str) -> None:
     if not name.isprintable():
         return
-    globs = Globs((f"/{escaped(name)}/**",))
+    globs = Globs((f"/{escape_glob(name)}/**",))
     assert globs.matches(f"{name}/a.py")
     assert name == other or not globs.matches(f"{other}/a.py")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from blueflame.config import load
-from blueflame.config.keys import all_keys
+from blueflame.config import load_config
+from blueflame.config.keys import iter_keys
 from blueflame.documents.config_yaml import read
 from blueflame.session.from_settings import limits_of, workflow_of
 
@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).parents[3] / "blueflame.yaml.example"
 
 @pytest.mark.verification(1)
 def test_the_example_passes_its_own_check() -> None:
-    loaded = load(EXAMPLE)
+    loaded = load_config(EXAMPLE)
     assert (loaded.version, loaded.warnings) == (2, ())
     assert limits_of(loaded.settings).workers == 4
     assert workflow_of(loaded.settings).name == "waves"
@@ -26,7 +26,7 @@ def test_the_example_passes_its_own_check() -> None:
 @pytest.mark.verification(1)
 def test_the_example_has_every_key() -> None:
     written = read(EXAMPLE.read_text()).data
-    assert [key.dotted for key in all_keys() if not key.section and not is_in(written, key.path)] == []
+    assert [key.dotted for key in iter_keys() if not key.section and not is_in(written, key.path)] == []
 
 
 def is_in(data: Any, path: tuple[str, ...]) -> bool:  # noqa: ANN401 (YAML has any type)
@@ -42,7 +42,7 @@ def is_in(data: Any, path: tuple[str, ...]) -> bool:  # noqa: ANN401 (YAML has a
 def test_the_example_says_the_defaults_that_hold() -> None:
     lines = EXAMPLE.read_text().splitlines()
     document = read(EXAMPLE.read_text())
-    for key in all_keys():
+    for key in iter_keys():
         if key.section or key.required or key.path not in document.lines:
             continue
         if "example" in lines[document.lines[key.path] - 1] or "_patterns" in key.path[-1]:

@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.config import find, load, parse, resolved_json, schema_json, show
-from blueflame.config.keys import all_keys
+from blueflame.config import (
+    find_config,
+    format_config,
+    format_json_schema,
+    format_resolved_json,
+    load_config,
+    parse_config,
+)
+from blueflame.config.keys import iter_keys
 from blueflame.model.errors import BlueFlameError, ConfigError
 from blueflame.paths.globs import Globs
 
@@ -20,7 +27,7 @@ MINIMAL = "schema_version: 2\nproject:\n  name: x\n"
 
 def problems(text: str) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
-        parse(text, path=HERE)
+        parse_config(text, path=HERE)
     return caught.value.problems
 
 
@@ -30,7 +37,7 @@ def one_problem(text: str) -> str:
 
 
 def test_a_minimal_file_is_enough() -> None:
-    loaded = parse(MINIMAL, path=HERE)
+    loaded = parse_config(MINIMAL, path=HERE)
     assert (loaded.settings.project.name, loaded.version) == ("x", 2)
 
 
@@ -138,7 +145,7 @@ def test_a_value_that_holds_itself_is_refused() -> None:
 
 
 def test_anchors_aliases_and_merge_keys_are_understood() -> None:
-    loaded = parse(
+    loaded = parse_config(
         MINIMAL
         + """roles:
   backend: &base {model: opus, budget_usd: 3}
@@ -167,20 +174,23 @@ def test_windows_line_endings_a_byte_order_mark_and_unicode_are_fine(tmp_path: P
     path.write_bytes(
         '\ufeffschema_version: 2\r\nproject:\r\n  name: "проект"\r\nlimits:\r\n  max_retries: 3\r\n'.encode()
     )
-    loaded = load(path)
+    loaded = load_config(path)
     assert (loaded.settings.project.name, loaded.settings.limits.max_retries) == ("проект", 3)
     assert loaded.repo == tmp_path.resolve()
 
 
 def test_a_date_as_a_name_is_text() -> None:
-    assert parse("schema_version: 2\nproject: {name: 2024-01-01}\n", path=HERE).settings.project.name == "2024-01-01"
+    assert (
+        parse_config("schema_version: 2\nproject: {name: 2024-01-01}\n", path=HERE).settings.project.name
+        == "2024-01-01"
+    )
 
 
 def test_the_repository_is_relative_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     path = tmp_path / "conf" / "flame.yaml"
     path.write_text("schema_version: 2\nproject: {name: x, repo: ../code}\n")
-    assert load(path).repo == (tmp_path / "code").resolve()
+    assert load_config(path).repo == (tmp_path / "code").resolve()
 
 
 def test_a_file_is_judged_the_same_every_time() -> None:
@@ -192,7 +202,7 @@ def test_a_file_is_judged_the_same_every_time() -> None:
 
 
 def test_a_missing_version_is_version_1_with_a_warning() -> None:
-    loaded = parse("project: {name: x}\n", path=HERE)
+    loaded = parse_config("project: {name: x}\n", path=HERE)
     assert loaded.version == 1
     assert any("schema_version: is missing: read as version 1" in warning for warning in loaded.warnings)
 
@@ -211,7 +221,7 @@ def test_a_version_that_is_no_number_is_refused(version: str) -> None:
 @pytest.mark.verification(3)
 @pytest.mark.parametrize("version", [0, 1])
 def test_versions_0_and_1_are_lifted(version: int) -> None:
-    loaded = parse(
+    loaded = parse_config(
         f"""schema_version: {version}
 project: {{name: x}}
 models: {{worker: opus}}
@@ -227,7 +237,7 @@ limits:
 
 
 def test_the_oldest_budgets_are_tokens() -> None:
-    loaded = parse("project: {name: x}\nlimits: {token_budget: {worker: 100000, planner: 50000}}\n", path=HERE)
+    loaded = parse_config("project: {name: x}\nlimits: {token_budget: {worker: 100000, planner: 50000}}\n", path=HERE)
     assert loaded.settings.roles["worker"].budget_tokens == 100_000
     assert loaded.settings.roles["worker"].budget_usd == 0
 
@@ -259,7 +269,7 @@ def test_keys_of_schema_2_are_refused_in_schema_1() -> None:
 
 
 def test_old_places_are_read_in_schema_2_with_a_warning() -> None:
-    loaded = parse(MINIMAL + "models: {worker: opus}\n", path=HERE)
+    loaded = parse_config(MINIMAL + "models: {worker: opus}\n", path=HERE)
     assert loaded.settings.roles["worker"].model == "opus"
     assert any("models: is the place of schema 1" in warning for warning in loaded.warnings)
 
@@ -286,21 +296,21 @@ def test_missing_fields_are_named() -> None:
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     for path, part in ((tmp_path / "none.yaml", "no such file"), (tmp_path, "cannot be read")):
         with pytest.raises(ConfigError, match=part):
-            load(path)
+            load_config(path)
 
 
 def test_bytes_that_are_not_utf8_are_refused_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_bytes(b"a: b\nc: \xff\n")
     with pytest.raises(ConfigError, match=r"c\.yaml:2: the text is not UTF-8"):
-        load(path)
+        load_config(path)
 
 
 def test_a_huge_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("# " + "x" * 1_000_001)
     with pytest.raises(ConfigError, match="too large"):
-        load(path)
+        load_config(path)
 
 
 def test_the_nearest_file_is_found_but_none_beyond_the_repository(repo: Path) -> None:
@@ -308,41 +318,41 @@ def test_the_nearest_file_is_found_but_none_beyond_the_repository(repo: Path) ->
     deep.mkdir()
     (repo.parent / "blueflame.yaml").write_text(MINIMAL)
     with pytest.raises(ConfigError, match="blueflame init"):
-        find(deep)
+        find_config(deep)
     (repo / "blueflame.yaml").write_text(MINIMAL)
-    assert find(deep) == repo / "blueflame.yaml"
-    assert find(deep, Path("other.yaml")) == Path("other.yaml")
+    assert find_config(deep) == repo / "blueflame.yaml"
+    assert find_config(deep, Path("other.yaml")) == Path("other.yaml")
 
 
 # --- showing -----------------------------------------------------------------------------------------------------
 
 
 def test_what_is_shown_means_the_same(tmp_path: Path) -> None:
-    loaded = parse(
+    loaded = parse_config(
         MINIMAL + "roles: {qa: {timeout: 90s, budget_tokens: 5}}\nvalidation: {validator_models: {a: b}}\n", path=HERE
     )
-    again = parse(show(loaded.settings), path=HERE)
+    again = parse_config(format_config(loaded.settings), path=HERE)
     assert again.settings == loaded.settings
     assert again.digest == loaded.digest
-    assert json.loads(resolved_json(loaded.settings))["roles"]["qa"]["timeout"] == "90s"
+    assert json.loads(format_resolved_json(loaded.settings))["roles"]["qa"]["timeout"] == "90s"
 
 
 def test_a_comment_does_not_change_the_digest_and_a_value_does() -> None:
-    digests = [parse(MINIMAL + more, path=HERE).digest for more in ("", "# new\n", "limits: {max_retries: 1}\n")]
+    digests = [parse_config(MINIMAL + more, path=HERE).digest for more in ("", "# new\n", "limits: {max_retries: 1}\n")]
     assert digests[0] == digests[1] != digests[2]
 
 
 def test_the_schema_describes_every_key() -> None:
-    schema = json.loads(schema_json())
+    schema = json.loads(format_json_schema())
     assert set(schema["properties"]) >= {"project", "roles", "workflows", "runtimes", "gates"}
-    assert all(key.description.endswith(".") for key in all_keys()), "each key says what it means"
+    assert all(key.description.endswith(".") for key in iter_keys()), "each key says what it means"
 
 
 @settings(deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_at_all_causes_anything_but_a_clear_refusal(text: str) -> None:
     try:
-        parse(text, path=HERE)
+        parse_config(text, path=HERE)
     except BlueFlameError as error:
         assert isinstance(error, ConfigError)
 
@@ -351,7 +361,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([k.path[-1] for k in all_keys()]), inner, max_size=4)
+        | st.dictionaries(st.sampled_from([k.path[-1] for k in iter_keys()]), inner, max_size=4)
     ),
     max_leaves=15,
 )
@@ -361,7 +371,7 @@ JSON = st.recursive(
 @given(JSON)
 def test_no_data_at_all_causes_anything_but_a_clear_refusal(data: object) -> None:
     try:
-        parse(json.dumps(data), path=HERE)
+        parse_config(json.dumps(data), path=HERE)
     except ConfigError as error:
         assert error.problems
 
@@ -370,7 +380,7 @@ def test_no_data_at_all_causes_anything_but_a_clear_refusal(data: object) -> Non
 @given(st.text(alphabet=r"ab/*?[]!^\-.# {}~", min_size=1, max_size=12))
 def test_every_glob_that_is_taken_can_be_matched_with(glob: str) -> None:
     try:
-        parse(f"{MINIMAL}permissions: {{allowed_paths: [{json.dumps(glob)}]}}\n", path=HERE)
+        parse_config(f"{MINIMAL}permissions: {{allowed_paths: [{json.dumps(glob)}]}}\n", path=HERE)
     except ConfigError:
         return
     Globs((glob,)).matches("a/b")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.config import migrate, parse
-from blueflame.config.yaml_comments import comment_places, comments_of
+from blueflame.config import migrate_config, parse_config
+from blueflame.config.yaml_comments import count_comments, find_comments
 from blueflame.model.errors import ConfigError
 
 HERE = Path("blueflame.yaml")
@@ -75,12 +75,12 @@ hooks:
 
 
 def same(before: str, after: str) -> bool:
-    return parse(before, path=HERE).settings == parse(after, path=HERE).settings
+    return parse_config(before, path=HERE).settings == parse_config(after, path=HERE).settings
 
 
 @pytest.mark.verification(3)
 def test_what_moves_takes_its_comments_along_and_all_else_stays() -> None:
-    migrated = migrate(BLOCKS)
+    migrated = migrate_config(BLOCKS)
     assert migrated.text == MIGRATED
     assert migrated.changes == (
         "schema_version: 1 -> 2",
@@ -94,8 +94,8 @@ def test_what_moves_takes_its_comments_along_and_all_else_stays() -> None:
 
 @pytest.mark.verification(3)
 def test_the_result_has_nothing_left_to_migrate() -> None:
-    once = migrate(BLOCKS)
-    again = migrate(once.text)
+    once = migrate_config(BLOCKS)
+    again = migrate_config(once.text)
     assert (again.text, again.changes) == (once.text, ())
 
 
@@ -127,32 +127,32 @@ FILES = {
 @pytest.mark.parametrize("name", FILES)
 def test_every_way_of_writing_is_migrated_without_loss(name: str) -> None:
     before = FILES[name]
-    migrated = migrate(before)
+    migrated = migrate_config(before)
     assert migrated.changes
     assert same(before, migrated.text)
-    assert parse(migrated.text, path=HERE).version == 2
-    assert not comments_of(before.replace("\r", "")) - comments_of(migrated.text.replace("\r", ""))
-    assert migrate(migrated.text).changes == ()
+    assert parse_config(migrated.text, path=HERE).version == 2
+    assert not count_comments(before.replace("\r", "")) - count_comments(migrated.text.replace("\r", ""))
+    assert migrate_config(migrated.text).changes == ()
 
 
 def test_line_endings_stay_as_they_are() -> None:
-    assert "\n" not in migrate(FILES["windows"]).text.replace("\r\n", "")
+    assert "\n" not in migrate_config(FILES["windows"]).text.replace("\r\n", "")
 
 
 def test_a_missing_version_goes_before_the_first_key_and_its_comment() -> None:
     text = "# heading\n\n# the project\nproject: {name: x}\n"
-    assert migrate(text).text == "# heading\n\nschema_version: 2\n\n# the project\nproject: {name: x}\n"
+    assert migrate_config(text).text == "# heading\n\nschema_version: 2\n\n# the project\nproject: {name: x}\n"
 
 
 @pytest.mark.parametrize("text", ["a: b: c\n", "", "project: {nam: x}\n", "schema_version: 3\n"])
 def test_a_file_with_problems_is_not_migrated(text: str) -> None:
     with pytest.raises(ConfigError):
-        migrate(text)
+        migrate_config(text)
 
 
 def test_a_hash_in_a_value_is_no_comment() -> None:
     text = "a: 'x # y'  # z\nb: |\n  # text\nc: x#y\n# w\n"
-    assert comment_places(text) == [(0, "# z"), (4, "# w")]
+    assert find_comments(text) == [(0, "# z"), (4, "# w")]
 
 
 VALUES = st.sampled_from(["opus", '"haiku"', "'x y'"])
@@ -177,6 +177,6 @@ def test_migration_never_changes_the_meaning_and_never_loses_a_comment(
         whole = "1" if key in ("worker_tokens", "validator") else value
         text += f"    {key}: {whole}{comment}\n"
     text += "models:\n" + "".join(f"  {key}: {value}{comment}\n" for key, (value, comment) in models.items())
-    migrated = migrate(text)
+    migrated = migrate_config(text)
     assert same(text, migrated.text)
-    assert not comments_of(text) - comments_of(migrated.text)
+    assert not count_comments(text) - count_comments(migrated.text)

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from blueflame.config import digest_of
+from blueflame.config import compute_digest
 from blueflame.documents.plans import tasks_from
 from blueflame.git.results import refs
 from blueflame.journal.journal import Journal
@@ -94,7 +94,7 @@ def test_beginning_pins_the_base_and_the_configuration(stage: Stage) -> None:
         opened = journal.events(session.id)[0].event
     assert isinstance(opened, SessionOpened)
     assert (opened.request, opened.base_sha, opened.workflow.name) == ("Сделай", stage.head(), "flow")
-    assert opened.config_digest == digest_of(ground.settings)
+    assert opened.config_digest == compute_digest(ground.settings)
 
 
 def test_a_person_s_own_plan_is_written_together_with_the_session(

@@ -12,7 +12,7 @@ from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from blueflame.config import Migrated
+    from blueflame.config import Migration
 
 config_app = typer.Typer(
     help="Look at the configuration: check it, show it in full, bring it up to date.",
@@ -30,11 +30,11 @@ JSON = typer.Option(False, "--json", help="For machines.")
 @config_app.command()
 def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
     """Say everything that is wrong with the configuration, or that nothing is."""
-    from blueflame.config import find, load, short
+    from blueflame.config import find_config, load_config, shorten_path
 
-    path = find(Path.cwd(), config)
+    path = find_config(Path.cwd(), config)
     try:
-        loaded = load(path)
+        loaded = load_config(path)
     except ConfigError as error:
         if not as_json:
             raise
@@ -48,25 +48,25 @@ def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
         return
     for warning in loaded.warnings:
         print_text(f"warning: {warning}", err=True)
-    print_text(f"{short(path)}: nothing wrong (schema {loaded.version})")
+    print_text(f"{shorten_path(path)}: nothing wrong (schema {loaded.version})")
 
 
 @config_app.command()
 def show(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
     """Show the configuration with every default filled in, as Blue Flame understands it."""
-    from blueflame.config import find, load, resolved_json
-    from blueflame.config import show as as_yaml
+    from blueflame.config import find_config, format_resolved_json, load_config
+    from blueflame.config import format_config as as_yaml
 
-    loaded = load(find(Path.cwd(), config))
-    print_text((resolved_json if as_json else as_yaml)(loaded.settings), end=False)
+    loaded = load_config(find_config(Path.cwd(), config))
+    print_text((format_resolved_json if as_json else as_yaml)(loaded.settings), end=False)
 
 
 @config_app.command()
 def schema(as_json: bool = typer.Option(True, "--json", help="It always is JSON.", hidden=True)) -> None:  # noqa: ARG001 (every read takes --json)
     """Print the JSON schema of the file, for editors that complete and check YAML."""
-    from blueflame.config import schema_json
+    from blueflame.config import format_json_schema
 
-    print_text(schema_json(), end=False)
+    print_text(format_json_schema(), end=False)
 
 
 @config_app.command()
@@ -76,15 +76,15 @@ def migrate(
     as_json: bool = JSON,
 ) -> None:
     """Bring a file of schema 1 up to schema 2, comments and order kept."""
-    from blueflame.config import find, read_text, short
-    from blueflame.config import migrate as migrated_text
+    from blueflame.config import find_config, read_config_text, shorten_path
+    from blueflame.config import migrate_config as migrated_text
     from blueflame.system.files import write_whole
 
-    path = find(Path.cwd(), config)
-    before = read_text(path)
+    path = find_config(Path.cwd(), config)
+    before = read_config_text(path)
     migrated = migrated_text(before, path=path)
     if write and not migrated.changes:
-        raise UsageError(f"{short(path)} is up to date: there is nothing to migrate, and nothing was written")
+        raise UsageError(f"{shorten_path(path)} is up to date: there is nothing to migrate, and nothing was written")
     if write:
         write_whole(path.resolve(), migrated.text)
     if as_json:
@@ -93,14 +93,14 @@ def migrate(
         print_text(_format_migration(path, before, migrated, written=write))
 
 
-def _format_migration(path: Path, before: str, migrated: Migrated, *, written: bool) -> str:
-    from blueflame.config import short
+def _format_migration(path: Path, before: str, migrated: Migration, *, written: bool) -> str:
+    from blueflame.config import shorten_path
 
     if not migrated.changes:
-        return f"{short(path)} is up to date"
+        return f"{shorten_path(path)} is up to date"
     if written:
-        return "\n".join([f"{short(path)}: brought up to date", *(f"  {change}" for change in migrated.changes)])
-    return _format_difference(str(short(path)), before, migrated.text)
+        return "\n".join([f"{shorten_path(path)}: brought up to date", *(f"  {change}" for change in migrated.changes)])
+    return _format_difference(str(shorten_path(path)), before, migrated.text)
 
 
 def _format_difference(name: str, before: str, after: str) -> str:

@@ -24,15 +24,15 @@ def init(
     as_json: bool = typer.Option(False, "--json", help="For machines."),
 ) -> None:
     """Look at the repository and write a blueflame.yaml that fits it. A file that is there is left alone."""
-    from blueflame.config.detect.repository import survey
-    from blueflame.config.scaffold import config_text
+    from blueflame.config.detect.repository import survey_repository
+    from blueflame.config.scaffold import build_config_text
     from blueflame.system.files import write_whole
 
-    found = survey(Path.cwd())
+    found = survey_repository(Path.cwd())
     path = (config or found.repo / "blueflame.yaml").absolute()
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file with --config, such as {path / 'blueflame.yaml'}")
-    text = config_text(found, repo=os.path.relpath(found.repo, path.parent.resolve()))
+    text = build_config_text(found, repo=os.path.relpath(found.repo, path.parent.resolve()))
     kept = path.exists() and not force and not dry_run
     if not kept and not dry_run:
         write_whole(path.resolve(), text)
@@ -45,7 +45,7 @@ def init(
 
 
 def _build_json(path: Path, found: Survey, text: str, *, written: bool) -> dict[str, object]:
-    from blueflame.config.detect.commands import missing_programs
+    from blueflame.config.detect.commands import describe_missing_programs
 
     return {
         "path": str(path),
@@ -55,23 +55,23 @@ def _build_json(path: Path, found: Survey, text: str, *, written: bool) -> dict[
         "tests": found.commands.tests,
         "lints": found.commands.lints,
         "setup": found.commands.setup,
-        "notes": (*found.notes, *missing_programs(found.commands)),
+        "notes": (*found.notes, *describe_missing_programs(found.commands)),
         "config": text,
     }
 
 
 def _format_lines(path: Path, found: Survey, *, kept: bool) -> list[str]:
-    from blueflame.config import short
-    from blueflame.config.detect.commands import missing_programs
+    from blueflame.config import shorten_path
+    from blueflame.config.detect.commands import describe_missing_programs
 
     if kept:
-        return [f"{short(path)} is there already and was left alone; --force writes it anew"]
+        return [f"{shorten_path(path)} is there already and was left alone; --force writes it anew"]
     checks = (*found.commands.tests, *found.commands.lints)
     return [
-        f"wrote {short(path)}",
+        f"wrote {shorten_path(path)}",
         f"  languages    {', '.join(found.languages) or 'none recognised'}",
         f"  base branch  {found.base_branch}",
         f"  checks       {'; '.join(checks) or 'none found: name your test command in the file'}",
-        *(f"  note: {note}" for note in (*found.notes, *missing_programs(found.commands))),
+        *(f"  note: {note}" for note in (*found.notes, *describe_missing_programs(found.commands))),
         "Look it through, then: blueflame config check",
     ]

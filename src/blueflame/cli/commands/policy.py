@@ -97,7 +97,7 @@ def explain(
 def _load_policy(
     config: Path | None, role: str, scope: list[str], worktree: Path | None, scratch: list[Path]
 ) -> tuple[Policy, LocalWorld]:
-    from blueflame.config import find, load
+    from blueflame.config import find_config, load_config
     from blueflame.paths.locks import BadLock
     from blueflame.policy.compile import SCHEMA_ROLES, compile_policy
     from blueflame.policy.decide import prepare
@@ -105,7 +105,7 @@ def _load_policy(
     from blueflame.watcher.policy_file import find_shfmt
     from blueflame.watcher.world import LocalWorld
 
-    loaded = load(find(Path.cwd(), config))
+    loaded = load_config(find_config(Path.cwd(), config))
     settings = loaded.settings
     root = _find_worktree(worktree, loaded.repo)
     try:

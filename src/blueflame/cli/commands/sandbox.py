@@ -88,14 +88,14 @@ def _find_ground(config: Path | None, worktree: Path | None) -> Ground:
 
 def _find_settings(config: Path | None, checkout: Checkout) -> tuple[Settings | None, Checkout | None]:
     """An agent's checkout obeys the configuration of the repository it belongs to: its own copy is the agent's."""
-    from blueflame.config import NAME, load
+    from blueflame.config import CONFIG_NAME, load_config
     from blueflame.sandbox.person_checkout import read_checkout
 
     here = (checkout.root, Path.cwd(), *Path.cwd().parents)
-    near = next((folder / NAME for folder in here if (folder / NAME).is_file()), None)
-    above = [folder / NAME for folder in checkout.root.parents if (folder / NAME).is_file()]
+    near = next((folder / CONFIG_NAME for folder in here if (folder / CONFIG_NAME).is_file()), None)
+    above = [folder / CONFIG_NAME for folder in checkout.root.parents if (folder / CONFIG_NAME).is_file()]
     for path in [config] if config else [*above, *([near] if near else [])]:
-        loaded = load(path)
+        loaded = load_config(path)
         repo = Path(os.path.realpath(loaded.repo))
         worktrees = Path(os.path.normpath(repo / Path(loaded.settings.project.worktree_dir).expanduser()))
         if path in (config, near) or checkout.root.is_relative_to(worktrees):

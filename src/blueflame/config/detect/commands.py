@@ -29,7 +29,7 @@ class Commands:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tracked:
+class TrackedFiles:
     """The tracked files, and what is in those that describe the project."""
 
     root: Path
@@ -52,48 +52,48 @@ class Tracked:
         return min(found, key=lambda file: (file.count("/"), file), default=None)
 
 
-Finder = Callable[[Tracked], Commands]
+Finder = Callable[[TrackedFiles], Commands]
 
 
-def commands_of(tracked: Tracked) -> Commands:
+def detect_commands(tracked: TrackedFiles) -> Commands:
     """What a Makefile or a task runner offers goes before what its language would use."""
     found = [finder(tracked) for finder in FINDERS]
     runners, languages = found[: len(RUNNERS)], found[len(RUNNERS) :]
     return Commands(
-        tests=_first(runners, "tests") or _all(languages, "tests"),
-        lints=_first(runners, "lints") or _all(languages, "lints"),
-        setup=_all(found, "setup"),
+        tests=_take_first(runners, "tests") or _take_all(languages, "tests"),
+        lints=_take_first(runners, "lints") or _take_all(languages, "lints"),
+        setup=_take_all(found, "setup"),
     )
 
 
-def missing_programs(commands: Commands) -> tuple[str, ...]:
+def describe_missing_programs(commands: Commands) -> tuple[str, ...]:
     """What the checks need and this machine does not have, in words."""
     missing = [name for name in commands.programs if "/" not in name and shutil.which(name) is None]
     return tuple(f"{name} is not installed here: checks that need it will fail" for name in missing)
 
 
-def _first(found: list[Commands], kind: str) -> tuple[str, ...]:
+def _take_first(found: list[Commands], kind: str) -> tuple[str, ...]:
     return next((getattr(each, kind) for each in found if getattr(each, kind)), ())
 
 
-def _all(found: list[Commands], kind: str) -> tuple[str, ...]:
+def _take_all(found: list[Commands], kind: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(command for each in found for command in getattr(each, kind)))
 
 
 # --- task runners ------------------------------------------------------------------------------------------------
 
 
-def _make(tracked: Tracked) -> Commands:
+def _detect_make(tracked: TrackedFiles) -> Commands:
     text = "\n".join(tracked.text(name) for name in ("Makefile", "makefile", "GNUmakefile"))
-    return _targets("make", set(re.findall(r"^([\w.-]+)(?:[ \t]+[\w.-]+)*[ \t]*::?(?!=)", text, re.MULTILINE)))
+    return _choose_targets("make", set(re.findall(r"^([\w.-]+)(?:[ \t]+[\w.-]+)*[ \t]*::?(?!=)", text, re.MULTILINE)))
 
 
-def _just(tracked: Tracked) -> Commands:
+def _detect_just(tracked: TrackedFiles) -> Commands:
     text = "\n".join(tracked.text(name) for name in ("justfile", "Justfile", ".justfile"))
-    return _targets("just", set(re.findall(r"^@?([\w-]+)[^:=\n]*:(?!=)", text, re.MULTILINE)))
+    return _choose_targets("just", set(re.findall(r"^@?([\w-]+)[^:=\n]*:(?!=)", text, re.MULTILINE)))
 
 
-def _targets(program: str, targets: set[str]) -> Commands:
+def _choose_targets(program: str, targets: set[str]) -> Commands:
     tests = next((name for name in ("test", "tests", "check") if name in targets), None)
     return Commands(
         tests=(f"{program} {tests}",) if tests else (),
@@ -104,20 +104,20 @@ def _targets(program: str, targets: set[str]) -> Commands:
 # --- languages ---------------------------------------------------------------------------------------------------
 
 
-def _python(tracked: Tracked) -> Commands:
+def _detect_python(tracked: TrackedFiles) -> Commands:
     if not any(file.endswith(".py") for file in tracked.files):
         return Commands()
-    project = _toml(tracked.text("pyproject.toml"))
-    tools = _dict(project.get("tool"))
-    runner, setup = _python_runner(tracked)
+    project = _parse_toml(tracked.text("pyproject.toml"))
+    tools = _as_dict(project.get("tool"))
+    runner, setup = _find_python_runner(tracked)
     return Commands(
-        tests=tuple(f"{runner}{command}" for command in _python_tests(tracked, tools)),
-        lints=tuple(f"{runner}{command}" for command in _python_lints(tracked, tools)),
+        tests=tuple(f"{runner}{command}" for command in _find_python_tests(tracked, tools)),
+        lints=tuple(f"{runner}{command}" for command in _find_python_lints(tracked, tools)),
         setup=setup,
     )
 
 
-def _python_runner(tracked: Tracked) -> tuple[str, tuple[str, ...]]:
+def _find_python_runner(tracked: TrackedFiles) -> tuple[str, tuple[str, ...]]:
     for lock, runner, setup in (
         ("uv.lock", "uv run ", "uv sync"),
         ("poetry.lock", "poetry run ", "poetry install"),
@@ -129,7 +129,7 @@ def _python_runner(tracked: Tracked) -> tuple[str, tuple[str, ...]]:
     return "", ()
 
 
-def _python_tests(tracked: Tracked, tools: dict[str, Any]) -> Iterator[str]:
+def _find_python_tests(tracked: TrackedFiles, tools: dict[str, Any]) -> Iterator[str]:
     settings = "".join(tracked.text(name) for name in ("setup.cfg", "tox.ini", "pyproject.toml", "Pipfile"))
     wanted = "".join(tracked.text(file) for file in tracked.files if re.fullmatch(r"requirements[\w./-]*\.txt", file))
     tests = [file for file in tracked.files if file.endswith(".py") and is_test_file(file)]
@@ -148,7 +148,7 @@ def _python_tests(tracked: Tracked, tools: dict[str, Any]) -> Iterator[str]:
         yield "python -m pytest"
 
 
-def _python_lints(tracked: Tracked, tools: dict[str, Any]) -> Iterator[str]:
+def _find_python_lints(tracked: TrackedFiles, tools: dict[str, Any]) -> Iterator[str]:
     if "ruff" in tools or tracked.has("ruff.toml", ".ruff.toml"):
         yield "ruff check ."
     elif tracked.has(".flake8") or "[flake8]" in tracked.text("setup.cfg") + tracked.text("tox.ini"):
@@ -157,12 +157,12 @@ def _python_lints(tracked: Tracked, tools: dict[str, Any]) -> Iterator[str]:
         yield "mypy ."
 
 
-def _node(tracked: Tracked) -> Commands:
+def _detect_node(tracked: TrackedFiles) -> Commands:
     file = tracked.nearest("package.json")
     if file is None:
         return Commands()
-    scripts = _dict(_json(tracked.text(file)).get("scripts"))
-    program, setup = _node_program(tracked.root, PurePosixPath(file).parent)
+    scripts = _as_dict(_parse_json(tracked.text(file)).get("scripts"))
+    program, setup = _find_node_program(tracked.root, PurePosixPath(file).parent)
     test = scripts.get("test")
     real = isinstance(test, str) and test.strip() and "no test specified" not in test
     lints = [name for name in ("lint", "typecheck", "type-check") if isinstance(scripts.get(name), str)]
@@ -173,7 +173,7 @@ def _node(tracked: Tracked) -> Commands:
     )
 
 
-def _node_program(root: Path, folder: PurePosixPath) -> tuple[str, str]:
+def _find_node_program(root: Path, folder: PurePosixPath) -> tuple[str, str]:
     """npm, or what the lock file says; run in the folder of package.json."""
     choices = (("pnpm-lock.yaml", "pnpm", "--dir"), ("yarn.lock", "yarn", "--cwd"), ("bun.lock", "bun", "--cwd"))
     program, flag = next(
@@ -185,7 +185,7 @@ def _node_program(root: Path, folder: PurePosixPath) -> tuple[str, str]:
     return f"{program}{there}", f"{program}{there} {install}"
 
 
-def _go(tracked: Tracked) -> Commands:
+def _detect_go(tracked: TrackedFiles) -> Commands:
     file = tracked.nearest("go.mod")
     if file is None:
         return Commands()
@@ -195,7 +195,7 @@ def _go(tracked: Tracked) -> Commands:
     return Commands(tests=(f"{go} test ./...",), lints=(f"{go} vet ./...", *(("golangci-lint run",) if lint else ())))
 
 
-def _rust(tracked: Tracked) -> Commands:
+def _detect_rust(tracked: TrackedFiles) -> Commands:
     file = tracked.nearest("Cargo.toml")
     if file is None:
         return Commands()
@@ -204,7 +204,7 @@ def _rust(tracked: Tracked) -> Commands:
     return Commands(tests=(f"cargo test{where}",), lints=(f"cargo clippy{where}",) if clippy else ())
 
 
-def _jvm(tracked: Tracked) -> Commands:
+def _detect_jvm(tracked: TrackedFiles) -> Commands:
     if tracked.has("pom.xml"):
         return Commands(tests=(f"{'./mvnw' if tracked.has('mvnw') else 'mvn'} -q test",))
     if tracked.has("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"):
@@ -212,7 +212,7 @@ def _jvm(tracked: Tracked) -> Commands:
     return Commands(tests=("sbt test",) if tracked.has("build.sbt") else ())
 
 
-def _ruby(tracked: Tracked) -> Commands:
+def _detect_ruby(tracked: TrackedFiles) -> Commands:
     if not tracked.has("Gemfile"):
         return Commands()
     specs = tracked.has(".rspec") or any(file.startswith("spec/") for file in tracked.files)
@@ -222,21 +222,21 @@ def _ruby(tracked: Tracked) -> Commands:
     return Commands(tests=tests, lints=lints, setup=("bundle install",))
 
 
-def _php(tracked: Tracked) -> Commands:
+def _detect_php(tracked: TrackedFiles) -> Commands:
     if not tracked.has("composer.json"):
         return Commands()
-    scripts = _dict(_json(tracked.text("composer.json")).get("scripts"))
+    scripts = _as_dict(_parse_json(tracked.text("composer.json")).get("scripts"))
     unit = tracked.has("phpunit.xml", "phpunit.xml.dist")
     tests = ("composer test",) if "test" in scripts else ("vendor/bin/phpunit",) if unit else ()
     return Commands(tests=tests, lints=("composer lint",) if "lint" in scripts else (), setup=("composer install",))
 
 
-def _dotnet(tracked: Tracked) -> Commands:
+def _detect_dotnet(tracked: TrackedFiles) -> Commands:
     projects = any(file.endswith((".sln", ".slnx", ".csproj", ".fsproj")) for file in tracked.files)
     return Commands(tests=("dotnet test",) if projects else ())
 
 
-def _cmake(tracked: Tracked) -> Commands:
+def _detect_cmake(tracked: TrackedFiles) -> Commands:
     text = tracked.text("CMakeLists.txt")
     if not text:
         return Commands()
@@ -258,29 +258,41 @@ SINGLE_FILES = (
 )
 
 
-def _others(tracked: Tracked) -> Commands:
+def _detect_others(tracked: TrackedFiles) -> Commands:
     return Commands(tests=tuple(command for file, command in SINGLE_FILES if tracked.has(file)))
 
 
-RUNNERS: tuple[Finder, ...] = (_make, _just)
-FINDERS: tuple[Finder, ...] = (*RUNNERS, _python, _node, _go, _rust, _jvm, _ruby, _php, _dotnet, _cmake, _others)
+RUNNERS: tuple[Finder, ...] = (_detect_make, _detect_just)
+FINDERS: tuple[Finder, ...] = (
+    *RUNNERS,
+    _detect_python,
+    _detect_node,
+    _detect_go,
+    _detect_rust,
+    _detect_jvm,
+    _detect_ruby,
+    _detect_php,
+    _detect_dotnet,
+    _detect_cmake,
+    _detect_others,
+)
 
 # --- files that people write -------------------------------------------------------------------------------------
 
 
-def _toml(text: str) -> dict[str, Any]:
+def _parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}  # broken: it tells us nothing, and is not ours to complain about
 
 
-def _json(text: str) -> dict[str, Any]:
+def _parse_json(text: str) -> dict[str, Any]:
     try:
-        return _dict(json.loads(text)) if text else {}
+        return _as_dict(json.loads(text)) if text else {}
     except (ValueError, RecursionError):
         return {}
 
 
-def _dict(value: object) -> dict[str, Any]:
+def _as_dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}

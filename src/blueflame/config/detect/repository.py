@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from blueflame.config.detect.commands import Commands, Tracked, commands_of
+from blueflame.config.detect.commands import Commands, TrackedFiles, detect_commands
 from blueflame.git.command import ask, fields, git
 from blueflame.git.file_kinds import LANGUAGE_OF, NOT_OURS, is_lock_file, is_secret_file, is_test_file
 from blueflame.model.errors import Refused
@@ -32,31 +32,35 @@ class Survey:
     notes: tuple[str, ...] = ()
 
 
-def survey(start: Path) -> Survey:
-    repo = top_of(start)
-    files = tracked_files(repo)
-    own = tuple(file for file in files if not _foreign(file)) or tuple(file for file in files if not _hidden(file))
-    sources = tuple(file for file in own if _language(file))
-    folders = _folders(tuple(file for file in own if _language(file) or is_test_file(file)) if sources else own)
+def survey_repository(start: Path) -> Survey:
+    repo = find_repository_root(start)
+    files = list_tracked_files(repo)
+    own = tuple(file for file in files if not _is_foreign(file)) or tuple(
+        file for file in files if not _is_hidden(file)
+    )
+    sources = tuple(file for file in own if _find_language(file))
+    folders = _list_folders(
+        tuple(file for file in own if _find_language(file) or is_test_file(file)) if sources else own
+    )
     return Survey(
         repo=repo,
-        name=_name(repo),
-        base_branch=base_branch(repo),
-        languages=_languages(sources),
+        name=_choose_name(repo),
+        base_branch=find_base_branch(repo),
+        languages=_rank_languages(sources),
         folders=folders,
-        other_folders=tuple(folder for folder in _folders(own) if folder not in folders),
-        root_suffixes=tuple(sorted({*_root_suffixes(sources or own), *_root_documents(own)})),
+        other_folders=tuple(folder for folder in _list_folders(own) if folder not in folders),
+        root_suffixes=tuple(sorted({*_list_root_suffixes(sources or own), *_list_document_suffixes(own)})),
         root_names=() if sources else tuple(file for file in own if "/" not in file and not PurePosixPath(file).suffix),
         sources=sources,
         test_files=tuple(file for file in sources if is_test_file(file)),
         lock_files=tuple(sorted({PurePosixPath(file).name for file in files if is_lock_file(file)})),
         secret_files=tuple(file for file in files if is_secret_file(file)),
-        commands=commands_of(Tracked(root=repo, files=own)),
-        notes=_notes(repo, files, sources),
+        commands=detect_commands(TrackedFiles(root=repo, files=own)),
+        notes=_build_notes(repo, files, sources),
     )
 
 
-def top_of(start: Path) -> Path:
+def find_repository_root(start: Path) -> Path:
     """The top of the work tree that `start` is in."""
     if not start.is_dir():
         raise Refused(f"{start} is not a folder; run this in a git repository")
@@ -68,11 +72,11 @@ def top_of(start: Path) -> Path:
     raise Refused(f"{start} is not in a git repository; run `git init` there first")
 
 
-def tracked_files(repo: Path) -> tuple[str, ...]:
+def list_tracked_files(repo: Path) -> tuple[str, ...]:
     return tuple(sorted(set(fields(git(repo, "ls-files", "-z")))))
 
 
-def base_branch(repo: Path) -> str:
+def find_base_branch(repo: Path) -> str:
     """What the remote calls its main branch, what git would call one, main, master, or where we are."""
     remote = ask(repo, "symbolic-ref", "--short", "-q", "refs/remotes/origin/HEAD").out.strip().removeprefix("origin/")
     configured = ask(repo, "config", "--get", "init.defaultBranch").out.strip()
@@ -83,7 +87,7 @@ def base_branch(repo: Path) -> str:
     return current or "main"
 
 
-def _notes(repo: Path, files: tuple[str, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
+def _build_notes(repo: Path, files: tuple[str, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
     notes = []
     if ask(repo, "rev-parse", "-q", "--verify", "HEAD^{commit}").code:
         notes.append("the repository has no commit yet: make one before the first session")
@@ -94,38 +98,38 @@ def _notes(repo: Path, files: tuple[str, ...], sources: tuple[str, ...]) -> tupl
     return tuple(notes)
 
 
-def _name(repo: Path) -> str:
+def _choose_name(repo: Path) -> str:
     plain = "".join(letter for letter in repo.name if letter.isprintable()).strip()
     return plain or "project"
 
 
-def _language(file: str) -> str | None:
+def _find_language(file: str) -> str | None:
     return LANGUAGE_OF.get(PurePosixPath(file).suffix.lower())
 
 
-def _languages(sources: tuple[str, ...]) -> tuple[str, ...]:
-    counted = Counter(language for file in sources if (language := _language(file)))
+def _rank_languages(sources: tuple[str, ...]) -> tuple[str, ...]:
+    counted = Counter(language for file in sources if (language := _find_language(file)))
     return tuple(sorted(counted, key=lambda language: (-counted[language], language)))
 
 
-def _foreign(file: str) -> bool:
+def _is_foreign(file: str) -> bool:
     """Hidden, vendored, built, a lock file or a secret: nothing that work is done on."""
     folders = PurePosixPath(file).parts[:-1]
-    return _hidden(file) or not NOT_OURS.isdisjoint(folders) or is_lock_file(file) or is_secret_file(file)
+    return _is_hidden(file) or not NOT_OURS.isdisjoint(folders) or is_lock_file(file) or is_secret_file(file)
 
 
-def _hidden(file: str) -> bool:
+def _is_hidden(file: str) -> bool:
     return any(part.startswith(".") for part in PurePosixPath(file).parts[:-1])
 
 
-def _folders(files: tuple[str, ...]) -> tuple[str, ...]:
+def _list_folders(files: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({file.split("/", 1)[0] for file in files if "/" in file}))
 
 
-def _root_documents(files: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(suffix for suffix in _root_suffixes(files) if suffix in DOCUMENTS)
+def _list_document_suffixes(files: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(suffix for suffix in _list_root_suffixes(files) if suffix in DOCUMENTS)
 
 
-def _root_suffixes(files: tuple[str, ...]) -> tuple[str, ...]:
+def _list_root_suffixes(files: tuple[str, ...]) -> tuple[str, ...]:
     names = [PurePosixPath(file) for file in files if "/" not in file]
     return tuple(sorted({name.suffix for name in names if name.suffix and not name.name.startswith(".")}))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from blueflame.config.problems import show_path
+from blueflame.config.problems import format_path
 from blueflame.documents.config_yaml import KeyPath, read
 from blueflame.model.errors import ScriptError, WorldError
 from blueflame.system.files import read_text
@@ -153,7 +153,7 @@ def _list_problems(error: ValidationError, source: str, lines: Mapping[KeyPath, 
         if details["type"] == "too_short" and any(path == each["loc"][: len(path)] != each["loc"] for each in found):
             continue  # its entries are wrong and have been taken out; that is told already
         line = next((f":{lines[path[:end]]}" for end in range(len(path), 0, -1) if path[:end] in lines), "")
-        yield f"{source}{line}: {show_path(path)}: {_format_problem(details)}"
+        yield f"{source}{line}: {format_path(path)}: {_format_problem(details)}"
 
 
 def _format_problem(details: ErrorDetails) -> str:
