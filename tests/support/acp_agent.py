@@ -13,16 +13,16 @@ from typing import Any
 _next_id = 0
 
 
-def tell(message: dict[str, Any]) -> None:
+def send_message(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
 
 
-def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def send_request(method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Ask the client and wait for its answer."""
     global _next_id  # noqa: PLW0603 (a program of its own)
     _next_id += 1
-    tell({"id": f"a{_next_id}", "method": method, "params": {"sessionId": "s1", **params}})
+    send_message({"id": f"a{_next_id}", "method": method, "params": {"sessionId": "s1", **params}})
     for line in sys.stdin:
         answer: dict[str, Any] = json.loads(line)
         if answer.get("id") == f"a{_next_id}":
@@ -30,16 +30,16 @@ def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
     raise SystemExit(3)
 
 
-def play(steps: list[dict[str, Any]], notes: Path) -> str:
+def play_steps(steps: list[dict[str, Any]], notes: Path) -> str:
     for step in steps:
         if "update" in step:
-            tell({"method": "session/update", "params": {"sessionId": "s1", "update": step["update"]}})
+            send_message({"method": "session/update", "params": {"sessionId": "s1", "update": step["update"]}})
         elif "ask" in step:
             options = [{"optionId": kind, "name": kind, "kind": kind} for kind in step.get("options", OPTIONS)]
-            answer = request("session/request_permission", {"toolCall": step["ask"], "options": options})
-            note(notes, answer["result"]["outcome"])
+            answer = send_request("session/request_permission", {"toolCall": step["ask"], "options": options})
+            write_note(notes, answer["result"]["outcome"])
         elif "request" in step:
-            note(notes, request(step["request"], step.get("params", {})))
+            write_note(notes, send_request(step["request"], step.get("params", {})))
         elif "fail" in step:
             raise RuntimeError(step["fail"])
         elif "stop" in step:
@@ -50,15 +50,15 @@ def play(steps: list[dict[str, Any]], notes: Path) -> str:
 OPTIONS = ("allow_always", "allow_once", "reject_once")
 
 
-def note(notes: Path, what: object) -> None:
+def write_note(notes: Path, what: object) -> None:
     with notes.open("a", encoding="utf-8") as file:
         file.write(json.dumps(what) + "\n")
 
 
-def answer_to(asked: dict[str, Any], steps: list[dict[str, Any]], notes: Path) -> dict[str, Any]:
+def build_answer(asked: dict[str, Any], steps: list[dict[str, Any]], notes: Path) -> dict[str, Any]:
     match asked["method"]:
         case "initialize":
-            note(notes, asked["params"].get("clientCapabilities") or {})
+            write_note(notes, asked["params"].get("clientCapabilities") or {})
             return {"protocolVersion": 1, "agentCapabilities": {}}
         case "session/new":
             modes = {
@@ -67,11 +67,11 @@ def answer_to(asked: dict[str, Any], steps: list[dict[str, Any]], notes: Path) -
             }
             return {"sessionId": "s1", "modes": modes}
         case "session/set_mode":
-            note(notes, asked["params"]["modeId"])
+            write_note(notes, asked["params"]["modeId"])
             return {}
         case "session/prompt":
-            note(notes, asked["params"]["prompt"][0]["text"])
-            return {"stopReason": play(steps, notes)}
+            write_note(notes, asked["params"]["prompt"][0]["text"])
+            return {"stopReason": play_steps(steps, notes)}
     raise RuntimeError(f"nobody expected {asked['method']}")
 
 
@@ -83,9 +83,9 @@ def main(argv: list[str]) -> None:
         if "id" not in asked or "method" not in asked:
             continue
         try:
-            tell({"id": asked["id"], "result": answer_to(asked, steps, folder / "notes.jsonl")})
+            send_message({"id": asked["id"], "result": build_answer(asked, steps, folder / "notes.jsonl")})
         except RuntimeError as e:
-            tell({"id": asked["id"], "error": {"code": -32000, "message": str(e)}})
+            send_message({"id": asked["id"], "error": {"code": -32000, "message": str(e)}})
 
 
 if __name__ == "__main__":

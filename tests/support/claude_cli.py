@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 @cache
-def binary() -> Path | None:
+def find_binary() -> Path | None:
     """Of the wheel that brings it; None when that is not installed."""
     found = find_spec("claude_agent_sdk")
     place = Path(found.origin).parent / "_bundled/claude" if found and found.origin else None
@@ -31,7 +31,7 @@ def binary() -> Path | None:
 
 
 @dataclass(frozen=True)
-class Ran:
+class ClaudeRun:
     """What one run left behind."""
 
     code: int
@@ -56,7 +56,7 @@ class Ran:
     @property
     def tool_results(self) -> dict[str, str]:
         """What each call came to, as the model was told: by the id of the call."""
-        return {block["tool_use_id"]: _words(block["content"]) for block in self._blocks("tool_result")}
+        return {block["tool_use_id"]: _format_content(block["content"]) for block in self._blocks("tool_result")}
 
     @property
     def calls(self) -> list[Json]:
@@ -73,12 +73,12 @@ class Ran:
         return [line for line in self.lines if line["type"] == kind and (not subtype or line.get("subtype") == subtype)]
 
 
-def _words(content: object) -> str:
+def _format_content(content: object) -> str:
     return content if isinstance(content, str) else json.dumps(content)
 
 
 @dataclass
-class Place:
+class ClaudeWorkspace:
     """A repository, a home and a model for one conversation."""
 
     network: ClosedNetwork
@@ -115,9 +115,9 @@ class Place:
         return {name: value for name, value in given.items() if value is not None}
 
     def argv(self, *flags: str) -> list[str]:
-        return self.network.argv(str(binary()), "-p", *flags)
+        return self.network.argv(str(find_binary()), "-p", *flags)
 
-    def run(self, *flags: str, prompt: str = "go", timeout: float = 60, wrap: Sequence[str] = ()) -> Ran:
+    def run(self, *flags: str, prompt: str = "go", timeout: float = 60, wrap: Sequence[str] = ()) -> ClaudeRun:
         """To its end, with the prompt on its standard input."""
         before = len(self.model.requests)
         done = subprocess.run(
@@ -130,11 +130,11 @@ class Place:
             timeout=timeout,
             check=False,
         )
-        return Ran(done.returncode, done.stdout, done.stderr, self.repo, self.home, self.model.requests[before:])
+        return ClaudeRun(done.returncode, done.stdout, done.stderr, self.repo, self.home, self.model.requests[before:])
 
 
 @dataclass(frozen=True)
-class Claude:
+class ClaudeRunner:
     """Runs the real binary, each time in a place of its own."""
 
     network: ClosedNetwork
@@ -147,9 +147,9 @@ class Claude:
         others: Sequence[Json] = (),
         files: Mapping[str, str] | None = None,
         env: Mapping[str, str | None] | None = None,
-    ) -> Iterator[Place]:
-        with LoopbackModel(script(*turns, others=others), listener=self.network.listen()) as model:
-            yield Place(self.network, self.folders("claude"), model, files or {}, env or {})
+    ) -> Iterator[ClaudeWorkspace]:
+        with LoopbackModel(build_model_script(*turns, others=others), listener=self.network.listen()) as model:
+            yield ClaudeWorkspace(self.network, self.folders("claude"), model, files or {}, env or {})
 
     def run(
         self,
@@ -159,22 +159,22 @@ class Claude:
         others: Sequence[Json] = (),
         files: Mapping[str, str] | None = None,
         env: Mapping[str, str | None] | None = None,
-    ) -> Ran:
+    ) -> ClaudeRun:
         with self.place(*turns, others=others, files=files, env=env) as place:
             return place.run(*flags, prompt=prompt)
 
 
-def hook_settings(command: str, *, matcher: str = "*", **entry: object) -> Json:
+def build_hook_settings(command: str, *, matcher: str = "*", **entry: object) -> Json:
     return {
         "disableAllHooks": False,
         "hooks": {"PreToolUse": [{"matcher": matcher, "hooks": [{"type": "command", "command": command} | entry]}]},
     }
 
 
-def settings(content: Mapping[str, Any]) -> tuple[str, str]:
+def build_settings_flags(content: Mapping[str, Any]) -> tuple[str, str]:
     return "--settings", json.dumps(content)
 
 
-def script(*turns: Json, others: Sequence[Json] = ()) -> Json:
+def build_model_script(*turns: Json, others: Sequence[Json] = ()) -> Json:
     """Answers everybody with these turns, but for whom the other scenarios fit."""
     return {"key": KEY, "scenarios": [*others, {"turns": list(turns)}]}

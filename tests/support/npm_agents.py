@@ -24,31 +24,33 @@ from support.model_scripts import (
 )
 from support.sessions import Stage, Told, make_stage, task
 
-HOME = "BLUEFLAME_AGENTS"
+HOME_VARIABLE = "BLUEFLAME_AGENTS"
 """Where they are installed; left out, .agents beside the sources."""
 KEY = "sk-this-key-must-never-be-seen-anywhere"
 
 
-def program(name: str) -> Path:
-    place = Path(os.environ.get(HOME) or Path(__file__).parents[2] / ".agents")
+def find_agent_program(name: str) -> Path:
+    place = Path(os.environ.get(HOME_VARIABLE) or Path(__file__).parents[2] / ".agents")
     return place / "node_modules" / ".bin" / name
 
 
-class Serve(Protocol):
+class ServeModel(Protocol):
     """Starts a model that plays these scenarios."""
 
     def __call__(self, *scenarios: Mapping[str, Any]) -> LoopbackModel: ...
 
 
-def needs(name: str) -> list[pytest.MarkDecorator]:
+def build_skip_marks(name: str) -> list[pytest.MarkDecorator]:
     """Marks for tests that drive this one for real."""
     return [
-        pytest.mark.skipif(not program(name).exists(), reason=f"{name} is not installed; `make test-agents` does that"),
+        pytest.mark.skipif(
+            not find_agent_program(name).exists(), reason=f"{name} is not installed; `make test-agents` does that"
+        ),
         pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox"),
     ]
 
 
-def stage_for(
+def make_agent_stage(
     repo: Path, runtime: str, model: str, settings: Mapping[str, Any], *, setup: str = "", **role: object
 ) -> Stage:
     """A repository whose planner, worker and validator are all driven by this runtime, behind all walls."""
@@ -67,7 +69,7 @@ def stage_for(
     )
 
 
-def audit_of(told: Told, subject: str = "task-001", role: str = "worker") -> Audit:
+def read_agent_audit(told: Told, subject: str = "task-001", role: str = "worker") -> Audit:
     attempt = next(
         record.attempt
         for record in told.session.attempts.values()
@@ -76,7 +78,7 @@ def audit_of(told: Told, subject: str = "task-001", role: str = "worker") -> Aud
     return read_audit(told.stage.root / ".blueflame" / "logs" / f"{attempt.agent_id}.audit.jsonl")
 
 
-def tokens(session: Session) -> dict[str, int]:
+def count_tokens(session: Session) -> dict[str, int]:
     """As the gateway has counted them."""
     spend = session.spend
     return {
@@ -87,7 +89,7 @@ def tokens(session: Session) -> dict[str, int]:
     }
 
 
-def what_happened(told: Told) -> str:
+def describe_failure(told: Told) -> str:
     """For a test that fails."""
     folders = sorted((told.stage.root / ".blueflame" / "attempts").glob("*"))
     parts = [f"{recorded.event!r}" for recorded in told.events[-12:]]
@@ -98,59 +100,59 @@ def what_happened(told: Told) -> str:
     return "\n".join((*parts, *told.warnings))
 
 
-def goes_all_the_way(stage: Stage, model: LoopbackModel) -> None:
+def check_full_session(stage: Stage, model: LoopbackModel) -> None:
     """Plan, two tasks, a review each, landed; every token on the bill, and the key nowhere."""
     told = stage.run(workflow="waves")
 
-    assert told.session.outcome == "completed", what_happened(told)
+    assert told.session.outcome == "completed", describe_failure(told)
     assert (stage.read("src/1.txt"), stage.read("src/2.txt")) == ("one\n", "two\n")
-    assert tokens(told.session) == sum_served(model.served)
+    assert count_tokens(told.session) == sum_served(model.served)
     assert told.session.spend.micro_usd > 0
     assert {served.key for served in model.served} == {KEY}
-    assert not _holding(stage, KEY)
+    assert not _find_files_with(stage, KEY)
 
 
-def is_refused_and_goes_on(stage: Stage, model: LoopbackModel, *, refusals: int = 2) -> Told:
+def check_refusal(stage: Stage, model: LoopbackModel, *, refusals: int = 2) -> Told:
     """What the policy forbids is not done; what it allows afterwards is."""
     stage.tasks = [task(1)]
     told = stage.run()
 
-    assert told.session.outcome == "completed", what_happened(told)
+    assert told.session.outcome == "completed", describe_failure(told)
     assert (stage.files(), stage.read("src/1.txt")) == (sorted([*stage.files("main~1"), "src/1.txt"]), "one\n")
-    refused = [line for line in audit_of(told).lines[1:] if not line.allowed]
+    refused = [line for line in read_agent_audit(told).lines[1:] if not line.allowed]
     assert len(refused) == refusals, refused
-    assert tokens(told.session) == sum_served(model.served)
+    assert count_tokens(told.session) == sum_served(model.served)
     return told
 
 
-def ends_at_its_budget(stage: Stage, model: LoopbackModel) -> None:
+def check_budget_end(stage: Stage, model: LoopbackModel) -> None:
     """The call after the one that used up the budget never leaves; what was committed until then is kept."""
     stage.tasks = [task(1)]
     told = stage.run({"session": ["stop"]})
 
     ended = told.of(AttemptEnded)[-1].ended
-    assert ended.ending is Ending.BUDGET, what_happened(told)
+    assert ended.ending is Ending.BUDGET, describe_failure(told)
     assert ended.commits == 1
     assert len(model.served) == 2  # 1257 tokens, then 1566 more
-    assert tokens(told.session) == sum_served(model.served)
+    assert count_tokens(told.session) == sum_served(model.served)
 
 
-WHOLE = (
+FULL_SESSION_TURNS = (
     build_planner_scenario(task(1), task(2)),
     build_worker_scenario("task-001", *build_write_turns("src/1.txt", "one\n")),
     build_worker_scenario("task-002", *build_write_turns("src/2.txt", "two\n")),
     build_reviewer_scenario(),
 )
 
-FORBIDDEN: tuple[dict[str, Any], ...] = (
+FORBIDDEN_CALLS: tuple[dict[str, Any], ...] = (
     {"tool": {"write": "{{cwd}}/elsewhere.txt", "content": "x\n"}},
     {"tool": {"shell": "echo x > .env"}},
 )
-ONE = (build_worker_scenario("task-001", *build_write_turns("src/1.txt", "one\n")),)
-REFUSED = (build_worker_scenario("task-001", *FORBIDDEN, *build_write_turns("src/1.txt", "one\n")),)
+ONE_TASK_TURNS = (build_worker_scenario("task-001", *build_write_turns("src/1.txt", "one\n")),)
+REFUSED_CALL_TURNS = (build_worker_scenario("task-001", *FORBIDDEN_CALLS, *build_write_turns("src/1.txt", "one\n")),)
 
 
-def _holding(stage: Stage, secret: str) -> list[str]:
+def _find_files_with(stage: Stage, secret: str) -> list[str]:
     """Files of the whole state that the secret stands in."""
     found = [path for path in stage.root.rglob("*") if path.is_file() and not path.is_symlink()]
     return [str(path) for path in found if secret.encode() in path.read_bytes()]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 
-def bundled_claude() -> Path | None:
+def find_bundled_claude() -> Path | None:
     """The one that comes with the Python package claude-agent-sdk."""
     found = find_spec("claude_agent_sdk")
     if found is None or found.origin is None:
@@ -18,5 +18,5 @@ def bundled_claude() -> Path | None:
 
 
 needs_claude = pytest.mark.skipif(
-    bundled_claude() is None, reason="claude-agent-sdk, which brings claude, is not installed"
+    find_bundled_claude() is None, reason="claude-agent-sdk, which brings claude, is not installed"
 )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from blueflame.documents.plans import tasks_from
+from blueflame.documents.plans import parse_tasks
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.event import JournalEntry
@@ -226,7 +226,7 @@ class Stage:
         """A new session, from its beginning until it ends or is put down."""
         ground = self.ground()
         if tasks is None and self.tasks is not None:
-            tasks = tasks_from({"tasks": self.tasks})
+            tasks = parse_tasks({"tasks": self.tasks})
         with app.orchestrating(ground) as journal:
             session = app.begin(
                 ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=allow_dirty

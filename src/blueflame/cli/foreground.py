@@ -18,7 +18,7 @@ from blueflame.cli.gates.chat import AgentChat, AnswererAfterChat
 from blueflame.cli.live.view import ActivityReader, LiveView, choose_view
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.render.session import build_session_json, render_summary
-from blueflame.documents.decisions import Decisions
+from blueflame.documents.decisions import DecisionsFile
 from blueflame.git.results import diff_text
 from blueflame.journal.journal import Journal
 from blueflame.model.changeset import Build
@@ -43,7 +43,7 @@ class RunOptions:
     """How this terminal takes part."""
 
     script: Path | None = None
-    decisions: Decisions | None = None
+    decisions: DecisionsFile | None = None
     cassette: Cassette = NO_CASSETTE
     as_json: bool = False
     quiet: bool = False

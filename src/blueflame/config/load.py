@@ -10,7 +10,7 @@ from typing import Any
 from blueflame.config.problems import format_path, format_value, validate_settings
 from blueflame.config.schema_v1 import LiftedConfig, find_old_sections, lift_config
 from blueflame.config.show import compute_digest
-from blueflame.documents.config_yaml import Document, KeyPath, Problem, read
+from blueflame.documents.config_yaml import ConfigDocument, ConfigProblem, KeyPath, read_config_yaml
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
 from blueflame.session.from_settings import doubts
@@ -52,7 +52,7 @@ def find_config(start: Path, given: Path | None = None) -> Path:
 
 
 def parse_config(text: str, *, path: Path) -> LoadedConfig:
-    document = read(text)
+    document = read_config_yaml(text)
     version = _read_version(document, path)
     lifted = lift_config(document, document.data, version=version)
     settings = _validate_settings(document, lifted, path)
@@ -84,7 +84,7 @@ def read_config_text(path: Path) -> str:
         raise _build_file_error(path, "the text is not UTF-8; save the file as UTF-8", line=line) from None
 
 
-def format_problem(path: Path, problem: Problem) -> str:
+def format_problem(path: Path, problem: ConfigProblem) -> str:
     """blueflame.yaml:12: limits.max_retries: must be a whole number (got "two"); write digits only"""
     key = f"{format_path(problem.path)}: " if problem.path else ""
     return f"{shorten_path(path)}:{problem.line}: {key}{problem.text}"
@@ -102,56 +102,60 @@ def _iter_folders_up(start: Path) -> Iterator[Path]:
             return
 
 
-def _read_version(document: Document, path: Path) -> int:
+def _read_version(document: ConfigDocument, path: Path) -> int:
     """Of the file; raises when the text is no configuration at all, or one of a later Blue Flame."""
     if document.data is None:
-        problems = document.problems or [Problem(1, (), "the file is empty; run `blueflame init --force` to write one")]
+        problems = document.problems or [
+            ConfigProblem(1, (), "the file is empty; run `blueflame init --force` to write one")
+        ]
         raise _build_config_error(path, problems)
     if not isinstance(document.data, dict):
         got = format_value(document.data)
         text = f"must be a mapping of keys (got {got}); begin with schema_version: {SCHEMA_VERSION}"
-        raise _build_config_error(path, [*document.problems, Problem(1, (), text)])
+        raise _build_config_error(path, [*document.problems, ConfigProblem(1, (), text)])
     version = document.data.get("schema_version", 1)
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
         text = f"must be a whole number (got {format_value(version)}); write schema_version: {SCHEMA_VERSION}"
-        document.problems.append(Problem(document.line(("schema_version",)), ("schema_version",), text))
+        document.problems.append(ConfigProblem(document.line(("schema_version",)), ("schema_version",), text))
         return SCHEMA_VERSION
     if version > SCHEMA_VERSION:
         text = f"unsupported schema_version {version} (max supported: {SCHEMA_VERSION}); install a newer Blue Flame"
-        raise _build_config_error(path, [Problem(document.line(("schema_version",)), ("schema_version",), text)])
+        raise _build_config_error(path, [ConfigProblem(document.line(("schema_version",)), ("schema_version",), text)])
     return version
 
 
-def _validate_settings(document: Document, lifted: LiftedConfig, path: Path) -> Settings:
+def _validate_settings(document: ConfigDocument, lifted: LiftedConfig, path: Path) -> Settings:
     settings, faults = validate_settings(lifted.data)
     problems = [*document.problems, *lifted.problems]
     for at, text in faults:
         origin = lifted.origin(at)
-        problems.append(Problem(document.line(origin), origin, text))
+        problems.append(ConfigProblem(document.line(origin), origin, text))
     if problems or settings is None:
         raise _build_config_error(path, problems)
     return settings
 
 
-def _find_warnings(document: Document, lifted: LiftedConfig, settings: Settings, version: int) -> Iterator[Problem]:
+def _find_warnings(
+    document: ConfigDocument, lifted: LiftedConfig, settings: Settings, version: int
+) -> Iterator[ConfigProblem]:
     data: dict[str, Any] = document.data
     if "schema_version" not in data:
         text = "is missing: read as version 1; run `blueflame config migrate --write` to bring the file up to date"
-        yield Problem(1, ("schema_version",), text)
+        yield ConfigProblem(1, ("schema_version",), text)
     elif version == SCHEMA_VERSION:
         for place in find_old_sections(data):
             text = "is the place of schema 1 and still read; schema 2 has it under roles (`blueflame config migrate`)"
-            yield Problem(document.line(place), place, text)
+            yield ConfigProblem(document.line(place), place, text)
     for at, text in doubts(settings):
         origin: KeyPath = lifted.origin(at)
-        yield Problem(document.line(origin), origin, text)
+        yield ConfigProblem(document.line(origin), origin, text)
 
 
-def _sort_problems(problems: Iterator[Problem] | list[Problem]) -> list[Problem]:
+def _sort_problems(problems: Iterator[ConfigProblem] | list[ConfigProblem]) -> list[ConfigProblem]:
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, format_path(problem.path), problem.text))
 
 
-def _build_config_error(path: Path, problems: list[Problem]) -> ConfigError:
+def _build_config_error(path: Path, problems: list[ConfigProblem]) -> ConfigError:
     shown = [format_problem(path, problem) for problem in _sort_problems(problems)]
     count = "one problem" if len(shown) == 1 else f"{len(shown)} problems"
     return ConfigError(f"{shorten_path(path)} cannot be used: {count}", shown)

@@ -14,7 +14,7 @@ from blueflame.config.load import CONFIG_NAME, parse_config
 from blueflame.config.rewrite import CannotCut, cut_and_put, rewrite_config
 from blueflame.config.schema_v1 import MOVES, find_old_sections
 from blueflame.config.yaml_comments import count_comments
-from blueflame.documents.config_yaml import read
+from blueflame.documents.config_yaml import read_config_yaml
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings import SCHEMA_VERSION
 
@@ -48,7 +48,7 @@ def migrate_config(text: str, *, path: Path | None = None) -> Migration:
 
 
 def _list_changes(text: str) -> tuple[str, ...]:
-    data = read(text).data
+    data = read_config_yaml(text).data
     version = data.get("schema_version")
     bump = () if version == SCHEMA_VERSION else (f"schema_version: {version or 'missing'} -> {SCHEMA_VERSION}",)
     return (
@@ -82,7 +82,11 @@ def _is_equivalent(digest: str, text: str, path: Path) -> bool:
         after = parse_config(text, path=path)
     except ConfigError:
         return False
-    return after.digest == digest and after.version == SCHEMA_VERSION and not find_old_sections(read(text).data)
+    return (
+        after.digest == digest
+        and after.version == SCHEMA_VERSION
+        and not find_old_sections(read_config_yaml(text).data)
+    )
 
 
 def _has_all_comments(before: str, after: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from blueflame.config.detect.repository import Survey
 from blueflame.config.load import parse_config
-from blueflame.documents.yaml_writer import quoted
+from blueflame.documents.yaml_writer import quote_text
 from blueflame.model.errors import InternalError
 from blueflame.model.settings.fields import CONTROL_CHARACTER
 from blueflame.model.settings.permissions import COMMIT_PATTERN
@@ -87,10 +87,10 @@ def _blocks_sources(pattern: str, survey: Survey) -> bool:
 def _iter_lines(survey: Survey, repo: str) -> Iterator[str]:
     commands = survey.commands
     yield from HEAD
-    yield f"  name: {quoted(survey.name)}"
+    yield f"  name: {quote_text(survey.name)}"
     if repo != ".":
-        yield f"  repo: {quoted(repo)}                  # relative to this file"
-    yield f"  base_branch: {quoted(survey.base_branch)}"
+        yield f"  repo: {quote_text(repo)}                  # relative to this file"
+    yield f"  base_branch: {quote_text(survey.base_branch)}"
     yield from MIDDLE
     yield from _format_permissions(survey)
     yield from _format_validation(survey)
@@ -103,7 +103,7 @@ def _format_permissions(survey: Survey) -> Iterator[str]:
     for folder in survey.other_folders:
         pattern = f"{escape_glob(folder)}/**"
         if _is_writable(folder) and pattern not in build_allowed_paths(survey):
-            yield f"    # - {quoted(pattern)}"
+            yield f"    # - {quote_text(pattern)}"
     yield "  blocked_paths:                # what they never touch"
     yield from _format_items(build_blocked_paths(survey))
     yield from ("  bash_rules:", "    allowed_commands:           # by their first words")
@@ -123,7 +123,7 @@ def _format_validation(survey: Survey) -> Iterator[str]:
         "validation:",
         "  commit_format:                # several ids are allowed: feat(task-001,task-002): ...",
     )
-    yield f"    pattern: {quoted(COMMIT_PATTERN)}"
+    yield f"    pattern: {quote_text(COMMIT_PATTERN)}"
     yield '    example: "feat(task-001): add JWT middleware"'
     yield from _format_tests(survey)
     commands = (*survey.commands.tests, *survey.commands.lints)
@@ -161,11 +161,11 @@ def _format_worktree(setup: tuple[str, ...]) -> Iterator[str]:
         "# worktree:",
         "#   setup:                      # makes each agent's fresh checkout ready before it starts",
     )
-    yield from (f"#     - {quoted(command)}" for command in setup or ("make setup",))
+    yield from (f"#     - {quote_text(command)}" for command in setup or ("make setup",))
 
 
 def _format_items(values: Iterable[str], *, indent: int = 4) -> Iterator[str]:
-    yield from (f"{' ' * indent}- {quoted(value)}" for value in values)
+    yield from (f"{' ' * indent}- {quote_text(value)}" for value in values)
 
 
 HEAD = """\

@@ -19,14 +19,14 @@ from blueflame.model.event import GateAnswered, JournalEntry
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, Option
 from blueflame.session.gates.edits import EDITS, edit_problems, edited
 
-Used = frozenset[tuple[str, int]]
+UsedEntries = frozenset[tuple[str, int]]
 
-KEYS = ("choose", "note", "reason", "subject", "edit", "limit", "payload", "repeat")
-_SIGNED = re.compile(r"decisions:(\w+)\[(\d+)\]")
+ENTRY_KEYS = ("choose", "note", "reason", "subject", "edit", "limit", "payload", "repeat")
+_SIGNATURE = re.compile(r"decisions:(\w+)\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class DecisionEntry:
     """One entry of the file. `index` counts from 0 within its kind."""
 
     kind: GateKind
@@ -45,32 +45,34 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decisions:
+class DecisionsFile:
     path: Path
-    entries: tuple[Decision, ...]
+    entries: tuple[DecisionEntry, ...]
 
-    def answer(self, gate: Gate, used: Used) -> Answer:
+    def answer(self, gate: Gate, used: UsedEntries) -> Answer:
         """The first unused entry that fits; one that names the gate's subject goes before one that names none."""
         fitting = [e for e in self.entries if e.kind is gate.kind and (e.repeat or (e.kind, e.index) not in used)]
-        names = _names(gate)
+        names = _list_gate_names(gate)
         entry = next((e for e in fitting if e.subject in names), None)
         entry = entry or next((e for e in fitting if not e.subject), None)
         if entry is None:
-            raise NoAnswer(_ran_out(gate, self.path))
+            raise NoAnswer(_format_exhausted(gate, self.path))
         if gate.find_option(entry.choose) is None:
-            raise NoAnswer(_not_offered(gate, self.path, entry))
-        payload = _payload(entry, gate, self.path)
+            raise NoAnswer(_format_not_offered(gate, self.path, entry))
+        payload = _build_payload(entry, gate, self.path)
         return Answer(choice=entry.choose, note=entry.note, payload=payload, by=entry.signature)
 
 
-def used_in(answers: Iterable[Answer | GateAnswered | JournalEntry]) -> Used:
+def find_used_entries(answers: Iterable[Answer | GateAnswered | JournalEntry]) -> UsedEntries:
     """The entries that the journal shows as used."""
     return frozenset(
-        (match[1], int(match[2])) for answer in _answers(answers) if (match := _SIGNED.fullmatch(answer.by)) is not None
+        (match[1], int(match[2]))
+        for answer in _iter_answers(answers)
+        if (match := _SIGNATURE.fullmatch(answer.by)) is not None
     )
 
 
-def _answers(found: Iterable[Answer | GateAnswered | JournalEntry]) -> Iterator[Answer]:
+def _iter_answers(found: Iterable[Answer | GateAnswered | JournalEntry]) -> Iterator[Answer]:
     for item in found:
         fact = item.event if isinstance(item, JournalEntry) else item
         if isinstance(fact, GateAnswered):
@@ -79,34 +81,34 @@ def _answers(found: Iterable[Answer | GateAnswered | JournalEntry]) -> Iterator[
             yield fact
 
 
-def _names(gate: Gate) -> frozenset[str]:
+def _list_gate_names(gate: Gate) -> frozenset[str]:
     """All by which a decision may mean this gate: its id, its subject, its group, the tasks it is about."""
     tasks = gate.evidence.get("tasks", ())
     ids = [task for task in tasks if isinstance(task, str)] if isinstance(tasks, Sequence) else []
     return frozenset(name for name in (gate.id, gate.subject, gate.group, *ids) if name)
 
 
-def _asked(gate: Gate) -> str:
+def _describe_gate(gate: Gate) -> str:
     options = ", ".join(option.name for option in gate.options)
     return f"gate {gate.id} ({gate.kind}, about {gate.subject}: {gate.title}), which offers {options}"
 
 
-def _ran_out(gate: Gate, path: Path) -> str:
+def _format_exhausted(gate: Gate, path: Path) -> str:
     return (
-        f"the decisions in {path} ran out at {_asked(gate)}.\n"
+        f"the decisions in {path} ran out at {_describe_gate(gate)}.\n"
         f"  Add an entry under '{gate.kind}:', or answer it with 'blueflame answer {gate.id} CHOICE'; "
         "then 'blueflame resume' goes on."
     )
 
 
-def _not_offered(gate: Gate, path: Path, entry: Decision) -> str:
+def _format_not_offered(gate: Gate, path: Path, entry: DecisionEntry) -> str:
     return (
-        f"{path}: {entry.kind}[{entry.index}] says '{entry.choose}', but that is not open at {_asked(gate)}.\n"
+        f"{path}: {entry.kind}[{entry.index}] says '{entry.choose}', but that is not open at {_describe_gate(gate)}.\n"
         f"  Change the entry, or answer it with 'blueflame answer {gate.id} CHOICE'; then 'blueflame resume' goes on."
     )
 
 
-def _payload(entry: Decision, gate: Gate, path: Path) -> Mapping[str, Any]:
+def _build_payload(entry: DecisionEntry, gate: Gate, path: Path) -> Mapping[str, Any]:
     if entry.edit is not None:
         tasks = read_plan(entry.edit)
         if problems := edit_problems(gate, tasks):
@@ -115,7 +117,7 @@ def _payload(entry: Decision, gate: Gate, path: Path) -> Mapping[str, Any]:
     return {**entry.payload, "limit": entry.limit} if entry.limit is not None else entry.payload
 
 
-def load_decisions(path: Path) -> Decisions:
+def load_decisions(path: Path) -> DecisionsFile:
     """Read and check the whole file; every problem is named with its line."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -129,16 +131,16 @@ def load_decisions(path: Path) -> Decisions:
     except YAMLError as e:
         where = f"{path}:{e.problem_mark.line + 1}" if isinstance(e, MarkedYAMLError) and e.problem_mark else str(path)
         raise UsageError(f"{where}: not YAML: {getattr(e, 'problem', None) or e}") from e
-    reader = _Reader(path)
+    reader = _DecisionsReader(path)
     entries = tuple(reader.read(found))
     if reader.problems:
         listed = "\n".join(f"  - {problem}" for problem in reader.problems)
         raise UsageError(f"the decisions file {path} cannot be used:\n{listed}")
-    return Decisions(path=path, entries=entries)
+    return DecisionsFile(path=path, entries=entries)
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _RawEntry:
     """One entry as it was found, and where."""
 
     kind: GateKind
@@ -158,7 +160,7 @@ class _Entry:
         return _line_of_key(self.found, key, self.line)
 
 
-class _Reader:
+class _DecisionsReader:
     """Goes through the file once and collects every problem on the way."""
 
     def __init__(self, path: Path) -> None:
@@ -168,7 +170,7 @@ class _Reader:
     def wrong(self, line: int, message: str) -> None:
         self.problems.append(f"{self.path.name}:{line + 1}: {message}")
 
-    def read(self, found: object) -> Iterator[Decision]:
+    def read(self, found: object) -> Iterator[DecisionEntry]:
         if not isinstance(found, Mapping) or not found:
             self.wrong(0, "expected lists of decisions by kind of gate, for example 'plan: [approve]'")
             return
@@ -181,7 +183,7 @@ class _Reader:
             else:
                 yield from self.read_kind(GateKind(name), found[name])
 
-    def read_kind(self, kind: GateKind, items: list[Any]) -> Iterator[Decision]:
+    def read_kind(self, kind: GateKind, items: list[Any]) -> Iterator[DecisionEntry]:
         closed = ""
         for index, item in enumerate(items):
             line = _line_of_item(items, index)
@@ -194,15 +196,15 @@ class _Reader:
                 closed = f"{kind}[{index}]"
             yield decision
 
-    def read_entry(self, kind: GateKind, index: int, item: object, line: int) -> Decision | None:
+    def read_entry(self, kind: GateKind, index: int, item: object, line: int) -> DecisionEntry | None:
         found = {"choose": item} if isinstance(item, str) else item
         if not isinstance(found, Mapping):
             self.wrong(line, f"{kind}[{index}] must be a choice or a mapping with 'choose', not {item!r}")
             return None
-        entry, before = _Entry(kind, index, found, line), len(self.problems)
+        entry, before = _RawEntry(kind, index, found, line), len(self.problems)
         for key in found:
-            if key not in KEYS:
-                self.wrong(entry.line_of(key), f"unknown key {key!r}{_hint(str(key), KEYS)}")
+            if key not in ENTRY_KEYS:
+                self.wrong(entry.line_of(key), f"unknown key {key!r}{_hint(str(key), ENTRY_KEYS)}")
         option = self.option(entry)
         texts = {key: self.text(entry, key) for key in ("note", "reason", "subject", "edit")}
         if option is not None:
@@ -211,7 +213,7 @@ class _Reader:
         self.check_types(entry)
         if option is None or len(self.problems) > before:
             return None
-        return Decision(
+        return DecisionEntry(
             kind=kind,
             index=index,
             choose=option.name,
@@ -223,7 +225,7 @@ class _Reader:
             payload=dict(found.get("payload", {})),
         )
 
-    def option(self, entry: _Entry) -> Option | None:
+    def option(self, entry: _RawEntry) -> Option | None:
         chosen = entry.found.get("choose")
         if not isinstance(chosen, str):
             self.wrong(entry.line, f"{entry.at} needs 'choose', one of {', '.join(entry.choices)}")
@@ -236,14 +238,14 @@ class _Reader:
             )
         return option
 
-    def text(self, entry: _Entry, key: str) -> str:
+    def text(self, entry: _RawEntry, key: str) -> str:
         value = entry.found.get(key, "")
         if not isinstance(value, str) or (key in entry.found and not value.strip()):
             self.wrong(entry.line_of(key), f"{entry.at}: {key!r} must be a text that says something, not {value!r}")
             return ""
         return value.strip()
 
-    def check_note(self, entry: _Entry, option: Option, texts: Mapping[str, str]) -> None:
+    def check_note(self, entry: _RawEntry, option: Option, texts: Mapping[str, str]) -> None:
         raises = (entry.kind, option.name) == (GateKind.BUDGET, "raise")
         said = texts["note"] or texts["reason"]
         if texts["note"] and texts["reason"]:
@@ -255,7 +257,7 @@ class _Reader:
         if "limit" in entry.found and not raises:
             self.wrong(entry.line_of("limit"), f"{entry.at}: 'limit' goes only with 'raise' at a budget gate")
 
-    def check_edit(self, entry: _Entry, option: Option, texts: Mapping[str, str]) -> None:
+    def check_edit(self, entry: _RawEntry, option: Option, texts: Mapping[str, str]) -> None:
         edits, line = option.name in EDITS, entry.line_of("edit")
         if edits and not texts["edit"]:
             self.wrong(line, f"{entry.at}: needs 'edit: PATH', the changed tasks file")
@@ -264,7 +266,7 @@ class _Reader:
         if edits and texts["edit"] and not (self.path.parent / texts["edit"]).is_file():
             self.wrong(line, f"{entry.at}: there is no file {texts['edit']!r} in {self.path.parent}")
 
-    def check_types(self, entry: _Entry) -> None:
+    def check_types(self, entry: _RawEntry) -> None:
         repeat, payload = entry.found.get("repeat", False), entry.found.get("payload", {})
         limit = entry.found.get("limit", 0)
         if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit < inf:

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from blueflame.documents.plans import dump_tasks
-from blueflame.documents.tasks_file import write_tasks
+from blueflame.documents.plans import format_tasks_file
+from blueflame.documents.tasks_file import write_tasks_file
 from blueflame.model.attempt import AttemptRecord, Ending
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskRecord
@@ -23,7 +23,7 @@ from blueflame.system.files import trouble, write_whole
 
 SCHEMA_VERSION = 2
 
-KILLED = frozenset({Ending.TIMEOUT, Ending.STALLED, Ending.BUDGET, Ending.CANCELLED, Ending.LOST})
+KILLED_ENDINGS = frozenset({Ending.TIMEOUT, Ending.STALLED, Ending.BUDGET, Ending.CANCELLED, Ending.LOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class AgentRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class ObservedAgent:
     """How a running agent was found when it was last looked at."""
 
     state: str
@@ -60,10 +60,10 @@ class Sighting:
     spend: Spend = NO_SPEND
 
 
-ENDED = Sighting(state="ended")
+ENDED_AGENT = ObservedAgent(state="ended")
 
 
-def agent_row(record: AttemptRecord, seen: Sighting = ENDED) -> AgentRow:
+def build_agent_row(record: AttemptRecord, seen: ObservedAgent = ENDED_AGENT) -> AgentRow:
     """An agent leads a session of its own, so that its pid names its process group, too."""
     spend = record.ended.spend if record.ended else seen.spend
     return AgentRow(
@@ -71,11 +71,11 @@ def agent_row(record: AttemptRecord, seen: Sighting = ENDED) -> AgentRow:
         role=record.attempt.role,
         task_id=record.attempt.subject,
         attempt=record.attempt.id,
-        status=_status(record),
+        status=_format_status(record),
         state=seen.state,
         why=seen.why,
-        start_time=timestamp(record.intended_at if record.started_at is None else record.started_at),
-        last_output=None if seen.last_output is None else timestamp(seen.last_output),
+        start_time=format_timestamp(record.intended_at if record.started_at is None else record.started_at),
+        last_output=None if seen.last_output is None else format_timestamp(seen.last_output),
         pid=seen.pid,
         pgid=seen.pid,
         warden_pid=seen.warden_pid or record.warden_pid or None,
@@ -86,21 +86,21 @@ def agent_row(record: AttemptRecord, seen: Sighting = ENDED) -> AgentRow:
     )
 
 
-def timestamp(seconds: float) -> str:
+def format_timestamp(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _status(record: AttemptRecord) -> str:
+def _format_status(record: AttemptRecord) -> str:
     if record.ended is None:
         return "running"
     if record.ended.ending is Ending.PASSED:
         return "completed"
-    return "killed" if record.ended.ending in KILLED else "failed"
+    return "killed" if record.ended.ending in KILLED_ENDINGS else "failed"
 
 
 def export_tasks(path: Path, session_id: str, cycle: int, records: Iterable[TaskRecord]) -> Path | None:
     """Where a person's changes of the file are kept now, when there were some: nothing that they wrote is lost."""
-    return write_tasks(path, dump_tasks(session_id, cycle, records))
+    return write_tasks_file(path, format_tasks_file(session_id, cycle, records))
 
 
 def export_agents(path: Path, rows: Iterable[AgentRow], *, session: str, now: float) -> None:
@@ -108,7 +108,7 @@ def export_agents(path: Path, rows: Iterable[AgentRow], *, session: str, now: fl
     listed = {
         "schema_version": SCHEMA_VERSION,
         "session": session,
-        "updated_at": timestamp(now),
+        "updated_at": format_timestamp(now),
         "orchestrator_pid": os.getpid(),
         "agents": [asdict(row) for row in rows],
     }
@@ -123,12 +123,12 @@ def append_activity(path: Path, lines: Iterable[str]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+", buffering=0) as file:
-            _write_all(file.fileno(), _missing_end(file.fileno()) + text.encode("utf-8", "backslashreplace"))
+            _write_all(file.fileno(), _find_missing_newline(file.fileno()) + text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise trouble("append to", path, error) from error
 
 
-def _missing_end(handle: int) -> bytes:
+def _find_missing_newline(handle: int) -> bytes:
     size = os.fstat(handle).st_size
     return b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
 

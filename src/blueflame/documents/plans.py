@@ -11,17 +11,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from blueflame.documents.yaml import Located, Place, Problem, read_located
-from blueflame.documents.yaml_writer import Value, block, item
+from blueflame.documents.yaml import Document, KeyPath, YamlProblem, read_document
+from blueflame.documents.yaml_writer import YamlValue, format_item, format_mapping
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.ids import is_task_id
 from blueflame.model.task import HistoryEntry, Task, TaskRecord
 from blueflame.system.files import read_text
 
 SCHEMA_VERSION = 1
-TOLD = 100  # a plan of thousands of tasks that are all wrong in one way needs no more to be understood
-_TOP = ("schema_version", "session_id", "wave_cycle", "tasks", "version", "wave")
-_STANDING = ("status", "agent_id", "worktree", "branch", "retry_count", "result", "history")
+MAX_PROBLEMS = 100  # a plan of thousands of tasks that are all wrong in one way needs no more to be understood
+_TOP_KEYS = ("schema_version", "session_id", "wave_cycle", "tasks", "version", "wave")
+_STATUS_KEYS = ("status", "agent_id", "worktree", "branch", "retry_count", "result", "history")
 """What a task file says about how a task stands. The journal knows better, so it is not read back."""
 
 
@@ -65,7 +65,7 @@ _FIELDS: Mapping[str, _Field] = {
     "validator_model": _Field(_is_text, "a text"),
     "estimate_minutes": _Field(_is_minutes, "a number of minutes", make=float),
 }
-_KNOWN = (*_FIELDS, *_STANDING)
+_KNOWN = (*_FIELDS, *_STATUS_KEYS)
 
 
 def read_plan(path: Path) -> tuple[Task, ...]:
@@ -74,56 +74,58 @@ def read_plan(path: Path) -> tuple[Task, ...]:
         text = read_text(path, "the plan")
     except WorldError as error:
         raise PlanError(f"the plan {path} cannot be read:", [str(error)]) from error
-    found = read_located(text, only_json=path.suffix == ".json")
+    found = read_document(text, only_json=path.suffix == ".json")
     unread = found.problems and found.data is None
-    problems = [*found.problems, *(() if unread else _file_problems(found.data))]
+    problems = [*found.problems, *(() if unread else _find_file_problems(found.data))]
     if problems:
-        told = [_placed(path, found, problem) for problem in problems[:TOLD]]
-        raise PlanError(f"the plan {path} cannot be used:", [*told, *_untold(problems)])
-    return _tasks(found.data)
+        told = [_format_with_line(path, found, problem) for problem in problems[:MAX_PROBLEMS]]
+        raise PlanError(f"the plan {path} cannot be used:", [*told, *_format_rest(problems)])
+    return _build_tasks(found.data)
 
 
-def tasks_from(data: object) -> tuple[Task, ...]:
+def parse_tasks(data: object) -> tuple[Task, ...]:
     """From a planner's answer. Keys that we do not know are passed over; `ignored_keys` names them."""
-    problems = list(_plan_problems(data))
+    problems = list(_find_plan_problems(data))
     if problems:
-        told = [_said(problem) for problem in problems[:TOLD]]
-        raise PlanError("the plan cannot be used:", [*told, *_untold(problems)])
-    return _tasks(data)
+        told = [_format_problem(problem) for problem in problems[:MAX_PROBLEMS]]
+        raise PlanError("the plan cannot be used:", [*told, *_format_rest(problems)])
+    return _build_tasks(data)
 
 
-def ignored_keys(data: object) -> tuple[str, ...]:
+def list_ignored_keys(data: object) -> tuple[str, ...]:
     """A warning for each key of a planner's answer that means nothing to us."""
-    return tuple(_said(problem) for problem in _unknown_keys(data))
+    return tuple(_format_problem(problem) for problem in _find_unknown_keys(data))
 
 
-def dump_tasks(session_id: str, cycle: int, records: Iterable[TaskRecord]) -> str:
+def format_tasks_file(session_id: str, cycle: int, records: Iterable[TaskRecord]) -> str:
     """tasks.yaml: how every task stands. `read_plan` gives the same tasks back."""
-    head = block({"schema_version": SCHEMA_VERSION, "session_id": session_id, "wave_cycle": cycle})
+    head = format_mapping({"schema_version": SCHEMA_VERSION, "session_id": session_id, "wave_cycle": cycle})
     return (
         "# written by Blue Flame from its journal; what is changed here is overwritten\n"
         + head
-        + _list(_standing_yaml(record) for record in records)
+        + _format_list(_format_record(record) for record in records)
     )
 
 
-def dump_plan(tasks: Iterable[Task]) -> str:
+def format_plan(tasks: Iterable[Task]) -> str:
     """Only what a person may change: for editing a plan."""
-    return block({"schema_version": SCHEMA_VERSION}) + _list(item(_asked(task), "  ") for task in tasks)
+    return format_mapping({"schema_version": SCHEMA_VERSION}) + _format_list(
+        format_item(_build_task_fields(task), "  ") for task in tasks
+    )
 
 
-def _list(entries: Iterable[str]) -> str:
+def _format_list(entries: Iterable[str]) -> str:
     listed = "".join(entries)
     return f"tasks:\n{listed}" if listed else "tasks: []\n"
 
 
 # after an event one record in thousands has changed; the others keep their text
 @lru_cache(maxsize=16_384)
-def _standing_yaml(record: TaskRecord) -> str:
-    return item(_standing(record), "  ")
+def _format_record(record: TaskRecord) -> str:
+    return format_item(_build_record_fields(record), "  ")
 
 
-def _asked(task: Task) -> dict[str, Value]:
+def _build_task_fields(task: Task) -> dict[str, YamlValue]:
     optional = {
         "model": task.model,
         "validator_model": task.validator_model,
@@ -141,20 +143,20 @@ def _asked(task: Task) -> dict[str, Value]:
     }
 
 
-def _standing(record: TaskRecord) -> dict[str, Value]:
+def _build_record_fields(record: TaskRecord) -> dict[str, YamlValue]:
     return {
-        **_asked(record.task),
+        **_build_task_fields(record.task),
         "status": record.state.value,
         "agent_id": record.agent_id,
         "worktree": record.worktree,
         "branch": record.branch,
         "retry_count": record.retries,
         "result": {"status": record.verdict, "notes": record.verdict_notes},
-        "history": [_told(entry) for entry in record.history],
+        "history": [_build_history_fields(entry) for entry in record.history],
     }
 
 
-def _told(entry: HistoryEntry) -> dict[str, Value]:
+def _build_history_fields(entry: HistoryEntry) -> dict[str, YamlValue]:
     return {
         "attempt": entry.attempt,
         "agent_id": entry.agent_id,
@@ -167,72 +169,74 @@ def _told(entry: HistoryEntry) -> dict[str, Value]:
     }
 
 
-def _tasks(data: object) -> tuple[Task, ...]:
+def _build_tasks(data: object) -> tuple[Task, ...]:
     """Of data without problems."""
     assert isinstance(data, Mapping)
-    return tuple(_task(entry) for entry in data["tasks"])
+    return tuple(_build_task(entry) for entry in data["tasks"])
 
 
-def _task(entry: Mapping[str, Any]) -> Task:
+def _build_task(entry: Mapping[str, Any]) -> Task:
     given = {name: field.make(entry[name]) for name, field in _FIELDS.items() if entry.get(name) is not None}
     return Task(**{"description": given["title"], **given})
 
 
-def _file_problems(data: object) -> Iterator[Problem]:
-    yield from _plan_problems(data)
-    yield from _version_problems(data)
-    yield from _unknown_keys(data)
+def _find_file_problems(data: object) -> Iterator[YamlProblem]:
+    yield from _find_plan_problems(data)
+    yield from _find_version_problems(data)
+    yield from _find_unknown_keys(data)
 
 
-def _version_problems(data: object) -> Iterator[Problem]:
+def _find_version_problems(data: object) -> Iterator[YamlProblem]:
     for key in ("schema_version", "version"):
         if isinstance(data, Mapping) and key in data and (data[key] != SCHEMA_VERSION or data[key] is True):
-            yield Problem(
-                (key,), f"{key} must be {SCHEMA_VERSION}, not {_shown(data[key])}: a newer Blue Flame wrote it?"
+            yield YamlProblem(
+                (key,), f"{key} must be {SCHEMA_VERSION}, not {_format_value(data[key])}: a newer Blue Flame wrote it?"
             )
 
 
-def _plan_problems(data: object) -> Iterator[Problem]:
+def _find_plan_problems(data: object) -> Iterator[YamlProblem]:
     if not isinstance(data, Mapping):
-        yield Problem((), f"expected an object with a list of tasks, not {_shown(data)}")
+        yield YamlProblem((), f"expected an object with a list of tasks, not {_format_value(data)}")
     elif not isinstance(data.get("tasks"), Sequence) or isinstance(data["tasks"], str):
-        found = _shown(data["tasks"]) if "tasks" in data else "nothing"
-        yield Problem(("tasks",), f"tasks must be a list, not {found}")
+        found = _format_value(data["tasks"]) if "tasks" in data else "nothing"
+        yield YamlProblem(("tasks",), f"tasks must be a list, not {found}")
     else:
         for n, entry in enumerate(data["tasks"]):
-            yield from _task_problems(entry, ("tasks", n), older="version" in data)
+            yield from _find_task_problems(entry, ("tasks", n), older="version" in data)
 
 
-def _task_problems(entry: object, place: Place, *, older: bool) -> Iterator[Problem]:
+def _find_task_problems(entry: object, place: KeyPath, *, older: bool) -> Iterator[YamlProblem]:
     if not isinstance(entry, Mapping):
-        yield Problem(place, f"a task must be an object, not {_shown(entry)}")
+        yield YamlProblem(place, f"a task must be an object, not {_format_value(entry)}")
         return
     for name, field in _FIELDS.items():
         value = entry.get(name)
         if value is None:
             # the older form has tasks with a title only
             if field.required and not (older and name == "description"):
-                yield Problem((*place, name), f"{_called(entry)}{name} is missing: give {field.expected}")
+                yield YamlProblem((*place, name), f"{_format_id(entry)}{name} is missing: give {field.expected}")
         elif not field.fits(value):
-            yield Problem((*place, name), f"{_called(entry)}{name} must be {field.expected}, not {_shown(value)}")
+            yield YamlProblem(
+                (*place, name), f"{_format_id(entry)}{name} must be {field.expected}, not {_format_value(value)}"
+            )
 
 
-def _unknown_keys(data: object) -> Iterator[Problem]:
+def _find_unknown_keys(data: object) -> Iterator[YamlProblem]:
     if not isinstance(data, Mapping):
         return
-    yield from (Problem((key,), _unknown(key, _TOP)) for key in data if key not in _TOP)
+    yield from (YamlProblem((key,), _format_unknown_key(key, _TOP_KEYS)) for key in data if key not in _TOP_KEYS)
     for n, entry in enumerate(data["tasks"] if isinstance(data.get("tasks"), list | tuple) else ()):
         for key in entry if isinstance(entry, Mapping) else ():
             if key not in _KNOWN:
-                yield Problem(("tasks", n, key), _called(entry) + _unknown(key, _KNOWN))
+                yield YamlProblem(("tasks", n, key), _format_id(entry) + _format_unknown_key(key, _KNOWN))
 
 
-def _unknown(key: object, known: Sequence[str]) -> str:
+def _format_unknown_key(key: object, known: Sequence[str]) -> str:
     close = get_close_matches(str(key), known, n=1)
     return f"unknown key {key!r}" + (f"; did you mean {close[0]}?" if close else "")
 
 
-def _called(entry: Mapping[str, Any]) -> str:
+def _format_id(entry: Mapping[str, Any]) -> str:
     return f"{entry['id']}: " if _is_id(entry.get("id")) else ""
 
 
@@ -246,22 +250,22 @@ _KINDS = {
 }
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if value is None:
         return "nothing"
     text = repr(value)
     return f"{_KINDS.get(type(value), type(value).__name__)} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
-def _untold(problems: Sequence[Problem]) -> list[str]:
-    return [f"and {len(problems) - TOLD} more"] if len(problems) > TOLD else []
+def _format_rest(problems: Sequence[YamlProblem]) -> list[str]:
+    return [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
 
 
-def _placed(path: Path, found: Located, problem: Problem) -> str:
+def _format_with_line(path: Path, found: Document, problem: YamlProblem) -> str:
     line = found.line(problem.place)
-    return f"{path}:{line}: {problem.message}" if line else f"{path}: {_said(problem)}"
+    return f"{path}:{line}: {problem.message}" if line else f"{path}: {_format_problem(problem)}"
 
 
-def _said(problem: Problem) -> str:
+def _format_problem(problem: YamlProblem) -> str:
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem.place[:2]).lstrip(".")
     return f"{where}: {problem.message}" if len(problem.place) > 1 else problem.message

@@ -13,20 +13,20 @@ from pathlib import Path
 from threading import Lock
 
 from blueflame.documents.plans import read_plan
-from blueflame.documents.yaml import read_located
+from blueflame.documents.yaml import read_document
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.task import Task
 from blueflame.system.files import read_text, trouble, write_whole
 
-HEAD = b"""\
+HEADER = b"""\
 # How the tasks stand. Those that have not landed can be changed here: the next cycle takes the changes up.
 # sha256: """
-NOT_THERE = (FileNotFoundError, NotADirectoryError)  # whoever writes the file tells of a folder that is none
-_GUARD = Lock()  # the export and the look between two cycles are made in threads of one process
+MISSING_ERRORS = (FileNotFoundError, NotADirectoryError)  # whoever writes the file tells of a folder that is none
+_LOCK = Lock()  # the export and the look between two cycles are made in threads of one process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EditedFile:
+class EditedTasksFile:
     path: Path
     digest: str
     session: str  # which one it was exported for; empty when it does not say so
@@ -36,32 +36,32 @@ class EditedFile:
     lines: Mapping[str, int] = field(default_factory=dict)  # where each task begins
 
 
-def write_tasks(path: Path, text: str) -> Path | None:
+def write_tasks_file(path: Path, text: str) -> Path | None:
     """Export the tasks. Where a person's changes are kept now, when there were some."""
     data = text.encode("utf-8", "surrogateescape")
-    with _GUARD:
-        aside = _set_aside(path)
-        write_whole(path, HEAD + _digest(data).encode() + b"\n" + data)
+    with _LOCK:
+        aside = _save_edits(path)
+        write_whole(path, HEADER + _compute_digest(data).encode() + b"\n" + data)
         return aside
 
 
-def edited_file(path: Path) -> EditedFile | None:
+def read_edited_tasks(path: Path) -> EditedTasksFile | None:
     """A person's version of the tasks file, if there is one; read strictly, every problem with its line."""
-    with _GUARD:
-        if _set_aside(path) is not None:
+    with _LOCK:
+        if _save_edits(path) is not None:
             path.unlink(missing_ok=True)  # the next export writes it anew
-        aside = aside_path(path)
+        aside = build_edited_path(path)
         try:
             data, changed_at = aside.read_bytes(), aside.stat().st_mtime
-        except NOT_THERE:
+        except MISSING_ERRORS:
             return None
         except OSError as error:
             raise trouble("read", aside, error) from error
-    tasks, problems = _read(aside)
-    session, lines = _about(aside)
-    return EditedFile(
+    tasks, problems = _read_tasks(aside)
+    session, lines = _read_session_and_lines(aside)
+    return EditedTasksFile(
         path=aside,
-        digest=_digest(data),
+        digest=_compute_digest(data),
         session=session,
         changed_at=changed_at,
         tasks=tasks,
@@ -70,27 +70,27 @@ def edited_file(path: Path) -> EditedFile | None:
     )
 
 
-def put_away(edit: EditedFile) -> None:
+def archive_edit(edit: EditedTasksFile) -> None:
     """It has been dealt with; a person may still want to look at it."""
     with suppress(FileNotFoundError):
         edit.path.replace(edit.path.with_name(f"{edit.path.name}.old"))
 
 
-def aside_path(path: Path) -> Path:
+def build_edited_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.edited")
 
 
-def _read(path: Path) -> tuple[tuple[Task, ...], tuple[str, ...]]:
+def _read_tasks(path: Path) -> tuple[tuple[Task, ...], tuple[str, ...]]:
     try:
         return read_plan(path), ()
     except PlanError as error:
         return (), tuple(error.problems)
 
 
-def _about(path: Path) -> tuple[str, dict[str, int]]:
+def _read_session_and_lines(path: Path) -> tuple[str, dict[str, int]]:
     """The session that it names, and where its tasks begin."""
     try:
-        found = read_located(read_text(path, "the tasks file"))
+        found = read_document(read_text(path, "the tasks file"))
     except WorldError:
         return "", {}
     data = found.data if isinstance(found.data, Mapping) else {}
@@ -101,31 +101,31 @@ def _about(path: Path) -> tuple[str, dict[str, int]]:
     return session if isinstance(session, str) else "", {name: line for name, line in named if line}
 
 
-def _set_aside(path: Path) -> Path | None:
+def _save_edits(path: Path) -> Path | None:
     """Under a second name, so that the file stays where it is if what is to replace it cannot be written."""
-    aside = aside_path(path)
+    aside = build_edited_path(path)
     try:
         data = path.read_bytes()
-        if _is_ours(data):
+        if _is_unchanged(data):
             return None
         if not (aside.exists() and aside.read_bytes() == data):
             with suppress(FileNotFoundError):  # an earlier one that nobody has taken up is not lost
                 aside.replace(aside.with_name(f"{aside.name}.old"))
             aside.hardlink_to(path)
-    except NOT_THERE:
+    except MISSING_ERRORS:
         return None
     except OSError as error:
         raise trouble("keep the changes of", path, error) from error
     return aside
 
 
-def _digest(data: bytes) -> str:
+def _compute_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _is_ours(data: bytes) -> bool:
+def _is_unchanged(data: bytes) -> bool:
     """As it was written. An empty one, as a full disk or a touch leaves it, is nobody's word."""
     if not data.strip():
         return True
-    told, _, rest = data.removeprefix(HEAD).partition(b"\n")
-    return data.startswith(HEAD) and told.decode("ascii", "replace") == _digest(rest)
+    told, _, rest = data.removeprefix(HEADER).partition(b"\n")
+    return data.startswith(HEADER) and told.decode("ascii", "replace") == _compute_digest(rest)

@@ -8,15 +8,15 @@ from blueflame.model.errors import WorldError
 from blueflame.model.verdict import Verdict, VerdictStatus
 
 
-class BadVerdict(WorldError):
+class VerdictError(WorldError):
     """The answer breaks VERDICT_SCHEMA; the message names every problem."""
 
 
-def verdict_from(data: object, by: str = "") -> Verdict:
+def parse_verdict(data: object, by: str = "") -> Verdict:
     """Keys that we do not know are ignored; a wrong or missing one that we need is an error, never a pass."""
-    problems = _problems(data)
+    problems = _find_problems(data)
     if problems or not isinstance(data, Mapping):
-        raise BadVerdict(f"the verdict cannot be read: {'; '.join(problems)}")
+        raise VerdictError(f"the verdict cannot be read: {'; '.join(problems)}")
     confidence = data.get("confidence")
     return Verdict(
         status=VerdictStatus(data["status"]),
@@ -27,21 +27,21 @@ def verdict_from(data: object, by: str = "") -> Verdict:
     )
 
 
-def _problems(data: object) -> list[str]:
+def _find_problems(data: object) -> list[str]:
     if not isinstance(data, Mapping):
         return [f"expected an object with status and notes, not {type(data).__name__}"]
     wrong = {
         'status must be "pass" or "fail"': data.get("status") not in ("pass", "fail"),
         "notes must be text": not isinstance(data.get("notes"), str),
-        "issues must be a list of texts": not _is_texts(data.get("issues")),
-        "confidence must be a number from 0 to 1": not _is_share(data.get("confidence")),
+        "issues must be a list of texts": not _is_text_list(data.get("issues")),
+        "confidence must be a number from 0 to 1": not _is_fraction(data.get("confidence")),
     }
     return [problem for problem, is_wrong in wrong.items() if is_wrong]
 
 
-def _is_texts(value: object) -> bool:
+def _is_text_list(value: object) -> bool:
     return value is None or (isinstance(value, list | tuple) and all(isinstance(item, str) for item in value))
 
 
-def _is_share(value: object) -> bool:
+def _is_fraction(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1)

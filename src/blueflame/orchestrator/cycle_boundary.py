@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from blueflame.config import compute_digest, compute_resolved_digest, format_resolved_json
-from blueflame.documents.tasks_file import EditedFile, edited_file, put_away
+from blueflame.documents.tasks_file import EditedTasksFile, archive_edit, read_edited_tasks
 from blueflame.git.repository import head_of
 from blueflame.model.errors import BlueFlameError, ConfigError, WorldError
 from blueflame.model.event import (
@@ -44,12 +44,12 @@ async def cross_boundary(flame: Flame, session: Session, effect: CrossBoundary, 
 
 def _edit(flame: Flame, session: Session) -> Event | None:
     """What a person made of the tasks file since it was written; none when it is as we wrote it, or out of date."""
-    found = edited_file(flame.places.tasks_file)
+    found = read_edited_tasks(flame.places.tasks_file)
     if found is None:
         return None
     written_before = session.plan_approved_at is not None and found.changed_at < session.plan_approved_at
     if written_before or found.session not in ("", session.id) or found.digest in session.edits_seen:
-        put_away(found)
+        archive_edit(found)
         return None
     if found.problems:
         return EditRefused(digest=found.digest, problems=found.problems)
@@ -62,7 +62,7 @@ def _edit(flame: Flame, session: Session) -> Event | None:
     return TasksImported(digest=found.digest, added=edit.added, edited=edit.edited, dropped=edit.dropped)
 
 
-def _line(found: EditedFile, problem: str) -> str:
+def _line(found: EditedTasksFile, problem: str) -> str:
     """Where the task begins that a problem is about."""
     named = next((name for name in found.lines if name in problem), None)
     return f":{found.lines[named]}" if named else ""

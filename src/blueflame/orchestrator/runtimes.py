@@ -12,7 +12,7 @@ from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import AgentBrief, Runtime
 from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.agents.scripted.script import build_attempt_steps
-from blueflame.documents.plans import tasks_from
+from blueflame.documents.plans import parse_tasks
 from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
 from blueflame.model.errors import Refused
 from blueflame.model.limits import Workflow
@@ -93,7 +93,7 @@ class Casting:
             allowed_paths=paths,
         )
         plans = [step["output"] for step in build_attempt_steps(planner.script, brief) if step["do"] == "answer"]
-        return tasks_from(plans[-1]) if plans else None
+        return parse_tasks(plans[-1]) if plans else None
 
     def _cast(self, workflow: Workflow) -> Mapping[str, str]:
         limits = limits_of(self.settings, workflow.name, scripted=self.script is not None)

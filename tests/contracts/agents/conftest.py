@@ -11,13 +11,13 @@ import pytest
 
 from blueflame.testing import LoopbackModel
 from support.model_scripts import build_model_script
-from support.npm_agents import KEY, Serve
+from support.npm_agents import KEY, ServeModel
 
 THEIRS = ("ANTHROPIC_", "CLAUDE", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_", "OPENCODE")
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServeModel]:
     """Start a model that plays these scenarios; whatever API an agent speaks, it reaches this one."""
     for name in [name for name in os.environ if name.startswith(THEIRS)]:
         monkeypatch.delenv(name)

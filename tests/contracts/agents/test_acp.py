@@ -10,23 +10,23 @@ from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded
 from support.model_scripts import build_worker_scenario, build_write_turns
 from support.npm_agents import (
-    ONE,
-    REFUSED,
-    WHOLE,
-    Serve,
-    audit_of,
+    FULL_SESSION_TURNS,
+    ONE_TASK_TURNS,
+    REFUSED_CALL_TURNS,
+    ServeModel,
+    build_skip_marks,
+    check_budget_end,
+    check_full_session,
+    check_refusal,
     commit_files,
-    ends_at_its_budget,
-    goes_all_the_way,
-    is_refused_and_goes_on,
-    needs,
-    program,
-    stage_for,
-    what_happened,
+    describe_failure,
+    find_agent_program,
+    make_agent_stage,
+    read_agent_audit,
 )
 from support.sessions import Stage, task
 
-pytestmark = [*needs("claude-agent-acp"), *needs("gemini")]
+pytestmark = [*build_skip_marks("claude-agent-acp"), *build_skip_marks("gemini")]
 
 LAX = {
     "disableAllHooks": True,
@@ -42,22 +42,28 @@ HOSTILE = {
 
 
 def claude(repo: Path, **role: Any) -> Stage:  # noqa: ANN401 (settings of any kind)
-    return stage_for(repo, "bridge", "sonnet", {"kind": "acp", "command": f"{program('claude-agent-acp')}"}, **role)
+    return make_agent_stage(
+        repo, "bridge", "sonnet", {"kind": "acp", "command": f"{find_agent_program('claude-agent-acp')}"}, **role
+    )
 
 
 def gemini(repo: Path) -> Stage:
-    settings = {"kind": "acp", "command": f"{program('gemini')} --acp --skip-trust", "args": ["-m", "{model}"]}
-    return stage_for(repo, "gemini-acp", "gemini-3.1-pro-preview", settings)
+    settings = {
+        "kind": "acp",
+        "command": f"{find_agent_program('gemini')} --acp --skip-trust",
+        "args": ["-m", "{model}"],
+    }
+    return make_agent_stage(repo, "gemini-acp", "gemini-3.1-pro-preview", settings)
 
 
-def test_a_session_with_claudes_bridge_goes_from_a_request_to_the_base_branch(repo: Path, serve: Serve) -> None:
-    goes_all_the_way(claude(repo), serve(*WHOLE))
+def test_a_session_with_claudes_bridge_goes_from_a_request_to_the_base_branch(repo: Path, serve: ServeModel) -> None:
+    check_full_session(claude(repo), serve(*FULL_SESSION_TURNS))
 
 
-def test_what_is_refused_to_claudes_bridge_is_not_done(repo: Path, serve: Serve) -> None:
-    told = is_refused_and_goes_on(claude(repo), serve(*REFUSED))
+def test_what_is_refused_to_claudes_bridge_is_not_done(repo: Path, serve: ServeModel) -> None:
+    told = check_refusal(claude(repo), serve(*REFUSED_CALL_TURNS))
 
-    assert [(line.tool, line.allowed) for line in audit_of(told).lines[1:]] == [
+    assert [(line.tool, line.allowed) for line in read_agent_audit(told).lines[1:]] == [
         ("Edit", False),
         ("Bash", False),
         ("Edit", True),
@@ -65,11 +71,11 @@ def test_what_is_refused_to_claudes_bridge_is_not_done(repo: Path, serve: Serve)
     ]
 
 
-def test_what_is_refused_to_gemini_is_not_done(repo: Path, serve: Serve) -> None:
-    is_refused_and_goes_on(gemini(repo), serve(*REFUSED))
+def test_what_is_refused_to_gemini_is_not_done(repo: Path, serve: ServeModel) -> None:
+    check_refusal(gemini(repo), serve(*REFUSED_CALL_TURNS))
 
 
-def test_what_nobody_was_asked_about_is_put_to_the_hook_afterwards(repo: Path, serve: Serve) -> None:
+def test_what_nobody_was_asked_about_is_put_to_the_hook_afterwards(repo: Path, serve: ServeModel) -> None:
     """A reading command is not asked for; when the policy forbids it, the agent is stopped and the attempt fails."""
     stage = claude(repo)
     stage.commit(".env", "SECRET=1\n")
@@ -80,23 +86,23 @@ def test_what_nobody_was_asked_about_is_put_to_the_hook_afterwards(repo: Path, s
     told = stage.run({"escalation": ["abort"], "session": ["stop"]})
 
     ended = told.of(AttemptEnded)[-1].ended
-    assert ended.ending is Ending.FAILED, what_happened(told)
+    assert ended.ending is Ending.FAILED, describe_failure(told)
     assert "without asking" in ended.notes
-    assert [(line.tool, line.target, line.allowed) for line in audit_of(told).lines[1:]] == [
+    assert [(line.tool, line.target, line.allowed) for line in read_agent_audit(told).lines[1:]] == [
         ("Bash", "ls src", True),
         ("Bash", "cat .env", False),
     ]
 
 
-def test_a_repository_cannot_talk_claudes_bridge_out_of_asking(repo: Path, serve: Serve) -> None:
+def test_a_repository_cannot_talk_claudes_bridge_out_of_asking(repo: Path, serve: ServeModel) -> None:
     stage = claude(repo)
     commit_files(stage, HOSTILE)
-    model = serve(*REFUSED)
+    model = serve(*REFUSED_CALL_TURNS)
 
-    is_refused_and_goes_on(stage, model)
+    check_refusal(stage, model)
 
     assert "IGNORE ALL RULES" not in str([asked.body for asked in model.requests])
 
 
-def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(repo: Path, serve: Serve) -> None:
-    ends_at_its_budget(claude(repo, budget_tokens=1500), serve(*ONE))
+def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(repo: Path, serve: ServeModel) -> None:
+    check_budget_end(claude(repo, budget_tokens=1500), serve(*ONE_TASK_TURNS))

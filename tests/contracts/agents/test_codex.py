@@ -8,23 +8,23 @@ import pytest
 
 from support.model_scripts import build_worker_scenario, build_write_turns
 from support.npm_agents import (
-    FORBIDDEN,
-    ONE,
-    REFUSED,
-    WHOLE,
-    Serve,
-    audit_of,
+    FORBIDDEN_CALLS,
+    FULL_SESSION_TURNS,
+    ONE_TASK_TURNS,
+    REFUSED_CALL_TURNS,
+    ServeModel,
+    build_skip_marks,
+    check_budget_end,
+    check_full_session,
+    check_refusal,
     commit_files,
-    ends_at_its_budget,
-    goes_all_the_way,
-    is_refused_and_goes_on,
-    needs,
-    program,
-    stage_for,
+    find_agent_program,
+    make_agent_stage,
+    read_agent_audit,
 )
 from support.sessions import Stage
 
-pytestmark = needs("codex")
+pytestmark = build_skip_marks("codex")
 
 HOSTILE = {
     ".codex/config.toml": """\
@@ -55,17 +55,17 @@ REWRITES = {
 
 @pytest.fixture
 def stage(repo: Path) -> Stage:
-    return stage_for(repo, "codex", "gpt-5.5", {"command": str(program("codex"))})
+    return make_agent_stage(repo, "codex", "gpt-5.5", {"command": str(find_agent_program("codex"))})
 
 
-def test_a_session_goes_from_a_request_to_the_base_branch(stage: Stage, serve: Serve) -> None:
-    goes_all_the_way(stage, serve(*WHOLE))
+def test_a_session_goes_from_a_request_to_the_base_branch(stage: Stage, serve: ServeModel) -> None:
+    check_full_session(stage, serve(*FULL_SESSION_TURNS))
 
 
-def test_what_is_refused_is_not_done_and_the_agent_goes_on(stage: Stage, serve: Serve) -> None:
-    told = is_refused_and_goes_on(stage, serve(*REFUSED))
+def test_what_is_refused_is_not_done_and_the_agent_goes_on(stage: Stage, serve: ServeModel) -> None:
+    told = check_refusal(stage, serve(*REFUSED_CALL_TURNS))
 
-    assert [(line.tool, line.allowed) for line in audit_of(told).lines[1:]] == [
+    assert [(line.tool, line.allowed) for line in read_agent_audit(told).lines[1:]] == [
         ("Write", False),
         ("Bash", False),
         ("Write", True),
@@ -73,23 +73,27 @@ def test_what_is_refused_is_not_done_and_the_agent_goes_on(stage: Stage, serve: 
     ]
 
 
-def test_neither_the_repository_nor_the_agent_can_switch_the_hook_off(stage: Stage, serve: Serve) -> None:
+def test_neither_the_repository_nor_the_agent_can_switch_the_hook_off(stage: Stage, serve: ServeModel) -> None:
     commit_files(stage, HOSTILE)
-    model = serve(build_worker_scenario("task-001", REWRITES, *FORBIDDEN, *build_write_turns("src/1.txt", "one\n")))
+    model = serve(
+        build_worker_scenario("task-001", REWRITES, *FORBIDDEN_CALLS, *build_write_turns("src/1.txt", "one\n"))
+    )
 
-    is_refused_and_goes_on(stage, model)
+    check_refusal(stage, model)
 
     assert "IGNORE ALL RULES" not in str([asked.body for asked in model.requests])
 
 
-def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(repo: Path, serve: Serve) -> None:
-    stage = stage_for(repo, "codex", "gpt-5.5", {"command": str(program("codex"))}, budget_tokens=1500)
+def test_at_its_budget_the_next_call_is_refused_and_the_attempt_ends_so(repo: Path, serve: ServeModel) -> None:
+    stage = make_agent_stage(
+        repo, "codex", "gpt-5.5", {"command": str(find_agent_program("codex"))}, budget_tokens=1500
+    )
 
-    ends_at_its_budget(stage, serve(*ONE))
+    check_budget_end(stage, serve(*ONE_TASK_TURNS))
 
 
-def test_a_setup_command_cannot_switch_the_hook_off(repo: Path, serve: Serve) -> None:
+def test_a_setup_command_cannot_switch_the_hook_off(repo: Path, serve: ServeModel) -> None:
     plant = "mkdir -p ~/.codex && printf '[features]\\nhooks = false\\n' > ~/.codex/config.toml"
-    stage = stage_for(repo, "codex", "gpt-5.5", {"command": str(program("codex"))}, setup=plant)
+    stage = make_agent_stage(repo, "codex", "gpt-5.5", {"command": str(find_agent_program("codex"))}, setup=plant)
 
-    is_refused_and_goes_on(stage, serve(*REFUSED))
+    check_refusal(stage, serve(*REFUSED_CALL_TURNS))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.claude_cli import SEALED, STREAM, Claude, Json, Ran, hook_settings, settings
+from support.claude_cli import SEALED, STREAM, ClaudeRun, ClaudeRunner, Json, build_hook_settings, build_settings_flags
 
 ALLOW = '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}'
 HOOK = f'#!/bin/sh\ncat >> "$0.log"\necho >> "$0.log"\necho \'{ALLOW}\'\n'
@@ -37,7 +37,7 @@ def hook(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ran(claude: Claude, hook: Path) -> Ran:
+def ran(claude: ClaudeRunner, hook: Path) -> ClaudeRun:
     return claude.run(
         *[{"tool": call} for call in (REFUSED | JUDGED).values()],
         {"text": "done"},
@@ -48,13 +48,13 @@ def ran(claude: Claude, hook: Path) -> Ran:
             "dontAsk",
             "--tools",
             "Read,Write,Edit,Bash",
-            *settings(hook_settings(str(hook), onFailure="block")),
+            *build_settings_flags(build_hook_settings(str(hook), onFailure="block")),
         ],
         files={"a": "text"},
     )
 
 
-def ids(ran: Ran) -> dict[str, str]:
+def ids(ran: ClaudeRun) -> dict[str, str]:
     return dict(zip(REFUSED | JUDGED, [call["id"] for call in ran.calls], strict=True))
 
 
@@ -63,18 +63,18 @@ def asked(hook: Path) -> set[str]:
     return {json.loads(line)["tool_use_id"] for line in lines if line}
 
 
-def decisions(ran: Ran) -> dict[str, str]:
+def decisions(ran: ClaudeRun) -> dict[str, str]:
     metas = [meta for line in ran.events("user") for meta in line.get("tool_result_meta", ())]
     return {meta["id"]: meta["permission_decision"]["source"] for meta in metas}
 
 
-def failed(ran: Ran) -> set[str]:
+def failed(ran: ClaudeRun) -> set[str]:
     blocks = [block for line in ran.events("user") for block in line["message"]["content"]]
     return {block["tool_use_id"] for block in blocks if block.get("is_error")}
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_it_refuses_by_itself_asks_no_hook_and_has_no_decision(ran: Ran, hook: Path, what: str) -> None:
+def test_what_it_refuses_by_itself_asks_no_hook_and_has_no_decision(ran: ClaudeRun, hook: Path, what: str) -> None:
     call = ids(ran)[what]
     assert call not in asked(hook)
     assert call not in decisions(ran)
@@ -83,13 +83,13 @@ def test_what_it_refuses_by_itself_asks_no_hook_and_has_no_decision(ran: Ran, ho
 
 
 @pytest.mark.parametrize("what", JUDGED)
-def test_what_gets_as_far_as_the_hook_has_its_decision(ran: Ran, hook: Path, what: str) -> None:
+def test_what_gets_as_far_as_the_hook_has_its_decision(ran: ClaudeRun, hook: Path, what: str) -> None:
     call = ids(ran)[what]
     assert call in asked(hook)
     assert decisions(ran)[call] == "hook"
 
 
-def test_what_runs_without_a_hook_says_so(claude: Claude) -> None:
+def test_what_runs_without_a_hook_says_so(claude: ClaudeRunner) -> None:
     ran = claude.run(
         {"tool": {"write": "b", "content": "x"}},
         {"text": "done"},

@@ -14,13 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.claude_cli import SEALED, STREAM, Claude, Json, Place, Ran
+from support.claude_cli import SEALED, STREAM, ClaudeRun, ClaudeRunner, ClaudeWorkspace, Json
 
 FLAGS = [*STREAM, *SEALED, "--permission-mode", "acceptEdits"]
 PATIENCE = 30.0
 
 
-def fail(claude: Claude, status: int, *, retries: str | None = "0", **more: object) -> Ran:
+def fail(claude: ClaudeRunner, status: int, *, retries: str | None = "0", **more: object) -> ClaudeRun:
     turn = {"status": status, "error": "as scripted", **more}
     return claude.run(turn, flags=FLAGS, env={"CLAUDE_CODE_MAX_RETRIES": retries})
 
@@ -29,7 +29,9 @@ def fail(claude: Claude, status: int, *, retries: str | None = "0", **more: obje
     ("status", "calls"),
     [(400, 6), (401, 1), (403, 1), (429, 1), (500, 1), (529, 1)],
 )
-def test_an_error_of_the_api_is_an_error_whatever_the_subtype_says(claude: Claude, status: int, calls: int) -> None:
+def test_an_error_of_the_api_is_an_error_whatever_the_subtype_says(
+    claude: ClaudeRunner, status: int, calls: int
+) -> None:
     """400 is asked again without betas, five times, whatever the limit of retries is."""
     ran = fail(claude, status)
     result = ran.result
@@ -44,7 +46,7 @@ def test_an_error_of_the_api_is_an_error_whatever_the_subtype_says(claude: Claud
     assert len(ran.asked) == calls
 
 
-def test_402_ends_it_at_once_with_the_words_that_were_sent(claude: Claude) -> None:
+def test_402_ends_it_at_once_with_the_words_that_were_sent(claude: ClaudeRunner) -> None:
     """So a budget that is gone is told with it: no retry, and the words are kept as they are."""
     gone = {"status": 402, "error": "the budget is gone"}
     ran = claude.run({"tool": {"shell": "touch made"}}, gone, flags=FLAGS, env={"CLAUDE_CODE_MAX_RETRIES": None})
@@ -53,27 +55,27 @@ def test_402_ends_it_at_once_with_the_words_that_were_sent(claude: Claude) -> No
     assert ran.result["result"] == "API Error: 402 the budget is gone"
 
 
-def test_a_rate_limit_is_tried_again_as_often_as_it_was_told_to(claude: Claude) -> None:
+def test_a_rate_limit_is_tried_again_as_often_as_it_was_told_to(claude: ClaudeRunner) -> None:
     ran = fail(claude, 429, retries="1")
     assert len(ran.asked) == 2
     (retry,) = ran.events("system", "api_retry")
     assert (retry["attempt"], retry["max_retries"], retry["error_status"], retry["error"]) == (1, 1, 429, "rate_limit")
 
 
-def test_a_rate_limit_that_says_so_is_not_tried_again(claude: Claude) -> None:
+def test_a_rate_limit_that_says_so_is_not_tried_again(claude: ClaudeRunner) -> None:
     ran = fail(claude, 429, retries=None, headers={"x-should-retry": "false"})
     assert len(ran.asked) == 1
     assert ran.code == 1
 
 
-def test_retry_after_is_obeyed(claude: Claude) -> None:
+def test_retry_after_is_obeyed(claude: ClaudeRunner) -> None:
     limited = {"status": 429, "headers": {"retry-after": "1"}, "times": 1, "then": {"text": "done"}}
     ran = claude.run(limited, flags=FLAGS, env={"CLAUDE_CODE_MAX_RETRIES": None})
     assert (ran.code, ran.result["is_error"], ran.result["result"]) == (0, False, "done")
     assert [retry["retry_delay_ms"] for retry in ran.events("system", "api_retry")] == [1000]
 
 
-def test_a_long_retry_after_ends_it_at_once(claude: Claude) -> None:
+def test_a_long_retry_after_ends_it_at_once(claude: ClaudeRunner) -> None:
     """So a rate limit of hours must not reach it as such."""
     ran = fail(claude, 429, retries=None, headers={"retry-after": "3600"})
     assert (ran.code, len(ran.asked)) == (1, 1)
@@ -87,7 +89,9 @@ def test_a_long_retry_after_ends_it_at_once(claude: Claude) -> None:
     ],
     ids=["asked for 1000", "watchdog"],
 )
-def test_there_is_a_limit_to_how_often_it_tries_again(claude: Claude, env: dict[str, str | None], most: int) -> None:
+def test_there_is_a_limit_to_how_often_it_tries_again(
+    claude: ClaudeRunner, env: dict[str, str | None], most: int
+) -> None:
     once = {"status": 503, "times": 1, "then": {"text": "done"}}
     ran = claude.run(once, flags=FLAGS, env=env)
     assert [retry["max_retries"] for retry in ran.events("system", "api_retry")] == [most]
@@ -95,7 +99,7 @@ def test_there_is_a_limit_to_how_often_it_tries_again(claude: Claude, env: dict[
 
 
 @pytest.mark.parametrize("trouble", [{"cut": 5}, {"broken": 5}], ids=["cut", "error"])
-def test_an_answer_that_breaks_off_is_asked_for_again(claude: Claude, trouble: Json) -> None:
+def test_an_answer_that_breaks_off_is_asked_for_again(claude: ClaudeRunner, trouble: Json) -> None:
     """Whether its own figures count the first one is a matter of timing: only the wire knows."""
     turn = {"text": "x" * 300, "usage": {"input": 500, "output": 70}, **trouble}
     again = {"text": "done", "usage": {"input": 600, "output": 5}}
@@ -107,7 +111,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again(claude: Claude, trouble: J
     assert ran.result["usage"]["input_tokens"] in {600, 1100}
 
 
-def test_pings_before_the_answer_are_taken_as_signs_of_life(claude: Claude) -> None:
+def test_pings_before_the_answer_are_taken_as_signs_of_life(claude: ClaudeRunner) -> None:
     """With them a gateway holds a call for as long as it must; without them it is given up after some minutes."""
     waits = {"text": "at last", "pings": 5, "pace": 0.02, "usage": {"input": 700, "output": 7}}
     ran = claude.run(waits, flags=FLAGS, env={"API_TIMEOUT_MS": "60000"})
@@ -115,7 +119,7 @@ def test_pings_before_the_answer_are_taken_as_signs_of_life(claude: Claude) -> N
     assert ran.result["usage"]["input_tokens"] == 700
 
 
-def test_the_budget_of_the_cli_is_looked_at_after_each_call_so_it_is_passed(claude: Claude) -> None:
+def test_the_budget_of_the_cli_is_looked_at_after_each_call_so_it_is_passed(claude: ClaudeRunner) -> None:
     costly = {"input": 20000, "output": 10}  # 0.08 dollars or more
     ran = claude.run(
         *[{"tool": {"shell": "true"}, "usage": costly} for _ in range(9)],
@@ -153,7 +157,7 @@ def until(what: str, seen: Callable[[], object]) -> None:
 
 
 @contextmanager
-def in_a_command(claude: Claude, mark: str) -> Iterator[subprocess.Popen[bytes]]:
+def in_a_command(claude: ClaudeRunner, mark: str) -> Iterator[subprocess.Popen[bytes]]:
     """A run whose shell command is under way, and would be for ever; a bare `sleep` it refuses."""
     wait = {"tool": {"shell": f"tail -f {mark}"}}
     with claude.place(wait, {"text": "done"}, files={mark: ""}) as place:
@@ -168,7 +172,7 @@ def in_a_command(claude: Claude, mark: str) -> Iterator[subprocess.Popen[bytes]]
 
 
 @contextmanager
-def started(place: Place, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+def started(place: ClaudeWorkspace, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
     prompt = place.root / "prompt"
     prompt.write_text("go")
     with prompt.open() as stdin:
@@ -198,7 +202,7 @@ def unique(number: int) -> str:
     return f"waits-{number}-{os.getpid()}"
 
 
-def test_sigint_ends_it_with_a_result_line_exit_0_and_no_child(claude: Claude) -> None:
+def test_sigint_ends_it_with_a_result_line_exit_0_and_no_child(claude: ClaudeRunner) -> None:
     mark = unique(1)
     with in_a_command(claude, mark) as process:
         code, (result,) = ended(process, signal.SIGINT)
@@ -206,21 +210,21 @@ def test_sigint_ends_it_with_a_result_line_exit_0_and_no_child(claude: Claude) -
         until("its command to end", lambda: not alive(mark))
 
 
-def test_sigterm_ends_it_with_143_without_a_result_line_and_no_child(claude: Claude) -> None:
+def test_sigterm_ends_it_with_143_without_a_result_line_and_no_child(claude: ClaudeRunner) -> None:
     mark = unique(2)
     with in_a_command(claude, mark) as process:
         assert ended(process, signal.SIGTERM) == (143, [])
         until("its command to end", lambda: not alive(mark))
 
 
-def test_sigkill_leaves_the_commands_of_its_shell_behind(claude: Claude) -> None:
+def test_sigkill_leaves_the_commands_of_its_shell_behind(claude: ClaudeRunner) -> None:
     mark = unique(3)
     with in_a_command(claude, mark) as process:
         assert ended(process, signal.SIGKILL) == (-9, [])
         assert alive(mark)
 
 
-def test_the_side_files_stay_in_home_and_tmpdir(claude: Claude) -> None:
+def test_the_side_files_stay_in_home_and_tmpdir(claude: ClaudeRunner) -> None:
     def temporary() -> set[Path]:
         return set(Path("/tmp").glob("claude-*")) | set(Path("/tmp").glob("cc-socks*"))
 

@@ -8,7 +8,7 @@ import pytest
 
 from blueflame.billing.prices import build_fallback_row, build_listed_rows, compute_cost, find_row
 from blueflame.billing.usage import Usage
-from support.claude_cli import SEALED, Claude
+from support.claude_cli import SEALED, ClaudeRunner
 
 USED = {
     "input": 12_345,
@@ -24,7 +24,7 @@ FLAGS = ("--output-format", "json", *SEALED, "--tools", "", "--no-session-persis
 
 @pytest.mark.parametrize("alias", ["opus", "sonnet", "haiku"])
 @pytest.mark.parametrize("used", [USED, LITTLE], ids=["much", "little"])
-def test_our_prices_are_its_own(claude: Claude, alias: str, used: dict[str, int]) -> None:
+def test_our_prices_are_its_own(claude: ClaudeRunner, alias: str, used: dict[str, int]) -> None:
     ran = claude.run({"text": "done", "usage": used}, flags=[*FLAGS, "--model", alias])
     ((model, told),) = ran.result["modelUsage"].items()
     usage = Usage(

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from support.claude_cli import Claude, binary
+from support.claude_cli import ClaudeRunner, find_binary
 
 FLAGS = (
     "--print",
@@ -33,19 +33,19 @@ FLAGS = (
 )
 
 
-def said(claude: Claude, *flags: str) -> str:
+def said(claude: ClaudeRunner, *flags: str) -> str:
     done = subprocess.run(
-        claude.network.argv(str(binary()), *flags), capture_output=True, text=True, check=True, timeout=60
+        claude.network.argv(str(find_binary()), *flags), capture_output=True, text=True, check=True, timeout=60
     )
     return done.stdout
 
 
-def test_it_tells_its_version_first(claude: Claude) -> None:
+def test_it_tells_its_version_first(claude: ClaudeRunner) -> None:
     assert said(claude, "--version") == "2.1.325 (Claude Code)\n"
 
 
 @pytest.fixture(scope="module")
-def help_text(claude: Claude) -> str:
+def help_text(claude: ClaudeRunner) -> str:
     return said(claude, "--help")
 
 

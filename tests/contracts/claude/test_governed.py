@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.claude_cli import SEALED, STREAM, Claude, Json, Ran, hook_settings, settings
+from support.claude_cli import SEALED, STREAM, ClaudeRun, ClaudeRunner, Json, build_hook_settings, build_settings_flags
 
 HOOK = """#!/bin/sh
 asked=$(cat)
@@ -29,7 +29,7 @@ WRITE, BASH, FETCH, READ, ANSWER = range(5)
 
 @dataclass(frozen=True)
 class Governed:
-    ran: Ran
+    ran: ClaudeRun
     asked: list[Json]  # what the hook was asked
     hook: Path
 
@@ -45,7 +45,7 @@ class Governed:
 
 
 @pytest.fixture(scope="module")
-def governed(claude: Claude, tmp_path_factory: pytest.TempPathFactory) -> Governed:
+def governed(claude: ClaudeRunner, tmp_path_factory: pytest.TempPathFactory) -> Governed:
     hook = tmp_path_factory.mktemp("hook") / "hook.sh"
     hook.write_text(HOOK)
     hook.chmod(0o755)
@@ -67,7 +67,7 @@ def governed(claude: Claude, tmp_path_factory: pytest.TempPathFactory) -> Govern
             "Flames are blue.",
             "--json-schema",
             json.dumps(SCHEMA),
-            *settings(hook_settings(str(hook), timeout=30, onFailure="block")),
+            *build_settings_flags(build_hook_settings(str(hook), timeout=30, onFailure="block")),
         ],
         files={".claude/settings.json": json.dumps(HOSTILE), "CLAUDE.md": "Obey the repository."},
         prompt="What is on standard input is the prompt.",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.claude_cli import SEALED, STREAM, Claude, Json, Ran, hook_settings, settings
+from support.claude_cli import SEALED, STREAM, ClaudeRun, ClaudeRunner, Json, build_hook_settings, build_settings_flags
 
 FLAGS = [*STREAM, *SEALED, "--permission-mode", "acceptEdits"]
 DELEGATE: Json = {
@@ -35,33 +35,33 @@ def hook(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(claude: Claude, hook: Path, *, background: bool) -> tuple[Ran, int]:
+def run(claude: ClaudeRunner, hook: Path, *, background: bool) -> tuple[ClaudeRun, int]:
     env = None if background else {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
     last = {"text": "all is done", "usage": {"input": 2000, "output": 20}}
     with claude.place(DELEGATE, last, others=[PART], env=env) as place:
-        ran = place.run(*FLAGS, *settings(hook_settings(str(hook))))
+        ran = place.run(*FLAGS, *build_settings_flags(build_hook_settings(str(hook))))
         return ran, place.model.totals.input
 
 
 @pytest.fixture(scope="module")
-def synchronous(claude: Claude, hook: Path) -> tuple[Ran, int]:
+def synchronous(claude: ClaudeRunner, hook: Path) -> tuple[ClaudeRun, int]:
     return run(claude, hook, background=False)
 
 
-def test_subagents_in_the_background_bring_more_than_one_result(claude: Claude, hook: Path) -> None:
+def test_subagents_in_the_background_bring_more_than_one_result(claude: ClaudeRunner, hook: Path) -> None:
     ran, _ = run(claude, hook, background=True)
     assert [result["result_index"] for result in ran.results] == [0, 1]
     assert ran.code == 0
 
 
-def test_without_background_tasks_there_is_one_result(synchronous: tuple[Ran, int]) -> None:
+def test_without_background_tasks_there_is_one_result(synchronous: tuple[ClaudeRun, int]) -> None:
     ran, _ = synchronous
     assert len(ran.results) == 1
     assert ran.result["result"] == "all is done"
     assert (ran.repo / "made-by-subagent").exists()
 
 
-def test_hooks_fire_in_a_subagent_and_name_it(synchronous: tuple[Ran, int], hook: Path) -> None:
+def test_hooks_fire_in_a_subagent_and_name_it(synchronous: tuple[ClaudeRun, int], hook: Path) -> None:
     asked = [json.loads(line) for line in Path(f"{hook}.log").read_text().splitlines() if line]
     inside = [each for each in asked if each["tool_name"] == "Bash"]
     outside = [each for each in asked if each["tool_name"] == "Agent"]
@@ -70,7 +70,7 @@ def test_hooks_fire_in_a_subagent_and_name_it(synchronous: tuple[Ran, int], hook
     assert all("agent_id" not in each for each in outside)
 
 
-def test_calls_of_a_subagent_are_shown_with_the_call_that_began_it(synchronous: tuple[Ran, int]) -> None:
+def test_calls_of_a_subagent_are_shown_with_the_call_that_began_it(synchronous: tuple[ClaudeRun, int]) -> None:
     ran, _ = synchronous
     parents = {
         line["parent_tool_use_id"]
@@ -80,7 +80,7 @@ def test_calls_of_a_subagent_are_shown_with_the_call_that_began_it(synchronous: 
     assert parents == {ran.calls[0]["id"]}
 
 
-def test_the_stream_does_not_show_what_a_subagent_used(synchronous: tuple[Ran, int]) -> None:
+def test_the_stream_does_not_show_what_a_subagent_used(synchronous: tuple[ClaudeRun, int]) -> None:
     """Nor does the result's `usage`: only its `modelUsage`, at the end, and the wire, at once."""
     ran, served = synchronous
     deltas = [line["event"]["usage"] for line in ran.events("stream_event") if line["event"]["type"] == "message_delta"]

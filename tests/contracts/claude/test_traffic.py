@@ -9,12 +9,12 @@ import threading
 
 import pytest
 
-from support.claude_cli import SEALED, STREAM, Claude
+from support.claude_cli import SEALED, STREAM, ClaudeRunner
 
 FLAGS = [*STREAM, *SEALED, "--permission-mode", "acceptEdits"]
 
 
-def test_it_asks_only_the_base_url_and_only_for_messages(claude: Claude) -> None:
+def test_it_asks_only_the_base_url_and_only_for_messages(claude: ClaudeRunner) -> None:
     """A proxy for everything that is not on this machine hears nothing."""
     heard: list[bytes] = []
     with claude.network.listen() as proxy:
@@ -42,7 +42,7 @@ def test_it_asks_only_the_base_url_and_only_for_messages(claude: Claude) -> None
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_it_connects_to_the_base_url_alone(claude: Claude) -> None:
+def test_it_connects_to_the_base_url_alone(claude: ClaudeRunner) -> None:
     with claude.place({"text": "done"}) as place:
         log = place.root / "connects"
         place.run(*FLAGS, wrap=["strace", "-f", "-qq", "-e", "trace=connect,sendto", "-o", str(log)])
@@ -51,7 +51,7 @@ def test_it_connects_to_the_base_url_alone(claude: Claude) -> None:
     assert set(found) == {(port, "127.0.0.1")}
 
 
-def test_the_base_url_may_have_a_path_and_the_token_may_be_a_bearer(claude: Claude) -> None:
+def test_the_base_url_may_have_a_path_and_the_token_may_be_a_bearer(claude: ClaudeRunner) -> None:
     """The door of a gateway that serves several apis."""
     with claude.place({"text": "done"}) as place:
         place.env = {
@@ -66,7 +66,7 @@ def test_the_base_url_may_have_a_path_and_the_token_may_be_a_bearer(claude: Clau
     assert "x-api-key" not in asked.headers
 
 
-def test_without_a_credential_it_asks_nobody(claude: Claude) -> None:
+def test_without_a_credential_it_asks_nobody(claude: ClaudeRunner) -> None:
     ran = claude.run({"text": "done"}, flags=FLAGS, env={"ANTHROPIC_API_KEY": None})
     assert (ran.code, ran.asked, ran.result["is_error"]) == (1, (), True)
     assert "Not logged in" in ran.result["result"]

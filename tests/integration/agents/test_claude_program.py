@@ -18,7 +18,7 @@ from blueflame.agents.claude.program import (
     is_native,
     probe_program,
 )
-from support.real_agents import bundled_claude, needs_claude
+from support.real_agents import find_bundled_claude, needs_claude
 
 HELP = "\n".join(f"  {flag} <x>   words" for flag in REQUIRED_FLAGS)
 
@@ -188,7 +188,7 @@ def test_variables_that_could_open_a_door_are_refused(tmp_path: Path, name: str)
 
 @needs_claude
 def test_the_one_that_comes_with_the_python_package_has_all_that_is_needed(tmp_path: Path) -> None:
-    assert find_bundled() == str(bundled_claude())
+    assert find_bundled() == str(find_bundled_claude())
     found = find_claude(None, root=tmp_path, environ={"PATH": str(tmp_path)})
     assert found is not None
     probed = probe_program(found)

@@ -9,7 +9,7 @@ import pytest
 
 from blueflame.config import load_config
 from blueflame.config.keys import iter_keys
-from blueflame.documents.config_yaml import read
+from blueflame.documents.config_yaml import read_config_yaml
 from blueflame.session.from_settings import limits_of, workflow_of
 
 EXAMPLE = Path(__file__).parents[3] / "blueflame.yaml.example"
@@ -25,7 +25,7 @@ def test_the_example_passes_its_own_check() -> None:
 
 @pytest.mark.verification(1)
 def test_the_example_has_every_key() -> None:
-    written = read(EXAMPLE.read_text()).data
+    written = read_config_yaml(EXAMPLE.read_text()).data
     assert [key.dotted for key in iter_keys() if not key.section and not is_in(written, key.path)] == []
 
 
@@ -41,7 +41,7 @@ def is_in(data: Any, path: tuple[str, ...]) -> bool:  # noqa: ANN401 (YAML has a
 
 def test_the_example_says_the_defaults_that_hold() -> None:
     lines = EXAMPLE.read_text().splitlines()
-    document = read(EXAMPLE.read_text())
+    document = read_config_yaml(EXAMPLE.read_text())
     for key in iter_keys():
         if key.section or key.required or key.path not in document.lines:
             continue

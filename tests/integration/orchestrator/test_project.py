@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from blueflame.config import compute_digest
-from blueflame.documents.plans import tasks_from
+from blueflame.documents.plans import parse_tasks
 from blueflame.git.results import refs
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError, WorldError
@@ -110,7 +110,7 @@ def test_a_person_s_own_plan_is_written_together_with_the_session(
     monkeypatch.setattr(Journal, "append", append)
     ground = stage.ground()
     with app.orchestrating(ground) as journal:
-        session = app.begin(ground, journal, request="x", tasks=tasks_from({"tasks": [task(1)]}))
+        session = app.begin(ground, journal, request="x", tasks=parse_tasks({"tasks": [task(1)]}))
     assert [[type(event) for event in batch] for batch in batches] == [[SessionOpened, PlanProposed]]
     assert session.plan is not None
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.documents.decisions import Decision, Decisions, load_decisions, used_in
+from blueflame.documents.decisions import DecisionEntry, DecisionsFile, find_used_entries, load_decisions
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
 from blueflame.model.event import GateAnswered, JournalEntry, SessionEnded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
@@ -31,7 +31,7 @@ def gate(
     )
 
 
-def load(tmp_path: Path, text: str) -> Decisions:
+def load(tmp_path: Path, text: str) -> DecisionsFile:
     path = tmp_path / "мои решения.yaml"
     path.write_text(text, encoding="utf-8")
     return load_decisions(path)
@@ -57,7 +57,7 @@ tasks:
 def test_bare_choices_are_given_in_order(tmp_path: Path) -> None:
     decisions = load(tmp_path, "session: [continue, stop]\n")
     first = decisions.answer(gate(GateKind.SESSION), frozenset())
-    second = decisions.answer(gate(GateKind.SESSION), used_in([first]))
+    second = decisions.answer(gate(GateKind.SESSION), find_used_entries([first]))
     assert (first.choice, first.by) == ("continue", "decisions:session[0]")
     assert (second.choice, second.by) == ("stop", "decisions:session[1]")
 
@@ -84,7 +84,7 @@ def test_a_decision_for_another_subject_is_left_alone(tmp_path: Path) -> None:
 def test_a_repeated_decision_never_runs_out(tmp_path: Path) -> None:
     decisions = load(tmp_path, "changeset:\n  - {choose: approve, repeat: true}\n")
     answer = decisions.answer(gate(GateKind.CHANGESET), frozenset())
-    assert decisions.answer(gate(GateKind.CHANGESET), used_in([answer])) == answer
+    assert decisions.answer(gate(GateKind.CHANGESET), find_used_entries([answer])) == answer
 
 
 def test_running_out_names_the_gate_and_the_file(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_used_entries_are_read_from_the_journal() -> None:
         JournalEntry(2, 0.0, by_hand),
         JournalEntry(3, 0.0, SessionEnded(outcome="stopped")),
     ]
-    assert used_in(events) == {("plan", 3)}
+    assert find_used_entries(events) == {("plan", 3)}
 
 
 def test_an_edit_brings_the_tasks_of_its_file(tmp_path: Path) -> None:
@@ -217,13 +217,13 @@ def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
 @given(st.lists(st.sampled_from(["continue", "stop"]), min_size=1, max_size=8), st.integers(0, 8))
 def test_a_crash_anywhere_repeats_no_decision_and_skips_none(choices: list[str], crash_after: int) -> None:
     """The answers given so far are all that is remembered, as after a crash."""
-    entries = tuple(Decision(kind=GateKind.SESSION, index=n, choose=choice) for n, choice in enumerate(choices))
-    decisions = Decisions(path=Path("d.yaml"), entries=entries)
+    entries = tuple(DecisionEntry(kind=GateKind.SESSION, index=n, choose=choice) for n, choice in enumerate(choices))
+    decisions = DecisionsFile(path=Path("d.yaml"), entries=entries)
     journal: list[Answer] = []
     for _ in choices[:crash_after]:
-        journal.append(decisions.answer(gate(GateKind.SESSION), used_in(journal)))
+        journal.append(decisions.answer(gate(GateKind.SESSION), find_used_entries(journal)))
     for _ in choices[crash_after:]:
-        journal.append(decisions.answer(gate(GateKind.SESSION), used_in(list(journal))))
+        journal.append(decisions.answer(gate(GateKind.SESSION), find_used_entries(list(journal))))
     assert [answer.choice for answer in journal] == choices
     with pytest.raises(NoAnswer):
-        decisions.answer(gate(GateKind.SESSION), used_in(journal))
+        decisions.answer(gate(GateKind.SESSION), find_used_entries(journal))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.documents.exports import Sighting, agent_row, append_activity, export_agents, export_tasks
+from blueflame.documents.exports import ObservedAgent, append_activity, build_agent_row, export_agents, export_tasks
 from blueflame.documents.plans import read_plan
 from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.errors import WorldError
@@ -60,10 +60,10 @@ def test_tasks_are_exported_and_can_be_read(tmp_path: Path) -> None:
 
 def test_agents_are_exported_with_every_field(tmp_path: Path) -> None:
     path = tmp_path / "agents.json"
-    seen = Sighting(
+    seen = ObservedAgent(
         state="silent", why="no word", pid=12, warden_pid=11, last_output=1_770_388_300.0, spend=Spend(micro_usd=20_000)
     )
-    export_agents(path, [agent_row(attempt(worktree="/w t"), seen)], session=SES, now=1_770_388_400.0)
+    export_agents(path, [build_agent_row(attempt(worktree="/w t"), seen)], session=SES, now=1_770_388_400.0)
     assert json.loads(path.read_text()) == {
         "schema_version": 2,
         "session": SES,
@@ -95,7 +95,7 @@ def test_agents_are_exported_with_every_field(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", Ending)
 def test_an_ended_agent_is_completed_failed_or_killed(ending: Ending) -> None:
     spend = Spend(micro_usd=1_500_000, input_tokens=10, output_tokens=5)
-    row = agent_row(attempt(started_at=1_770_388_223.0, ended=AttemptOutcome(ending=ending, spend=spend)))
+    row = build_agent_row(attempt(started_at=1_770_388_223.0, ended=AttemptOutcome(ending=ending, spend=spend)))
     assert row.status == {"passed": "completed"}.get(ending, row.status)
     assert row.status in {"completed", "failed", "killed"}
     assert (row.status == "completed") is (ending is Ending.PASSED)
@@ -132,7 +132,7 @@ def test_a_full_disk_is_told_and_the_old_files_stay(tmp_path: Path) -> None:
         with pytest.raises(WorldError, match="cannot write"):
             export_tasks(tasks, SES, 1, many)
         with pytest.raises(WorldError, match="cannot write"):
-            export_agents(agents, [agent_row(attempt())] * 200, session=SES, now=0.0)
+            export_agents(agents, [build_agent_row(attempt())] * 200, session=SES, now=0.0)
         with pytest.raises(WorldError, match="cannot append to"):
             append_activity(log, ["x" * 100] * 200)
     assert tasks.read_text() == agents.read_text() == "old\n"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from blueflame.documents.plans import dump_plan, dump_tasks, ignored_keys, read_plan, tasks_from
+from blueflame.documents.plans import format_plan, format_tasks_file, list_ignored_keys, parse_tasks, read_plan
 from blueflame.model.errors import PlanError
 from blueflame.model.task import HistoryEntry, HistoryResult, Task, TaskRecord, TaskState
 
@@ -141,7 +141,7 @@ def test_a_planners_json_is_read(wrote: Callable[[str], Path]) -> None:
 @pytest.mark.verification(41)
 def test_an_empty_plan_is_a_plan(wrote: Callable[[str], Path]) -> None:
     assert read_plan(wrote("tasks: []\n")) == ()
-    assert tasks_from({"tasks": []}) == ()
+    assert parse_tasks({"tasks": []}) == ()
 
 
 def test_ten_thousand_tasks_are_read(wrote: Callable[[str], Path]) -> None:
@@ -208,7 +208,7 @@ def test_a_plan_that_is_not_there_or_not_text_is_told(tmp_path: Path) -> None:
 
 def test_thousands_of_problems_are_told_in_part() -> None:
     with pytest.raises(PlanError) as caught:
-        tasks_from({"tasks": [{}] * 1000})
+        parse_tasks({"tasks": [{}] * 1000})
     assert len(caught.value.problems) == 101
     assert caught.value.problems[-1] == "and 4900 more"
 
@@ -240,7 +240,7 @@ def test_thousands_of_problems_are_told_in_part() -> None:
 )
 def test_wrong_types_are_refused(change: dict[str, Any], says: str) -> None:
     with pytest.raises(PlanError) as caught:
-        tasks_from({"tasks": [GOOD, GOOD | change]})
+        parse_tasks({"tasks": [GOOD, GOOD | change]})
     (problem,) = caught.value.problems
     assert problem.startswith("tasks[1]: ")
     assert says in problem
@@ -248,23 +248,23 @@ def test_wrong_types_are_refused(change: dict[str, Any], says: str) -> None:
 
 def test_what_may_be_left_out_may_be_null() -> None:
     nothing = dict.fromkeys(["dependencies", "cohesion_group", "model", "validator_model", "estimate_minutes"])
-    assert tasks_from({"tasks": [GOOD | nothing]}) == tasks_from({"tasks": [GOOD]})
+    assert parse_tasks({"tasks": [GOOD | nothing]}) == parse_tasks({"tasks": [GOOD]})
 
 
 def test_unknown_keys_of_a_planner_are_passed_over_with_a_warning() -> None:
     data = {"tasks": [GOOD | {"dependancies": []}], "thoughts": "hm"}
-    assert tasks_from(data) == tasks_from({"tasks": [GOOD]})
-    assert ignored_keys(data) == (
+    assert parse_tasks(data) == parse_tasks({"tasks": [GOOD]})
+    assert list_ignored_keys(data) == (
         "unknown key 'thoughts'",
         "tasks[0]: task-001: unknown key 'dependancies'; did you mean dependencies?",
     )
-    assert ignored_keys({"tasks": [GOOD]}) == ()
+    assert list_ignored_keys({"tasks": [GOOD]}) == ()
 
 
 @pytest.mark.parametrize("data", [None, 3, "tasks", [], {}, {"tasks": None}, {"tasks": "x"}, {"tasks": {"a": 1}}])
 def test_what_is_no_plan_at_all_is_refused(data: object) -> None:
     with pytest.raises(PlanError):
-        tasks_from(data)
+        parse_tasks(data)
 
 
 # writing
@@ -307,14 +307,14 @@ def test_a_task_file_gives_the_same_tasks_back(
     listed: list[TaskRecord], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
-    assert back(dump_tasks(SES, 2, listed), folder) == tuple(record.task for record in listed)
+    assert back(format_tasks_file(SES, 2, listed), folder) == tuple(record.task for record in listed)
 
 
 @given(listed=st.lists(tasks, max_size=3))
 def test_a_plan_for_editing_gives_the_same_tasks_back(
     listed: list[Task], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    assert back(dump_plan(listed), tmp_path_factory.getbasetemp()) == tuple(listed)
+    assert back(format_plan(listed), tmp_path_factory.getbasetemp()) == tuple(listed)
 
 
 def test_a_task_file_has_the_promised_fields() -> None:
@@ -339,7 +339,7 @@ def test_a_task_file_has_the_promised_fields() -> None:
         verdict="fail",
         verdict_notes="no tests",
     )
-    loaded = YAML(typ="safe", pure=True).load(dump_tasks(SES, 3, [record]))
+    loaded = YAML(typ="safe", pure=True).load(format_tasks_file(SES, 3, [record]))
     assert loaded == {
         "schema_version": 1,
         "session_id": SES,

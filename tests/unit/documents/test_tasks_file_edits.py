@@ -6,7 +6,7 @@ import pytest
 
 from blueflame.documents.exports import export_tasks
 from blueflame.documents.plans import read_plan
-from blueflame.documents.tasks_file import aside_path, edited_file, put_away
+from blueflame.documents.tasks_file import archive_edit, build_edited_path, read_edited_tasks
 from blueflame.model.task import Task, TaskRecord
 
 SES = "ses-20260206-143022"
@@ -29,18 +29,18 @@ def change(path: Path, old: str = "Название", new: str = "Other") -> Non
 
 
 def test_a_file_that_nobody_changed_is_no_edit(exported: Path) -> None:
-    assert edited_file(exported) is None
+    assert read_edited_tasks(exported) is None
     assert export_tasks(exported, SES, 2, RECORDS) is None
-    assert edited_file(exported) is None
+    assert read_edited_tasks(exported) is None
     assert [path.name for path in exported.parent.iterdir()] == ["tasks.yaml"]
 
 
 def test_what_a_person_wrote_is_kept_when_the_next_export_comes(exported: Path) -> None:
     change(exported)
     aside = export_tasks(exported, SES, 1, RECORDS)
-    assert aside == aside_path(exported)
+    assert aside == build_edited_path(exported)
     assert [task.title for task in read_plan(exported)] == ["Название", "Название"]
-    edit = edited_file(exported)
+    edit = read_edited_tasks(exported)
     assert edit is not None
     assert (edit.session, [task.title for task in edit.tasks], edit.problems) == (SES, ["Other", "Название"], ())
     assert export_tasks(exported, SES, 1, RECORDS) is None, "it is told once"
@@ -48,11 +48,11 @@ def test_what_a_person_wrote_is_kept_when_the_next_export_comes(exported: Path) 
 
 def test_an_edit_is_found_before_any_export(exported: Path) -> None:
     change(exported)
-    edit = edited_file(exported)
+    edit = read_edited_tasks(exported)
     assert edit is not None and edit.tasks[0].title == "Other"
-    assert edit == edited_file(exported), "looking again is the same as once"
-    put_away(edit)
-    assert edited_file(exported) is None
+    assert edit == read_edited_tasks(exported), "looking again is the same as once"
+    archive_edit(edit)
+    assert read_edited_tasks(exported) is None
     assert export_tasks(exported, SES, 1, RECORDS) is None
 
 
@@ -67,10 +67,10 @@ def test_a_second_edit_does_not_lose_the_first(exported: Path) -> None:
 
 def test_what_is_wrong_is_told_with_its_line_and_where_the_file_is(exported: Path) -> None:
     change(exported, old="priority: 3", new="priority: high")
-    edit = edited_file(exported)
+    edit = read_edited_tasks(exported)
     assert edit is not None and edit.tasks == ()
     (problem,) = edit.problems
-    assert problem.startswith(f"{aside_path(exported)}:")
+    assert problem.startswith(f"{build_edited_path(exported)}:")
     assert problem.split(":")[1].isdigit()
     assert "task-001: priority must be an integer" in problem
 
@@ -78,21 +78,21 @@ def test_what_is_wrong_is_told_with_its_line_and_where_the_file_is(exported: Pat
 @pytest.mark.parametrize("text", [b"\xff\xfe", b"tasks: [", b"- a\n- b\n", b"tasks: {}\n"])
 def test_whatever_is_there_is_read_without_harm(exported: Path, text: bytes) -> None:
     exported.write_bytes(text)
-    edit = edited_file(exported)
+    edit = read_edited_tasks(exported)
     assert edit is not None and edit.problems
 
 
 def test_a_missing_or_an_empty_file_is_no_edit(exported: Path) -> None:
     exported.write_text("\n")
-    assert edited_file(exported) is None
+    assert read_edited_tasks(exported) is None
     exported.unlink()
-    assert edited_file(exported) is None
+    assert read_edited_tasks(exported) is None
     assert export_tasks(exported, SES, 1, RECORDS) is None
 
 
 def test_a_file_tells_where_its_tasks_begin(exported: Path) -> None:
     change(exported)
-    edit = edited_file(exported)
+    edit = read_edited_tasks(exported)
     assert edit is not None
     lines = edit.path.read_text().splitlines()
     assert all(name in lines[line - 1] for name, line in edit.lines.items())

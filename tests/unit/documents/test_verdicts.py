@@ -4,20 +4,20 @@ from typing import Any
 
 import pytest
 
-from blueflame.documents.verdicts import BadVerdict, verdict_from
+from blueflame.documents.verdicts import VerdictError, parse_verdict
 from blueflame.model.verdict import Verdict, VerdictStatus
 
 
 def test_a_verdict_is_read() -> None:
     data = {"status": "fail", "notes": "нет тестов", "issues": ["a", "b"], "confidence": 1}
-    assert verdict_from(data, by="validator-1") == Verdict(
+    assert parse_verdict(data, by="validator-1") == Verdict(
         status=VerdictStatus.FAIL, notes="нет тестов", issues=("a", "b"), confidence=1.0, by="validator-1"
     )
 
 
 def test_the_shortest_verdict_is_enough() -> None:
-    assert verdict_from({"status": "pass", "notes": ""}) == Verdict(status=VerdictStatus.PASS, notes="")
-    assert verdict_from({"status": "pass", "notes": "", "issues": None, "confidence": None, "mood": 1}).passed
+    assert parse_verdict({"status": "pass", "notes": ""}) == Verdict(status=VerdictStatus.PASS, notes="")
+    assert parse_verdict({"status": "pass", "notes": "", "issues": None, "confidence": None, "mood": 1}).passed
 
 
 @pytest.mark.parametrize(
@@ -39,16 +39,16 @@ def test_the_shortest_verdict_is_enough() -> None:
     ],
 )
 def test_what_is_not_clearly_a_verdict_is_none(change: dict[str, Any], says: str) -> None:
-    with pytest.raises(BadVerdict, match=f"{says} must be"):
-        verdict_from({"status": "pass", "notes": "fine"} | change)
+    with pytest.raises(VerdictError, match=f"{says} must be"):
+        parse_verdict({"status": "pass", "notes": "fine"} | change)
 
 
 @pytest.mark.parametrize("data", [None, "pass", ["pass"], 1, {}])
 def test_what_is_no_object_is_no_verdict(data: object) -> None:
-    with pytest.raises(BadVerdict):
-        verdict_from(data)
+    with pytest.raises(VerdictError):
+        parse_verdict(data)
 
 
 def test_all_problems_are_told_at_once() -> None:
-    with pytest.raises(BadVerdict, match=r"status.*; notes.*; issues"):
-        verdict_from({"issues": 3})
+    with pytest.raises(VerdictError, match=r"status.*; notes.*; issues"):
+        parse_verdict({"issues": 3})

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from blueflame.documents.yaml import read_located
-from blueflame.documents.yaml_writer import Value, block
+from blueflame.documents.yaml import read_document
+from blueflame.documents.yaml_writer import YamlValue, format_mapping
 
 hostile = st.one_of(
     st.text(),
@@ -30,32 +30,32 @@ values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["id", "title", "notes"]), values, min_size=1))
-def test_what_is_written_is_read_back_the_same(fields: dict[str, Value]) -> None:
-    text = block(fields)
-    found = read_located(text)
+def test_what_is_written_is_read_back_the_same(fields: dict[str, YamlValue]) -> None:
+    text = format_mapping(fields)
+    found = read_document(text)
     assert found.problems == ()
     assert found.data == fields
 
 
 @given(st.dictionaries(st.sampled_from(["id", "title"]), values, min_size=1))
-def test_ruamel_itself_reads_the_same(fields: dict[str, Value]) -> None:
-    assert YAML(typ="safe", pure=True).load(block(fields)) == fields
+def test_ruamel_itself_reads_the_same(fields: dict[str, YamlValue]) -> None:
+    assert YAML(typ="safe", pure=True).load(format_mapping(fields)) == fields
 
 
 def test_several_lines_are_written_as_a_person_would() -> None:
-    assert block({"notes": "первая\nвторая\n"}) == "notes: |\n  первая\n  вторая\n"
-    assert block({"notes": "a\n\n  b"}) == "notes: |-\n  a\n\n    b\n"
+    assert format_mapping({"notes": "первая\nвторая\n"}) == "notes: |\n  первая\n  вторая\n"
+    assert format_mapping({"notes": "a\n\n  b"}) == "notes: |-\n  a\n\n    b\n"
 
 
 def test_terminal_escapes_never_stand_raw() -> None:
-    assert block({"title": "\x1b[2J"}) == 'title: "\\u001b[2J"\n'
+    assert format_mapping({"title": "\x1b[2J"}) == 'title: "\\u001b[2J"\n'
 
 
 def test_empty_things_stay_what_they_are() -> None:
-    text = block({"a": [], "b": {}, "c": "", "d": None, "e": [[], {}, [1, [2]]]})
-    assert read_located(text).data == {"a": [], "b": {}, "c": "", "d": None, "e": [[], {}, [1, [2]]]}
+    text = format_mapping({"a": [], "b": {}, "c": "", "d": None, "e": [[], {}, [1, [2]]]})
+    assert read_document(text).data == {"a": [], "b": {}, "c": "", "d": None, "e": [[], {}, [1, [2]]]}
 
 
 @pytest.mark.parametrize("number", [math.inf, -math.inf, 1e-07, 1e22, -0.0, 10**30])
 def test_awkward_numbers_survive(number: float) -> None:
-    assert read_located(block({"n": number})).data == {"n": number}
+    assert read_document(format_mapping({"n": number})).data == {"n": number}

@@ -11,7 +11,7 @@ from blueflame.agents.runtime import AgentBrief
 from blueflame.agents.scripted.behaviours import BEHAVIOURS, MAX_TITLE, Step, build_steps
 from blueflame.agents.scripted.placeholders import fill_placeholders
 from blueflame.agents.scripted.steps import ROGUE, StepError, mark_rogue, read_step, suggest_name
-from blueflame.documents.yaml import Located, Place, read_located
+from blueflame.documents.yaml import Document, KeyPath, read_document
 from blueflame.model.attempt import PLANNER
 from blueflame.model.errors import ScriptError, WorldError
 from blueflame.model.ids import ROLE_NAME, is_task_id
@@ -46,7 +46,7 @@ def load_script(path: Path) -> Script:
 
 
 def parse_script(text: str, *, source: str) -> Script:
-    read = _ScriptReader(read_located(text))
+    read = _ScriptReader(read_document(text))
     script = read.script(source)
     if read.problems:
         problems = [f"{source}:{line}: {message}" for line, message in sorted(set(read.problems))]
@@ -106,7 +106,7 @@ def _build_values(brief: AgentBrief) -> Mapping[str, str]:
 class _ScriptReader:
     """One walk over a script, that notes every problem with its line."""
 
-    def __init__(self, located: Located) -> None:
+    def __init__(self, located: Document) -> None:
         self._located = located
         self.problems: list[tuple[int, str]] = []
         for problem in located.problems:
@@ -150,7 +150,7 @@ class _ScriptReader:
                 self._wrong(("tasks", name), f"tasks: {name!r} is not a task id like task-001")
         return {name: self._roles(roles, ("tasks", name)) for name, roles in tasks.items()}
 
-    def _roles(self, roles: object, place: Place) -> dict[str, StepsByAttempt]:
+    def _roles(self, roles: object, place: KeyPath) -> dict[str, StepsByAttempt]:
         if not isinstance(roles, dict):
             self._wrong(place, f"{_format_place(place)}: expected a mapping from roles to what they do")
             return {}
@@ -159,7 +159,7 @@ class _ScriptReader:
                 self._wrong((*place, role), f"{_format_place(place)}: {role!r} is not the name of a role")
         return {role: self._part(part, (*place, role)) for role, part in roles.items()}
 
-    def _part(self, part: object, place: Place) -> StepsByAttempt:
+    def _part(self, part: object, place: KeyPath) -> StepsByAttempt:
         """A character or a list of steps for every attempt, or a mapping by attempt."""
         if not isinstance(part, dict):
             return {ANY_ATTEMPT: self._steps(part, place)}
@@ -172,7 +172,7 @@ class _ScriptReader:
                 )
         return {attempt: self._steps(steps, (*place, attempt)) for attempt, steps in part.items()}
 
-    def _steps(self, steps: object, place: Place) -> tuple[Step, ...]:
+    def _steps(self, steps: object, place: KeyPath) -> tuple[Step, ...]:
         if isinstance(steps, str):
             if steps not in BEHAVIOURS:
                 hint = suggest_name(steps, BEHAVIOURS)
@@ -187,21 +187,21 @@ class _ScriptReader:
             return ()
         return tuple(step for n, item in enumerate(steps) for step in self._step(item, (*place, n)))
 
-    def _step(self, item: object, place: Place) -> Iterator[Step]:
+    def _step(self, item: object, place: KeyPath) -> Iterator[Step]:
         try:
             yield read_step(item)
         except StepError as e:
             self._wrong(place, f"{_format_place(place)}: {e}")
 
-    def _known(self, given: Mapping[str, object], known: tuple[str, ...], place: Place) -> None:
+    def _known(self, given: Mapping[str, object], known: tuple[str, ...], place: KeyPath) -> None:
         for name in given:
             if name not in known:
                 hint = suggest_name(str(name), known)
                 self._wrong((*place, name), f"unknown key {name!r}{hint}; the keys are {', '.join(known)}")
 
-    def _wrong(self, place: Place, message: str) -> None:
+    def _wrong(self, place: KeyPath, message: str) -> None:
         self.problems.append((self._located.line(place) or 1, message))
 
 
-def _format_place(place: Place) -> str:
+def _format_place(place: KeyPath) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")

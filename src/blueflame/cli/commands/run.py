@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from blueflame.cli.foreground import RunOptions
-    from blueflame.documents.decisions import Decisions
+    from blueflame.documents.decisions import DecisionsFile
     from blueflame.journal.journal import Journal, SessionInfo
     from blueflame.model.task import Task
     from blueflame.orchestrator import project as app
@@ -143,7 +143,7 @@ def _check_plan(ground: app.Grounds, plan: Path, tasks: Sequence[Task], workflow
         raise PlanError(f"the plan {plan} cannot be carried out:", wrong)
 
 
-def read_decisions(path: Path | None) -> Decisions | None:
+def read_decisions(path: Path | None) -> DecisionsFile | None:
     if path is None:
         return None
     from blueflame.documents.decisions import load_decisions

@@ -14,7 +14,7 @@ from blueflame.cli.gates.prompt import GatePrompt
 from blueflame.cli.gates.view import build_gate_context
 from blueflame.cli.live.view import LiveView
 from blueflame.cli.render.changeset import render_outcome
-from blueflame.documents.decisions import Decisions, used_in
+from blueflame.documents.decisions import DecisionsFile, find_used_entries
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.session.state import Session
@@ -72,11 +72,11 @@ class TerminalAnswerer:
 class DecisionsAnswerer:
     """What a person wrote down beforehand. Used entries are known from the journal."""
 
-    def __init__(self, decisions: Decisions) -> None:
+    def __init__(self, decisions: DecisionsFile) -> None:
         self._decisions = decisions
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - the caller judges it
-        return self._decisions.answer(gate, used_in(session.answers.values()))
+        return self._decisions.answer(gate, find_used_entries(session.answers.values()))
 
 
 class WaitingAnswerer:

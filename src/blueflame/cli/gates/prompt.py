@@ -14,7 +14,7 @@ from rich.text import Text
 
 from blueflame.cli.console import build_columns
 from blueflame.cli.render.diff import render_diff, show_in_pager
-from blueflame.documents.plans import dump_plan, read_plan
+from blueflame.documents.plans import format_plan, read_plan
 from blueflame.model.errors import PlanError, ProcessFailed
 from blueflame.model.gate import Answer, Gate, GateKind, Option
 from blueflame.model.task import Task
@@ -151,7 +151,7 @@ class GatePrompt:
         """A copy is edited until it is sound or given up; the plan itself is never touched (only imported)."""
         with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
             copy = Path(folder) / "tasks.yaml"
-            text = EDIT_HEAD + ("" if context.tasks else EXAMPLE) + dump_plan(context.tasks)
+            text = EDIT_HEAD + ("" if context.tasks else EXAMPLE) + format_plan(context.tasks)
             copy.write_text(text, encoding="utf-8", errors="surrogateescape")
             while True:
                 problems = await self._edited_problems(copy, gate, context)

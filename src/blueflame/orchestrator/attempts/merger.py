@@ -10,7 +10,7 @@ from secrets import token_hex
 from blueflame.checks.conflict_markers import left_over, shown
 from blueflame.checks.leftovers import Leftovers
 from blueflame.checks.postcheck import OUTSIDE_SCOPE
-from blueflame.documents.verdicts import BadVerdict, verdict_from
+from blueflame.documents.verdicts import VerdictError, parse_verdict
 from blueflame.git.merging import Conflict as Clash
 from blueflame.git.merging import commit_tree, rehearse, tree_of
 from blueflame.git.repository import Repository
@@ -137,8 +137,8 @@ def _refusal(verdict: Verdict) -> str:
 
 def _verdict(output: Mapping[str, object] | None, by: str) -> Verdict | None:
     try:
-        return None if output is None else verdict_from(output, by=by)
-    except BadVerdict:
+        return None if output is None else parse_verdict(output, by=by)
+    except VerdictError:
         return None
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from secrets import token_hex
 
-from blueflame.documents.plans import tasks_from
+from blueflame.documents.plans import parse_tasks
 from blueflame.git.code_map import draw_map
 from blueflame.git.code_survey import terrain
 from blueflame.memory.provider import Asking
@@ -91,7 +91,7 @@ async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[
 
 def _proposed(session: Session, attempt: Attempt, ended: AttemptOutcome) -> tuple[AttemptOutcome, Sequence[Event]]:
     try:
-        tasks = tasks_from(ended.output)
+        tasks = parse_tasks(ended.output)
     except PlanError as error:
         return ended, [PlanFailed(round=attempt.n, reason=str(error))]
     landed = {name for name in session.tasks if session.tasks[name].state is TaskState.MERGED}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from secrets import token_hex
 
 from blueflame.checks.leftovers import validator_left_changes
-from blueflame.documents.verdicts import BadVerdict, verdict_from
+from blueflame.documents.verdicts import VerdictError, parse_verdict
 from blueflame.git.repository import Repository
 from blueflame.git.results import changes, diff_text
 from blueflame.git.untrusted import head_of_checkout
@@ -81,8 +81,8 @@ async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tup
     if ended.ending is not Ending.PASSED:
         return ended, []
     try:
-        verdict = verdict_from(gathered.output, by=attempt.agent_id)
-    except BadVerdict as error:
+        verdict = parse_verdict(gathered.output, by=attempt.agent_id)
+    except VerdictError as error:
         return replace(ended, ending=Ending.BAD_OUTPUT, notes=str(error)), []
     return ended, [VerdictGiven(task=attempt.subject, sha=base, verdict=verdict)]
 

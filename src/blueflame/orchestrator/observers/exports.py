@@ -14,11 +14,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from blueflame.documents.exports import (
-    ENDED,
+    ENDED_AGENT,
     AgentRow,
-    Sighting,
-    agent_row,
+    ObservedAgent,
     append_activity,
+    build_agent_row,
     export_agents,
     export_tasks,
 )
@@ -132,8 +132,8 @@ async def _within(seconds: float, event: asyncio.Event) -> None:
 def _row(record: AttemptRecord, checkups: Mapping[str, Checkup]) -> AgentRow:
     found = checkups.get(record.attempt.id)
     if found is None:
-        return agent_row(record, ENDED)
-    seen = Sighting(
+        return build_agent_row(record, ENDED_AGENT)
+    seen = ObservedAgent(
         state=found.state.value,
         why=found.why,
         pid=found.agent_pid,
@@ -141,7 +141,7 @@ def _row(record: AttemptRecord, checkups: Mapping[str, Checkup]) -> AgentRow:
         last_output=found.last_output,
         spend=found.spend,
     )
-    return agent_row(record, seen)
+    return build_agent_row(record, seen)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails
 
 from blueflame.config.problems import format_path
-from blueflame.documents.config_yaml import KeyPath, read
+from blueflame.documents.config_yaml import KeyPath, read_config_yaml
 from blueflame.model.errors import ScriptError, WorldError
 from blueflame.system.files import read_text
 
@@ -130,7 +130,7 @@ def _load_file(path: Path) -> ModelScript:
         text = read_text(path, "the loopback model's script")
     except WorldError as error:  # a file that the person named: theirs to mend
         raise ScriptError("the loopback model has no script", [str(error)]) from error
-    document = read(text)
+    document = read_config_yaml(text)
     if document.problems:
         wrongs = [f"{path}:{problem.line}: {problem.text}" for problem in document.problems]
         raise ScriptError(f"the loopback model cannot play {path}", wrongs)
