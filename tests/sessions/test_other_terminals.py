@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.journal.journal import Reply
+from blueflame.journal.journal import MessageReply
 from blueflame.model.attempt import Ending
 from blueflame.model.event import (
     AttemptEnded,
@@ -52,7 +52,7 @@ def waiting_for(path: Path) -> dict[str, str]:
     return {"run": f"while [ ! -e '{path}' ]; do sleep 0.02; done"}
 
 
-def reply(stage: Stage, letter: int) -> Reply:
+def reply(stage: Stage, letter: int) -> MessageReply:
     with app.reading(stage.ground()) as journal:
         return journal.reply(letter)
 

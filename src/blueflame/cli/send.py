@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from blueflame.cli.output import print_text
-from blueflame.journal.journal import REFUSED, WAITING, Journal, Reply
+from blueflame.journal.journal import REFUSED, WAITING, Journal, MessageReply
 from blueflame.model.errors import Refused, UsageError
 from blueflame.orchestrator import project as app
 
@@ -23,7 +23,7 @@ def send_message(
     if must_run and not running:
         raise Refused(f"nobody is at work on {ground.repo.root}, so there is nothing to {kind}")
     letter = app.post(ground, session, kind, body)
-    reply = _await_reply(ground, letter) if running else Reply(WAITING, "")
+    reply = _await_reply(ground, letter) if running else MessageReply(WAITING, "")
     if reply.state == REFUSED:
         raise UsageError(reply.reply)
     words = reply.reply or "kept: it is taken when the session is resumed ('blueflame resume')"
@@ -31,7 +31,7 @@ def send_message(
     return 0
 
 
-def _await_reply(ground: app.Grounds, letter: int) -> Reply:
+def _await_reply(ground: app.Grounds, letter: int) -> MessageReply:
     until = time.monotonic() + REPLY_TIMEOUT
     with Journal.read_only(ground.places.journal) as journal:
         while (reply := journal.reply(letter)).state == WAITING and time.monotonic() < until:

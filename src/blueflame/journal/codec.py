@@ -21,45 +21,45 @@ EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in get_args(Ev
 """The name under which the journal keeps each event. A class that is renamed needs a migration."""
 
 
-def encode(event: Event) -> tuple[str, str]:
+def encode_event(event: Event) -> tuple[str, str]:
     kind = type(event).__name__
-    return kind, as_json(event, kind)
+    return kind, format_json(event, kind)
 
 
-def as_json(value: object, what: str) -> str:
+def format_json(value: object, what: str) -> str:
     """ASCII only, so that no text in it can trouble SQLite."""
     try:
-        return json.dumps(value, default=_plain, separators=(",", ":"))
+        return json.dumps(value, default=_convert_to_plain, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(f"{what} cannot be put into the journal: {error}; nothing was written") from error
 
 
-def _plain(value: object) -> dict[str, object]:
+def _convert_to_plain(value: object) -> dict[str, object]:
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: getattr(value, name) for name in _names(type(value))}
+        return {name: getattr(value, name) for name in _list_field_names(type(value))}
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"it holds {value!r}, which is no plain value")
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
+def _list_field_names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
-def decode(kind: str, body: str) -> Event:
+def decode_event(kind: str, body: str) -> Event:
     """Fields that are missing take their defaults, so that old journals fold; fields we do not know are refused."""
-    adapter = _adapter(kind)
+    adapter = _build_adapter(kind)
     try:
         return adapter.validate_python(json.loads(body), extra="forbid")
     except ValidationError as error:
-        raise _does_not_fit(kind, _problems(error)) from error
+        raise _build_error(kind, _format_problems(error)) from error
     except (ValueError, RecursionError) as error:
-        raise _does_not_fit(kind, str(error)) from error
+        raise _build_error(kind, str(error)) from error
 
 
 @cache
-def _adapter(kind: str) -> TypeAdapter[Event]:
+def _build_adapter(kind: str) -> TypeAdapter[Event]:
     try:
         return TypeAdapter(EVENTS[kind])
     except KeyError:
@@ -69,18 +69,18 @@ def _adapter(kind: str) -> TypeAdapter[Event]:
         ) from None
 
 
-def _does_not_fit(kind: str, why: str) -> JournalError:
+def _build_error(kind: str, why: str) -> JournalError:
     return JournalError(
         f"an event {kind} in the journal cannot be read: {why}; "
         "it may have been written by a newer version, or damaged. Nothing was changed"
     )
 
 
-def _problems(error: ValidationError) -> str:
-    return "; ".join(_problem(detail) for detail in error.errors(include_url=False)[:3])
+def _format_problems(error: ValidationError) -> str:
+    return "; ".join(_format_problem(detail) for detail in error.errors(include_url=False)[:3])
 
 
-def _problem(detail: Mapping[str, Any]) -> str:
+def _format_problem(detail: Mapping[str, Any]) -> str:
     place = ".".join(str(part) for part in detail["loc"]) or "the event"
     if detail["type"] == "unexpected_keyword_argument":
         return f"{place} is not a field we know"

@@ -20,7 +20,7 @@ class NoJournal(JournalError):
     """There is nothing to look at yet."""
 
 
-WAYS_OUT = {
+REMEDIES = {
     sqlite3.SQLITE_NOTADB: "it is not a journal. Move it aside ({aside}) and start again",
     sqlite3.SQLITE_CORRUPT: "it is damaged. Restore it from a backup, or move it aside together with {name}-wal "
     "({aside}) and start again; the commits of every attempt are still under refs/blueflame/",
@@ -35,12 +35,12 @@ WAYS_OUT = {
 
 
 @contextmanager
-def told(path: Path, doing: str) -> Iterator[None]:
+def explain_errors(path: Path, doing: str) -> Iterator[None]:
     """Turn what SQLite or the disk says into a message with the way out."""
     try:
         yield
     except sqlite3.Error as error:
-        raise JournalError(_message(path, doing, error)) from error
+        raise JournalError(_format_error(path, doing, error)) from error
     except OSError as error:
         raise JournalError(
             f"cannot {doing} the journal {path}: {error.strerror or error}. Nothing was changed; "
@@ -48,50 +48,52 @@ def told(path: Path, doing: str) -> Iterator[None]:
         ) from error
 
 
-def _message(path: Path, doing: str, error: sqlite3.Error) -> str:
+def _format_error(path: Path, doing: str, error: sqlite3.Error) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code; the rest is detail
-    way_out = WAYS_OUT.get(code, "SQLite refused it").format(aside=_aside(path), name=path.name, folder=path.parent)
+    way_out = REMEDIES.get(code, "SQLite refused it").format(
+        aside=_format_move_aside(path), name=path.name, folder=path.parent
+    )
     return f"cannot {doing} the journal {path}: {way_out} (SQLite: {error}). Nothing was changed"
 
 
-def _aside(path: Path) -> str:
+def _format_move_aside(path: Path) -> str:
     return shlex.join(["mv", str(path), f"{path}.aside"])
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:
-    with told(path, "open"):
+    with explain_errors(path, "open"):
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            _create(path)
-        return _connect(path, "mode=rw", _prepare)
+            _create_file(path)
+        return _connect(path, "mode=rw", _prepare_to_write)
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    with told(path, "open"):
+    with explain_errors(path, "open"):
         if not path.exists():
             raise NoJournal(f"there is no journal at {path}: no session has been started here yet")
         try:
-            return _connect(path, "mode=ro", _verify)
+            return _connect(path, "mode=ro", _verify_owner)
         except sqlite3.OperationalError:
             # in a folder we may not write, SQLite cannot make its -shm file; without a -wal nobody is writing either
-            if _wal(path).exists():
+            if _wal_path(path).exists():
                 raise
-            return _connect(path, "mode=ro&immutable=1", _verify)
+            return _connect(path, "mode=ro&immutable=1", _verify_owner)
 
 
-def inodes(path: Path) -> tuple[int, int]:
+def read_inodes(path: Path) -> tuple[int, int]:
     """Which files are behind the name now; 0 for none. SQLite itself would go on writing into a deleted file."""
-    return _inode(path), _inode(_wal(path))
+    return _read_inode(path), _read_inode(_wal_path(path))
 
 
-def _inode(path: Path) -> int:
+def _read_inode(path: Path) -> int:
     try:
         return path.stat().st_ino
     except OSError:
         return 0
 
 
-def _wal(path: Path) -> Path:
+def _wal_path(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
@@ -111,52 +113,52 @@ def _connect(path: Path, mode: str, prepare: Callable[[Path, sqlite3.Connection]
     return db
 
 
-def _prepare(path: Path, db: sqlite3.Connection) -> None:
-    _verify(path, db)
+def _prepare_to_write(path: Path, db: sqlite3.Connection) -> None:
+    _verify_owner(path, db)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
-    migrations.migrate(db)
+    migrations.apply_migrations(db)
     db.execute(
         "SELECT count(*) FROM sqlite_master"
     ).fetchone()  # a first read makes the -wal file: its inode is watched
 
 
-def _verify(path: Path, db: sqlite3.Connection) -> None:
+def _verify_owner(path: Path, db: sqlite3.Connection) -> None:
     """Ours and not newer; asked through SQLite, since a plain open and close would drop this process's locks on it."""
     found = db.execute("PRAGMA application_id").fetchone()[0]
     if found != migrations.APPLICATION_ID:
         what = "another program's database" if found or path.stat().st_size else "an empty file"
         raise JournalError(
             f"{path} is {what}, not a Blue Flame journal. Nothing was changed; "
-            f"restore the journal from a backup, or move this file aside ({_aside(path)}) and start again"
+            f"restore the journal from a backup, or move this file aside ({_format_move_aside(path)}) and start again"
         )
-    if migrations.version(db) > migrations.NEWEST:
+    if migrations.read_version(db) > migrations.NEWEST_VERSION:
         raise JournalError(
-            f"the journal {path} is of version {migrations.version(db)} and this Blue Flame knows up to "
-            f"{migrations.NEWEST}. Nothing was changed; use the newer Blue Flame that wrote it"
+            f"the journal {path} is of version {migrations.read_version(db)} and this Blue Flame knows up to "
+            f"{migrations.NEWEST_VERSION}. Nothing was changed; use the newer Blue Flame that wrote it"
         )
 
 
-def _create(path: Path) -> None:
+def _create_file(path: Path) -> None:
     """Made whole under another name first: a journal that exists is never half made, so an empty one is a loss."""
-    if _wal(path).exists():
+    if _wal_path(path).exists():
         raise JournalError(
             f"the journal {path} is gone but {path.name}-wal with its newest events is still there. Nothing was "
-            f"changed; put the journal back, or move the leftover aside ({_aside(_wal(path))})"
+            f"changed; put the journal back, or move the leftover aside ({_format_move_aside(_wal_path(path))})"
         )
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     draft.unlink(missing_ok=True)
     try:
-        _fill(draft)
+        _fill_draft(draft)
         _put_in_place(draft, path)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _fill(draft: Path) -> None:
+def _fill_draft(draft: Path) -> None:
     with closing(sqlite3.connect(draft, isolation_level=None)) as db:
         db.execute(f"PRAGMA application_id = {migrations.APPLICATION_ID}")
-        migrations.migrate(db)
+        migrations.apply_migrations(db)
 
 
 def _put_in_place(draft: Path, path: Path) -> None:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from blueflame.journal.codec import as_json, decode, encode
-from blueflame.journal.database import inodes, open_to_read, open_to_write, told
+from blueflame.journal.codec import decode_event, encode_event, format_json
+from blueflame.journal.database import explain_errors, open_to_read, open_to_write, read_inodes
 from blueflame.model.errors import JournalError
 from blueflame.model.event import AttemptEnded, Event, JournalEntry, SessionEnded, SessionOpened
 from blueflame.model.spend import NO_SPEND, Spend
@@ -40,7 +40,7 @@ class SessionInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class Message:
     """What a face wants of the orchestrator; `session` is None when it is for whichever one is running."""
 
     id: int
@@ -50,12 +50,12 @@ class Letter:
     body: Mapping[str, Any]
 
 
-class Reply(NamedTuple):
+class MessageReply(NamedTuple):
     state: str  # waiting | taken | refused
     reply: str
 
 
-class Settlement(NamedTuple):
+class MessageSettlement(NamedTuple):
     letter: int
     accepted: bool
     reply: str = ""
@@ -68,7 +68,7 @@ class Journal:
         self.path = path
         self._db = db
         self._lock = threading.RLock()
-        self._inodes = inodes(path)
+        self._inodes = read_inodes(path)
         self._rescued = ""
 
     @classmethod
@@ -92,20 +92,26 @@ class Journal:
             self._db.close()
 
     def append(
-        self, session: str, after_seq: int, events: Sequence[Event], at: float, *, settles: Sequence[Settlement] = ()
+        self,
+        session: str,
+        after_seq: int,
+        events: Sequence[Event],
+        at: float,
+        *,
+        settles: Sequence[MessageSettlement] = (),
     ) -> tuple[JournalEntry, ...]:
         """Write all events or none, durably, right after `after_seq`, and settle the letters that caused them with it.
 
         Returns the events as the journal holds them, so that what is applied now is what a replay will apply.
         """
-        rows = [(session, after_seq + n, at, *encode(event)) for n, event in enumerate(events, 1)]
-        recorded = tuple(JournalEntry(seq, at, decode(kind, body)) for _, seq, at, kind, body in rows)
+        rows = [(session, after_seq + n, at, *encode_event(event)) for n, event in enumerate(events, 1)]
+        recorded = tuple(JournalEntry(seq, at, decode_event(kind, body)) for _, seq, at, kind, body in rows)
         self._still_there()
         with self._transaction("append to") as db:
             self._fence(db, session, after_seq)
             db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
             for settlement in settles:
-                _settle(db, settlement)
+                _settle_message(db, settlement)
         return recorded
 
     def events(self, session: str, after: int = 0) -> list[JournalEntry]:
@@ -115,7 +121,7 @@ class Journal:
         for expected, row in enumerate(rows, after + 1):
             if row[0] != expected:
                 raise self._missing(session, expected)
-        return [JournalEntry(seq, at, decode(kind, body)) for seq, at, kind, body in rows]
+        return [JournalEntry(seq, at, decode_event(kind, body)) for seq, at, kind, body in rows]
 
     def last_seq(self, session: str) -> int:
         """0 when the journal knows nothing of the session."""
@@ -132,20 +138,20 @@ class Journal:
     def spent_since(self, at: float, *, without: str) -> Spend:
         """By attempts that have ended since then, of all sessions but one; older sessions are not read."""
         names = [name for name, seq in self._all(_SESSIONS) if name != without and self._at(name, seq) >= at]
-        ends = [decode("AttemptEnded", body) for name in names for (body,) in self._all(_SPENT, name, at)]
+        ends = [decode_event("AttemptEnded", body) for name in names for (body,) in self._all(_SPENT, name, at)]
         return sum((end.ended.spend for end in ends if isinstance(end, AttemptEnded)), NO_SPEND)
 
     def post(self, session: str | None, kind: str, body: Mapping[str, Any], at: float) -> int:
         """Put a letter into the inbox; the orchestrator takes it when it is there."""
         self._still_there()
-        row = (session, at, kind, as_json(body, f"the letter {kind}"))
+        row = (session, at, kind, format_json(body, f"the letter {kind}"))
         with self._transaction("post to") as db:
             return int(db.execute(_POST, row).fetchone()[0])
 
-    def waiting(self, session: str | None) -> tuple[Letter, ...]:
+    def waiting(self, session: str | None) -> tuple[Message, ...]:
         """Letters for this session and for whichever orchestrator is running, oldest first; None: only the latter."""
         return tuple(
-            Letter(id=id, session=to, at=at, kind=kind, body=json.loads(body))
+            Message(id=id, session=to, at=at, kind=kind, body=json.loads(body))
             for id, to, at, kind, body in self._all(_WAITING, session)
         )
 
@@ -153,13 +159,13 @@ class Journal:
         """Answer a letter. False when it had been answered before: the first answer stands."""
         self._still_there()
         with self._transaction("settle a letter in") as db:
-            return _settle(db, Settlement(letter, accepted, reply))
+            return _settle_message(db, MessageSettlement(letter, accepted, reply))
 
-    def reply(self, letter: int) -> Reply:
+    def reply(self, letter: int) -> MessageReply:
         rows = self._all("SELECT state, reply FROM inbox WHERE id = ?", letter)
         if not rows:
             raise JournalError(f"the journal {self.path} has no letter {letter}")
-        return Reply(*rows[0])
+        return MessageReply(*rows[0])
 
     def damage(self) -> tuple[str, ...]:
         """What SQLite's own check of the whole file finds; empty when it is sound."""
@@ -173,8 +179,8 @@ class Journal:
         first = self._all("SELECT at, kind, body FROM events WHERE session = ? AND seq = 1", session)
         if not first:
             raise self._missing(session, 1)
-        opened = decode(*first[0][1:])
-        ended = [decode(*row) for row in self._all(_ENDED, session)]
+        opened = decode_event(*first[0][1:])
+        ended = [decode_event(*row) for row in self._all(_ENDED, session)]
         return SessionInfo(
             id=session,
             request=opened.request if isinstance(opened, SessionOpened) else "",
@@ -191,12 +197,12 @@ class Journal:
         )
 
     def _all(self, sql: str, *values: object) -> list[Any]:
-        with self._lock, told(self.path, "read"):
+        with self._lock, explain_errors(self.path, "read"):
             return self._db.execute(sql, values).fetchall()
 
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, told(self.path, doing):
+        with self._lock, explain_errors(self.path, doing):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
@@ -220,7 +226,7 @@ class Journal:
 
     def _still_there(self) -> None:
         """SQLite goes on writing into a file that was deleted under it, and all of that would be lost."""
-        if inodes(self.path) == self._inodes:
+        if read_inodes(self.path) == self._inodes:
             return
         self._rescued = self._rescued or self._rescue()
         raise JournalError(
@@ -230,7 +236,7 @@ class Journal:
 
     def _rescue(self) -> str:
         """The open file still holds everything: save it beside the place where it was."""
-        copy = _free_name(self.path)
+        copy = _find_free_name(self.path)
         try:
             copy.parent.mkdir(exist_ok=True)
             with self._lock, closing(sqlite3.connect(copy)) as db:
@@ -241,7 +247,7 @@ class Journal:
         return f"All that it held was saved to {copy}. To go on: {mend} and `blueflame resume`"
 
 
-def _free_name(path: Path) -> Path:
+def _find_free_name(path: Path) -> Path:
     names = (path.with_name(f"{path.name}.rescued{n}") for n in ("", *range(2, 100)))
     return next(name for name in names if not name.exists())
 
@@ -262,7 +268,7 @@ _WAITING = """
 """
 
 
-def _settle(db: sqlite3.Connection, settlement: Settlement) -> bool:
+def _settle_message(db: sqlite3.Connection, settlement: MessageSettlement) -> bool:
     state = TAKEN if settlement.accepted else REFUSED
     sql = "UPDATE inbox SET state = ?, reply = ? WHERE id = ? AND state = 'waiting'"
     return db.execute(sql, (state, settlement.reply, settlement.letter)).rowcount == 1

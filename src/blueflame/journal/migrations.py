@@ -24,20 +24,22 @@ def m001_events_and_inbox(db: sqlite3.Connection) -> None:
 
 
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_events_and_inbox,)
-NEWEST = len(MIGRATIONS)
+NEWEST_VERSION = len(MIGRATIONS)
 
 
-def version(db: sqlite3.Connection) -> int:
+def read_version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def migrate(db: sqlite3.Connection) -> None:
+def apply_migrations(db: sqlite3.Connection) -> None:
     """Bring the tables up to date: all steps or none. The database must be in autocommit mode."""
-    if version(db) >= NEWEST:
+    if read_version(db) >= NEWEST_VERSION:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        for number in range(version(db) + 1, NEWEST + 1):  # asked again: another process may just have done it
+        for number in range(
+            read_version(db) + 1, NEWEST_VERSION + 1
+        ):  # asked again: another process may just have done it
             MIGRATIONS[number - 1](db)
             db.execute(f"PRAGMA user_version = {number}")
         db.execute("COMMIT")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blueflame.journal.journal import Journal, Letter
+from blueflame.journal.journal import Journal, Message
 from blueflame.model.attempt import WORKER, Attempt
 from blueflame.model.event import AttemptCancelled, Event, GateAnswered, ProceedRequested, StopRequested
 from blueflame.model.gate import Answer
@@ -29,10 +29,10 @@ class Letters:
         self._journal = journal
         self._session = session.id
 
-    def waiting(self) -> tuple[Letter, ...]:
+    def waiting(self) -> tuple[Message, ...]:
         return self._journal.waiting(self._session)
 
-    def judge(self, session: Session, letter: Letter) -> Judged:
+    def judge(self, session: Session, letter: Message) -> Judged:
         rule = KINDS.get(letter.kind)
         if session.ended:
             words = f"{session.id} has ended ({session.outcome}): nothing more can be asked of it"

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from blueflame.git.repository import tracked_size
-from blueflame.journal.journal import Journal, Settlement
+from blueflame.journal.journal import Journal, MessageSettlement
 from blueflame.model.errors import NoAnswer
 from blueflame.model.event import (
     AttemptCancelled,
@@ -219,14 +219,14 @@ class Conductor:
     def _take_letters(self) -> None:
         for letter in self._letters.waiting():
             reply = self._letters.judge(self.session, letter)
-            settlement = Settlement(letter.id, not reply.refused, reply.words)
+            settlement = MessageSettlement(letter.id, not reply.refused, reply.words)
             if reply.refused:
                 self._journal.settle(*settlement)
             else:
                 self._leave_agents = reply.leave_agents or self._leave_agents
                 self._record(reply.events, settles=[settlement])
 
-    def _record(self, events: Iterable[Event], settles: Sequence[Settlement] = ()) -> None:
+    def _record(self, events: Iterable[Event], settles: Sequence[MessageSettlement] = ()) -> None:
         """All of an outcome and what follows from it in one piece: after a crash, half of it would be lost for ever.
 
         A planner that has ended is not asked again for the plan that it gave, nor a reviewer for its verdict.
@@ -240,7 +240,9 @@ class Conductor:
             apply(self.session, recorded)
             yield recorded
 
-    def _keep(self, before: int, batch: Sequence[JournalEntry], now: float, settles: Sequence[Settlement] = ()) -> None:
+    def _keep(
+        self, before: int, batch: Sequence[JournalEntry], now: float, settles: Sequence[MessageSettlement] = ()
+    ) -> None:
         """Durably, before anything is done about it."""
         if not batch:
             return

@@ -19,7 +19,7 @@ from blueflame.cli.live.view import (
     NoView,
     choose_view,
 )
-from blueflame.journal.codec import decode
+from blueflame.journal.codec import decode_event
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Ending
 from blueflame.model.event import Event, HookRan, JournalEntry
@@ -117,7 +117,9 @@ def test_machines_get_every_event_as_one_json_object() -> None:
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["seq"] for line in lines] == [each.seq for each in story.recorded]
     assert lines[0]["session"] == ID
-    assert [decode(line["kind"], json.dumps(line["event"])) for line in lines] == [e.event for e in story.recorded]
+    assert [decode_event(line["kind"], json.dumps(line["event"])) for line in lines] == [
+        e.event for e in story.recorded
+    ]
 
 
 def test_quiet_is_quiet() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blueflame.journal.codec import EVENTS, decode, encode
+from blueflame.journal.codec import EVENTS, decode_event, encode_event
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.changeset import Build, FileChange
 from blueflame.model.errors import JournalError
@@ -36,8 +36,8 @@ from support.event_strategies import KINDS, events_of
 @given(data=st.data())
 def test_every_event_comes_back_as_it_went(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(events_of(kind))
-    name, body = encode(event)
-    back = decode(name, body)
+    name, body = encode_event(event)
+    back = decode_event(name, body)
     assert type(back) is kind
     assert repr(back) == repr(event)  # repr tells tuples from lists and compares nan with itself
 
@@ -50,8 +50,8 @@ def test_every_event_has_its_name() -> None:
 def test_names_that_are_not_unicode_survive() -> None:
     file = FileChange(path="na\udcefve \ud800.txt", added=1, deleted=0)
     event = ChangesetBuilt(changeset="cs-1", build=Build(base="a", commit="b", files=(file,)))
-    kind, body = encode(event)
-    assert decode(kind, body) == event
+    kind, body = encode_event(event)
+    assert decode_event(kind, body) == event
     assert body.isascii()
 
 
@@ -60,11 +60,11 @@ def test_infinite_limits_survive() -> None:
     opened = SessionOpened(
         session="s", request="r", project="p", base_branch="main", base_sha="x", workflow=Workflow(), limits=limits
     )
-    assert decode(*encode(opened)) == opened
+    assert decode_event(*encode_event(opened)) == opened
 
 
 def test_a_field_that_is_missing_takes_its_default() -> None:
-    back = decode("AttemptEnded", '{"attempt": "a", "ended": {"ending": "passed"}}')
+    back = decode_event("AttemptEnded", '{"attempt": "a", "ended": {"ending": "passed"}}')
     assert back == AttemptEnded(attempt="a", ended=AttemptOutcome(ending=Ending.PASSED))
 
 
@@ -84,14 +84,14 @@ def test_a_field_that_is_missing_takes_its_default() -> None:
 )
 def test_what_does_not_fit_is_refused_by_name(kind: str, body: str, says: str) -> None:
     with pytest.raises(JournalError, match=says) as caught:
-        decode(kind, body)
+        decode_event(kind, body)
     assert kind in str(caught.value)
     assert "newer version" in str(caught.value)
 
 
 def test_what_json_cannot_hold_is_refused_before_it_is_written() -> None:
     with pytest.raises(JournalError, match="GateAnswered cannot be put into the journal"):
-        encode(GateAnswered(gate="g", answer=Answer(choice="edit", payload={"tasks": {1, 2}})))
+        encode_event(GateAnswered(gate="g", answer=Answer(choice="edit", payload={"tasks": {1, 2}})))
 
 
 def test_a_plan_of_ten_thousand_tasks_comes_back() -> None:
@@ -99,27 +99,27 @@ def test_a_plan_of_ten_thousand_tasks_comes_back() -> None:
         Task(id=f"task-{n}", title=f"задача {n}", description="d" * 200, file_locks=("a/", "b c/"))
         for n in range(10_000)
     )
-    assert decode(*encode(PlanApproved(tasks=tasks))) == PlanApproved(tasks=tasks)
+    assert decode_event(*encode_event(PlanApproved(tasks=tasks))) == PlanApproved(tasks=tasks)
 
 
 def test_any_mapping_can_be_written() -> None:
     frozen = MappingProxyType({"choices": MappingProxyType({"а": (1, 2)})})
     answer = Answer(choice="edit", payload=frozen)
-    assert decode(*encode(GateAnswered(gate="g", answer=answer))) == GateAnswered(
+    assert decode_event(*encode_event(GateAnswered(gate="g", answer=answer))) == GateAnswered(
         gate="g", answer=Answer(choice="edit", payload={"choices": {"а": [1, 2]}})
     )
 
 
 def test_bodies_are_compact_json() -> None:
-    assert encode(WaveStarted(cycle=1, stage="work")) == ("WaveStarted", '{"cycle":1,"stage":"work"}')
-    assert json.loads(encode(CycleEnded(cycle=3))[1]) == {"cycle": 3}
+    assert encode_event(WaveStarted(cycle=1, stage="work")) == ("WaveStarted", '{"cycle":1,"stage":"work"}')
+    assert json.loads(encode_event(CycleEnded(cycle=3))[1]) == {"cycle": 3}
 
 
 def test_journals_from_before_ceilings_and_budgets_of_days_read_as_they_were_meant() -> None:
     attempt = '{"id":"a","session":"s","subject":"t","role":"worker","n":1,"agent_id":"w","budget":%s}'
-    intended = decode("AttemptIntended", '{"attempt":%s}' % (attempt % '{"unit":"usd","limit":7}'))
+    intended = decode_event("AttemptIntended", '{"attempt":%s}' % (attempt % '{"unit":"usd","limit":7}'))
     assert isinstance(intended, AttemptIntended)
     assert reservation(intended.attempt) == Spend(micro_usd=7)
-    raised = decode("BudgetRaised", '{"limit":5,"by":"you"}')
+    raised = decode_event("BudgetRaised", '{"limit":5,"by":"you"}')
     assert isinstance(raised, BudgetRaised)
     assert raised.budget == "session"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.journal.journal import Fenced, Journal, Letter, Settlement
+from blueflame.journal.journal import Fenced, Journal, Message, MessageSettlement
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import JournalError
 from blueflame.model.event import (
@@ -196,7 +196,7 @@ def test_a_letter_waits_until_it_is_taken(journal: Journal) -> None:
     letter = journal.post(SES, "answer", {"gate": "g-1", "choice": "да"}, 5.0)
     assert journal.reply(letter) == ("waiting", "")
     assert journal.waiting(SES) == (
-        Letter(id=letter, session=SES, at=5.0, kind="answer", body={"gate": "g-1", "choice": "да"}),
+        Message(id=letter, session=SES, at=5.0, kind="answer", body={"gate": "g-1", "choice": "да"}),
     )
     assert journal.settle(letter, True, "thank you")
     assert journal.waiting(SES) == ()
@@ -223,9 +223,9 @@ def test_an_answer_and_its_settlement_are_one_write(path: Path, journal: Journal
     with Journal.open(path) as other:
         other.append(SES, 0, ended(1), 1.0)
     with pytest.raises(Fenced):
-        journal.append(SES, 0, ended(2), 1.0, settles=[Settlement(letter, True, "ok")])
+        journal.append(SES, 0, ended(2), 1.0, settles=[MessageSettlement(letter, True, "ok")])
     assert journal.reply(letter).state == "waiting"
-    journal.append(SES, 1, ended(2), 1.0, settles=[Settlement(letter, True, "ok")])
+    journal.append(SES, 1, ended(2), 1.0, settles=[MessageSettlement(letter, True, "ok")])
     assert journal.reply(letter) == ("taken", "ok")
 
 

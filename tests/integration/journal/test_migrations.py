@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.journal import migrations
-from blueflame.journal.migrations import APPLICATION_ID, MIGRATIONS, NEWEST, migrate, version
+from blueflame.journal.migrations import APPLICATION_ID, MIGRATIONS, NEWEST_VERSION, apply_migrations, read_version
 
 
 @pytest.fixture
@@ -22,29 +22,29 @@ def tables(db: sqlite3.Connection) -> set[str]:
 
 
 def test_a_new_database_gets_all_tables(db: sqlite3.Connection) -> None:
-    migrate(db)
-    assert version(db) == NEWEST == len(MIGRATIONS)
+    apply_migrations(db)
+    assert read_version(db) == NEWEST_VERSION == len(MIGRATIONS)
     assert {"events", "inbox"} <= tables(db)
 
 
 def test_migrating_twice_changes_nothing(db: sqlite3.Connection) -> None:
-    migrate(db)
+    apply_migrations(db)
     before = db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
-    migrate(db)
+    apply_migrations(db)
     assert db.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() == before
 
 
 def test_only_the_missing_steps_are_taken(db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    migrate(db)
+    apply_migrations(db)
     db.execute("INSERT INTO events VALUES ('s', 1, 0.0, 'CycleEnded', '{}')")
 
     def add_notes(db: sqlite3.Connection) -> None:
         db.execute("CREATE TABLE notes (text TEXT)")
 
     monkeypatch.setattr(migrations, "MIGRATIONS", (*MIGRATIONS, add_notes))
-    monkeypatch.setattr(migrations, "NEWEST", NEWEST + 1)
-    migrate(db)
-    assert version(db) == NEWEST + 1
+    monkeypatch.setattr(migrations, "NEWEST_VERSION", NEWEST_VERSION + 1)
+    apply_migrations(db)
+    assert read_version(db) == NEWEST_VERSION + 1
     assert "notes" in tables(db)
     assert db.execute("SELECT count(*) FROM events").fetchone() == (1,)
 
@@ -55,10 +55,10 @@ def test_a_step_that_fails_leaves_everything_as_it_was(db: sqlite3.Connection, m
         db.execute("CREATE TABLE half (text TEXT)")
 
     monkeypatch.setattr(migrations, "MIGRATIONS", (*MIGRATIONS, fails))
-    monkeypatch.setattr(migrations, "NEWEST", NEWEST + 1)
+    monkeypatch.setattr(migrations, "NEWEST_VERSION", NEWEST_VERSION + 1)
     with pytest.raises(sqlite3.OperationalError):
-        migrate(db)
-    assert version(db) == 0
+        apply_migrations(db)
+    assert read_version(db) == 0
     assert tables(db) == set()
     assert not db.in_transaction
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from blueflame.journal.codec import decode, encode
+from blueflame.journal.codec import decode_event, encode_event
 from blueflame.model.event import AttemptEnded
 from blueflame.model.verdict import Violation
 
@@ -15,7 +15,7 @@ def test_a_violation_of_an_old_journal_still_loads() -> None:
         '{"attempt": "a", "ended": {"ending": "postcheck", '
         '"violations": [{"rule": "blocked_path_modified", "path": ".env", "detail": "added"}]}}'
     )
-    event = decode("AttemptEnded", body)
+    event = decode_event("AttemptEnded", body)
     assert isinstance(event, AttemptEnded)
     assert event.ended.violations == (Violation(rule="blocked_path_modified", path=".env", detail="added"),)
-    assert decode(*encode(event)) == event
+    assert decode_event(*encode_event(event)) == event

@@ -51,7 +51,7 @@ def _has_ended(events: Sequence[JournalEntry]) -> bool:
 
 
 def _print_events(events: Sequence[JournalEntry], *, as_json: bool) -> None:
-    from blueflame.journal.codec import encode
+    from blueflame.journal.codec import encode_event
     from blueflame.text.event_lines import log_lines
 
     if not as_json:
@@ -59,5 +59,5 @@ def _print_events(events: Sequence[JournalEntry], *, as_json: bool) -> None:
             print_text(line)
         return
     for each in events:
-        kind, body = encode(each.event)
+        kind, body = encode_event(each.event)
         print_json({"seq": each.seq, "at": each.at, "kind": kind, "event": json.loads(body)}, indent=None)

@@ -15,7 +15,7 @@ from rich.text import Text
 from blueflame.cli.live.feed import format_events
 from blueflame.cli.live.frame import MAX_EVENTS, SessionFrame
 from blueflame.cli.render.activity import draw_activity_line
-from blueflame.journal.codec import encode
+from blueflame.journal.codec import encode_event
 from blueflame.model.activity import Activity
 from blueflame.model.event import JournalEntry
 from blueflame.session.state import Session
@@ -91,7 +91,7 @@ class EventJsonLines(EventLines):
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         for each in recorded:
-            kind, body = encode(each.event)
+            kind, body = encode_event(each.event)
             line = {"session": session.id, "seq": each.seq, "at": each.at, "kind": kind, "event": json.loads(body)}
             self._console.file.write(json.dumps(line) + "\n")
         self._console.file.flush()
