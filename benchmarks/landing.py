@@ -20,7 +20,7 @@ from blueflame.model.changeset import Changeset, ChangesetRecord
 from blueflame.model.event import JournalEntry, SessionOpened
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Result, Task, TaskRecord, TaskState
-from blueflame.orchestrator.merging.assemble import Assembled, Scene, assemble
+from blueflame.orchestrator.merging.assemble import MergeCommit, MergeInputs, assemble_changeset
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 
@@ -113,8 +113,8 @@ def _land(repo: Repository, tips: list[str], *, proved: bool = False) -> None:
     session = _session(repo, tips)
     for name in session.changesets:
         base = head_of(repo, "main")
-        made = assemble(Scene(repo, session, session.changesets[name], base), "merge")
-        assert isinstance(made, Assembled)
+        made = assemble_changeset(MergeInputs(repo, session, session.changesets[name], base), "merge")
+        assert isinstance(made, MergeCommit)
         if proved:
             task = session.changesets[name].changeset.tasks[0]
             result = session.tasks[task].result

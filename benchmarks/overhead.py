@@ -70,12 +70,12 @@ def _session(path: Path) -> float:
     for name, text in given.items():
         (path.parent / name).write_text(text, encoding="utf-8")
     began = perf_counter()
-    ground = app.grounds(root / "blueflame.yaml")
-    with app.orchestrating(ground) as journal:
-        session = app.begin(ground, journal, request="notes", tasks=read_plan(path.parent / "plan.json"))
-        flame = app.ignite(ground, session, script=path.parent / "script.yaml")
+    ground = app.open_project(root / "blueflame.yaml")
+    with app.lock_project(ground) as journal:
+        session = app.open_session(ground, journal, request="notes", tasks=read_plan(path.parent / "plan.json"))
+        flame = app.build_context(ground, session, script=path.parent / "script.yaml")
         answerer = DecisionsAnswerer(load_decisions(path.parent / "decisions.yaml"))
-        asyncio.run(app.conduct(flame, journal, session, answerer=answerer))
+        asyncio.run(app.execute_session(flame, journal, session, answerer=answerer))
     if session.outcome != "completed":
         raise AssertionError(f"the session ended as {session.outcome}: nothing was measured")
     return perf_counter() - began

@@ -18,8 +18,8 @@ from blueflame.git.command import git, identity_environment
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import diff_text
 from blueflame.model.changeset import Build, Changeset, ChangesetRecord
-from blueflame.orchestrator.attempts.validator import file_changes
-from blueflame.orchestrator.merging.review_hints import hints
+from blueflame.orchestrator.attempts.validator import list_file_changes
+from blueflame.orchestrator.merging.review_hints import find_hints
 
 FILES, LINES = 100, 200  # 20,000 lines
 ROUNDS = 5
@@ -41,8 +41,8 @@ def run() -> Report:
 
 
 def _gate(repo: Repository, tip: str) -> str:
-    risks, weakened = hints(repo, repo.base_sha, tip)
-    files = file_changes(repo, repo.base_sha, tip)
+    risks, weakened = find_hints(repo, repo.base_sha, tip)
+    files = list_file_changes(repo, repo.base_sha, tip)
     build = Build(base=repo.base_sha, commit=tip, files=files, risks=risks, weakened=weakened)
     changeset = Changeset(id="cs-1-main", cycle=1, group="main", title="a lot", tasks=("task-001",))
     return render_text(

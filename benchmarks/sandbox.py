@@ -12,8 +12,8 @@ from time import perf_counter
 
 from benchmarks import Figure, Report
 from blueflame.model.sandbox import SandboxSpec
-from blueflame.orchestrator.foreground_sandbox import box_of as box_at
-from blueflame.orchestrator.foreground_sandbox import ground_of, shortcomings
+from blueflame.orchestrator.foreground_sandbox import build_sandbox as box_at
+from blueflame.orchestrator.foreground_sandbox import build_site, find_sandbox_problems
 from blueflame.sandbox import Prepared, prepare
 from blueflame.sandbox.person_checkout import read_checkout
 from blueflame.testing import create_throwaway_repository
@@ -26,12 +26,12 @@ FILTER = 10
 
 
 def run() -> Report:
-    problems = shortcomings("standard")
+    problems = find_sandbox_problems("standard")
     if problems:
         raise SystemExit(f"benchmarks: {problems[0].words}")
     with tempfile.TemporaryDirectory() as folder:
         repo = create_throwaway_repository(Path(folder) / "repo", {"README.md": "sample\n"})
-        ground = ground_of(read_checkout(repo), repo, None, None)
+        ground = build_site(read_checkout(repo), repo, None, None)
         began = perf_counter()
         box = box_at(ground, Path(folder) / "attempt")
         prepared = prepare(box, Path(folder) / "attempt")

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from blueflame.demo import lay_out
+from blueflame.demo import create_demo
 from blueflame.paths.locks import overlap
 from support.command_line import MAIN, at_terminal, here
 from support.repositories import git
@@ -93,7 +93,7 @@ def nothing_is_left_behind(played: Played) -> None:
 def test_its_plan_has_dependencies_and_overlapping_locks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    laid = lay_out(tmp_path)
+    laid = create_demo(tmp_path)
     monkeypatch.chdir(laid.repo)
     plan = here(capsys, "run", "--task", "x", "--script", laid.script, "--dry-run", "--json").json
     tasks = plan["tasks"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.testing import LoopbackModel
 from support.command_line import call, configure, found_in, task
 from support.model_scripts import KEY, build_model_script
@@ -22,7 +22,7 @@ from support.terminals import Person, person_at
 pytestmark = [
     pytest.mark.slow,
     needs_claude,
-    pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox"),
+    pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox"),
 ]
 BLUEFLAME = "import os, sys; os.chdir(sys.argv.pop(1)); from blueflame.cli.main import main; main()"
 PLAN = {"tasks": [task(1, description="Paint it red.")]}

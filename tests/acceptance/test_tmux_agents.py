@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.testing import LoopbackModel
 from support.command_line import YES, configure, finish, found_in, launched, until, write
 from support.model_scripts import KEY, build_model_script, build_worker_scenario, build_write_turns
@@ -22,7 +22,7 @@ from support.repositories import git
 pytestmark = [
     pytest.mark.slow,
     needs_claude,
-    pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox"),
+    pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox"),
     pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
 ]
 

@@ -16,7 +16,7 @@ from blueflame.git.results import refs
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded, JournalEntry, Landed, OrchestratorStarted
 from blueflame.orchestrator import project as app
-from blueflame.orchestrator.cleanup import Kind, leftovers
+from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers
 from blueflame.session.state import Session
 from blueflame.system import flock
 from crash.scenario import Theatre
@@ -87,10 +87,10 @@ class Found:
 
 
 def look(theatre: Theatre) -> Found:
-    with app.reading(theatre.ground()) as journal:
+    with app.open_journal(theatre.ground()) as journal:
         name = app.find_session(journal, None)
         assert len(journal.sessions()) == 1, "there is more than one session"
-        return Found(app.look(journal, name), journal.events(name), journal.damage(), dict(theatre.starts()))
+        return Found(app.load_session(journal, name), journal.events(name), journal.damage(), dict(theatre.starts()))
 
 
 def expected_of(theatre: Theatre) -> Expected:
@@ -192,9 +192,9 @@ def _unreported(theatre: Theatre) -> Iterator[str]:
     ground = theatre.ground()
     if not ground.places.worktrees.is_dir():
         return
-    with app.reading(ground) as journal:
-        told = leftovers(ground.repo, ground.places, journal, now=time.time(), max_age=0, at_work=False)
-    known = {each.path for each in told if each.kind is Kind.CHECKOUT and each.path}
+    with app.open_journal(ground) as journal:
+        told = find_leftovers(ground.repo, ground.places, journal, now=time.time(), max_age=0, at_work=False)
+    known = {each.path for each in told if each.kind is LeftoverKind.CHECKOUT and each.path}
     known |= {card_path(path) for path in known}
     for path in sorted(ground.places.worktrees.iterdir()):
         if path not in known:

@@ -77,8 +77,8 @@ class Theatre:
         played = ["--config", str(self.config), "--script", str(self.script), "--decisions-file", str(self.decisions)]
         return [verb, *(["--task", REQUEST] if verb == "run" else []), *played, "--quiet"]
 
-    def ground(self) -> app.Grounds:
-        return app.grounds(self.config)
+    def ground(self) -> app.Project:
+        return app.open_project(self.config)
 
     def git(self, *args: str) -> str:
         return git(self.root, *args)

@@ -71,7 +71,7 @@ def test_an_attempt_whose_folder_was_removed_is_lost_and_tried_again(stage: Stag
     running.kill()
     session, _events = stage.look()
     (live,) = session.live
-    engine = app.ignite(stage.ground(), session, script=stage.script).engine
+    engine = app.build_context(stage.ground(), session, script=stage.script).engine
     _end(stage, live)
     shutil.rmtree(engine.directory(live))
     told = stage.resume()
@@ -137,7 +137,7 @@ def test_a_letter_of_the_last_moment_is_told_that_it_was_too_late(stage: Stage) 
 
     stage.play(task(1))
     stage.run(onlookers=[Watcher(late)])
-    with app.reading(stage.ground()) as journal:
+    with app.open_journal(stage.ground()) as journal:
         told = journal.reply(letters[0])
     assert told.state == "refused"
     assert "has ended (completed)" in told.reply

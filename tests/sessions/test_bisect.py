@@ -12,8 +12,8 @@ from blueflame.model.changeset import Changeset, ChangesetRecord
 from blueflame.model.event import ChangesetTrimmed
 from blueflame.model.task import Result, Task, TaskRecord, TaskState
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.merging.assemble import Assembled, Scene, assemble
-from blueflame.orchestrator.merging.bisect import Laboratory, Stopped, blame
+from blueflame.orchestrator.merging.assemble import MergeCommit, MergeInputs, assemble_changeset
+from blueflame.orchestrator.merging.bisect import CheckRunner, ChecksStopped, find_culprit
 from blueflame.session.replay import replay
 from blueflame.testing.simulation import build_opening
 from support.random_merges import commit_file, git, small_repository
@@ -38,12 +38,12 @@ class Bench:
 
 
 def examine(bench: Bench, *, retry: bool = True, times: int = 1) -> tuple[Check, ...]:
-    laboratory = Laboratory(run=bench.run, retry=retry)
+    laboratory = CheckRunner(run=bench.run, retry=retry)
 
     async def all_of_it() -> tuple[Check, ...]:
         found: tuple[Check, ...] = ()
         for _ in range(times):
-            found = await laboratory.examine(Assembled("commit", "tree"))
+            found = await laboratory.examine(MergeCommit("commit", "tree"))
         return found
 
     return asyncio.run(all_of_it())
@@ -80,7 +80,7 @@ def test_where_retries_are_switched_off_red_is_red() -> None:
 
 
 def test_a_stop_says_nothing_about_the_tree() -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(ChecksStopped):
         examine(Bench([None]))
 
 
@@ -105,12 +105,12 @@ def test_of_sixteen_tasks_four_trees_find_the_culprit(tmp_path: Path, culprit: i
         return (check(green="red" not in git(repo.root, "grep", "-h", "-e", "red", "-e", "line", commit)),)
 
     async def trace() -> object:
-        scene = Scene(repo, session, record, repo.base_sha)
-        whole = assemble(scene, "merge")
-        assert isinstance(whole, Assembled)
-        laboratory = Laboratory(run=run)
+        scene = MergeInputs(repo, session, record, repo.base_sha)
+        whole = assemble_changeset(scene, "merge")
+        assert isinstance(whole, MergeCommit)
+        laboratory = CheckRunner(run=run)
         checks = await laboratory.examine(whole)
-        return await blame(laboratory, scene, checks)
+        return await find_culprit(laboratory, scene, checks)
 
     found = asyncio.run(trace())
     assert isinstance(found, list)

@@ -15,7 +15,7 @@ import pytest
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded, AttemptStarted, JournalEntry, RuntimeParked, RuntimeResumed
 from blueflame.orchestrator.context import Cassette
-from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.session.state import Session
 from blueflame.testing import LoopbackModel
 from support.command_line import until
@@ -33,7 +33,7 @@ from support.sessions import Stage, Told, Watcher, make_stage, start_orchestrato
 
 pytestmark = [
     needs_claude,
-    pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox"),
+    pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox"),
 ]
 ROLES = {name: {"runtime": "claude", "model": "sonnet"} for name in ("planner", "worker", "validator")}
 

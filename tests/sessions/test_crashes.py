@@ -24,7 +24,7 @@ from blueflame.model.event import (
 )
 from blueflame.orchestrator import project as app
 from blueflame.orchestrator.engine import local
-from blueflame.orchestrator.engine.interface import InDoubt
+from blueflame.orchestrator.engine.interface import StatusUnknown
 from blueflame.session.state import Session
 from support.sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
 
@@ -139,7 +139,7 @@ def test_a_planner_whose_warden_was_killed_is_asked_again_without_blame(stage: S
 
 def test_an_agent_that_nobody_can_tell_of_keeps_its_slot(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be at work. The session is put down for a person to look, and goes on when that has been done."""
-    monkeypatch.setattr(local, "DOUBT", 0.0)
+    monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 0.0)
     stage.play(planner=plan_of(task(1)), workers={1: {"1": "stuck"}})
     running = start_orchestrator(stage)
     running.until("AttemptStarted", 2)
@@ -147,7 +147,7 @@ def test_an_agent_that_nobody_can_tell_of_keeps_its_slot(stage: Stage, monkeypat
     (attempt,) = stage.look()[0].live
     outcome = stage.root / ".blueflame" / "attempts" / attempt / "outcome.json"
     outcome.write_text("half of an ou")
-    with pytest.raises(InDoubt, match=r"cannot tell how attempt .* stands.*blueflame resume"):
+    with pytest.raises(StatusUnknown, match=r"cannot tell how attempt .* stands.*blueflame resume"):
         stage.resume()
     assert list(stage.look()[0].live) == [attempt]
     outcome.unlink()
@@ -165,9 +165,9 @@ def test_a_second_orchestrator_is_refused_and_told_the_pid_of_the_first(stage: S
     second = start_orchestrator(stage)
     assert second.end() == 3
     assert f"pid {first.process.pid}" in json.loads(second.seen[-1].split(" ", 2)[2])
-    assert app.running_pid(stage.ground()) == first.process.pid
+    assert app.find_running_pid(stage.ground()) == first.process.pid
     first.kill()
-    assert app.running_pid(stage.ground()) is None
+    assert app.find_running_pid(stage.ground()) is None
     assert stage.resume().session.outcome == "completed"
 
 

@@ -11,7 +11,7 @@ from blueflame.config import compute_resolved_digest
 from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept
 from blueflame.model.gate import Gate
 from blueflame.model.settings import Settings
-from blueflame.orchestrator.cycle_boundary import kept_settings
+from blueflame.orchestrator.cycle_boundary import load_settings
 from blueflame.session.state import Session
 from blueflame.system.layout import Places
 from support.sessions import Reply, Stage, make_stage, task
@@ -130,7 +130,7 @@ def test_a_configuration_that_an_older_version_kept_is_still_the_sessions_own(tm
     path.parent.mkdir(parents=True)
     path.write_text(text)
 
-    found = kept_settings(places, "ses-1", compute_resolved_digest(text))
+    found = load_settings(places, "ses-1", compute_resolved_digest(text))
 
     assert found is not None
     assert found.project.name == "x"

@@ -11,13 +11,13 @@ import pytest
 
 from blueflame.model.attempt import MERGER, Ending
 from blueflame.model.event import AttemptEnded, ChangesetEvicted, ConflictResolved, Landed
-from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.testing import LoopbackModel
 from support.model_scripts import KEY, build_model_script
 from support.real_agents import needs_claude
 from support.sessions import Stage, Told, make_stage, start_orchestrator, task
 
-needs_box = pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox")
+needs_box = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
 Step = Mapping[str, Any]
 
 BASE = "one\ntwo\nthree\n"

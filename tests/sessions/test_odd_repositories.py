@@ -120,5 +120,5 @@ def test_our_folders_never_show_in_git_status_while_agents_work(stage: Stage) ->
     assert (stage.root / ".blueflame/journal.db").exists()
     assert list((stage.root / ".trees").glob("worker-*"))
     exclude = (stage.root / ".git/info/exclude").read_text()
-    app.prepare(stage.ground())
+    app.prepare_folders(stage.ground())
     assert (stage.root / ".git/info/exclude").read_text() == exclude, "written once"

@@ -53,7 +53,7 @@ def waiting_for(path: Path) -> dict[str, str]:
 
 
 def reply(stage: Stage, letter: int) -> MessageReply:
-    with app.reading(stage.ground()) as journal:
+    with app.open_journal(stage.ground()) as journal:
         return journal.reply(letter)
 
 

@@ -27,7 +27,7 @@ def changes(path: str, old: str, new: str, hold: Path) -> list[Any]:
 
 @pytest.fixture
 def shared(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr(radar, "LOOK", 0.1)
+    monkeypatch.setattr(radar, "POLL_SECONDS", 0.1)
     stage.commit("src/shared.txt", LINES)
     return stage
 
@@ -95,7 +95,7 @@ def test_agents_that_keep_apart_are_not_told_of(shared: Stage, tmp_path: Path) -
 
     looks: list[float] = []
 
-    class Counting(radar.Radar):
+    class Counting(radar.OverlapWatcher):
         async def look(self) -> None:
             await super().look()
             if len(self._session.live) == 2:

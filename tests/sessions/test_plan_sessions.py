@@ -177,5 +177,5 @@ def test_only_the_plan_is_made_when_no_more_is_asked_for(stage: Stage) -> None:
     again = stage.resume()
     assert again.session.outcome == "completed"
     assert len([e for e in again.of(AttemptIntended) if e.attempt.role == "planner"]) == 1
-    with app.reading(stage.ground()) as journal:
-        assert app.unfinished(journal) is None
+    with app.open_journal(stage.ground()) as journal:
+        assert app.find_unfinished(journal) is None

@@ -19,14 +19,14 @@ from blueflame.model.task import HistoryEntry, HistoryResult, Task, TaskCommit, 
 from blueflame.model.verdict import Check
 from blueflame.orchestrator import prompts as prompting
 from blueflame.orchestrator.prompts import (
-    Brief,
     MergeBranch,
     MergeGroup,
     MergerBrief,
     PlannerBrief,
+    PromptBrief,
     ValidatorBrief,
     WorkerBrief,
-    clip,
+    clip_lines,
     render_merger,
     render_planner,
     render_validator,
@@ -172,7 +172,7 @@ def texts(value: object) -> Iterator[str]:
             yield from texts(getattr(value, field.name))
 
 
-def least(brief: Brief) -> Brief:
+def least(brief: PromptBrief) -> PromptBrief:
     """The same brief with everything left out that can be left out."""
     required = {
         field.name: getattr(brief, field.name)
@@ -228,7 +228,7 @@ def test_what_others_wrote_stands_between_delimiters_only(render: Render) -> Non
     ids=PROMPTS.keys(),
 )
 def test_a_brief_with_the_least_in_it_renders_without_empty_sections(
-    brief: Brief, render: Callable[[Brief], str]
+    brief: PromptBrief, render: Callable[[PromptBrief], str]
 ) -> None:
     prompt = render(least(brief))
     for heading in ("# About the code base", "# From earlier sessions", "# Skills", "# Earlier attempts"):
@@ -238,7 +238,7 @@ def test_a_brief_with_the_least_in_it_renders_without_empty_sections(
 
 
 def test_an_undefined_variable_is_an_error() -> None:
-    template = prompting._templates().from_string("{{ brief.no_such_field }}")
+    template = prompting._load_templates().from_string("{{ brief.no_such_field }}")
     with pytest.raises(UndefinedError, match="no_such_field"):
         template.render(brief=WORKER)
 
@@ -250,9 +250,9 @@ def test_templates_use_only_fields_that_the_briefs_have() -> None:
     for entry in (each for each in source.iterdir() if each.name.endswith(".j2")):
         text = entry.read_text("utf-8")
         brief = next((brief for kind, brief in kinds.items() if entry.name.startswith(kind)), None)
-        known = {field.name for field in dataclasses.fields(brief or Brief)}
+        known = {field.name for field in dataclasses.fields(brief or PromptBrief)}
         assert set(re.findall(r"\bbrief\.(\w+)", text)) <= known, entry.name
-        parsed = prompting._templates().parse(text)
+        parsed = prompting._load_templates().parse(text)
         extras = {"plan_fields", "verdict_fields", "next_id", "diff", "conflict", "example", "names_tasks", "history"}
         assert meta.find_undeclared_variables(parsed) <= {"brief", "data", "nonce"} | extras, entry.name
 
@@ -353,7 +353,7 @@ def test_a_diff_over_its_budget_is_cut_at_a_line_and_says_so() -> None:
 
 @given(st.text(), st.integers(0, 60))
 def test_a_clipped_text_is_a_beginning_that_fits(text: str, budget: int) -> None:
-    clipped = clip(text, budget)
+    clipped = clip_lines(text, budget)
     assert text.startswith(clipped.text)
     assert len(clipped.text.encode()) == clipped.shown <= max(budget, 0)
     assert clipped.cut == (clipped.text != text)

@@ -16,10 +16,10 @@ import pytest
 from blueflame.model.attempt import Attempt, AttemptRecord
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
 from blueflame.orchestrator import project as app
-from blueflame.orchestrator.context import Flame
-from blueflame.orchestrator.engine.interface import Order, Outcome, Reason
-from blueflame.orchestrator.watchers.limits import Lookout
-from blueflame.orchestrator.watchers.rate_limits import await_runtime, forget
+from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.engine.interface import AttemptSpec, ExitReason, ProcessOutcome
+from blueflame.orchestrator.watchers.limits import LimitWatcher
+from blueflame.orchestrator.watchers.rate_limits import await_runtime, remove_shared_wait
 from blueflame.session.decide import AwaitRuntime
 from blueflame.session.state import Session
 from support.model_gateways import SECRET, TOKEN, build_model_options
@@ -40,7 +40,7 @@ read -r _ status _ <&5
 class Scene:
     """One agent at work, and somebody who looks out."""
 
-    flame: Flame
+    flame: SessionContext
     session: Session
     attempt: str
     said: list[Event] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Scene:
             port = probe.getsockname()[1]
         orders = build_model_options(url, shared=str(self.word), **model)
         await self.flame.engine.submit(
-            Order(
+            AttemptSpec(
                 attempt=self.attempt,
                 argv=("bash", "-c", CALL),
                 env={"PATH": os.environ["PATH"]},
@@ -66,7 +66,7 @@ class Scene:
         )
 
     async def until_parked(self) -> RuntimeParked:
-        lookout = Lookout(lambda: self.flame, self.session, self.said.extend)
+        lookout = LimitWatcher(lambda: self.flame, self.session, self.said.extend)
         while not self.said:
             await lookout.look(time.time())
             await asyncio.sleep(0.05)
@@ -75,7 +75,7 @@ class Scene:
         self.session.parked["scripted"] = told
         return told
 
-    async def end(self) -> Outcome:
+    async def end(self) -> ProcessOutcome:
         return await self.flame.engine.wait(self.attempt)
 
 
@@ -83,13 +83,13 @@ class Scene:
 def scene(stage: Stage) -> Scene:
     stage.play(task(1))
     ground = stage.ground()
-    with app.orchestrating(ground) as journal:
-        session = app.begin(ground, journal, request="x")
+    with app.lock_project(ground) as journal:
+        session = app.open_session(ground, journal, request="x")
     name = f"{session.id}.task-001.worker.1"
     attempt = Attempt(id=name, session=session.id, subject="task-001", role="worker", n=1, agent_id="worker-1")
     session.live[name] = attempt
     session.attempts[name] = AttemptRecord(attempt=attempt, intended_at=0.0)
-    return Scene(app.ignite(ground, session, script=stage.script), session, name)
+    return Scene(app.build_context(ground, session, script=stage.script), session, name)
 
 
 def play(story: Coroutine[Any, Any, None]) -> None:
@@ -116,7 +116,7 @@ def test_try_now_lets_the_agent_that_waits_try_at_once(scene: Scene) -> None:
         told = await scene.until_parked()
         assert told.until is not None
         assert told.until > time.time() + 1000
-        forget(scene.word)
+        remove_shared_wait(scene.word)
         assert (await scene.end()).exit_code == 0
 
     with start_provider(answer_json(429, build_error(), retry_after_ms="3600000"), FINE) as far:
@@ -126,17 +126,17 @@ def test_try_now_lets_the_agent_that_waits_try_at_once(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("replies", "orders", "reason", "cause"),
     [
-        ((answer_json(503, build_error("api_error", "Down.")),), {"outage_wait": 0.0}, Reason.OUTAGE, "outage"),
+        ((answer_json(503, build_error("api_error", "Down.")),), {"outage_wait": 0.0}, ExitReason.OUTAGE, "outage"),
         (
             (answer_json(429, build_error(), retry_after_ms="9000"),),
             {"rate_limit_wait": 1.0},
-            Reason.OUTAGE,
+            ExitReason.OUTAGE,
             "rate_limit",
         ),
     ],
 )
 def test_who_gave_up_says_on_what(
-    scene: Scene, replies: tuple[Any, ...], orders: dict[str, Any], reason: Reason, cause: str
+    scene: Scene, replies: tuple[Any, ...], orders: dict[str, Any], reason: ExitReason, cause: str
 ) -> None:
     async def story() -> None:
         await scene.submit(far.url, **orders)

@@ -25,10 +25,10 @@ from blueflame.model.event import (
     StopRequested,
 )
 from blueflame.orchestrator import project as app
-from blueflame.orchestrator.context import Flame
-from blueflame.orchestrator.engine.interface import Engine, Queued, Running, Standing
-from blueflame.orchestrator.watchers.limits import Lookout
-from blueflame.orchestrator.watchers.rate_limits import await_runtime, forget, parks, read_park
+from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.engine.interface import AttemptEngine, AttemptStatus, Queued, Running
+from blueflame.orchestrator.watchers.limits import LimitWatcher
+from blueflame.orchestrator.watchers.rate_limits import await_runtime, find_waits, read_shared_wait, remove_shared_wait
 from blueflame.session.decide import AwaitRuntime
 from blueflame.session.state import Session
 from support.sessions import Stage, Watcher, task, writes
@@ -100,7 +100,7 @@ def test_a_wait_that_is_too_long_is_asked_about_and_stop_can_be_resumed(stage: S
     told = stage.run({"rate_limit": ["stop"]}, onlookers=[limited(stage, go, 7 * HOUR)])
     assert len(told.of(StopRequested)) == 1
     assert not told.session.ended
-    forget(word(stage))
+    remove_shared_wait(word(stage))
     again = stage.resume()
     assert story(again.events, GateOpened, RuntimeParked, RuntimeResumed)[-3:].count("RuntimeParked") <= 1
     assert again.session.outcome == "completed"
@@ -112,7 +112,7 @@ def test_a_gate_is_withdrawn_when_somebody_got_through(stage: Stage) -> None:
 
     def through(_session: Session, recorded: JournalEntry) -> None:
         if isinstance(recorded.event, GateOpened) and recorded.event.gate.kind == "rate_limit":
-            forget(word(stage))
+            remove_shared_wait(word(stage))
 
     told = stage.run({"rate_limit": ["wait"]}, onlookers=[limited(stage, go, HOUR), Watcher(through)])
     assert [event.gate for event in told.of(GateWithdrawn)] == ["rate_limit-scripted"]
@@ -136,21 +136,21 @@ def test_a_gate_is_withdrawn_when_somebody_got_through(stage: Stage) -> None:
 def test_a_word_that_is_over_or_cannot_be_read_holds_nobody_up(tmp_path: Path, text: str, found: bool) -> None:
     path = tmp_path / "claude.json"
     path.write_text(text)
-    assert (read_park(path, now=100.0) is not None) is found
-    assert read_park(tmp_path / "none.json", now=100.0) is None
+    assert (read_shared_wait(path, now=100.0) is not None) is found
+    assert read_shared_wait(tmp_path / "none.json", now=100.0) is None
 
 
 @dataclass
 class Sayings:
     """An engine whose agents stand as they are said to stand."""
 
-    real: Engine
+    real: AttemptEngine
     parked: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def directory(self, attempt: str) -> Path:
         return self.real.directory(attempt)
 
-    async def inspect(self, attempt: str) -> Standing:
+    async def inspect(self, attempt: str) -> AttemptStatus:
         if attempt not in self.parked:
             return Queued()
         return Running(pid=1, start_time=0.0, state="working", parked=self.parked[attempt])
@@ -158,18 +158,18 @@ class Sayings:
 
 @dataclass
 class Scene:
-    flame: Flame
+    flame: SessionContext
     session: Session
     engine: Sayings
     said: list[Event] = field(default_factory=list)
 
-    def look(self, lookout: Lookout, now: float) -> list[Event]:
+    def look(self, lookout: LimitWatcher, now: float) -> list[Event]:
         self.said.clear()
         asyncio.run(lookout.look(now))
         return list(self.said)
 
-    def lookout(self) -> Lookout:
-        return Lookout(lambda: self.flame, self.session, self.said.extend)
+    def lookout(self) -> LimitWatcher:
+        return LimitWatcher(lambda: self.flame, self.session, self.said.extend)
 
 
 @pytest.fixture
@@ -177,9 +177,9 @@ def scene(stage: Stage) -> Scene:
     """Two live agents of one runtime."""
     stage.play(task(1))
     ground = stage.ground()
-    with app.orchestrating(ground) as journal:
-        session = app.begin(ground, journal, request="x")
-    flame = app.ignite(ground, session, script=stage.script)
+    with app.lock_project(ground) as journal:
+        session = app.open_session(ground, journal, request="x")
+    flame = app.build_context(ground, session, script=stage.script)
     for n in (1, 2):
         name = f"{session.id}.task-00{n}.worker.1"
         attempt = Attempt(
@@ -220,8 +220,8 @@ def test_a_moments_hesitation_is_not_told(scene: Scene) -> None:
 def test_after_a_person_said_to_try_now_old_words_count_for_nothing_for_a_moment(scene: Scene) -> None:
     scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0))
     scene.session.tried_at["scripted"] = 200.0
-    assert asyncio.run(parks(scene.flame, scene.session, "scripted", 201.0)) == []
-    assert len(asyncio.run(parks(scene.flame, scene.session, "scripted", 210.0))) == 2
+    assert asyncio.run(find_waits(scene.flame, scene.session, "scripted", 201.0)) == []
+    assert len(asyncio.run(find_waits(scene.flame, scene.session, "scripted", 210.0))) == 2
 
 
 def test_a_rest_after_an_outage_lasts_its_time(scene: Scene) -> None:

@@ -12,12 +12,12 @@ import pytest
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import Refused
 from blueflame.model.event import AttemptEnded
-from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.sandbox import probe as probing
 from support.fake_secrets import MAKERS, Dice
 from support.sessions import Stage, Told, make_stage, plan_of, start_orchestrator, task, writes
 
-needs_box = pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox")
+needs_box = pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
 ONCE = {"max_retries": 0, "kill_grace": "1s"}
 STOP = {"session": ["stop"]}
 

@@ -21,7 +21,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer, Gate
 from blueflame.orchestrator.engine.interface import Queued, Running
-from blueflame.orchestrator.watchers.stalls import Silence
+from blueflame.orchestrator.watchers.stalls import SilenceTimer
 from blueflame.session.gates.questions import objection
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
@@ -187,7 +187,7 @@ def working(**changes: object) -> Running:
 
 def test_a_clock_that_jumps_is_no_silence() -> None:
     clock = HandClock()
-    silence = Silence(clock)
+    silence = SilenceTimer(clock)
     assert silence.length(working(last_output=clock.wall)) == 0
     said = working(last_output=clock.wall, output_bytes=5)
     clock.pass_by(10)
@@ -200,15 +200,15 @@ def test_a_clock_that_jumps_is_no_silence() -> None:
 
 def test_an_agent_met_for_the_first_time_may_have_been_silent_for_long() -> None:
     clock = HandClock()
-    assert Silence(clock).length(working(last_output=clock.wall - 90)) == 90
-    assert Silence(clock).length(working(state_since=clock.wall - 30)) == 30
-    assert Silence(clock).length(working()) == 0
+    assert SilenceTimer(clock).length(working(last_output=clock.wall - 90)) == 90
+    assert SilenceTimer(clock).length(working(state_since=clock.wall - 30)) == 30
+    assert SilenceTimer(clock).length(working()) == 0
 
 
 @pytest.mark.parametrize("state", ["starting", "setup", "stopping", "ended"])
 def test_silence_counts_only_while_it_works(state: str) -> None:
     clock = HandClock()
-    silence = Silence(clock)
+    silence = SilenceTimer(clock)
     assert silence.length(working(state=state, state_since=clock.wall - 90)) == 0
     clock.pass_by(60)
     assert silence.length(working(state_since=clock.wall - 1)) == 1

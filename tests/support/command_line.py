@@ -137,13 +137,13 @@ def here(capsys: pytest.CaptureFixture[str], *argv: object) -> Said:
 
 def look(cwd: Path) -> dict[str, Any] | None:
     """What `blueflame status --json` would say; None while there is no session."""
-    ground = app.grounds(start=cwd)
+    ground = app.open_project(start=cwd)
     try:
-        with app.reading(ground) as journal:
-            session = app.look(journal, app.find_session(journal, None))
+        with app.open_journal(ground) as journal:
+            session = app.load_session(journal, app.find_session(journal, None))
     except UsageError:
         return None
-    return build_session_json(session, now=time.time()) | {"orchestrator_pid": app.running_pid(ground)}
+    return build_session_json(session, now=time.time()) | {"orchestrator_pid": app.find_running_pid(ground)}
 
 
 def found_in(cwd: Path) -> dict[str, Any]:

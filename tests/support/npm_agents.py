@@ -11,7 +11,7 @@ import pytest
 
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded
-from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.session.state import Session
 from blueflame.telemetry.audit import Audit, read_audit
 from blueflame.testing import LoopbackModel
@@ -46,7 +46,7 @@ def build_skip_marks(name: str) -> list[pytest.MarkDecorator]:
         pytest.mark.skipif(
             not find_agent_program(name).exists(), reason=f"{name} is not installed; `make test-agents` does that"
         ),
-        pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox"),
+        pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox"),
     ]
 
 

@@ -27,9 +27,9 @@ from blueflame.model.event import (
 )
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.attempts.merger import prepared
-from blueflame.orchestrator.merging.bisect import Laboratory
-from blueflame.orchestrator.merging.build_and_land import Site, build
+from blueflame.orchestrator.attempts.merger import prepare_merge
+from blueflame.orchestrator.merging.bisect import CheckRunner
+from blueflame.orchestrator.merging.build_and_land import BuildSite, build_on_base
 from blueflame.session.decide import BuildChangeset, Effect, LandChangeset
 from blueflame.session.gates.answers import skip
 from blueflame.session.merging.queue import give_back
@@ -112,7 +112,7 @@ class MergeWorld(Simulation):
         assert conflict is not None
         if not self.lot.approves(attempt):
             return [over, give_back(self.session, attempt.subject, conflict, "they exclude each other")]
-        tip = prepared(self.repo, self.session, attempt.subject)
+        tip = prepare_merge(self.repo, self.session, attempt.subject)
         careless = self.lot.roll("careless", attempt.id) < 0.3
         for path, data in files_at(self.repo, tip, conflict.paths).items():
             tip = commit_file(self.repo, tip, path, united(data.decode(), careless=careless), "fix: both")
@@ -121,8 +121,10 @@ class MergeWorld(Simulation):
         return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
 
     async def _build(self, changeset: str) -> Sequence[Event]:
-        site = Site(repo=self.repo, laboratory=Laboratory(run=self.check), leaks=lambda _a, _b: (), mode=self.mode)
-        return await build(site, self.session, changeset, head_of(self.repo, "main"))
+        site = BuildSite(
+            repo=self.repo, laboratory=CheckRunner(run=self.check), leaks=lambda _a, _b: (), mode=self.mode
+        )
+        return await build_on_base(site, self.session, changeset, head_of(self.repo, "main"))
 
     async def check(self, commit: str, again: bool) -> tuple[Check, ...]:
         tree = tree_of(self.repo, commit)

@@ -208,8 +208,8 @@ class Stage:
                 script["tasks"].setdefault(f"task-{n:03d}", {})[role] = part
         self.script.write_text(json.dumps(script, ensure_ascii=False))
 
-    def ground(self) -> app.Grounds:
-        return app.grounds(self.config)
+    def ground(self) -> app.Project:
+        return app.open_project(self.config)
 
     def run(
         self,
@@ -227,21 +227,21 @@ class Stage:
         ground = self.ground()
         if tasks is None and self.tasks is not None:
             tasks = parse_tasks({"tasks": self.tasks})
-        with app.orchestrating(ground) as journal:
-            session = app.begin(
+        with app.lock_project(ground) as journal:
+            session = app.open_session(
                 ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=allow_dirty
             )
             return self._conduct(ground, journal, session, replies, onlookers=onlookers, until=until, cassette=cassette)
 
     def resume(self, replies: Mapping[str, Sequence[Reply]] | None = None, *, onlookers: Sequence[Any] = ()) -> Told:
         ground = self.ground()
-        with app.orchestrating(ground) as journal:
-            session = app.look(journal, app.find_session(journal, None))
+        with app.lock_project(ground) as journal:
+            session = app.load_session(journal, app.find_session(journal, None))
             return self._conduct(ground, journal, session, replies, onlookers=onlookers)
 
     def _conduct(
         self,
-        ground: app.Grounds,
+        ground: app.Project,
         journal: Journal,
         session: Session,
         replies: Mapping[str, Sequence[Reply]] | None,
@@ -252,9 +252,9 @@ class Stage:
     ) -> Told:
         answers, warnings = Answers(replies), list[str]()
         script = self.script if self.script.exists() else None
-        flame = app.ignite(ground, session, script=script, cassette=cassette)
+        flame = app.build_context(ground, session, script=script, cassette=cassette)
         asyncio.run(
-            app.conduct(
+            app.execute_session(
                 flame, journal, session, answerer=answers, onlookers=onlookers, warn=warnings.append, until=until
             )
         )
@@ -262,13 +262,13 @@ class Stage:
 
     def post(self, session: Session, kind: str, **body: object) -> int:
         """A letter, as another terminal would send it."""
-        return app.post(self.ground(), session.id, kind, body)
+        return app.send_message(self.ground(), session.id, kind, body)
 
     def look(self) -> tuple[Session, list[JournalEntry]]:
         """The newest session as the journal tells it."""
-        with app.reading(self.ground()) as journal:
+        with app.open_journal(self.ground()) as journal:
             name = app.find_session(journal, None)
-            return app.look(journal, name), journal.events(name)
+            return app.load_session(journal, name), journal.events(name)
 
 
 def make_stage(root: Path, *, config: Path | None = None, **sections: object) -> Stage:

@@ -12,7 +12,7 @@ import pytest
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded, AttemptIntended, ChangesetsFormed, TaskMoved, WaveStarted
 from blueflame.model.task import Cause
-from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from support.sessions import Stage, Told, task, writes
 from support.wardens import pid_in
 
@@ -63,7 +63,7 @@ def test_v32_the_task_of_a_killed_worker_fails_and_its_locks_are_free_again(stag
 
 
 @pytest.mark.verification(44)
-@pytest.mark.skipif(bool(shortcomings("standard")), reason="this machine can hold no sandbox")
+@pytest.mark.skipif(bool(find_sandbox_problems("standard")), reason="this machine can hold no sandbox")
 def test_v44_work_done_by_half_lands_as_far_as_it_was_committed_and_the_rest_is_told(stage: Stage) -> None:
     stage.commit("src/task-001/old.txt", "old\n")
     stage.commit("src/task-002/old.txt", "old\n")

@@ -26,7 +26,7 @@ STAGE_ROLES = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR}
 
 
 def show_dry_run(
-    ground: app.Grounds,
+    ground: app.Project,
     request: str,
     tasks: Sequence[Task] | None,
     *,
@@ -35,8 +35,8 @@ def show_dry_run(
     as_json: bool,
 ) -> int:
     flow = workflow_of(ground.settings, workflow)
-    limits = app.limits_for(ground, flow.name, scripted=script is not None)
-    known = tasks if tasks is not None else app.casting(ground, script=script).foreseen_plan(request, flow)
+    limits = app.build_limits(ground, flow.name, scripted=script is not None)
+    known = tasks if tasks is not None else app.build_runtime_set(ground, script=script).foreseen_plan(request, flow)
     planned = known if tasks is not None or flow.has_stage("plan") else None  # our own single task is no plan
     wrong = _find_problems(planned, limits)
     if as_json:

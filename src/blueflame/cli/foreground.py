@@ -26,7 +26,7 @@ from blueflame.model.errors import BlueFlameError, UsageError
 from blueflame.model.exit_codes import ExitCode, choose_exit_code
 from blueflame.model.gate import Gate, GateKind
 from blueflame.orchestrator import project as app
-from blueflame.orchestrator.context import NO_CASSETTE, Cassette, Flame
+from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
 from blueflame.session.estimate import cost_range
 from blueflame.session.from_settings import may_talk, workflow_of
 from blueflame.session.state import Session
@@ -64,7 +64,7 @@ class RunOptions:
 
 
 def run_session(
-    ground: app.Grounds,
+    ground: app.Project,
     journal: Journal,
     session: Session,
     options: RunOptions,
@@ -73,7 +73,7 @@ def run_session(
     also: Mapping[str, Callable[[], object]] | None = None,
 ) -> int:
     """Until it ends or stops; gives the exit code. `also` is added to what --json prints."""
-    flame = app.ignite(ground, session, script=options.script, cassette=options.cassette)
+    flame = app.build_context(ground, session, script=options.script, cassette=options.cassette)
     console = make_console()
     doings = ActivityReader(Follower(flame.runtimes, flame.engine.directory, flame.places.audit), session)
     view = choose_view(console, doings, quiet=options.quiet or options.as_json)
@@ -96,7 +96,7 @@ def run_session(
     return ExitCode.OK if until(session) else get_exit_code(session)
 
 
-def can_planner_talk(ground: app.Grounds, options: RunOptions, *, workflow: str | None, planned: bool) -> bool:
+def can_planner_talk(ground: app.Project, options: RunOptions, *, workflow: str | None, planned: bool) -> bool:
     """Whether the planner of a new session can talk with the person first; says so when they may expect it in vain."""
     settings = ground.settings
     flow = workflow_of(settings, workflow)
@@ -112,7 +112,7 @@ def can_planner_talk(ground: app.Grounds, options: RunOptions, *, workflow: str 
 
 
 async def _run_with_ticks(
-    flame: Flame,
+    flame: SessionContext,
     journal: Journal,
     session: Session,
     answerer: Answerer,
@@ -122,14 +122,14 @@ async def _run_with_ticks(
 ) -> None:
     ticking = asyncio.create_task(_tick_view(flame, view))
     try:
-        await app.conduct(flame, journal, session, answerer=answerer, onlookers=[view], warn=warn, until=until)
+        await app.execute_session(flame, journal, session, answerer=answerer, onlookers=[view], warn=warn, until=until)
     finally:
         ticking.cancel()
         with suppress(asyncio.CancelledError):
             await ticking
 
 
-async def _tick_view(flame: Flame, view: LiveView) -> None:
+async def _tick_view(flame: SessionContext, view: LiveView) -> None:
     while True:
         await flame.clock.sleep(TICK_SECONDS)
         view.tick(flame.clock.now())
@@ -157,7 +157,7 @@ def read_cassette(record: Path | None, replay: Path | None) -> Cassette:
     return Cassette(record=record and record.absolute(), replay=replay and replay.absolute())
 
 
-def _choose_answerer(flame: Flame, view: LiveView, options: RunOptions) -> Answerer:
+def _choose_answerer(flame: SessionContext, view: LiveView, options: RunOptions) -> Answerer:
     """A decisions file speaks for the person who wrote it; else they are asked here, else gates wait for an answer."""
     if options.decisions is not None:
         return DecisionsAnswerer(options.decisions)
@@ -166,7 +166,7 @@ def _choose_answerer(flame: Flame, view: LiveView, options: RunOptions) -> Answe
     return WaitingAnswerer(make_console(stderr=True))
 
 
-def build_diff_reader(flame: Flame) -> Callable[[Session, Gate], Callable[[], str] | None]:
+def build_diff_reader(flame: SessionContext) -> Callable[[Session, Gate], Callable[[], str] | None]:
     def diff(session: Session, gate: Gate) -> Callable[[], str] | None:
         build = session.changesets[gate.subject].build if gate.kind is GateKind.CHANGESET else None
         return _read_diff_later(flame, build) if build else None
@@ -174,19 +174,19 @@ def build_diff_reader(flame: Flame) -> Callable[[Session, Gate], Callable[[], st
     return diff
 
 
-def _read_diff_later(flame: Flame, build: Build) -> Callable[[], str]:
+def _read_diff_later(flame: SessionContext, build: Build) -> Callable[[], str]:
     return lambda: diff_text(flame.repo, build.base, build.commit, max_bytes=MAX_DIFF_BYTES)
 
 
 def _print_json(
-    session: Session, flame: Flame, also: Mapping[str, Callable[[], object]], *, error: str | None = None
+    session: Session, flame: SessionContext, also: Mapping[str, Callable[[], object]], *, error: str | None = None
 ) -> None:
     told = build_session_json(session, now=flame.clock.now()) | {"error": error}
     told |= {name: read() for name, read in also.items()}
     print_json(told)
 
 
-def _print_summary(session: Session, flame: Flame, options: RunOptions, *, done: bool) -> None:
+def _print_summary(session: Session, flame: SessionContext, options: RunOptions, *, done: bool) -> None:
     now = flame.clock.now()
     tasks = [record.task for record in session.tasks.values()]
     if not options.quiet:

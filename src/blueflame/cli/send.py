@@ -16,13 +16,13 @@ POLL_SECONDS = 0.05
 
 
 def send_message(
-    ground: app.Grounds, session: str, kind: str, body: Mapping[str, object], *, as_json: bool, must_run: bool = False
+    ground: app.Project, session: str, kind: str, body: Mapping[str, object], *, as_json: bool, must_run: bool = False
 ) -> int:
     """Post a letter and wait for the reply; with nobody at work it is kept for the next one."""
-    running = app.running_pid(ground) is not None
+    running = app.find_running_pid(ground) is not None
     if must_run and not running:
         raise Refused(f"nobody is at work on {ground.repo.root}, so there is nothing to {kind}")
-    letter = app.post(ground, session, kind, body)
+    letter = app.send_message(ground, session, kind, body)
     reply = _await_reply(ground, letter) if running else MessageReply(WAITING, "")
     if reply.state == REFUSED:
         raise UsageError(reply.reply)
@@ -31,7 +31,7 @@ def send_message(
     return 0
 
 
-def _await_reply(ground: app.Grounds, letter: int) -> MessageReply:
+def _await_reply(ground: app.Project, letter: int) -> MessageReply:
     until = time.monotonic() + REPLY_TIMEOUT
     with Journal.read_only(ground.places.journal) as journal:
         while (reply := journal.reply(letter)).state == WAITING and time.monotonic() < until:

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from blueflame.orchestrator import project as app
 
 
-def handle_stale_checkouts(ground: app.Grounds, journal: Journal, options: RunOptions) -> None:
+def handle_stale_checkouts(ground: app.Project, journal: Journal, options: RunOptions) -> None:
     """Before a session begins; never a reason not to begin it."""
-    from blueflame.orchestrator.cleanup import remove, stale_checkouts
+    from blueflame.orchestrator.cleanup import find_stale_checkouts, remove_leftovers
 
-    found = stale_checkouts(ground.places, journal)
+    found = find_stale_checkouts(ground.places, journal)
     if not found:
         return
     size = sum(each.bytes for each in found) / 2**20
     words = f"{count(len(found), 'checkout')} of earlier sessions left in {ground.places.worktrees} ({size:,.1f} MB)"
     policy = ground.settings.cleanup.stale_worktrees
     if policy == "clean" or (policy == "ask" and _ask_to_remove(f"Remove {words}?", options) == "clean"):
-        remove(ground.repo, found)
+        remove_leftovers(ground.repo, found)
         print_text(f"blueflame: removed {words}", err=True)
     else:
         print_text(f"blueflame: {words}; 'blueflame cleanup' removes them", err=True)

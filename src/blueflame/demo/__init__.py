@@ -19,7 +19,7 @@ class Demo:
     decisions: Path
 
 
-def lay_out(folder: Path) -> Demo:
+def create_demo(folder: Path) -> Demo:
     """A fresh repository with one commit, and beside it the script and the decisions."""
     repo = folder / "tally"
     with as_file(files("blueflame.demo")) as assets:

@@ -22,8 +22,8 @@ from blueflame.journal.journal import Journal
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.sandbox import SandboxLevel
 from blueflame.model.settings import Settings
-from blueflame.orchestrator.cleanup import Kind, Leftover, leftovers
-from blueflame.orchestrator.preflight import unfit_reasons
+from blueflame.orchestrator.cleanup import Leftover, LeftoverKind, find_leftovers
+from blueflame.orchestrator.preflight import find_blockers
 from blueflame.system import flock
 from blueflame.system.layout import Places
 from blueflame.system.machine import measure, room_at
@@ -71,7 +71,7 @@ def examine_project(
 ) -> Iterator[Finding]:
     yield Finding("repository", State.OK, f"{repo.root}, base {repo.base_branch} at {repo.base_sha[:10]}")
     yield from _peculiarities(repo)
-    reasons = tuple(unfit_reasons(repo, places, settings, allow_dirty=False, config=config))
+    reasons = tuple(find_blockers(repo, places, settings, allow_dirty=False, config=config))
     for reason in reasons:
         yield Finding("start", State.WARNING, reason)
     yield from _agents(repo, places, settings)
@@ -120,7 +120,7 @@ def _journal(repo: Repository, places: Places, settings: Settings, now: float) -
             damage = journal.damage()
             sessions = journal.sessions()
             age, at_work = settings.cleanup.log_max_age, held is not None
-            found = leftovers(repo, places, journal, now=now, max_age=age, at_work=at_work)
+            found = find_leftovers(repo, places, journal, now=now, max_age=age, at_work=at_work)
     except BlueFlameError as error:
         yield Finding("journal", State.BAD, str(error))
         return
@@ -156,8 +156,8 @@ def _at_work(held: str | None) -> str:
 
 def _left_behind(found: tuple[Leftover, ...]) -> Iterator[Finding]:
     """Refs of landed work cost nothing and are no cause to nag; commits that never landed are worth knowing of."""
-    litter = [each for each in found if each.kind in (Kind.CHECKOUT, Kind.FOLDER, Kind.LOGS)]
-    unmerged = sum(each.kind is Kind.UNMERGED for each in found)
+    litter = [each for each in found if each.kind in (LeftoverKind.CHECKOUT, LeftoverKind.FOLDER, LeftoverKind.LOGS)]
+    unmerged = sum(each.kind is LeftoverKind.UNMERGED for each in found)
     if litter:
         size = sum(each.bytes for each in litter) / 2**20
         words = f"old checkouts and folders: {len(litter)}, {size:,.1f} MB; 'blueflame cleanup' takes them away"

@@ -24,7 +24,7 @@ from blueflame.doctor.trials import (
 from blueflame.model.errors import ProcessFailed
 from blueflame.model.sandbox import Network
 from blueflame.model.settings.permissions import ValidationSettings
-from blueflame.orchestrator.engine.interface import Outcome
+from blueflame.orchestrator.engine.interface import ProcessOutcome
 from blueflame.telemetry.audit import Audit, read_audit
 
 
@@ -41,13 +41,13 @@ class Evidence:
 
     ground: Ground
     main: Trial
-    outcome: Outcome | None
+    outcome: ProcessOutcome | None
     sights: Mapping[str, Sight]
     gone_at_end: bool
     gone_with_warden: bool | None
-    memory: tuple[Trial, Outcome | None]
-    many: tuple[Trial, Outcome | None]
-    disk: Outcome | None
+    memory: tuple[Trial, ProcessOutcome | None]
+    many: tuple[Trial, ProcessOutcome | None]
+    disk: ProcessOutcome | None
     audit: Audit
     dead_watcher: int
     validation: ValidationSettings

@@ -18,7 +18,7 @@ import psutil
 from blueflame.model.errors import WorldError
 from blueflame.model.sandbox import SandboxSpec
 from blueflame.model.settings.permissions import SandboxSettings
-from blueflame.orchestrator.engine.interface import Outcome
+from blueflame.orchestrator.engine.interface import ProcessOutcome
 from blueflame.orchestrator.engine.local import read_outcome
 from blueflame.sandbox import Site, Toolchains, Wanted, make_box
 from blueflame.sandbox.cleanup import passing_folder
@@ -58,7 +58,7 @@ class Trial:
     box: SandboxSpec
     warden: Companion
 
-    def ended(self) -> Outcome | None:
+    def ended(self) -> ProcessOutcome | None:
         self.warden.wait(PATIENCE)
         try:
             return read_outcome(self.folder)

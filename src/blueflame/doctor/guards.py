@@ -14,7 +14,7 @@ from blueflame.doctor.evidence import Evidence, Held, Verdict, gather, why_not
 from blueflame.doctor.fixtures import Machine, MakeBox, laid_out
 from blueflame.model.sandbox import SandboxLevel
 from blueflame.model.settings.permissions import SandboxSettings, ValidationSettings
-from blueflame.orchestrator.foreground_sandbox import level_held, shortcomings
+from blueflame.orchestrator.foreground_sandbox import find_highest_level, find_sandbox_problems
 from blueflame.sandbox import Problem, make_box, toolchains
 
 Judge: TypeAlias = Callable[[Evidence], Verdict]
@@ -54,7 +54,7 @@ def examine_guards(
     sandbox: SandboxSettings, validation: ValidationSettings, *, repo_root: Path | None = None, make: MakeBox = make_box
 ) -> Guards:
     """Takes one to two seconds. `make` is for whoever wants to see a wall with a hole in it."""
-    asked, held = SandboxLevel(sandbox.level), level_held()
+    asked, held = SandboxLevel(sandbox.level), find_highest_level()
     home = Path(os.environ.get("HOME") or Path("~").expanduser())
     machine = Machine(
         sandbox=sandbox,
@@ -64,7 +64,7 @@ def examine_guards(
         boxed=SandboxLevel.OFF not in (asked, held),
         make=make,
     )
-    problems = shortcomings(asked)
+    problems = find_sandbox_problems(asked)
     why = (Held.OFF, "sandbox.level is off: agents run as you") if asked is SandboxLevel.OFF else _impossible(problems)
     with laid_out(machine) as ground:
         evidence = gather(ground, validation)

@@ -13,7 +13,7 @@ from blueflame.doctor.trials import TINY
 from blueflame.model.changes import Change
 from blueflame.model.errors import Refused
 from blueflame.model.policy import CANARY
-from blueflame.orchestrator.engine.interface import Reason
+from blueflame.orchestrator.engine.interface import ExitReason
 from blueflame.warden.spawn import HEADROOM
 from blueflame.watcher.policy_file import find_shfmt
 
@@ -26,7 +26,7 @@ def memory(evidence: Evidence) -> Verdict:
     if outcome is None or not trial.loot("memory"):
         return Held.IMPOSSIBLE, "it could not be tried: the probe did not run"
     limit, had_all = TINY["max_memory_mb"], "memory" in trial.found("escaped")
-    if outcome.reason is not Reason.MEMORY:
+    if outcome.reason is not ExitReason.MEMORY:
         return Held.IMPOSSIBLE, f"NOT HELD: a box for {limit} MB was not ended for more ({outcome.reason})"
     if had_all:
         return Held.DETECTED, f"a box for {limit} MB took more and was ended: no control group here, so it is watched"
@@ -40,7 +40,7 @@ def many(evidence: Evidence) -> Verdict:
     came, limit = len(trial.found("children")), TINY["max_processes"]
     if outcome is None or not came:
         return Held.IMPOSSIBLE, "it could not be tried: the probe did not run"
-    if outcome.reason is not Reason.PROCESSES:
+    if outcome.reason is not ExitReason.PROCESSES:
         return Held.IMPOSSIBLE, f"NOT HELD: {came} processes in a box for {limit} were not ended ({outcome.reason})"
     if came > limit + HEADROOM:
         return Held.DETECTED, f"{came} processes came up in a box for {limit}, and it was ended: they are watched"
@@ -70,7 +70,7 @@ def cpu(evidence: Evidence) -> Verdict:
 
 
 def disk(evidence: Evidence) -> Verdict:
-    if evidence.disk is None or evidence.disk.reason is not Reason.DISK:
+    if evidence.disk is None or evidence.disk.reason is not ExitReason.DISK:
         return Held.IMPOSSIBLE, "NOT HELD: an agent was started although the disk had less room than asked for"
     return Held.DETECTED, "an agent that wants more room than there is: not started; later on it is watched"
 

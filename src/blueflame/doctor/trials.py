@@ -24,7 +24,7 @@ from blueflame.doctor.kernel_view import Sight, sight_of
 from blueflame.model.errors import Refused
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
-from blueflame.orchestrator.engine.local import ENTRY, KEPT
+from blueflame.orchestrator.engine.local import WARDEN_CODE, WARDEN_ENVIRONMENT
 from blueflame.policy.compile import compile_policy
 from blueflame.sandbox import Site, Wanted, prepare
 from blueflame.sandbox.bwrap import DOOR_PORTS
@@ -74,8 +74,8 @@ def let_loose(
 def _start_warden(ground: Ground, folder: Path, handles: Sequence[int]) -> Companion:
     """As orchestrator/engine/local does it, but with files left open, and secrets in its environment."""
     root = Path(blueflame.__file__).parents[1]
-    argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(root), str(folder)]
-    env = {name: os.environ[name] for name in KEPT if name in os.environ}
+    argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN_CODE, str(root), str(folder)]
+    env = {name: os.environ[name] for name in WARDEN_ENVIRONMENT if name in os.environ}
     env |= {name: ground.secret(name) for name in PLANTED}
     return start_companion(argv, env=env, log=folder / "warden.log", handles=handles)
 

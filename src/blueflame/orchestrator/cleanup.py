@@ -18,10 +18,10 @@ from blueflame.session.state import Session
 from blueflame.system.files import trouble
 from blueflame.system.layout import Places
 
-MADE = ("refs/blueflame/attempts/", "refs/blueflame/failed/")  # what agents committed
+AGENT_REFS = ("refs/blueflame/attempts/", "refs/blueflame/failed/")  # what agents committed
 
 
-class Kind(StrEnum):
+class LeftoverKind(StrEnum):
     CHECKOUT = "checkout"  # of an attempt that has ended
     FOLDER = "attempt folder"  # what a warden and its agent wrote
     LOGS = "log folder"
@@ -31,14 +31,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    kind: Kind
+    kind: LeftoverKind
     name: str
     session: str = ""
     path: Path | None = None
     bytes: int = 0
 
 
-def leftovers(
+def find_leftovers(
     repo: Repository, places: Places, journal: Journal, *, now: float, max_age: float, at_work: bool
 ) -> tuple[Leftover, ...]:
     """In a stable order. Sessions that go on keep everything but the checkouts of ended attempts."""
@@ -46,65 +46,77 @@ def leftovers(
     sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
     old = [session for session in sessions if session.ended and max_age and now - session.last_at > max_age]
     return (
-        *_idle_checkouts(checkouts, sessions, at_work=at_work),
-        *(_leftover(Kind.FOLDER, path, session.id) for session in old for path in _folders(places, session)),
-        *(_leftover(Kind.LOGS, path, session.id) for session in old for path in _logs(places, session)),
-        *_stale_refs(repo, {session.id for session in sessions if not session.ended}),
+        *_find_idle_checkouts(checkouts, sessions, at_work=at_work),
+        *(
+            _build_leftover(LeftoverKind.FOLDER, path, session.id)
+            for session in old
+            for path in _list_attempt_folders(places, session)
+        ),
+        *(
+            _build_leftover(LeftoverKind.LOGS, path, session.id)
+            for session in old
+            for path in _list_log_folders(places, session)
+        ),
+        *_find_stale_refs(repo, {session.id for session in sessions if not session.ended}),
     )
 
 
-def stale_checkouts(places: Places, journal: Journal) -> tuple[Leftover, ...]:
+def find_stale_checkouts(places: Places, journal: Journal) -> tuple[Leftover, ...]:
     """Those of sessions that have ended, or of nobody: an unfinished session's are kept for whoever looks into it."""
     checkouts = made_checkouts(places.worktrees)
     if not checkouts:
         return ()
     sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
     going_on = {session.id for session in sessions if not session.ended}
-    return tuple(each for each in _idle_checkouts(checkouts, sessions, at_work=False) if each.session not in going_on)
+    return tuple(
+        each for each in _find_idle_checkouts(checkouts, sessions, at_work=False) if each.session not in going_on
+    )
 
 
-def _idle_checkouts(checkouts: Sequence[Path], sessions: Sequence[Session], *, at_work: bool) -> Iterator[Leftover]:
+def _find_idle_checkouts(
+    checkouts: Sequence[Path], sessions: Sequence[Session], *, at_work: bool
+) -> Iterator[Leftover]:
     """An orchestrator at work also has checkouts that belong to no agent: it runs the checks in them."""
     busy = {attempt.agent_id for session in sessions for attempt in session.live.values()}
     owners = {record.attempt.agent_id: session.id for session in sessions for record in session.attempts.values()}
     for path in checkouts:
         if path.name not in busy and (path.name in owners or not at_work):
-            yield _leftover(Kind.CHECKOUT, path, owners.get(path.name, ""))
+            yield _build_leftover(LeftoverKind.CHECKOUT, path, owners.get(path.name, ""))
 
 
-def _leftover(kind: Kind, path: Path, session: str) -> Leftover:
-    return Leftover(kind=kind, name=path.name, session=session, path=path, bytes=size_of(path))
+def _build_leftover(kind: LeftoverKind, path: Path, session: str) -> Leftover:
+    return Leftover(kind=kind, name=path.name, session=session, path=path, bytes=measure_size(path))
 
 
-def size_of(path: Path) -> int:
+def measure_size(path: Path) -> int:
     try:
         return sum(file.lstat().st_size for file in path.rglob("*")) if path.is_dir() else path.lstat().st_size
     except OSError:  # something is being removed while we count
         return 0
 
 
-def _folders(places: Places, session: Session) -> Iterator[Path]:
+def _list_attempt_folders(places: Places, session: Session) -> Iterator[Path]:
     """Of its attempts, and of the checks and hooks that ran for it."""
     return iter(sorted(places.attempts.glob(f"{session.id}.*")))
 
 
-def _logs(places: Places, session: Session) -> Iterator[Path]:
+def _list_log_folders(places: Places, session: Session) -> Iterator[Path]:
     audits = (places.audit(record.attempt.agent_id) for record in session.attempts.values())
     kept = (places.logs / session.id, places.session_config(session.id).parent, *audits)
     return (path for path in kept if path.exists())
 
 
-def _stale_refs(repo: Repository, going_on: Collection[str]) -> Iterator[Leftover]:
+def _find_stale_refs(repo: Repository, going_on: Collection[str]) -> Iterator[Leftover]:
     found = refs(repo, "refs/blueflame/")
-    lonely = _on_no_branch(repo, {sha for name, sha in found.items() if name.startswith(MADE)})
+    lonely = _find_unmerged(repo, {sha for name, sha in found.items() if name.startswith(AGENT_REFS)})
     for name, sha in sorted(found.items()):
         session = name.split("/")[3] if name.count("/") > 3 else ""
         if session not in going_on:
-            loses = name.startswith(MADE) and sha in lonely
-            yield Leftover(kind=Kind.UNMERGED if loses else Kind.REF, name=name, session=session)
+            loses = name.startswith(AGENT_REFS) and sha in lonely
+            yield Leftover(kind=LeftoverKind.UNMERGED if loses else LeftoverKind.REF, name=name, session=session)
 
 
-def _on_no_branch(repo: Repository, commits: Collection[str]) -> frozenset[str]:
+def _find_unmerged(repo: Repository, commits: Collection[str]) -> frozenset[str]:
     """Of these commits, the ones that no branch of the person's reaches: one walk, however many there are."""
     if not commits:
         return frozenset()
@@ -113,13 +125,15 @@ def _on_no_branch(repo: Repository, commits: Collection[str]) -> frozenset[str]:
     return frozenset(listed.split()) & frozenset(commits)
 
 
-def remove(repo: Repository, found: tuple[Leftover, ...]) -> None:
+def remove_leftovers(repo: Repository, found: tuple[Leftover, ...]) -> None:
     for leftover in found:
-        if leftover.kind is Kind.CHECKOUT and leftover.path is not None:
+        if leftover.kind is LeftoverKind.CHECKOUT and leftover.path is not None:
             remove_checkout(leftover.path)
         elif leftover.path is not None:
             try:
                 shutil.rmtree(leftover.path) if leftover.path.is_dir() else leftover.path.unlink(missing_ok=True)
             except OSError as error:
                 raise trouble("remove", leftover.path, error) from error
-    delete_refs(repo, [leftover.name for leftover in found if leftover.kind in (Kind.REF, Kind.UNMERGED)])
+    delete_refs(
+        repo, [leftover.name for leftover in found if leftover.kind in (LeftoverKind.REF, LeftoverKind.UNMERGED)]
+    )

@@ -14,7 +14,7 @@ from blueflame.memory.provider import NO_MEMORY, Memory
 from blueflame.model.attempt import Attempt
 from blueflame.model.event import Event
 from blueflame.model.settings import Settings
-from blueflame.orchestrator.engine.interface import Engine, Outcome
+from blueflame.orchestrator.engine.interface import AttemptEngine, ProcessOutcome
 from blueflame.sandbox.toolchains import Toolchains
 from blueflame.system.clock import SystemClock
 from blueflame.system.layout import Places
@@ -31,16 +31,16 @@ class Cassette:
 NO_CASSETTE = Cassette()
 
 
-Converse: TypeAlias = Callable[[Attempt, Path], Awaitable[None]]
+ConnectTerminal: TypeAlias = Callable[[Attempt, Path], Awaitable[None]]
 """Connects the person's terminal with the agent's, whose folder it gets; until the agent ends or the person leaves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flame:
+class SessionContext:
     settings: Settings
     repo: Repository
     places: Places
-    engine: Engine
+    engine: AttemptEngine
     runtimes: Mapping[str, Runtime]
     clock: SystemClock
     environ: Mapping[str, str]
@@ -49,7 +49,7 @@ class Flame:
     tools: Toolchains
     cassette: Cassette = NO_CASSETTE
     memory: Memory = NO_MEMORY
-    converse: Converse | None = None  # None: there is no person at a terminal, and planners plan in one shot
+    converse: ConnectTerminal | None = None  # None: there is no person at a terminal, and planners plan in one shot
 
 
 Emit: TypeAlias = Callable[[Sequence[Event]], None]
@@ -57,12 +57,12 @@ Emit: TypeAlias = Callable[[Sequence[Event]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handed:
+class FinishedAttempt:
     """What an attempt leaves in our hands when its process is gone."""
 
     attempt: Attempt
     base: str
-    outcome: Outcome
+    outcome: ProcessOutcome
     gathered: AgentOutput
     finishes: bool = False  # its program always has a last word
 

@@ -7,23 +7,23 @@ from pathlib import Path
 
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.spend import NO_SPEND
-from blueflame.orchestrator.engine.health import Checkup
+from blueflame.orchestrator.engine.health import HealthReport
 from blueflame.session.accounts import UNKNOWN_MODEL, Entry, shared_out
 from blueflame.session.state import Session
 from blueflame.system.clock import local_day
 from blueflame.telemetry.usage import read_metered
 
 
-def account(
-    session: Session, attempts: Path, checkups: Mapping[str, Checkup], *, now: float, models: bool = True
+def list_costs(
+    session: Session, attempts: Path, checkups: Mapping[str, HealthReport], *, now: float, models: bool = True
 ) -> tuple[Entry, ...]:
     """In the order in which they were intended. Without `models` the meters of ended attempts are not read."""
     records = sorted(session.attempts.values(), key=lambda record: (record.intended_at, record.attempt.id))
-    return tuple(_entry(record, attempts, checkups, now=now, models=models) for record in records)
+    return tuple(_build_entry(record, attempts, checkups, now=now, models=models) for record in records)
 
 
-def _entry(
-    record: AttemptRecord, attempts: Path, checkups: Mapping[str, Checkup], *, now: float, models: bool
+def _build_entry(
+    record: AttemptRecord, attempts: Path, checkups: Mapping[str, HealthReport], *, now: float, models: bool
 ) -> Entry:
     attempt, ended = record.attempt, record.ended
     metered = read_metered(attempts / attempt.id) if models or ended is None else None

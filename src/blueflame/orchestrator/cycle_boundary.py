@@ -20,7 +20,7 @@ from blueflame.model.event import (
     WaveStarted,
 )
 from blueflame.model.settings import Settings
-from blueflame.orchestrator.context import Emit, Flame
+from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.session.decide import CrossBoundary
 from blueflame.session.from_settings import differences, limits_of
 from blueflame.session.state import Session
@@ -29,11 +29,13 @@ from blueflame.system.files import write_whole
 from blueflame.system.layout import Places, make_folder
 
 
-async def cross_boundary(flame: Flame, session: Session, effect: CrossBoundary, _emit: Emit) -> Sequence[Event]:
-    drift = await asyncio.to_thread(_drift, flame, session)
+async def cross_boundary(
+    flame: SessionContext, session: Session, effect: CrossBoundary, _emit: Emit
+) -> Sequence[Event]:
+    drift = await asyncio.to_thread(_detect_drift, flame, session)
     if drift is not None:
         return [drift]
-    edit = None if effect.stage else await asyncio.to_thread(_edit, flame, session)
+    edit = None if effect.stage else await asyncio.to_thread(_read_edit, flame, session)
     if edit is not None:
         return [edit]
     if effect.stage:
@@ -42,7 +44,7 @@ async def cross_boundary(flame: Flame, session: Session, effect: CrossBoundary, 
     return [CycleStarted(cycle=effect.cycle, base_sha=base)]
 
 
-def _edit(flame: Flame, session: Session) -> Event | None:
+def _read_edit(flame: SessionContext, session: Session) -> Event | None:
     """What a person made of the tasks file since it was written; none when it is as we wrote it, or out of date."""
     found = read_edited_tasks(flame.places.tasks_file)
     if found is None:
@@ -55,27 +57,27 @@ def _edit(flame: Flame, session: Session) -> Event | None:
         return EditRefused(digest=found.digest, problems=found.problems)
     edit = edit_of(session, found.tasks)
     if edit.problems:
-        told = tuple(f"{found.path}{_line(found, problem)}: {problem}" for problem in edit.problems)
+        told = tuple(f"{found.path}{_find_line(found, problem)}: {problem}" for problem in edit.problems)
         return EditRefused(digest=found.digest, problems=told)
     if not edit.changes:
         return EditDismissed(digest=found.digest)
     return TasksImported(digest=found.digest, added=edit.added, edited=edit.edited, dropped=edit.dropped)
 
 
-def _line(found: EditedTasksFile, problem: str) -> str:
+def _find_line(found: EditedTasksFile, problem: str) -> str:
     """Where the task begins that a problem is about."""
     named = next((name for name in found.lines if name in problem), None)
     return f":{found.lines[named]}" if named else ""
 
 
-def keep_settings(places: Places, session: str, settings: Settings) -> None:
+def save_settings(places: Places, session: str, settings: Settings) -> None:
     """By their digest, so that what a person agreed to can be found again, whatever the file says by then."""
     path = places.session_config(session, compute_digest(settings))
     make_folder(path.parent)
     write_whole(path, format_resolved_json(settings))
 
 
-def kept_settings(places: Places, session: str, digest: str) -> Settings | None:
+def load_settings(places: Places, session: str, digest: str) -> Settings | None:
     """None when they are not there; damaged ones are an error, not a reason to take others."""
     path = places.session_config(session, digest)
     try:
@@ -89,7 +91,7 @@ def kept_settings(places: Places, session: str, digest: str) -> Settings | None:
         raise WorldError(f"{path} no longer holds the session's configuration ({error}); remove it to go on") from error
 
 
-def _drift(flame: Flame, session: Session) -> ConfigDrifted | None:
+def _detect_drift(flame: SessionContext, session: Session) -> ConfigDrifted | None:
     """None while the file says what the session runs with, or says what a person has already looked at."""
     try:
         loaded = flame.read_config()
@@ -99,16 +101,16 @@ def _drift(flame: Flame, session: Session) -> ConfigDrifted | None:
         limits = replace(limits, figures=session.limits.figures)
         flame.make_runtimes(loaded.settings)
     except ConfigError as error:
-        return _unusable(session, error.problems)
+        return _report_unusable(session, error.problems)
     except BlueFlameError as error:
-        return _unusable(session, (str(error),))
+        return _report_unusable(session, (str(error),))
     if loaded.digest == session.config_digest or loaded.digest in session.drift_kept:
         return None
-    keep_settings(flame.places, session.id, loaded.settings)
+    save_settings(flame.places, session.id, loaded.settings)
     return ConfigDrifted(digest=loaded.digest, changes=differences(flame.settings, loaded.settings), limits=limits)
 
 
-def _unusable(session: Session, problems: tuple[str, ...]) -> ConfigDrifted | None:
+def _report_unusable(session: Session, problems: tuple[str, ...]) -> ConfigDrifted | None:
     if "" in session.drift_kept:
         return None
     return ConfigDrifted(digest="", changes=problems, limits=session.limits)

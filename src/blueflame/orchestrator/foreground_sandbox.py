@@ -31,15 +31,15 @@ from blueflame.warden.process_tree import LINUX, adopt_orphans, descendants, sen
 from blueflame.warden.resource_limits import Pressure
 from blueflame.warden.spawn import Child, start
 
-LOOK = 0.25  # seconds between two looks at memory, processes and disk
-GRACE = 5.0
-SIGNALLED = 128
-ENDS = (signal.SIGTERM, signal.SIGHUP)
-HEARD = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+POLL_SECONDS = 0.25  # seconds between two looks at memory, processes and disk
+GRACE_SECONDS = 5.0
+SIGNAL_EXIT_BASE = 128
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+HANDLED_SIGNALS = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class CommandSite:
     """Where a command is to run. `main` is the repository whose agent's checkout it is; None for a person's own."""
 
     checkout: Checkout
@@ -50,14 +50,14 @@ class Ground:
     main: Checkout | None = None
 
 
-def ground_of(checkout: Checkout, cwd: Path, settings: Settings | None, main: Checkout | None) -> Ground:
+def build_site(checkout: Checkout, cwd: Path, settings: Settings | None, main: Checkout | None) -> CommandSite:
     """Without a configuration the defaults hold: no network, the default limits, the default blocked paths."""
     permissions = settings.permissions if settings else PermissionSettings()
     repository = main or checkout
     worktrees = repository.root / Path(settings.project.worktree_dir).expanduser() if settings else None
     worktrees = Path(os.path.normpath(worktrees)) if worktrees else None
     agents = main is not None and worktrees is not None and checkout.root.is_relative_to(worktrees)
-    return Ground(
+    return CommandSite(
         checkout=checkout,
         cwd=cwd if cwd.is_relative_to(checkout.root) else checkout.root,
         sandbox=settings.sandbox if settings else SandboxSettings(),
@@ -67,16 +67,16 @@ def ground_of(checkout: Checkout, cwd: Path, settings: Settings | None, main: Ch
     )
 
 
-def shortcomings(level: str) -> tuple[Problem, ...]:
+def find_sandbox_problems(level: str) -> tuple[Problem, ...]:
     """What keeps this machine from holding a level."""
     return available(level, cgroup.available)
 
 
-def level_held() -> SandboxLevel:
+def find_highest_level() -> SandboxLevel:
     return highest(cgroup.available)
 
 
-def box_of(ground: Ground, folder: Path, hosts: Sequence[str] = ()) -> SandboxSpec:
+def build_sandbox(ground: CommandSite, folder: Path, hosts: Sequence[str] = ()) -> SandboxSpec:
     """The box that a command gets there; `folder` is where its private places are."""
     repository = ground.main or ground.checkout
     home = Path(os.environ.get("HOME") or Path("~").expanduser())
@@ -90,12 +90,12 @@ def box_of(ground: Ground, folder: Path, hosts: Sequence[str] = ()) -> SandboxSp
     )
     of_git = ground.main is None and ground.checkout.git is not None
     seen = guarded(ground.checkout.root, ground.blocked, of_git=of_git)
-    box = make_box(site, _wanted(ground, folder, hosts, seen))
+    box = make_box(site, _build_request(ground, folder, hosts, seen))
     note = "the checkout is too large to be searched as a whole for what is blocked in it"
     return box if seen.whole else replace(box, notes=(*box.notes, note))
 
 
-def _wanted(ground: Ground, folder: Path, hosts: Sequence[str], seen: Guarded) -> Wanted:
+def _build_request(ground: CommandSite, folder: Path, hosts: Sequence[str], seen: Guarded) -> Wanted:
     checkout = ground.checkout
     if ground.main is not None:  # an agent's own clone: its .git is its own
         return Wanted(
@@ -115,37 +115,37 @@ def _wanted(ground: Ground, folder: Path, hosts: Sequence[str], seen: Guarded) -
         hosts=hosts,
         variables={"GIT_OPTIONAL_LOCKS": "0"},  # its .git is read-only: a mere question must not want to write there
         shown=[place for place in (checkout.git, checkout.common) if place is not None],
-        frozen=_not_in(seen.frozen, within),
-        hidden=(*_not_in(seen.hidden, within), *within),
+        frozen=_exclude_folders(seen.frozen, within),
+        hidden=(*_exclude_folders(seen.hidden, within), *within),
         pinned=False,
     )
 
 
-def _not_in(names: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
+def _exclude_folders(names: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if not any(name == each or name.startswith(f"{each}/") for each in folders))
 
 
-def run_boxed(ground: Ground, argv: Sequence[str], hosts: Sequence[str] = ()) -> int:
+def run_in_sandbox(ground: CommandSite, argv: Sequence[str], hosts: Sequence[str] = ()) -> int:
     """Its exit code, or 128 and its signal's number, as shells say it."""
-    problems = shortcomings(ground.sandbox.level)
+    problems = find_sandbox_problems(ground.sandbox.level)
     if problems:
         words = (f"  - {problem.words}" for problem in problems)
         raise Refused("\n".join([f"level {ground.sandbox.level} cannot be held on this machine:", *words]))
     with passing_folder() as folder:
-        box = box_of(ground, folder, hosts)
-        launch = _launch(box, prepare(box, folder), argv, ground.cwd)
+        box = build_sandbox(ground, folder, hosts)
+        launch = _build_launch(box, prepare(box, folder), argv, ground.cwd)
         try:
-            return _run(launch, folder)
+            return _run_launch(launch, folder)
         except CannotStart as e:
             raise WorldError(f"cannot run {argv[0]} in the sandbox: {e}") from e
 
 
-def _launch(box: SandboxSpec, prepared: Prepared, argv: Sequence[str], cwd: Path) -> Launch:
+def _build_launch(box: SandboxSpec, prepared: Prepared, argv: Sequence[str], cwd: Path) -> Launch:
     keys: dict[str, Any] = prepared.launch()
     if box.hosts:
         keys["gateway"] = {"port": DOOR_PORTS[0], "hosts": list(box.hosts)}
     if "sandbox" in keys:
-        keys["sandbox"]["argv"] = _in_folder(keys["sandbox"]["argv"], str(cwd))
+        keys["sandbox"]["argv"] = _change_folder(keys["sandbox"]["argv"], str(cwd))
     read: Mapping[str, Any] = {
         "attempt": f"run-{os.getpid()}",
         "argv": list(argv),
@@ -157,16 +157,16 @@ def _launch(box: SandboxSpec, prepared: Prepared, argv: Sequence[str], cwd: Path
     return Launch(read)
 
 
-def _in_folder(argv: list[str], cwd: str) -> list[str]:
+def _change_folder(argv: list[str], cwd: str) -> list[str]:
     at = argv.index("--chdir") + 1 if "--chdir" in argv else 0
     return [*argv[:at], cwd, *argv[at + 1 :]] if at else argv
 
 
-def _run(launch: Launch, folder: Path) -> int:
+def _run_launch(launch: Launch, folder: Path) -> int:
     sys.stdout.flush()
     with ExitStack() as stack:
-        stack.enter_context(_listening())
-        pressure = Pressure(launch, _group(launch, folder))
+        stack.enter_context(_block_signals())
+        pressure = Pressure(launch, _create_cgroup(launch, folder))
         if pressure.group is not None:
             stack.callback(pressure.group.remove)
         exit_way = start_gateway(str(folder), launch.gateway) if launch.gateway else None
@@ -183,59 +183,59 @@ def _run(launch: Launch, folder: Path) -> int:
 
         ends = Ends() if launch.sandbox is None else stack.enter_context(carried_over(Ends()))
         child = start(launch.argv, launch, stdin=ends.stdin, output=(ends.stdout, ends.stderr), admit=admit)
-        stack.callback(_end, child)
-        return _attend(child, pressure)
+        stack.callback(_kill_remaining, child)
+        return _wait_for_exit(child, pressure)
 
 
-def _group(launch: Launch, folder: Path) -> cgroup.Group | None:
+def _create_cgroup(launch: Launch, folder: Path) -> cgroup.Group | None:
     return cgroup.make(launch.attempt, memory_mb=launch.memory_mb, processes=launch.processes, folder=str(folder))
 
 
 @contextmanager
-def _listening() -> Iterator[None]:
+def _block_signals() -> Iterator[None]:
     """Signals wait until we ask for them: nothing of ours is interrupted halfway, and none is lost."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
     try:
         yield
     finally:
-        while signal.sigpending() & set(HEARD):
-            signal.sigwait(HEARD)
+        while signal.sigpending() & set(HANDLED_SIGNALS):
+            signal.sigwait(HANDLED_SIGNALS)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _attend(child: Child, pressure: Pressure) -> int:
+def _wait_for_exit(child: Child, pressure: Pressure) -> int:
     give_up: float | None = None
     while True:
         pid, status = os.waitpid(child.pid, os.WNOHANG)
         if pid:
             child.pid = -1
-            return _exit_code(status)
+            return _read_exit_code(status)
         why = pressure.why_stop()
         if why is not None:
             raise WorldError(f"the command was ended: {why[1]}; the limits are in blueflame.yaml, under sandbox")
-        heard = _next_signal(LOOK)
+        heard = _wait_for_signal(POLL_SECONDS)
         if heard is not None and heard != signal.SIGCHLD:
-            if heard in ENDS and give_up is not None:  # asked twice: whoever asks has waited long enough
-                return SIGNALLED + heard
-            give_up = time.monotonic() + GRACE if heard in ENDS else give_up
-            _pass_on(child, heard)
+            if heard in STOP_SIGNALS and give_up is not None:  # asked twice: whoever asks has waited long enough
+                return SIGNAL_EXIT_BASE + heard
+            give_up = time.monotonic() + GRACE_SECONDS if heard in STOP_SIGNALS else give_up
+            _forward_signal(child, heard)
         if give_up is not None and time.monotonic() > give_up:
-            return SIGNALLED + signal.SIGKILL
+            return SIGNAL_EXIT_BASE + signal.SIGKILL
 
 
-def _next_signal(seconds: float) -> int | None:
+def _wait_for_signal(seconds: float) -> int | None:
     if hasattr(signal, "sigtimedwait"):
-        heard = signal.sigtimedwait(HEARD, seconds)
+        heard = signal.sigtimedwait(HANDLED_SIGNALS, seconds)
         return heard.si_signo if heard is not None else None
     give_up = time.monotonic() + seconds  # macOS has no such call
-    while not signal.sigpending() & set(HEARD):
+    while not signal.sigpending() & set(HANDLED_SIGNALS):
         if time.monotonic() > give_up:
             return None
         time.sleep(seconds / 10)
-    return signal.sigwait(HEARD)
+    return signal.sigwait(HANDLED_SIGNALS)
 
 
-def _pass_on(child: Child, number: int) -> None:
+def _forward_signal(child: Child, number: int) -> None:
     """To the command and its group, as a terminal would; bubblewrap itself would die of it, and all with it."""
     if not child.boxed or not LINUX:
         send_group(child.pid, signal.Signals(number))
@@ -247,7 +247,7 @@ def _pass_on(child: Child, number: int) -> None:
         send_group(command.group, signal.Signals(number))
 
 
-def _end(child: Child) -> None:
+def _kill_remaining(child: Child) -> None:
     """Whatever is left: the box dies with bubblewrap; without a box everybody who came from the command is ended."""
     child.close()
     if child.pid > 0:
@@ -261,5 +261,5 @@ def _end(child: Child) -> None:
             os.waitpid(member.pid, 0)
 
 
-def _exit_code(status: int) -> int:
-    return SIGNALLED + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+def _read_exit_code(status: int) -> int:
+    return SIGNAL_EXIT_BASE + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

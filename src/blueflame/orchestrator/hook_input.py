@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-OUTPUT_BYTES = 4000
+HOOK_OUTPUT_BYTES = 4000
 
 
-def as_stdin(payload: Mapping[str, Any]) -> str:
+def format_hook_input(payload: Mapping[str, Any]) -> str:
     """One line of JSON; a file name that is not text is shown as well as it can be."""
     text = json.dumps(payload, ensure_ascii=False, sort_keys=True)
     return text.encode("utf-8", "replace").decode() + "\n"
 
 
-def hook_environment(base: Mapping[str, str], payload: Mapping[str, Any], *, root: Path) -> dict[str, str]:
+def build_hook_environment(base: Mapping[str, str], payload: Mapping[str, Any], *, root: Path) -> dict[str, str]:
     """The person's own environment, for it is their command; only what would point git elsewhere is left out."""
     own = {name: value for name, value in base.items() if not name.startswith("GIT_")}
     return own | {

@@ -28,17 +28,17 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Capacity
-from blueflame.orchestrator.attempts.run import attend, cancel
-from blueflame.orchestrator.attempts.validator import diagnose
-from blueflame.orchestrator.context import Emit, Flame
-from blueflame.orchestrator.cycle_boundary import cross_boundary, kept_settings
-from blueflame.orchestrator.inbox import Letters
+from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
+from blueflame.orchestrator.attempts.validator import run_diagnostics
+from blueflame.orchestrator.context import Emit, SessionContext
+from blueflame.orchestrator.cycle_boundary import cross_boundary, load_settings
+from blueflame.orchestrator.inbox import Inbox
 from blueflame.orchestrator.merging.build_and_land import build_changeset, land_changeset
 from blueflame.orchestrator.user_hooks import call_hook
-from blueflame.orchestrator.watchers.daily_spend import DayBook
-from blueflame.orchestrator.watchers.limits import Lookout
-from blueflame.orchestrator.watchers.overlaps import Radar
-from blueflame.orchestrator.watchers.rate_limits import await_runtime, forget
+from blueflame.orchestrator.watchers.daily_spend import DailySpend
+from blueflame.orchestrator.watchers.limits import LimitWatcher
+from blueflame.orchestrator.watchers.overlaps import OverlapWatcher
+from blueflame.orchestrator.watchers.rate_limits import await_runtime, remove_shared_wait
 from blueflame.session.consequences import follow
 from blueflame.session.decide import (
     AskGate,
@@ -60,44 +60,44 @@ from blueflame.session.state import Session
 from blueflame.system.machine import measure, room_at
 from blueflame.system.wakeups import watch
 
-Perform = Callable[[Flame, Session, Any, Emit], Awaitable[Sequence[Event]]]
+EffectHandler = Callable[[SessionContext, Session, Any, Emit], Awaitable[Sequence[Event]]]
 
-STORY: Mapping[type, Perform] = {
-    Attend: attend,
-    CancelAttempt: cancel,
+EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
+    Attend: run_attempt,
+    CancelAttempt: cancel_attempt,
     CrossBoundary: cross_boundary,
-    Diagnose: diagnose,
+    Diagnose: run_diagnostics,
     BuildChangeset: build_changeset,
     LandChangeset: land_changeset,
     RunHook: call_hook,
     AwaitRuntime: await_runtime,
 }
 
-SETTLED = 0.3  # seconds
-LEEWAY = 5.0  # seconds: for a warden to hear of a stop, to kill after the grace and to write it down
+FIRST_WAKE_SECONDS = 0.3  # seconds
+STOP_MARGIN_SECONDS = 5.0  # seconds: for a warden to hear of a stop, to kill after the grace and to write it down
 
 
-class Answerer(Protocol):
+class GateAnswerer(Protocol):
     """Somebody who can be asked. Returns an answer, or never: then another face may answer first."""
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer: ...
 
 
-class Onlooker(Protocol):
+class Observer(Protocol):
     """Somebody who is told what was recorded: exports, the live view."""
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None: ...
 
 
-class Conductor:
+class SessionLoop:
     def __init__(
         self,
-        flame: Flame,
+        flame: SessionContext,
         journal: Journal,
         session: Session,
         *,
-        answerer: Answerer,
-        onlookers: Sequence[Onlooker] = (),
+        answerer: GateAnswerer,
+        onlookers: Sequence[Observer] = (),
         until: Callable[[Session], bool] = lambda _session: False,
     ) -> None:
         self.flame = flame
@@ -111,12 +111,12 @@ class Conductor:
         self._outcomes: list[Sequence[Event]] = []
         self._finished: list[Effect] = []
         self._wake = asyncio.Event()
-        self._letters = Letters(journal, session)
+        self._letters = Inbox(journal, session)
         self._leave_agents = False
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether it is in a hurry
-        self._day_book = DayBook(journal)
-        self._lookout = Lookout(lambda: self.flame, session, self._hand_in)
-        self._radar = Radar(lambda: self.flame, session, self._hand_in)
+        self._day_book = DailySpend(journal)
+        self._lookout = LimitWatcher(lambda: self.flame, session, self._hand_in)
+        self._radar = OverlapWatcher(lambda: self.flame, session, self._hand_in)
         self._capacity = Capacity(agents=1)
         self._checkout_bytes = tracked_size(flame.repo, session.base_sha)
 
@@ -133,7 +133,7 @@ class Conductor:
                 for task in self._running.values():
                     task.cancel()
         except BaseExceptionGroup as group_error:
-            raise _first(group_error) from group_error
+            raise _find_first_error(group_error) from group_error
         if self.session.stopping and not self._leave_agents:
             await self._end_commands(now=self.session.stop_now)  # what was started at the last moment
         if self.session.ended:
@@ -154,7 +154,7 @@ class Conductor:
 
     def _patience(self, *, now: bool) -> float:
         """How long a stop waits for those it has asked to end; a warden that hangs must not hold it up for ever."""
-        return LEEWAY if now else self.flame.settings.limits.kill_grace + LEEWAY
+        return STOP_MARGIN_SECONDS if now else self.flame.settings.limits.kill_grace + STOP_MARGIN_SECONDS
 
     def _wait_no_longer(self) -> None:
         """For those that were asked to end; whoever was not may finish what it does."""
@@ -256,9 +256,9 @@ class Conductor:
             loop = asyncio.get_running_loop()
             loop.call_later(self._patience(now=recorded.event.now), self._wait_no_longer)
         if isinstance(recorded.event, RuntimeResumed) and recorded.event.by:
-            forget(self.flame.places.parked(recorded.event.runtime))
+            remove_shared_wait(self.flame.places.parked(recorded.event.runtime))
         if isinstance(recorded.event, ConfigAdopted):
-            settings = kept_settings(self.flame.places, self.session.id, recorded.event.digest)
+            settings = load_settings(self.flame.places, self.session.id, recorded.event.digest)
             assert settings is not None, "a configuration is kept before anybody is asked about it"
             self.flame = replace(self.flame, settings=settings, runtimes=self.flame.make_runtimes(settings))
 
@@ -293,7 +293,7 @@ class Conductor:
             if isinstance(effect, AskGate):
                 events = await self._ask(effect.gate)
             else:
-                events = await STORY[type(effect)](self.flame, self.session, effect, self._hand_in)
+                events = await EFFECT_HANDLERS[type(effect)](self.flame, self.session, effect, self._hand_in)
             self._hand_in(events)
         finally:
             self._finished.append(effect)
@@ -319,12 +319,12 @@ class Conductor:
 
     async def _listen(self) -> None:
         # a letter that came before the watch was set up made no sound: look once when it surely is
-        asyncio.get_running_loop().call_later(SETTLED, self._wake.set)
+        asyncio.get_running_loop().call_later(FIRST_WAKE_SECONDS, self._wake.set)
         async for _names in watch(self.flame.places.signals):
             self._wake.set()
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _find_first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The one that matters: of several effects that failed together, the first that is not a group itself."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):

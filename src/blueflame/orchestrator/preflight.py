@@ -11,38 +11,38 @@ from blueflame.git.repository import Repository, dirty_paths, tracked_size
 from blueflame.git.secret_scan import read_allowed, scanner
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.settings import Settings
-from blueflame.orchestrator.foreground_sandbox import shortcomings
+from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 from blueflame.system.layout import STATE_FOLDER, Places
 from blueflame.system.machine import room_at
 
-HEADROOM = 2  # a checkout grows: build output, dependencies
-SHOWN = 10
+CHECKOUT_GROWTH = 2  # a checkout grows: build output, dependencies
+MAX_PATHS = 10
 
 
-def refuse_if_unfit(
+def check_repository(
     repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool, config: Path | None = None
 ) -> None:
-    refuse(repo, tuple(unfit_reasons(repo, places, settings, allow_dirty=allow_dirty, config=config)))
+    raise_refusal(repo, tuple(find_blockers(repo, places, settings, allow_dirty=allow_dirty, config=config)))
 
 
-def refuse(repo: Repository, reasons: Sequence[str]) -> None:
+def raise_refusal(repo: Repository, reasons: Sequence[str]) -> None:
     """One list, whatever the reasons are about: whoever mends one should not meet the next one afterwards."""
     if reasons:
         raise Refused("\n".join([f"a session cannot start in {repo.root}:", *(f"  - {reason}" for reason in reasons)]))
 
 
-def unfit_reasons(
+def find_blockers(
     repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool, config: Path | None = None
 ) -> Iterator[str]:
     """`config` is the file in use: one that is not tracked yet, as `blueflame init` leaves it, is in nobody's way."""
-    yield from () if allow_dirty else _dirt(repo, places, config)
-    yield from _room(repo, places, settings)
-    yield from _not_writable(places)
-    yield from _walls(settings)
-    yield from _allow_file(repo, settings)
+    yield from () if allow_dirty else _check_clean(repo, places, config)
+    yield from _check_disk(repo, places, settings)
+    yield from _check_writable(places)
+    yield from _check_sandbox(settings)
+    yield from _check_allow_file(repo, settings)
 
 
-def tight_spots(places: Places, settings: Settings) -> Iterator[str]:
+def find_memory_warnings(places: Places, settings: Settings) -> Iterator[str]:
     """What is no reason to refuse, and good to know before the first agent is paid."""
     concurrency = settings.concurrency
     free, each = room_at(places.worktrees).memory >> 20, concurrency.adaptive_min_ram_per_agent_mb
@@ -53,14 +53,14 @@ def tight_spots(places: Places, settings: Settings) -> Iterator[str]:
         )
 
 
-def _walls(settings: Settings) -> Iterator[str]:
+def _check_sandbox(settings: Settings) -> Iterator[str]:
     """A wall that is missing stops the work instead of waving it through."""
     level = settings.sandbox.level
-    for problem in shortcomings(level):
+    for problem in find_sandbox_problems(level):
         yield f"the sandbox cannot hold level {level}: {problem.words}"
 
 
-def _allow_file(repo: Repository, settings: Settings) -> Iterator[str]:
+def _check_allow_file(repo: Repository, settings: Settings) -> Iterator[str]:
     secrets = settings.validation.secrets
     try:
         if secrets.enabled:
@@ -70,28 +70,28 @@ def _allow_file(repo: Repository, settings: Settings) -> Iterator[str]:
         yield str(error)
 
 
-def _dirt(repo: Repository, places: Places, config: Path | None) -> Iterator[str]:
-    ours = (STATE_FOLDER, *_inside(repo, places.worktrees))
-    dirty = dirty_paths(repo, ignore=(*ours, *_untracked(repo, config)))
+def _check_clean(repo: Repository, places: Places, config: Path | None) -> Iterator[str]:
+    ours = (STATE_FOLDER, *_relative_to_repo(repo, places.worktrees))
+    dirty = dirty_paths(repo, ignore=(*ours, *_list_untracked(repo, config)))
     if dirty:
-        more = f" and {len(dirty) - SHOWN} more" if len(dirty) > SHOWN else ""
+        more = f" and {len(dirty) - MAX_PATHS} more" if len(dirty) > MAX_PATHS else ""
         yield (
-            f"the checkout is not clean: {', '.join(dirty[:SHOWN])}{more}; agents start from what is committed. "
+            f"the checkout is not clean: {', '.join(dirty[:MAX_PATHS])}{more}; agents start from what is committed. "
             "Commit or stash it, or use --allow-dirty to leave it as it is"
         )
 
 
-def _untracked(repo: Repository, config: Path | None) -> tuple[str, ...]:
-    names = _inside(repo, config.parent.resolve() / config.name) if config else ()
+def _list_untracked(repo: Repository, config: Path | None) -> tuple[str, ...]:
+    names = _relative_to_repo(repo, config.parent.resolve() / config.name) if config else ()
     return tuple(name for name in names if ask(repo.root, "ls-files", "--error-unmatch", "--", name).code)
 
 
-def _inside(repo: Repository, path: Path) -> tuple[str, ...]:
+def _relative_to_repo(repo: Repository, path: Path) -> tuple[str, ...]:
     return (path.relative_to(repo.root).as_posix(),) if path.is_relative_to(repo.root) else ()
 
 
-def _room(repo: Repository, places: Places, settings: Settings) -> Iterator[str]:
-    needed = tracked_size(repo, repo.base_sha) * settings.concurrency.development * HEADROOM
+def _check_disk(repo: Repository, places: Places, settings: Settings) -> Iterator[str]:
+    needed = tracked_size(repo, repo.base_sha) * settings.concurrency.development * CHECKOUT_GROWTH
     free = room_at(places.worktrees).disk
     if needed > free:
         yield (
@@ -100,7 +100,7 @@ def _room(repo: Repository, places: Places, settings: Settings) -> Iterator[str]
         )
 
 
-def _not_writable(places: Places) -> Iterator[str]:
+def _check_writable(places: Places) -> Iterator[str]:
     """Tried where the folder is or would be made, and nothing is left there: a look must change nothing."""
     try:
         nearest = next(folder for folder in (places.worktrees, *places.worktrees.parents) if folder.exists())

@@ -33,17 +33,22 @@ from blueflame.model.ids import build_session_id
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.settings import Settings
 from blueflame.model.task import Task
-from blueflame.orchestrator.context import NO_CASSETTE, Cassette, Flame
-from blueflame.orchestrator.cycle_boundary import keep_settings, kept_settings
-from blueflame.orchestrator.engine.health import Checkup, Rounds
+from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
+from blueflame.orchestrator.cycle_boundary import load_settings, save_settings
+from blueflame.orchestrator.engine.health import HealthMonitor, HealthReport
 from blueflame.orchestrator.engine.local import LocalEngine
-from blueflame.orchestrator.engine.presence import Orchestrator, UnderWay, commands_under_way, orchestrator_at
-from blueflame.orchestrator.loop import Answerer, Conductor, Onlooker
-from blueflame.orchestrator.observers.exports import exporting
-from blueflame.orchestrator.observers.memory import remembering
-from blueflame.orchestrator.observers.notifications import notifying
-from blueflame.orchestrator.preflight import refuse, refuse_if_unfit, tight_spots, unfit_reasons
-from blueflame.orchestrator.runtimes import Casting
+from blueflame.orchestrator.engine.presence import (
+    OrchestratorPresence,
+    RunningCommand,
+    find_running_commands,
+    read_presence,
+)
+from blueflame.orchestrator.loop import GateAnswerer, Observer, SessionLoop
+from blueflame.orchestrator.observers.exports import run_exporter
+from blueflame.orchestrator.observers.memory import run_memory_writer
+from blueflame.orchestrator.observers.notifications import run_notifications
+from blueflame.orchestrator.preflight import check_repository, find_blockers, find_memory_warnings, raise_refusal
+from blueflame.orchestrator.runtimes import RuntimeSet
 from blueflame.sandbox.toolchains import toolchains
 from blueflame.session.estimate import learned_figures
 from blueflame.session.from_settings import limits_of, runtime_kind, workflow_of
@@ -60,7 +65,7 @@ from blueflame.telemetry.activity import Follower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grounds:
+class Project:
     """One repository with its configuration: what every verb stands on."""
 
     loaded: LoadedConfig
@@ -72,7 +77,7 @@ class Grounds:
         return self.loaded.settings
 
 
-def grounds(config: Path | None = None, *, start: Path | None = None) -> Grounds:
+def open_project(config: Path | None = None, *, start: Path | None = None) -> Project:
     """Read the configuration, open the repository; refuses with every reason when either will not do."""
     loaded = load_config(find_config(start or Path.cwd(), config))
     project = loaded.settings.project
@@ -82,10 +87,10 @@ def grounds(config: Path | None = None, *, start: Path | None = None) -> Grounds
         worktrees=Path(os.path.normpath(repo.root / Path(project.worktree_dir).expanduser())),
         tasks_file=repo.root / project.tasks_file,
     )
-    return Grounds(loaded=loaded, repo=repo, places=places)
+    return Project(loaded=loaded, repo=repo, places=places)
 
 
-def prepare(ground: Grounds) -> None:
+def prepare_folders(ground: Project) -> None:
     """Idempotent: the folders, and their names kept out of `git status` through .git/info/exclude."""
     places = ground.places
     places.make()
@@ -99,10 +104,10 @@ def prepare(ground: Grounds) -> None:
 
 
 @contextmanager
-def orchestrating(ground: Grounds) -> Iterator[Journal]:
+def lock_project(ground: Project) -> Iterator[Journal]:
     """Hold the repository's one lock and the journal; a second orchestrator is told who has it, and changes nothing."""
     places = ground.places
-    prepare(ground)
+    prepare_folders(ground)
     try:
         with flock.hold(places.lock, flock.card("orchestrator")), Journal.open(places.journal) as journal:
             sweep_drafts(places.tasks_file, places.agents_file, places.resolved_config)
@@ -116,58 +121,60 @@ def orchestrating(ground: Grounds) -> Iterator[Journal]:
         ) from held
 
 
-def running_pid(ground: Grounds) -> int | None:
+def find_running_pid(ground: Project) -> int | None:
     """The orchestrator at work on this repository, if there is one."""
     held = flock.holder(ground.places.lock)
     return int(held.split(" ")[0]) if held and held.split(" ")[0].isdigit() else None
 
 
-def orchestrator_of(ground: Grounds, session: Session) -> Orchestrator | None:
+def find_orchestrator(ground: Project, session: Session) -> OrchestratorPresence | None:
     """None when nobody is at work on this repository."""
-    heartbeat = _settings_of(ground, session).limits.heartbeat_interval
-    return orchestrator_at(ground.places, last_event=session.last_at, heartbeat=heartbeat)
+    heartbeat = _find_session_settings(ground, session).limits.heartbeat_interval
+    return read_presence(ground.places, last_event=session.last_at, heartbeat=heartbeat)
 
 
-def commands_of(ground: Grounds, session: Session) -> tuple[UnderWay, ...]:
+def list_running_commands(ground: Project, session: Session) -> tuple[RunningCommand, ...]:
     """Checks and hooks that run now."""
     engine = LocalEngine(ground.places.state)
-    return () if session.ended else asyncio.run(commands_under_way(engine, session.id, session.attempts))
+    return () if session.ended else asyncio.run(find_running_commands(engine, session.id, session.attempts))
 
 
-def examine(ground: Grounds, session: Session) -> Mapping[str, Checkup]:
+def probe_agents(ground: Project, session: Session) -> Mapping[str, HealthReport]:
     """How the agents of a session are, seen from any terminal: nobody's word is taken for it."""
     records = [session.attempts[name] for name in session.live]
-    rounds = Rounds(LocalEngine(ground.places.state), readers(ground, session), _settings_of(ground, session).limits)
+    rounds = HealthMonitor(
+        LocalEngine(ground.places.state), build_readers(ground, session), _find_session_settings(ground, session).limits
+    )
     return asyncio.run(rounds.visit(records, SystemClock().now()))
 
 
-def readers(ground: Grounds, session: Session) -> Mapping[str, Runtime]:
+def build_readers(ground: Project, session: Session) -> Mapping[str, Runtime]:
     """What reads the output of a session's agents, whatever they were started with."""
     used = {record.attempt.runtime for record in session.attempts.values()}
     names = sorted(used | set(session.limits.role_runtimes.values()))
-    kinds = {name: runtime_kind(_settings_of(ground, session), name) for name in names}
+    kinds = {name: runtime_kind(_find_session_settings(ground, session), name) for name in names}
     return {name: RUNTIMES[kind]({}, ground.loaded.path.parent) for name, kind in kinds.items() if kind in RUNTIMES}
 
 
-def attempt_folder(ground: Grounds, attempt: str) -> Path:
+def find_attempt_folder(ground: Project, attempt: str) -> Path:
     return LocalEngine(ground.places.state).directory(attempt)
 
 
-def follower(ground: Grounds, session: Session) -> Follower:
+def build_follower(ground: Project, session: Session) -> Follower:
     """Tells what the session's agents do now, from any terminal."""
     directory = LocalEngine(ground.places.state).directory
-    return Follower(readers(ground, session), directory, ground.places.audit)
+    return Follower(build_readers(ground, session), directory, ground.places.audit)
 
 
 @contextmanager
-def reading(ground: Grounds) -> Iterator[Journal]:
+def open_journal(ground: Project) -> Iterator[Journal]:
     if not ground.places.journal.exists():
         raise UsageError(f"nothing has been run in {ground.repo.root} yet: start with 'blueflame run --task \"...\"'")
     with Journal.read_only(ground.places.journal) as journal:
         yield journal
 
 
-def unfinished(journal: Journal) -> SessionInfo | None:
+def find_unfinished(journal: Journal) -> SessionInfo | None:
     """The newest session that has not ended."""
     return next((info for info in journal.sessions() if info.ended is None), None)
 
@@ -188,12 +195,12 @@ def find_session(journal: Journal, wanted: str | None) -> str:
     return found[0]
 
 
-def look(journal: Journal, session: str) -> Session:
+def load_session(journal: Journal, session: str) -> Session:
     return replay(journal.events(session))
 
 
-def begin(
-    ground: Grounds,
+def open_session(
+    ground: Project,
     journal: Journal,
     *,
     request: str,
@@ -206,7 +213,7 @@ def begin(
     """Open a session; with `tasks` the plan is the person's own and only needs approval. `scripted`: roles that name
     no runtime play a script. `interactive`: a person is there to talk with the planner."""
     flow = workflow_of(ground.settings, workflow)
-    refuse_if_unfit(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path)
+    check_repository(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path)
     now = SystemClock().now()
     name = build_session_id(now, {info.id for info in journal.sessions()})
     opened = SessionOpened(
@@ -216,17 +223,17 @@ def begin(
         base_branch=ground.repo.base_branch,
         base_sha=ground.repo.base_sha,
         workflow=flow,
-        limits=limits_for(ground, flow.name, scripted=scripted, interactive=interactive),
+        limits=build_limits(ground, flow.name, scripted=scripted, interactive=interactive),
         config_digest=ground.loaded.digest,
     )
-    keep_settings(ground.places, name, ground.settings)
+    save_settings(ground.places, name, ground.settings)
     session = replay([JournalEntry(1, now, opened)])
     own = [proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
     # in one piece: a session that lost its plan to a crash would ask a planner for another one
     return replay(journal.append(name, 0, [opened, *own], now))
 
 
-def limits_for(ground: Grounds, workflow: str, *, scripted: bool = False, interactive: bool = False) -> Limits:
+def build_limits(ground: Project, workflow: str, *, scripted: bool = False, interactive: bool = False) -> Limits:
     """Of a new session, with what earlier ones have taught about the cost of attempts."""
     limits = limits_of(ground.settings, workflow, scripted=scripted, interactive=interactive)
     with suppress(MemoryFailed):  # then nothing is learned, and that is what is shown
@@ -235,70 +242,74 @@ def limits_for(ground: Grounds, workflow: str, *, scripted: bool = False, intera
     return limits
 
 
-def memory_at(ground: Grounds) -> BuiltIn:
+def open_memory(ground: Project) -> BuiltIn:
     """The first copy of what is remembered here, whatever mirrors it has."""
     return builtin(ground.settings, ground.places)
 
 
-def memory_problem_at(ground: Grounds) -> str:
+def find_memory_problem(ground: Project) -> str:
     """Why sessions are not remembered as the configuration wants it; "" when they are."""
     return memory_problem(ground.settings, ground.places, os.environ)
 
 
-def abandon(ground: Grounds, journal: Journal, session: str) -> None:
+def abandon_session(ground: Project, journal: Journal, session: str) -> None:
     """A person chose to start afresh: its agents are ended, what they committed is collected, and it is closed."""
-    found = look(journal, session)
+    found = load_session(journal, session)
     reason = "a fresh session was started instead"
-    asyncio.run(conduct(ignite(ground, found), journal, found, answerer=Nobody(), stop=reason))
-    _append(journal, found, [SessionEnded(outcome="abandoned", reason=reason)], SystemClock().now())
+    asyncio.run(execute_session(build_context(ground, found), journal, found, answerer=NoAnswerer(), stop=reason))
+    _append_events(journal, found, [SessionEnded(outcome="abandoned", reason=reason)], SystemClock().now())
 
 
-class Nobody:
+class NoAnswerer:
     """Has no answer; for sessions that are only put down, since those ask nothing."""
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 (nobody reads it)
         raise NoAnswer(f"nobody is there to answer {gate.id}")
 
 
-def _append(journal: Journal, session: Session, events: Sequence[Event], now: float) -> None:
+def _append_events(journal: Journal, session: Session, events: Sequence[Event], now: float) -> None:
     for recorded in journal.append(session.id, session.seq, events, now):
         apply(session, recorded)
 
 
-def ignite(ground: Grounds, session: Session, *, script: Path | None = None, cassette: Cassette = NO_CASSETTE) -> Flame:
+def build_context(
+    ground: Project, session: Session, *, script: Path | None = None, cassette: Cassette = NO_CASSETTE
+) -> SessionContext:
     """Everything a session has at hand, from the configuration it was opened with."""
-    settings = _settings_of(ground, session)
-    return Flame(
+    settings = _find_session_settings(ground, session)
+    return SessionContext(
         settings=settings,
         repo=ground.repo,
         places=ground.places,
         engine=LocalEngine(ground.places.state),
-        runtimes=casting(ground, settings=settings, script=script).runtimes(session.limits.role_runtimes.values()),
+        runtimes=build_runtime_set(ground, settings=settings, script=script).runtimes(
+            session.limits.role_runtimes.values()
+        ),
         clock=SystemClock(),
         environ=dict(os.environ),
         read_config=lambda: load_config(ground.loaded.path),
-        make_runtimes=lambda changed: casting(ground, settings=changed, script=script, replay=cassette.replay).usable(
-            session.workflow
-        ),
+        make_runtimes=lambda changed: build_runtime_set(
+            ground, settings=changed, script=script, replay=cassette.replay
+        ).usable(session.workflow),
         tools=toolchains(os.environ, repo_root=ground.repo.root, home=Path.home(), ours=True),
         cassette=cassette,
         memory=memory_of(settings, ground.places, os.environ),
     )
 
 
-def _settings_of(ground: Grounds, session: Session) -> Settings:
+def _find_session_settings(ground: Project, session: Session) -> Settings:
     if compute_digest(ground.settings) == session.config_digest:
         return ground.settings
-    return kept_settings(ground.places, session.id, session.config_digest) or ground.settings
+    return load_settings(ground.places, session.id, session.config_digest) or ground.settings
 
 
-def check_runtimes(ground: Grounds, flow: Workflow, *, script: Path | None = None, replay: Path | None = None) -> None:
+def check_runtimes(ground: Project, flow: Workflow, *, script: Path | None = None, replay: Path | None = None) -> None:
     """Refuse what no agent could be started with, also when a session is taken up again."""
-    refuse(ground.repo, casting(ground, script=script, replay=replay).reasons(flow))
+    raise_refusal(ground.repo, build_runtime_set(ground, script=script, replay=replay).reasons(flow))
 
 
 def check_prerequisites(
-    ground: Grounds,
+    ground: Project,
     flow: Workflow,
     *,
     script: Path | None = None,
@@ -306,26 +317,26 @@ def check_prerequisites(
     allow_dirty: bool = False,
 ) -> None:
     """Refuse before a session exists what would be refused after it was opened: with every reason at once."""
-    unfit = unfit_reasons(
+    unfit = find_blockers(
         ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path
     )
-    refuse(ground.repo, (*unfit, *casting(ground, script=script, replay=replay).reasons(flow)))
+    raise_refusal(ground.repo, (*unfit, *build_runtime_set(ground, script=script, replay=replay).reasons(flow)))
 
 
-def misgivings(ground: Grounds) -> tuple[str, ...]:
+def list_warnings(ground: Project) -> tuple[str, ...]:
     """What a person should know before a session, though it is no reason to refuse it."""
-    forgetful, planner = memory_problem_at(ground), ground.settings.roles[PLANNER].runtime
+    forgetful, planner = find_memory_problem(ground), ground.settings.roles[PLANNER].runtime
     return (
-        *tight_spots(ground.places, ground.settings),
+        *find_memory_warnings(ground.places, ground.settings),
         *([forgetful] if forgetful else []),
         *not_held(ground.settings, {PLANNER: planner} if planner else {}),
     )
 
 
-def casting(
-    ground: Grounds, *, settings: Settings | None = None, script: Path | None = None, replay: Path | None = None
-) -> Casting:
-    return Casting(
+def build_runtime_set(
+    ground: Project, *, settings: Settings | None = None, script: Path | None = None, replay: Path | None = None
+) -> RuntimeSet:
+    return RuntimeSet(
         settings=settings or ground.settings,
         config=ground.loaded.path,
         repo=ground.repo.root,
@@ -334,36 +345,36 @@ def casting(
     )
 
 
-async def conduct(
-    flame: Flame,
+async def execute_session(
+    flame: SessionContext,
     journal: Journal,
     session: Session,
     *,
-    answerer: Answerer,
-    onlookers: Sequence[Onlooker] = (),
+    answerer: GateAnswerer,
+    onlookers: Sequence[Observer] = (),
     warn: Callable[[str], None] = lambda _text: None,
     until: Callable[[Session], bool] = lambda _session: False,
     stop: str = "",
 ) -> Session:
     """Carry the session on until it ends or is stopped in good order; with `stop` (why) that is the first thing."""
     started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__)
-    rounds = Rounds(flame.engine, flame.runtimes, flame.settings.limits)
+    rounds = HealthMonitor(flame.engine, flame.runtimes, flame.settings.limits)
     async with (
-        notifying(flame.settings.notifications, flame.repo.root, flame.environ, warn) as notifier,
-        exporting(flame.places, warn, rounds) as exporter,
-        remembering(flame, journal, session, warn) as keeper,
+        run_notifications(flame.settings.notifications, flame.repo.root, flame.environ, warn) as notifier,
+        run_exporter(flame.places, warn, rounds) as exporter,
+        run_memory_writer(flame, journal, session, warn) as keeper,
     ):
-        watching: tuple[Onlooker, ...] = (exporter, keeper, notifier, *onlookers)
-        conductor = Conductor(flame, journal, session, answerer=answerer, onlookers=watching, until=until)
+        watching: tuple[Observer, ...] = (exporter, keeper, notifier, *onlookers)
+        conductor = SessionLoop(flame, journal, session, answerer=answerer, onlookers=watching, until=until)
         if stop:
             conductor.stop(stop)
-        with _signals(conductor, warn):
+        with _handle_signals(conductor, warn):
             await conductor.conduct(started)
     return session
 
 
 @contextmanager
-def _signals(conductor: Conductor, warn: Callable[[str], None]) -> Iterator[None]:
+def _handle_signals(conductor: SessionLoop, warn: Callable[[str], None]) -> Iterator[None]:
     """The first Ctrl-C stops in good order, the second at once; a closed terminal leaves the agents at work."""
     loop = asyncio.get_running_loop()
     asked = 0
@@ -391,7 +402,7 @@ def _signals(conductor: Conductor, warn: Callable[[str], None]) -> Iterator[None
             loop.remove_signal_handler(number)
 
 
-def post(ground: Grounds, session: str, kind: str, body: Mapping[str, object]) -> int:
+def send_message(ground: Project, session: str, kind: str, body: Mapping[str, object]) -> int:
     """Put a letter into the running orchestrator's inbox and wake it; with none running it waits there."""
     with Journal.open(ground.places.journal) as journal:
         letter = journal.post(session, kind, dict(body), SystemClock().now())

@@ -24,7 +24,7 @@ from blueflame.session.runtime_support import beyond
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Casting:
+class RuntimeSet:
     """`script` plays every role that names no runtime; with a `replay` no model is called, so nobody needs a key."""
 
     settings: Settings

@@ -32,15 +32,15 @@ class Reversal:
     leaning: tuple[str, ...] = ()  # changesets that landed later and build on it
 
 
-def foresee(repo: Repository, session: Session, changeset: str) -> Reversal:
+def plan_undo(repo: Repository, session: Session, changeset: str) -> Reversal:
     """Refuses with words: not landed, gone from the branch, or later work stands on it."""
-    record = _landed(session, changeset)
-    before, after = _span(record)
+    record = _find_landed(session, changeset)
+    before, after = _find_landed_range(record)
     head = head_of(repo, session.base_branch)
     if not (has_commit(repo, after) and is_ancestor(repo, after, head)):
         raise Refused(f"{changeset} landed as {after[:12]}, which is not on {session.base_branch} any more")
-    made = _made_before(repo, session, changeset, after, head) or revert(
-        repo, head, before=before, after=after, message=_message(session, record)
+    made = _find_earlier_undo(repo, session, changeset, after, head) or revert(
+        repo, head, before=before, after=after, message=_format_message(session, record)
     )
     if isinstance(made, Conflict):
         raise Refused(
@@ -57,11 +57,11 @@ def foresee(repo: Repository, session: Session, changeset: str) -> Reversal:
         branch=session.base_branch,
         head=head,
         commit=made,
-        leaning=tuple(_leaning(session, record)),
+        leaning=tuple(_find_dependents(session, record)),
     )
 
 
-def take_back(repo: Repository, reversal: Reversal, *, by: str) -> LandingUndone:
+def undo_landing(repo: Repository, reversal: Reversal, *, by: str) -> LandingUndone:
     """By compare-and-swap, with a clean checkout brought along; a dirty one is not touched."""
     done = advance(repo, reversal.branch, old=reversal.head, new=reversal.commit)
     if isinstance(done, Dirty):
@@ -72,7 +72,7 @@ def take_back(repo: Repository, reversal: Reversal, *, by: str) -> LandingUndone
     return LandingUndone(changeset=reversal.changeset, before=reversal.head, after=reversal.commit, by=by)
 
 
-def _landed(session: Session, changeset: str) -> ChangesetRecord:
+def _find_landed(session: Session, changeset: str) -> ChangesetRecord:
     record = session.changesets.get(changeset)
     if record is not None and record.state is ChangesetState.LANDED:
         return record
@@ -84,19 +84,19 @@ def _landed(session: Session, changeset: str) -> ChangesetRecord:
     raise Refused(f"{changeset} of {session.id} has not landed (it is {record.state.value}); landed are: {there}")
 
 
-def _span(record: ChangesetRecord) -> tuple[str, str]:
+def _find_landed_range(record: ChangesetRecord) -> tuple[str, str]:
     assert record.build is not None, f"{record.changeset.id} landed without being built"
     return record.build.base, record.landed_as or record.build.commit
 
 
-def _made_before(repo: Repository, session: Session, changeset: str, after: str, head: str) -> str | None:
+def _find_earlier_undo(repo: Repository, session: Session, changeset: str, after: str, head: str) -> str | None:
     """The branch was moved and we were gone before that was written down: then only the note is missing."""
     wanted = f"{TRAILER}: {session.id} {changeset}"
     args = ("log", "-1", "--format=%H", "--fixed-strings", f"--grep={wanted}", f"{after}..{head}", "--")
     return head if git(repo.root, *args).strip() else None
 
 
-def _leaning(session: Session, record: ChangesetRecord) -> Iterator[str]:
+def _find_dependents(session: Session, record: ChangesetRecord) -> Iterator[str]:
     mine = frozenset(record.changeset.tasks)
     for name in session.landings:
         tasks = session.changesets[name].changeset.tasks
@@ -105,9 +105,9 @@ def _leaning(session: Session, record: ChangesetRecord) -> Iterator[str]:
             yield name
 
 
-def _message(session: Session, record: ChangesetRecord) -> str:
+def _format_message(session: Session, record: ChangesetRecord) -> str:
     changeset = record.changeset
-    _, after = _span(record)
+    _, after = _find_landed_range(record)
     titles = [f"- {name}: {session.tasks[name].task.title}" for name in changeset.tasks if name in session.tasks]
     return "\n".join(
         [

@@ -9,34 +9,34 @@ from blueflame.model.attempt import WORKER
 from blueflame.model.event import Event, HookRan
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.task import TaskState
-from blueflame.orchestrator.context import Emit, Flame
+from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.commands import Command, run_command
-from blueflame.orchestrator.hook_input import OUTPUT_BYTES, as_stdin, hook_environment
+from blueflame.orchestrator.hook_input import HOOK_OUTPUT_BYTES, build_hook_environment, format_hook_input
 from blueflame.session import user_hooks as hooks
 from blueflame.session.decide import RunHook
 from blueflame.session.state import HookDue, Session
 from blueflame.system.process import tail
 
 
-async def call_hook(flame: Flame, session: Session, effect: RunHook, _emit: Emit) -> Sequence[Event]:
+async def call_hook(flame: SessionContext, session: Session, effect: RunHook, _emit: Emit) -> Sequence[Event]:
     due = effect.hook
     payload = PAYLOADS[due.name](session, due)
     command = Command(
         name=f"{session.id}.{due.key.replace(':', '-')}.hook",
         text=getattr(flame.settings.hooks, due.name),
         cwd=flame.repo.root,
-        env=hook_environment(flame.environ, payload, root=flame.repo.root),
+        env=build_hook_environment(flame.environ, payload, root=flame.repo.root),
         timeout=flame.settings.hooks.timeout,
-        stdin=as_stdin(payload),
+        stdin=format_hook_input(payload),
     )
     ran = await run_command(flame.engine, command)
     if ran is None:
         return []
-    output = tail(ran.log, OUTPUT_BYTES)
+    output = tail(ran.log, HOOK_OUTPUT_BYTES)
     return [HookRan(hook=due.name, key=due.key, exit_code=ran.exit_code, output=output, timed_out=ran.timed_out)]
 
 
-def _occasion(session: Session) -> hooks.Occasion:
+def _build_occasion(session: Session) -> hooks.Occasion:
     return hooks.Occasion(
         session=session.id,
         cycle=session.cycle,
@@ -47,20 +47,20 @@ def _occasion(session: Session) -> hooks.Occasion:
     )
 
 
-def _post_plan(session: Session, _due: HookDue) -> dict[str, Any]:
-    return hooks.post_plan(_occasion(session), [session.tasks[name].task for name in session.unfinished])
+def _build_post_plan(session: Session, _due: HookDue) -> dict[str, Any]:
+    return hooks.post_plan(_build_occasion(session), [session.tasks[name].task for name in session.unfinished])
 
 
-def _pre_validation(session: Session, due: HookDue) -> dict[str, Any]:
+def _build_pre_validation(session: Session, due: HookDue) -> dict[str, Any]:
     names = (due.subject,) if due.subject else session.in_state(TaskState.DONE)
-    return hooks.pre_validation(_occasion(session), [session.tasks[name] for name in names])
+    return hooks.pre_validation(_build_occasion(session), [session.tasks[name] for name in names])
 
 
-def _post_merge(session: Session, due: HookDue) -> dict[str, Any]:
+def _build_post_merge(session: Session, due: HookDue) -> dict[str, Any]:
     record = session.changesets[due.subject]
     assert record.build is not None, f"{due.subject} landed without being built"
     return hooks.post_merge(
-        _occasion(session),
+        _build_occasion(session),
         record.changeset,
         before=record.build.base,
         after=record.landed_as or record.build.commit,
@@ -68,15 +68,15 @@ def _post_merge(session: Session, due: HookDue) -> dict[str, Any]:
     )
 
 
-def _on_failure(session: Session, due: HookDue) -> dict[str, Any]:
+def _build_on_failure(session: Session, due: HookDue) -> dict[str, Any]:
     n = session.attempts_on.get((due.subject, WORKER), 0)
     last = session.attempts.get(build_attempt_id(session.id, due.subject, WORKER, n))
-    return hooks.on_failure(_occasion(session), session.tasks[due.subject], last.ended if last else None)
+    return hooks.on_failure(_build_occasion(session), session.tasks[due.subject], last.ended if last else None)
 
 
 PAYLOADS: Mapping[str, Callable[[Session, HookDue], dict[str, Any]]] = {
-    "post_plan": _post_plan,
-    "pre_validation": _pre_validation,
-    "post_merge": _post_merge,
-    "on_failure": _on_failure,
+    "post_plan": _build_post_plan,
+    "pre_validation": _build_pre_validation,
+    "post_merge": _build_post_merge,
+    "on_failure": _build_on_failure,
 }

@@ -30,7 +30,7 @@ from blueflame.agents.scripted.script import parse_script
 from blueflame.model.errors import ScriptError, UsageError
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
-from blueflame.orchestrator.engine.interface import Order, Outcome, Reason
+from blueflame.orchestrator.engine.interface import AttemptSpec, ExitReason, ProcessOutcome
 from blueflame.orchestrator.engine.local import LocalEngine
 
 SESSION = "ses-20260101-000000"
@@ -56,12 +56,12 @@ def brief(repo: Path, role: str = "worker", subject: str = "task-001", n: int = 
 
 def carry_out(
     runtime: Runtime, given_brief: AgentBrief, state: Path, *, timeout: float = 60, max_output: int = 0
-) -> tuple[Outcome, AgentOutput]:
-    async def story() -> Outcome:
+) -> tuple[ProcessOutcome, AgentOutput]:
+    async def story() -> ProcessOutcome:
         engine = LocalEngine(state)
         launch = runtime.launch(given_brief, directory=engine.directory(given_brief.attempt))
         await engine.submit(
-            Order(
+            AttemptSpec(
                 attempt=given_brief.attempt,
                 argv=launch.argv,
                 env={"PATH": os.environ["PATH"], **launch.env},
@@ -140,7 +140,7 @@ def test_the_stuck_and_the_stubborn_end_at_their_timeout(repo: Path, tmp_path: P
     stuck, _ = carry_out(scripted("defaults: {worker: stuck}"), brief(repo, n=1), tmp_path / "state", timeout=0.3)
     stubborn, _ = carry_out(scripted("defaults: {worker: stubborn}"), brief(repo, n=2), tmp_path / "state", timeout=0.3)
 
-    assert (stuck.reason, stubborn.reason) == (Reason.TIMEOUT, Reason.TIMEOUT)
+    assert (stuck.reason, stubborn.reason) == (ExitReason.TIMEOUT, ExitReason.TIMEOUT)
 
 
 def test_a_huge_output_is_cut_and_still_read(repo: Path, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_huge_output_is_cut_and_still_read(repo: Path, tmp_path: Path) -> None
 
     flooded, gathered = carry_out(runtime, brief(repo), tmp_path / "state", max_output=3_000_000)
 
-    assert flooded.reason is Reason.OUTPUT
+    assert flooded.reason is ExitReason.OUTPUT
     assert gathered.said.startswith("xxx")
     assert not gathered.metered
 

@@ -14,8 +14,8 @@ from blueflame.model.attempt import Ending
 from blueflame.model.event import BudgetRaised
 from blueflame.model.ids import build_attempt_id
 from blueflame.model.spend import Spend
-from blueflame.orchestrator.costs import account
-from blueflame.orchestrator.engine.health import Checkup, Health
+from blueflame.orchestrator.costs import list_costs
+from blueflame.orchestrator.engine.health import Health, HealthReport
 from blueflame.session.accounts import forecast
 from blueflame.session.estimate import cost_range
 from blueflame.text.format import money
@@ -74,7 +74,7 @@ def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_agents_at_work_count_with_what_their_meter_says_now(tmp_path: Path) -> None:
     told = story()
     meter(tmp_path, "task-003", {}, {"model": "claude-haiku-5-5", "micro_usd": 10})
-    done, live = account(told.session, tmp_path, {}, now=told.now)
+    done, live = list_costs(told.session, tmp_path, {}, now=told.now)
     assert (done.live, done.spend.micro_usd, done.metered) == (False, 420_000, False)
     assert (live.live, live.spend.micro_usd, live.metered) == (True, 5012, True)
     assert {model: spend.micro_usd for model, spend in live.by_model.items()} == {
@@ -85,8 +85,10 @@ def test_agents_at_work_count_with_what_their_meter_says_now(tmp_path: Path) -> 
 
 def test_an_agent_without_a_meter_counts_with_what_it_says_itself(tmp_path: Path) -> None:
     told = story()
-    said = Checkup(state=Health.WORKING, spend=Spend(micro_usd=77))
-    _done, live = account(told.session, tmp_path, {build_attempt_id(ID, "task-003", "worker", 1): said}, now=told.now)
+    said = HealthReport(state=Health.WORKING, spend=Spend(micro_usd=77))
+    _done, live = list_costs(
+        told.session, tmp_path, {build_attempt_id(ID, "task-003", "worker", 1): said}, now=told.now
+    )
     assert (live.spend.micro_usd, live.metered) == (77, False)
 
 
@@ -94,7 +96,7 @@ def test_a_meter_splits_what_an_ended_attempt_cost_by_model(tmp_path: Path) -> N
     told = story()
     half = {"input": 6000, "output": 225, "cache_read": 0}
     meter(tmp_path, "task-001", half | {"micro_usd": 300}, half | {"model": "claude-haiku-5-5", "micro_usd": 100})
-    done, _live = account(told.session, tmp_path, {}, now=told.now)
+    done, _live = list_costs(told.session, tmp_path, {}, now=told.now)
     assert {model: spend.micro_usd for model, spend in done.by_model.items()} == {
         "claude-opus-5-5": 315_000,
         "claude-haiku-5-5": 105_000,
@@ -104,7 +106,7 @@ def test_a_meter_splits_what_an_ended_attempt_cost_by_model(tmp_path: Path) -> N
 def test_a_person_sees_cost_by_everything_and_what_was_foreseen(tmp_path: Path) -> None:
     told = story()
     meter(tmp_path, "task-003", {})
-    entries = account(told.session, tmp_path, {}, now=told.now)
+    entries = list_costs(told.session, tmp_path, {}, now=told.now)
     text = render_text(render_cost(entries, session=ID, by=None, foreseen=forecast(told.recorded)))
     assert "Cost:      $0.43, 13,507 tokens" in text
     shown = forecast(told.recorded)

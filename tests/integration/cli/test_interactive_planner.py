@@ -26,7 +26,7 @@ def attended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(repo: Path, options: RunOptions, *, planned: bool = False, workflow: str = "waves", **config: Any) -> bool:  # noqa: ANN401 - of any kind
     return can_planner_talk(
-        app.grounds(configure(repo, {**CLAUDE, **config})), options, workflow=workflow, planned=planned
+        app.open_project(configure(repo, {**CLAUDE, **config})), options, workflow=workflow, planned=planned
     )
 
 
@@ -85,6 +85,6 @@ def test_without_a_terminal_it_does_not_talk(repo: Path, capsys: pytest.CaptureF
 
 
 def test_the_limits_of_a_session_say_whether_its_planner_talks(repo: Path) -> None:
-    settings = app.grounds(configure(repo, CLAUDE)).settings
+    settings = app.open_project(configure(repo, CLAUDE)).settings
     assert limits_of(settings, interactive=True).interactive_planning
     assert not limits_of(settings).interactive_planning

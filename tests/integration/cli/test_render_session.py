@@ -18,7 +18,7 @@ from blueflame.model.attempt import Ending
 from blueflame.model.event import CycleEnded, Event, GateAnswered, SessionEnded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.model.spend import Budget, Spend, Unit
-from blueflame.orchestrator.engine.health import Checkup, Health
+from blueflame.orchestrator.engine.health import Health, HealthReport
 from blueflame.session.consequences import follow
 from blueflame.session.estimate import cost_range
 from support.recorded_session import ID, Story
@@ -106,14 +106,14 @@ def test_status_shows_who_is_at_work() -> None:
     now = story.now + 10
     (first, second) = story.session.live
     checkups = {
-        first: Checkup(
+        first: HealthReport(
             state=Health.WORKING,
             agent_pid=4711,
             last_output=now - 3,
             said="editing \x1b[31mjwt.go\nnow",
             spend=Spend(micro_usd=420_000, input_tokens=12_449),
         ),
-        second: Checkup(state=Health.LOST, why="its warden is gone"),
+        second: HealthReport(state=Health.LOST, why="its warden is gone"),
     }
     assert render_text(render_status(story.session, now=now, checkups=checkups), width=80) == (
         """\

@@ -10,20 +10,20 @@ from blueflame.cli.render.status import (
     render_commands,
 )
 from blueflame.model.event import SessionEnded
-from blueflame.orchestrator.engine.health import Checkup, Health
-from blueflame.orchestrator.engine.presence import Orchestrator, UnderWay
+from blueflame.orchestrator.engine.health import Health, HealthReport
+from blueflame.orchestrator.engine.presence import OrchestratorPresence, RunningCommand
 from support.recorded_session import Story
 
 NOW = 1_770_000_000.0
-WORKING = Checkup(state=Health.WORKING, warden_pid=7)
-LOST = Checkup(state=Health.LOST)
+WORKING = HealthReport(state=Health.WORKING, warden_pid=7)
+LOST = HealthReport(state=Health.LOST)
 
 
-def holder(silent: float, pid: int | None = 4711) -> Orchestrator:
-    return Orchestrator(pid=pid, since=NOW - 3600 if pid else None, last_sign=NOW - silent, heartbeat=30.0)
+def holder(silent: float, pid: int | None = 4711) -> OrchestratorPresence:
+    return OrchestratorPresence(pid=pid, since=NOW - 3600 if pid else None, last_sign=NOW - silent, heartbeat=30.0)
 
 
-def line(holder: Orchestrator | None, **checkups: Checkup) -> str:
+def line(holder: OrchestratorPresence | None, **checkups: HealthReport) -> str:
     return describe_orchestrator(holder, Story().working().session, checkups, now=NOW)
 
 
@@ -57,7 +57,7 @@ def test_machines_get_the_same() -> None:
 
 
 def test_checks_and_hooks_under_way_are_shown() -> None:
-    each = UnderWay(name="check.task-001-01.1", pid=12, warden_pid=11, since=NOW - 90, last_output=NOW - 4)
+    each = RunningCommand(name="check.task-001-01.1", pid=12, warden_pid=11, since=NOW - 90, last_output=NOW - 4)
     shown = render_text(render_commands([each], now=NOW), width=80)
     assert shown == (
         "\n"

@@ -103,7 +103,7 @@ def test_at_a_terminal_it_asks_first(stage: Stage) -> None:
 def test_while_somebody_is_at_work_nothing_is_taken_back(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     landed(stage)
     head = stage.head()
-    with app.orchestrating(stage.ground()):
+    with app.lock_project(stage.ground()):
         said = here(capsys, "undo", "cs-001", "--yes", "--config", stage.config)
     assert said.code == 3
     assert "at work" in said.err

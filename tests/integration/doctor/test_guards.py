@@ -21,8 +21,8 @@ from blueflame.doctor.fixtures import Machine, laid_out
 from blueflame.doctor.guards import REST, WALLS, Guards, examine_guards
 from blueflame.model.sandbox import Mount, MountKind, Network, ResourceLimits, SandboxLevel, SandboxSpec
 from blueflame.model.settings.permissions import FileScope, SandboxSettings, SecretSettings, ValidationSettings
-from blueflame.orchestrator.engine.interface import Reason
-from blueflame.orchestrator.foreground_sandbox import level_held
+from blueflame.orchestrator.engine.interface import ExitReason
+from blueflame.orchestrator.foreground_sandbox import find_highest_level
 from blueflame.sandbox import Problem, Site, Wanted, make_box, toolchains
 from blueflame.telemetry.audit import Audit
 from escape.boxing import as_user, interpreter, ordinary_user, python_path
@@ -131,7 +131,7 @@ def test_limits_that_only_end_somebody_are_told_as_detected(evidence: Evidence) 
     assert outcome is not None
     watched = replace(outcome, detail="it used 100 MB of memory, more than the 64 MB allowed")
     assert limits.memory(replace(evidence, memory=(trial, watched)))[0] is Held.DETECTED
-    unheld = replace(outcome, reason=Reason.EXITED)
+    unheld = replace(outcome, reason=ExitReason.EXITED)
     assert limits.memory(replace(evidence, memory=(trial, unheld)))[0] is Held.IMPOSSIBLE
     assert limits.many(replace(evidence, many=(evidence.many[0], unheld)))[0] is Held.IMPOSSIBLE
 
@@ -209,7 +209,7 @@ def test_a_level_that_cannot_be_held_is_bad() -> None:
     finding = examine_level(guards)
     assert finding.state is State.BAD
     assert "allow user namespaces" in finding.words
-    held = Guards(asked=SandboxLevel.STANDARD, held=level_held(), problems=(), table=())
+    held = Guards(asked=SandboxLevel.STANDARD, held=find_highest_level(), problems=(), table=())
     assert examine_level(held).state is State.OK
 
 

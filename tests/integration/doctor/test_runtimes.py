@@ -56,10 +56,10 @@ def test_a_runtime_without_a_program_is_ready_and_an_unknown_one_is_bad() -> Non
 def test_only_runtimes_that_the_workflow_uses_are_looked_at(repo: Path) -> None:
     roles = {"worker": {"runtime": "scripted"}, "planner": {"runtime": "claude"}, "validator": {"runtime": "mine"}}
     changes = {"roles": roles, "runtimes": {"mine": {"kind": "tmux"}}, "planning": {"workflow": "single"}}
-    assert list(app.casting(app.grounds(configure(repo, changes))).at_work()) == ["scripted"]
+    assert list(app.build_runtime_set(app.open_project(configure(repo, changes))).at_work()) == ["scripted"]
 
-    ground = app.grounds(configure(repo, {**changes, "planning": {"workflow": "waves"}}))
-    assert list(app.casting(ground).at_work()) == ["claude", "mine", "scripted"]
+    ground = app.open_project(configure(repo, {**changes, "planning": {"workflow": "waves"}}))
+    assert list(app.build_runtime_set(ground).at_work()) == ["claude", "mine", "scripted"]
 
 
 def test_the_plugin_of_the_skills_reaches_the_runtime_and_must_be_outside(repo: Path, program: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_plugin_of_the_skills_reaches_the_runtime_and_must_be_outside(repo: 
             "roles": {role: {"runtime": "claude"} for role in ("planner", "worker", "validator")},
             "superpowers": {"plugin": plugin, "enabled": enabled},
         }
-        made = app.casting(app.grounds(configure(repo, changes))).at_work()["claude"]
+        made = app.build_runtime_set(app.open_project(configure(repo, changes))).at_work()["claude"]
         assert isinstance(made, ClaudeRuntime)
         return made
 

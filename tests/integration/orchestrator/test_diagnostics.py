@@ -10,7 +10,7 @@ import pytest
 
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.engine.commands import Command
-from blueflame.orchestrator.engine.diagnostics import OUTPUT_BYTES, run_checks
+from blueflame.orchestrator.engine.diagnostics import CHECK_OUTPUT_BYTES, run_checks
 from blueflame.orchestrator.engine.local import LocalEngine
 
 
@@ -70,7 +70,7 @@ def test_the_digest_is_of_everything_and_the_output_only_the_end(repo: Path) -> 
     (check,) = run(repo, "yes x | head -c 100000; echo end")
     whole = b"x\n" * 50000 + b"end\n"
     assert check.output_sha256 == hashlib.sha256(whole).hexdigest()
-    assert len(check.output) <= OUTPUT_BYTES
+    assert len(check.output) <= CHECK_OUTPUT_BYTES
     assert check.output.endswith("x\nend\n")
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from blueflame.orchestrator.engine.commands import TRIES, Command, Ran, run_command
+from blueflame.orchestrator.engine.commands import MAX_TRIES, Command, CommandResult, run_command
 from blueflame.orchestrator.engine.interface import Running
 from blueflame.orchestrator.engine.local import LocalEngine
 from blueflame.system.process import tail
@@ -19,7 +19,7 @@ def command(folder: Path, text: str, *, stdin: str = "", timeout: float = 30) ->
     )
 
 
-def run(folder: Path, text: str, *, stdin: str = "", timeout: float = 30) -> Ran | None:
+def run(folder: Path, text: str, *, stdin: str = "", timeout: float = 30) -> CommandResult | None:
     return asyncio.run(run_command(LocalEngine(folder / "state"), command(folder, text, stdin=stdin, timeout=timeout)))
 
 
@@ -44,7 +44,7 @@ def test_a_signal_is_an_exit_code_as_a_shell_says_it(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_command_has_no_result_and_runs_again_when_it_is_asked_for_again(tmp_path: Path) -> None:
-    async def story() -> tuple[Ran | None, Ran | None]:
+    async def story() -> tuple[CommandResult | None, CommandResult | None]:
         engine = LocalEngine(tmp_path / "state")
         first = asyncio.create_task(run_command(engine, command(tmp_path, "test -e go || sleep 60")))
         await running(engine, "ses-1.post_plan-1.hook.1")
@@ -61,14 +61,14 @@ def test_a_cancelled_command_has_no_result_and_runs_again_when_it_is_asked_for_a
 
 
 def test_a_command_that_was_stopped_any_number_of_times_is_run_again(tmp_path: Path) -> None:
-    async def stop(n: int) -> Ran | None:
+    async def stop(n: int) -> CommandResult | None:
         engine = LocalEngine(tmp_path / "state")
         task = asyncio.create_task(run_command(engine, command(tmp_path, "test -e go || sleep 60")))
         await running(engine, f"ses-1.post_plan-1.hook.{n}")
         await engine.cancel(f"ses-1.post_plan-1.hook.{n}", "stopping", grace=0)
         return await task
 
-    for n in range(1, TRIES + 2):
+    for n in range(1, MAX_TRIES + 2):
         assert asyncio.run(stop(n)) is None
     (tmp_path / "go").touch()
     again = run(tmp_path, "test -e go || sleep 60")
@@ -80,7 +80,7 @@ def test_a_command_that_was_stopped_any_number_of_times_is_run_again(tmp_path: P
 def test_a_command_whose_warden_was_killed_is_run_again_under_a_new_name(tmp_path: Path) -> None:
     text = "echo x >> runs; test -e go || sleep 60"
 
-    async def story() -> Ran | None:
+    async def story() -> CommandResult | None:
         engine = LocalEngine(tmp_path / "state")
         task = asyncio.create_task(run_command(engine, command(tmp_path, text)))
         warden = await running(engine, "ses-1.post_plan-1.hook.1")
@@ -100,7 +100,7 @@ def test_a_command_whose_warden_was_killed_is_run_again_under_a_new_name(tmp_pat
 def test_a_new_engine_finds_a_command_that_an_earlier_one_started(tmp_path: Path) -> None:
     text = "echo x >> runs; while ! test -e go; do sleep 0.02; done"
 
-    async def story() -> Ran | None:
+    async def story() -> CommandResult | None:
         first = asyncio.create_task(run_command(LocalEngine(tmp_path / "state"), command(tmp_path, text)))
         later = LocalEngine(tmp_path / "state")
         await running(later, "ses-1.post_plan-1.hook.1")

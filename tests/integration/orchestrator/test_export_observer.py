@@ -25,9 +25,9 @@ from blueflame.model.limits import Limits, Workflow
 from blueflame.model.settings import LimitSettings
 from blueflame.model.spend import Spend
 from blueflame.model.task import Cause, Task
-from blueflame.orchestrator.engine.health import Rounds
+from blueflame.orchestrator.engine.health import HealthMonitor
 from blueflame.orchestrator.engine.local import LocalEngine
-from blueflame.orchestrator.observers.exports import Exporter, exporting
+from blueflame.orchestrator.observers.exports import Exporter, run_exporter
 from blueflame.session.replay import apply, open_session
 from blueflame.session.state import Session
 from blueflame.system.layout import Places
@@ -63,8 +63,8 @@ def places(tmp_path: Path) -> Places:
     return Places(root=tmp_path, worktrees=tmp_path / ".trees", tasks_file=tmp_path / ".blueflame" / "tasks.yaml")
 
 
-def rounds(places: Places, **limits: float) -> Rounds:
-    return Rounds(LocalEngine(places.state), {"scripted": ScriptedRuntime()}, LimitSettings(**limits))  # type: ignore[arg-type]  # numbers
+def rounds(places: Places, **limits: float) -> HealthMonitor:
+    return HealthMonitor(LocalEngine(places.state), {"scripted": ScriptedRuntime()}, LimitSettings(**limits))  # type: ignore[arg-type]  # numbers
 
 
 class Teller:
@@ -89,7 +89,7 @@ def agents(places: Places) -> list[dict[str, object]]:
 
 def test_each_change_reaches_the_files(places: Places) -> None:
     async def story() -> None:
-        async with exporting(places, pytest.fail, rounds(places)) as exporter:
+        async with run_exporter(places, pytest.fail, rounds(places)) as exporter:
             teller = Teller(exporter)
             teller.tell(*STORY)
             await exporter.flush()
@@ -108,7 +108,7 @@ def test_each_change_reaches_the_files(places: Places) -> None:
 
 def test_a_pid_that_is_not_known_is_none(places: Places) -> None:
     async def story() -> None:
-        async with exporting(places, pytest.fail, rounds(places)) as exporter:
+        async with run_exporter(places, pytest.fail, rounds(places)) as exporter:
             Teller(exporter).tell(*STORY[:-1])
 
     asyncio.run(story())
@@ -117,7 +117,7 @@ def test_a_pid_that_is_not_known_is_none(places: Places) -> None:
 
 def test_the_files_are_up_to_date_when_the_block_is_left_by_an_error(places: Places) -> None:
     async def story() -> None:
-        async with exporting(places, pytest.fail, rounds(places)) as exporter:
+        async with run_exporter(places, pytest.fail, rounds(places)) as exporter:
             Teller(exporter).tell(*STORY)
             raise ZeroDivisionError
 
@@ -128,7 +128,7 @@ def test_the_files_are_up_to_date_when_the_block_is_left_by_an_error(places: Pla
 
 def test_nothing_is_written_when_nothing_happened(places: Places) -> None:
     async def story() -> None:
-        async with exporting(places, pytest.fail, rounds(places)):
+        async with run_exporter(places, pytest.fail, rounds(places)):
             pass
 
     asyncio.run(story())
@@ -138,7 +138,7 @@ def test_nothing_is_written_when_nothing_happened(places: Places) -> None:
 @pytest.mark.parametrize("pause", [0, 0.001, 0.003, 0.01])
 def test_changes_that_come_while_it_writes_are_written_in_order(places: Places, pause: float) -> None:
     async def story() -> None:
-        async with exporting(places, pytest.fail, rounds(places)) as exporter:
+        async with run_exporter(places, pytest.fail, rounds(places)) as exporter:
             teller = Teller(exporter)
             for event in STORY:
                 teller.tell(event)
@@ -154,7 +154,7 @@ def test_a_full_disk_is_told_once_and_tried_again(places: Places) -> None:
     warnings: list[str] = []
 
     async def story() -> None:
-        async with exporting(places, warnings.append, rounds(places)) as exporter:
+        async with run_exporter(places, warnings.append, rounds(places)) as exporter:
             teller = Teller(exporter)
             soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
@@ -181,7 +181,7 @@ def test_a_full_disk_is_told_once_and_tried_again(places: Places) -> None:
 
 def test_the_list_of_agents_is_renewed_at_every_heartbeat_though_nothing_happens(places: Places) -> None:
     async def story() -> None:
-        async with exporting(places, pytest.fail, rounds(places, heartbeat_interval=0.05)) as exporter:
+        async with run_exporter(places, pytest.fail, rounds(places, heartbeat_interval=0.05)) as exporter:
             Teller(exporter).tell(*STORY)
             await exporter.flush()
             for path in (places.agents_file, places.tasks_file):
@@ -196,7 +196,7 @@ def test_the_list_of_agents_is_renewed_at_every_heartbeat_though_nothing_happens
 
 def test_a_hint_from_a_warden_renews_the_list_of_agents(places: Places) -> None:
     async def story() -> None:
-        async with exporting(places, pytest.fail, rounds(places, heartbeat_interval=600.0)) as exporter:
+        async with run_exporter(places, pytest.fail, rounds(places, heartbeat_interval=600.0)) as exporter:
             Teller(exporter).tell(*STORY)
             await exporter.flush()
             places.agents_file.unlink()

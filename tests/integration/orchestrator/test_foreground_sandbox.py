@@ -15,7 +15,13 @@ import pytest
 
 from blueflame.model.errors import Refused
 from blueflame.model.sandbox import MountKind, SandboxLevel
-from blueflame.orchestrator.foreground_sandbox import box_of, ground_of, level_held, run_boxed, shortcomings
+from blueflame.orchestrator.foreground_sandbox import (
+    build_sandbox,
+    build_site,
+    find_highest_level,
+    find_sandbox_problems,
+    run_in_sandbox,
+)
 from blueflame.sandbox import Problem
 from blueflame.sandbox.person_checkout import checkout_at, read_checkout
 from support.command_line import MAIN, call, configure, until
@@ -252,11 +258,11 @@ def test_a_host_that_is_none_is_refused(repo: Path, host: str) -> None:
 
 @pytest.mark.verification(18)
 def test_a_level_that_cannot_be_held_is_refused_and_nothing_runs(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ground = ground_of(read_checkout(repo), repo, None, None)
+    ground = build_site(read_checkout(repo), repo, None, None)
     problem = Problem("bubblewrap", "bubblewrap (bwrap) is not installed; install it")
     monkeypatch.setattr("blueflame.orchestrator.foreground_sandbox.available", lambda level, groups: (problem,))
     with pytest.raises(Refused, match="not installed"):
-        run_boxed(ground, ["touch", "canary"])
+        run_in_sandbox(ground, ["touch", "canary"])
     assert not (repo / "canary").exists()
 
 
@@ -268,17 +274,17 @@ def test_off_is_off_and_said(repo: Path) -> None:
 
 
 def test_the_machine_is_asked_for_what_it_can_hold() -> None:
-    assert shortcomings("standard") == ()
-    assert shortcomings("off") == ()
-    assert level_held() in (SandboxLevel.STANDARD, SandboxLevel.STRICT)
-    assert bool(shortcomings("strict")) == (level_held() is SandboxLevel.STANDARD)
+    assert find_sandbox_problems("standard") == ()
+    assert find_sandbox_problems("off") == ()
+    assert find_highest_level() in (SandboxLevel.STANDARD, SandboxLevel.STRICT)
+    assert bool(find_sandbox_problems("strict")) == (find_highest_level() is SandboxLevel.STANDARD)
 
 
 def test_the_box_of_a_checkout_is_the_same_each_time(repo: Path) -> None:
-    ground = ground_of(checkout_at(repo / "src"), repo, None, None)
+    ground = build_site(checkout_at(repo / "src"), repo, None, None)
     folder = Path(tempfile.gettempdir(), "nowhere")
-    box = box_of(ground, folder)
-    assert box == box_of(ground, folder)
+    box = build_sandbox(ground, folder)
+    assert box == build_sandbox(ground, folder)
     kinds = {mount.target: mount.kind for mount in box.mounts}
     assert kinds[str(repo)] is MountKind.RW
     assert kinds[str(repo / ".git")] is MountKind.RO

@@ -16,17 +16,17 @@ import pytest
 from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.model.attempt import WORKER, Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.settings import LimitSettings
-from blueflame.orchestrator.engine.health import Checkup, Health, Rounds, check_up
+from blueflame.orchestrator.engine.health import Health, HealthMonitor, HealthReport, assess_health
 from blueflame.orchestrator.engine.interface import (
-    EndedAt,
+    AttemptSpec,
+    AttemptStatus,
+    EndedWith,
+    ExitReason,
     Lost,
-    Order,
-    Outcome,
+    ProcessOutcome,
     Queued,
-    Reason,
     Running,
     SetupStep,
-    Standing,
     Unknown,
 )
 from blueflame.orchestrator.engine.local import LocalEngine
@@ -46,8 +46,8 @@ WORKING = Running(
 )
 
 
-def found(standing: Standing, record: AttemptRecord = RECORD) -> Checkup:
-    return check_up(record, standing, LIMITS, now=NOW)
+def found(standing: AttemptStatus, record: AttemptRecord = RECORD) -> HealthReport:
+    return assess_health(record, standing, LIMITS, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def found(standing: Standing, record: AttemptRecord = RECORD) -> Checkup:
         (Lost(), Health.LOST),
         (Unknown("may not look"), Health.UNKNOWN),
         (Queued(), Health.LOST),
-        (EndedAt(Outcome(attempt=ID, reason=Reason.EXITED)), Health.ENDED),
+        (EndedWith(ProcessOutcome(attempt=ID, reason=ExitReason.EXITED)), Health.ENDED),
         (WORKING, Health.WORKING),
         (replace(WORKING, state="starting"), Health.STARTING),
         (replace(WORKING, state="setup"), Health.STARTING),
@@ -71,12 +71,12 @@ def found(standing: Standing, record: AttemptRecord = RECORD) -> Checkup:
         (replace(WORKING, state_since=NOW - 620), Health.UNKNOWN),
     ],
 )
-def test_each_state_is_told_by_what_is_seen(standing: Standing, state: Health) -> None:
+def test_each_state_is_told_by_what_is_seen(standing: AttemptStatus, state: Health) -> None:
     assert found(standing).state is state
 
 
 @pytest.mark.parametrize("standing", [Lost(), Unknown("may not look"), Queued(), replace(WORKING, state="ended")])
-def test_whoever_is_not_well_has_a_reason(standing: Standing) -> None:
+def test_whoever_is_not_well_has_a_reason(standing: AttemptStatus) -> None:
     assert found(standing).why
 
 
@@ -90,7 +90,7 @@ def test_what_was_asked_to_end_is_stopping_before_its_warden_has_heard() -> None
 
 def test_without_a_limit_nobody_is_silent() -> None:
     limits = LimitSettings(stall_timeout=0)
-    assert check_up(RECORD, replace(WORKING, last_output=1.0), limits, now=NOW).state is Health.WORKING
+    assert assess_health(RECORD, replace(WORKING, last_output=1.0), limits, now=NOW).state is Health.WORKING
 
 
 def test_who_talks_with_a_person_is_not_silent_while_the_person_thinks() -> None:
@@ -106,7 +106,7 @@ def saying(*lines: Mapping[str, object], then: str) -> tuple[str, ...]:
 UNTIL_TOLD = "while not os.path.exists('go'): time.sleep(0.01)"
 
 
-async def looked_at(rounds: Rounds, wanted: Callable[[Checkup], bool]) -> Checkup:
+async def looked_at(rounds: HealthMonitor, wanted: Callable[[HealthReport], bool]) -> HealthReport:
     async with asyncio.timeout(20):
         while True:
             checkup = (await rounds.visit([RECORD], NOW))[ID]
@@ -115,10 +115,12 @@ async def looked_at(rounds: Rounds, wanted: Callable[[Checkup], bool]) -> Checku
             await asyncio.sleep(0.02)
 
 
-def with_warden(tmp_path: Path, order: Order, story: Callable[[LocalEngine, Rounds], Awaitable[None]]) -> None:
+def with_warden(
+    tmp_path: Path, order: AttemptSpec, story: Callable[[LocalEngine, HealthMonitor], Awaitable[None]]
+) -> None:
     async def play() -> None:
         engine = LocalEngine(tmp_path / "мой .blueflame")
-        rounds = Rounds(engine, {"scripted": ScriptedRuntime()}, LimitSettings(stall_timeout=0))
+        rounds = HealthMonitor(engine, {"scripted": ScriptedRuntime()}, LimitSettings(stall_timeout=0))
         await engine.submit(order)
         try:
             await story(engine, rounds)
@@ -129,16 +131,16 @@ def with_warden(tmp_path: Path, order: Order, story: Callable[[LocalEngine, Roun
     asyncio.run(play())
 
 
-def order(tmp_path: Path, *argv: str, **more: object) -> Order:
+def order(tmp_path: Path, *argv: str, **more: object) -> AttemptSpec:
     env = {"PATH": os.environ["PATH"]}
-    return Order(attempt=ID, argv=argv, env=env, cwd=str(tmp_path), **more)  # type: ignore[arg-type]  # by name
+    return AttemptSpec(attempt=ID, argv=argv, env=env, cwd=str(tmp_path), **more)  # type: ignore[arg-type]  # by name
 
 
 def test_a_running_agent_is_seen_with_its_pid_its_words_and_its_cost(tmp_path: Path) -> None:
     usage = {"type": "usage", "cost_usd": 0.25, "input_tokens": 10}
     argv = saying({"type": "say", "text": "раз"}, usage, usage, {"type": "say", "text": "два"}, then=UNTIL_TOLD)
 
-    async def story(engine: LocalEngine, rounds: Rounds) -> None:
+    async def story(engine: LocalEngine, rounds: HealthMonitor) -> None:
         seen = await looked_at(rounds, lambda c: c.said == "два" and c.state is Health.WORKING)
         assert (seen.spend.usd, seen.spend.tokens) == (0.5, 20)
         assert seen.agent_pid
@@ -156,7 +158,7 @@ def test_a_running_agent_is_seen_with_its_pid_its_words_and_its_cost(tmp_path: P
 def test_an_agent_whose_checkout_is_made_ready_is_starting(tmp_path: Path) -> None:
     step = SetupStep(name="wait", command="while [ ! -e go ]; do sleep 0.01; done")
 
-    async def story(_engine: LocalEngine, rounds: Rounds) -> None:
+    async def story(_engine: LocalEngine, rounds: HealthMonitor) -> None:
         assert (await looked_at(rounds, lambda c: c.warden_pid is not None)).state is Health.STARTING
         (tmp_path / "go").touch()
         await looked_at(rounds, lambda c: c.state is Health.WORKING)
@@ -165,7 +167,7 @@ def test_an_agent_whose_checkout_is_made_ready_is_starting(tmp_path: Path) -> No
 
 
 def test_an_agent_whose_warden_was_killed_is_lost_and_not_well(tmp_path: Path) -> None:
-    async def story(_engine: LocalEngine, rounds: Rounds) -> None:
+    async def story(_engine: LocalEngine, rounds: HealthMonitor) -> None:
         seen = await looked_at(rounds, lambda c: c.agent_pid is not None)
         assert seen.warden_pid is not None
         os.kill(seen.warden_pid, signal.SIGKILL)
@@ -177,7 +179,7 @@ def test_an_agent_whose_warden_was_killed_is_lost_and_not_well(tmp_path: Path) -
 
 
 def test_who_will_not_end_is_stopping(tmp_path: Path) -> None:
-    async def story(engine: LocalEngine, rounds: Rounds) -> None:
+    async def story(engine: LocalEngine, rounds: HealthMonitor) -> None:
         await looked_at(rounds, lambda c: c.said == "deaf")
         await engine.cancel(ID, "enough", grace=60)
         await looked_at(rounds, lambda c: c.state is Health.STOPPING)
@@ -190,5 +192,5 @@ def test_who_will_not_end_is_stopping(tmp_path: Path) -> None:
 
 def test_of_the_ended_nothing_is_looked_up(tmp_path: Path) -> None:
     ended = replace(RECORD, ended=AttemptOutcome(ending=Ending.PASSED))
-    rounds = Rounds(LocalEngine(tmp_path), {}, LIMITS)
+    rounds = HealthMonitor(LocalEngine(tmp_path), {}, LIMITS)
     assert asyncio.run(rounds.visit([ended], NOW)) == {}

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from blueflame.orchestrator.hook_input import as_stdin, hook_environment
+from blueflame.orchestrator.hook_input import build_hook_environment, format_hook_input
 
 PAYLOAD: dict[str, Any] = {
     "schema_version": 1,
@@ -18,18 +18,18 @@ PAYLOAD: dict[str, Any] = {
 
 
 def test_a_hook_gets_its_payload_as_one_line_of_json() -> None:
-    text = as_stdin(PAYLOAD)
+    text = format_hook_input(PAYLOAD)
 
     assert text.count("\n") == 1
     assert json.loads(text) == PAYLOAD
 
 
 def test_a_name_that_is_not_utf_8_still_gives_readable_json() -> None:
-    assert json.loads(as_stdin(PAYLOAD | {"path": "caf\udce9"}).encode())["path"] == "caf?"
+    assert json.loads(format_hook_input(PAYLOAD | {"path": "caf\udce9"}).encode())["path"] == "caf?"
 
 
 def test_a_hook_finds_the_occasion_in_its_environment(tmp_path: Path) -> None:
-    env = hook_environment({"PATH": "/bin", "SLACK_TOKEN": "x", "GIT_DIR": "/else"}, PAYLOAD, root=tmp_path)
+    env = build_hook_environment({"PATH": "/bin", "SLACK_TOKEN": "x", "GIT_DIR": "/else"}, PAYLOAD, root=tmp_path)
     assert env == {
         "PATH": "/bin",
         "SLACK_TOKEN": "x",  # it is the person's own command

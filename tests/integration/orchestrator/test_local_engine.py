@@ -18,12 +18,12 @@ import pytest
 from blueflame.model.errors import InternalError, ProcessFailed, WorldError
 from blueflame.orchestrator.engine import local
 from blueflame.orchestrator.engine.interface import (
-    EndedAt,
-    Engine,
+    AttemptEngine,
+    AttemptSpec,
+    EndedWith,
+    ExitReason,
     Lost,
-    Order,
     Queued,
-    Reason,
     Running,
     SetupStep,
     Unknown,
@@ -41,11 +41,13 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "мой проект" / ".blueflame"
 
 
-def order(state: Path, script: str, *, attempt: str = ATTEMPT, grace: float = 5.0, timeout: float = 60.0) -> Order:
+def order(
+    state: Path, script: str, *, attempt: str = ATTEMPT, grace: float = 5.0, timeout: float = 60.0
+) -> AttemptSpec:
     work = state.parent / "work"
     work.mkdir(parents=True, exist_ok=True)
     env = {"PATH": os.environ["PATH"]}
-    return Order(attempt=attempt, argv=("sh", "-c", script), env=env, cwd=str(work), grace=grace, timeout=timeout)
+    return AttemptSpec(attempt=attempt, argv=("sh", "-c", script), env=env, cwd=str(work), grace=grace, timeout=timeout)
 
 
 def play(story: Coroutine[Any, Any, None]) -> None:
@@ -59,7 +61,7 @@ async def until(condition: Callable[[], object], what: str) -> None:
         await asyncio.sleep(0.01)
 
 
-async def running(engine: Engine, attempt: str = ATTEMPT) -> Running:
+async def running(engine: AttemptEngine, attempt: str = ATTEMPT) -> Running:
     give_up = time.monotonic() + PATIENCE
     while True:
         standing = await engine.inspect(attempt)
@@ -76,7 +78,7 @@ def test_what_is_submitted_runs_and_is_waited_for(state: Path) -> None:
 
         ordered = order(state, "cat; pwd; exit 3")
         await engine.submit(
-            Order(
+            AttemptSpec(
                 attempt=ATTEMPT,
                 argv=ordered.argv,
                 env=ordered.env,
@@ -87,9 +89,9 @@ def test_what_is_submitted_runs_and_is_waited_for(state: Path) -> None:
         )
         outcome = await engine.wait(ATTEMPT)
 
-        assert (outcome.reason, outcome.exit_code, outcome.setup_output) == (Reason.EXITED, 3, "готово\n")
+        assert (outcome.reason, outcome.exit_code, outcome.setup_output) == (ExitReason.EXITED, 3, "готово\n")
         assert outcome.attempt == ATTEMPT
-        assert await engine.inspect(ATTEMPT) == EndedAt(outcome)
+        assert await engine.inspect(ATTEMPT) == EndedWith(outcome)
         assert await engine.wait(ATTEMPT) == outcome
         assert (engine.directory(ATTEMPT) / "launch.json").stat().st_mode & 0o077 == 0
         said = (engine.directory(ATTEMPT) / "stdout.log").read_text()
@@ -150,13 +152,13 @@ import asyncio, os, sys
 from pathlib import Path
 from blueflame.orchestrator.engine import local
 from blueflame.orchestrator.engine.local import LocalEngine
-from blueflame.orchestrator.engine.interface import Order
+from blueflame.orchestrator.engine.interface import AttemptSpec
 
 async def story() -> None:
     script = "echo run >> ledger; until [ -e go ]; do sleep 0.01; done; exit 6"
     state, attempt, work = sys.argv[1:]
     env = {"PATH": os.environ["PATH"]}
-    await LocalEngine(Path(state)).submit(Order(attempt=attempt, argv=("sh", "-c", script), env=env, cwd=work))
+    await LocalEngine(Path(state)).submit(AttemptSpec(attempt=attempt, argv=("sh", "-c", script), env=env, cwd=work))
     print("submitted", flush=True)
     await asyncio.sleep(600)
 
@@ -197,7 +199,7 @@ def test_a_killed_warden_is_noticed_cleared_up_and_recorded_as_lost(state: Path)
         os.kill(warden.pid, signal.SIGKILL)
 
         outcome = await waiting
-        assert outcome.reason is Reason.LOST
+        assert outcome.reason is ExitReason.LOST
         assert identity(int((work / "stray").read_text())) is None
         assert warden.agent_pid is not None
         assert identity(warden.agent_pid) is None
@@ -220,7 +222,7 @@ def test_a_lost_attempt_is_told_and_submitting_it_again_only_clears_up(state: Pa
         assert await fresh.live(SESSION) == (ATTEMPT,)
         await fresh.submit(again)
 
-        assert (await fresh.wait(ATTEMPT)).reason is Reason.LOST
+        assert (await fresh.wait(ATTEMPT)).reason is ExitReason.LOST
         assert await fresh.live(SESSION) == ()
         assert (state.parent / "work" / "ledger").read_text() == "run\n"
 
@@ -240,7 +242,7 @@ def test_cancel_ends_the_whole_tree_and_keeps_the_reason(state: Path) -> None:
         outcome = await engine.wait(ATTEMPT)
         await engine.cancel(ATTEMPT, "too late")
 
-        assert (outcome.reason, outcome.detail) == (Reason.CANCELLED, "задача снята")
+        assert (outcome.reason, outcome.detail) == (ExitReason.CANCELLED, "задача снята")
         assert identity(int(child.read_text())) is None
         assert await engine.wait(ATTEMPT) == outcome
 
@@ -256,7 +258,7 @@ def test_a_second_cancel_without_grace_kills_at_once(state: Path) -> None:
         await engine.cancel(ATTEMPT, "now", grace=0)
 
         outcome = await engine.wait(ATTEMPT)
-        assert (outcome.reason, outcome.signal) == (Reason.CANCELLED, signal.SIGKILL)
+        assert (outcome.reason, outcome.signal) == (ExitReason.CANCELLED, signal.SIGKILL)
 
     play(story())
 
@@ -267,7 +269,7 @@ def test_what_was_cancelled_before_it_was_submitted_never_runs(state: Path) -> N
         await engine.cancel(ATTEMPT, "stop")
         await engine.submit(order(state, "touch ran"))
 
-        assert (await engine.wait(ATTEMPT)).reason is Reason.CANCELLED
+        assert (await engine.wait(ATTEMPT)).reason is ExitReason.CANCELLED
         assert not (state.parent / "work" / "ran").exists()
 
     play(story())
@@ -278,7 +280,7 @@ def test_a_timeout_is_an_outcome_and_no_error(state: Path) -> None:
         engine = LocalEngine(state)
         await engine.submit(order(state, "sleep 600", timeout=0.2))
 
-        assert (await engine.wait(ATTEMPT)).reason is Reason.TIMEOUT
+        assert (await engine.wait(ATTEMPT)).reason is ExitReason.TIMEOUT
 
     play(story())
 
@@ -319,7 +321,7 @@ def test_an_attempt_cannot_climb_out_of_its_folder(state: Path, name: str) -> No
 def test_a_damaged_outcome_is_unknown_and_never_taken_for_an_end(
     state: Path, content: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "DOUBT", 0.1)
+    monkeypatch.setattr(local, "MAX_UNKNOWN_SECONDS", 0.1)
 
     async def story() -> None:
         folder = engine.directory(ATTEMPT)
@@ -371,7 +373,7 @@ def test_hints_name_the_attempt_that_ended(state: Path) -> None:
 
 
 def test_the_local_engine_is_an_engine(state: Path) -> None:
-    engine: Engine = LocalEngine(state)
+    engine: AttemptEngine = LocalEngine(state)
 
     assert not engine.capabilities().remote
     assert json.dumps(dict(engine.capabilities().slots)) == "{}"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from blueflame.orchestrator.engine.interface import Order, Outcome, Reason, Running, SetupStep
+from blueflame.orchestrator.engine.interface import AttemptSpec, ExitReason, ProcessOutcome, Running, SetupStep
 from blueflame.orchestrator.engine.local import LocalEngine
 from support.model_gateways import SECRET, TOKEN, build_model_options
 from support.model_providers import (
@@ -50,12 +50,12 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "мой проект" / ".blueflame"
 
 
-def order(state: Path, url: str, script: str, *, secrets: dict[str, str] | None = None, **model: Any) -> Order:  # noqa: ANN401
+def order(state: Path, url: str, script: str, *, secrets: dict[str, str] | None = None, **model: Any) -> AttemptSpec:  # noqa: ANN401
     work = state.parent / "work"
     work.mkdir(parents=True, exist_ok=True)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    return Order(
+    return AttemptSpec(
         attempt=ATTEMPT,
         argv=("bash", "-c", CALL + script),
         env={"PATH": os.environ["PATH"]},
@@ -70,8 +70,8 @@ def play(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(story, PATIENCE * 2))
 
 
-def run(state: Path, given: Order) -> Outcome:
-    async def story() -> Outcome:
+def run(state: Path, given: AttemptSpec) -> ProcessOutcome:
+    async def story() -> ProcessOutcome:
         engine = LocalEngine(state)
         await engine.submit(given)
         return await engine.wait(given.attempt)
@@ -116,7 +116,7 @@ def _read(path: Path) -> bytes:
 def test_the_secret_reaches_the_provider_and_is_nowhere_else(state: Path) -> None:
     gate = threading.Event()
 
-    async def story(given: Order) -> None:
+    async def story(given: AttemptSpec) -> None:
         engine = LocalEngine(state)
         await engine.submit(given)
         await until(lambda: far.asked, "the call is with the provider")
@@ -124,7 +124,7 @@ def test_the_secret_reaches_the_provider_and_is_nowhere_else(state: Path) -> Non
         gate.set()
         ended = await engine.wait(given.attempt)
 
-        assert (ended.reason, ended.exit_code) == (Reason.EXITED, 0)
+        assert (ended.reason, ended.exit_code) == (ExitReason.EXITED, 0)
         assert while_it_ran == []
         assert places_with_the_secret(state) == []
         assert SECRET not in repr(given)
@@ -140,7 +140,7 @@ def test_without_its_secret_an_attempt_is_not_started(state: Path) -> None:
     with start_provider(FINE) as far:
         ended = run(state, order(state, far.url, "call", secrets={}))
 
-    assert ended.reason is Reason.SPAWN_FAILED
+    assert ended.reason is ExitReason.SPAWN_FAILED
     assert "the gateway cannot be started" in ended.detail
     assert "the secret key was not given to the warden" in ended.detail
     assert far.asked == []
@@ -159,19 +159,19 @@ def test_the_model_is_at_the_port_that_was_told_and_setup_steps_do_not_take_it(s
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("call; call", Reason.BUDGET),  # its exit code is that of the last call
-        ("call; call; sleep 600", Reason.BUDGET),  # it does not care, and is ended after its grace
-        ("call; call; exit 0", Reason.EXITED),  # it took the hint
+        ("call; call", ExitReason.BUDGET),  # its exit code is that of the last call
+        ("call; call; sleep 600", ExitReason.BUDGET),  # it does not care, and is ended after its grace
+        ("call; call; exit 0", ExitReason.EXITED),  # it took the hint
     ],
 )
-def test_an_agent_whose_budget_is_used_up_ends_as_such(state: Path, script: str, reason: Reason) -> None:
+def test_an_agent_whose_budget_is_used_up_ends_as_such(state: Path, script: str, reason: ExitReason) -> None:
     with start_provider(FINE) as far:
         ended = run(state, order(state, far.url, script, budgets=ONE_CALL))
 
     assert ended.reason is reason
     assert said(state) == ["200", "402"]
     assert ("The budget of this attempt is used up: 120 tokens of 1 tokens" in ended.detail) is (
-        reason is Reason.BUDGET
+        reason is ExitReason.BUDGET
     )
     assert [line["refused"] for line in usage(state)] == ["", "budget"]
 
@@ -180,13 +180,13 @@ def test_an_agent_whose_model_is_away_for_too_long_ends_as_an_outage(state: Path
     with start_provider(answer_json(503, build_error("api_error", "Down."))) as far:
         ended = run(state, order(state, far.url, "call", outage_wait=0.0))
 
-    assert (ended.reason, ended.detail) == (Reason.OUTAGE, "503: Down.")
+    assert (ended.reason, ended.detail) == (ExitReason.OUTAGE, "503: Down.")
 
 
 def test_its_clocks_stand_still_while_it_waits_for_its_model(state: Path) -> None:
     """It may be silent for two and a half seconds, and waits for four."""
 
-    async def story(given: Order) -> None:
+    async def story(given: AttemptSpec) -> None:
         engine = LocalEngine(state)
         await engine.submit(given)
         seen: list[Running] = []
@@ -197,7 +197,7 @@ def test_its_clocks_stand_still_while_it_waits_for_its_model(state: Path) -> Non
         ended = await engine.wait(given.attempt)
 
         assert (seen[-1].parked["kind"], seen[-1].parked["reason"]) == ("rate_limit", "429: Slow down.")
-        assert (ended.reason, ended.exit_code, ended.detail) == (Reason.EXITED, 0, "")
+        assert (ended.reason, ended.exit_code, ended.detail) == (ExitReason.EXITED, 0, "")
 
     with start_provider(answer_json(429, build_error(), retry_after_ms="4000"), FINE) as far:
         play(story(replace(order(state, far.url, "call"), timeout=3.0, silence=2.5)))
@@ -209,7 +209,7 @@ def test_an_attempt_whose_warden_was_killed_has_its_last_call_on_record(state: P
     start, text, *rest = build_message_events()
     gate = threading.Event()
 
-    async def story(given: Order) -> None:
+    async def story(given: AttemptSpec) -> None:
         engine = LocalEngine(state)
         await engine.submit(given)
         await until(lambda: far.asked, "the call is with the provider")
@@ -219,7 +219,7 @@ def test_an_attempt_whose_warden_was_killed_has_its_last_call_on_record(state: P
         os.kill(standing.pid, signal.SIGKILL)
         ended = await engine.wait(given.attempt)
 
-        assert ended.reason is Reason.LOST
+        assert ended.reason is ExitReason.LOST
         assert [(line["output"], line["complete"]) for line in usage(state)] == [(20, True)]
 
     with start_provider(stream_events([start, text, gate, *rest])) as far:

@@ -12,7 +12,7 @@ from blueflame.model.errors import NotifierFailed
 from blueflame.model.event import GateAnswered, JournalEntry, SessionEnded
 from blueflame.model.gate import Answer
 from blueflame.model.settings.notifications import NotifierSettings
-from blueflame.orchestrator.observers.notifications import Courier, Notifying, notifying
+from blueflame.orchestrator.observers.notifications import NotificationQueue, NotificationSender, run_notifications
 from blueflame.session.replay import apply
 from blueflame.testing.simulation import Simulation
 from blueflame.text.notifications import Notice
@@ -36,15 +36,17 @@ def waiting() -> Simulation:
     return played(Story(task(1), answers={"plan": None}))
 
 
-async def delivering(courier: Courier, during: Callable[[], Awaitable[None]]) -> None:
+async def delivering(courier: NotificationQueue, during: Callable[[], Awaitable[None]]) -> None:
     task = asyncio.create_task(courier.keep_up())
     await during()
     courier.leave()
     await task
 
 
-def courier_of(told: Told, **given: Any) -> Courier:  # noqa: ANN401
-    return Courier("desk", settings(**given), lambda each, more: told.append((each.words, more)), lambda _text: None)
+def courier_of(told: Told, **given: Any) -> NotificationQueue:  # noqa: ANN401
+    return NotificationQueue(
+        "desk", settings(**given), lambda each, more: told.append((each.words, more)), lambda _text: None
+    )
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -97,7 +99,7 @@ def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
 
     async def story() -> None:
         courier = courier_of(told, delay="1h")
-        onlooker, plan = Notifying([courier]), waiting()
+        onlooker, plan = NotificationSender([courier]), waiting()
 
         async def during() -> None:
             onlooker.see(plan.session, plan.journal)
@@ -120,7 +122,7 @@ def test_only_what_was_asked_for_is_told() -> None:
         plan = waiting()
 
         async def during() -> None:
-            Notifying([courier]).see(plan.session, plan.journal)
+            NotificationSender([courier]).see(plan.session, plan.journal)
 
         await delivering(courier, during)
 
@@ -135,7 +137,7 @@ def test_a_notifier_that_fails_is_warned_of_once() -> None:
         raise NotifierFailed("no")
 
     async def story() -> None:
-        courier = Courier("desk", settings(throttle="0s"), fail, warnings.append)
+        courier = NotificationQueue("desk", settings(throttle="0s"), fail, warnings.append)
         now = asyncio.get_running_loop().time
 
         async def during() -> None:
@@ -157,7 +159,7 @@ def test_a_notifier_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
 
     async def story() -> None:
         plan = waiting()
-        async with notifying(
+        async with run_notifications(
             {"phone": given}, tmp_path, {"PATH": "/usr/bin:/bin"}, lambda _text: seen.set()
         ) as onlooker:
             onlooker.see(plan.session, plan.journal)

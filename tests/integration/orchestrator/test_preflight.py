@@ -10,7 +10,7 @@ from blueflame.git.repository import Repository, open_repository
 from blueflame.model.errors import Refused
 from blueflame.model.settings import Settings
 from blueflame.orchestrator import preflight
-from blueflame.orchestrator.preflight import refuse_if_unfit, unfit_reasons
+from blueflame.orchestrator.preflight import check_repository, find_blockers
 from blueflame.system.layout import Places
 
 SETTINGS = Settings.model_validate({"project": {"name": "x"}})
@@ -27,7 +27,7 @@ def places_in(repo: Repository, worktrees: str = ".trees") -> Places:
 
 def test_a_clean_repository_is_fit_and_a_look_leaves_nothing_behind(opened: Repository) -> None:
     before = sorted(path.name for path in opened.root.iterdir())
-    refuse_if_unfit(opened, places_in(opened), SETTINGS, allow_dirty=False)
+    check_repository(opened, places_in(opened), SETTINGS, allow_dirty=False)
     assert sorted(path.name for path in opened.root.iterdir()) == before
 
 
@@ -35,9 +35,9 @@ def test_every_reason_is_told_at_once(opened: Repository, monkeypatch: pytest.Mo
     for n in range(12):
         (opened.root / f"новый {n:02d}.txt").write_text("x")
     (opened.root / "src/app.py").write_text("changed\n")
-    monkeypatch.setattr(preflight, "HEADROOM", 10**15)
+    monkeypatch.setattr(preflight, "CHECKOUT_GROWTH", 10**15)
     with pytest.raises(Refused) as error:
-        refuse_if_unfit(opened, places_in(opened, "README.md/trees"), SETTINGS, allow_dirty=False)
+        check_repository(opened, places_in(opened, "README.md/trees"), SETTINGS, allow_dirty=False)
     text = str(error.value)
     assert "src/app.py" in text
     assert "and 3 more" in text
@@ -49,15 +49,15 @@ def test_every_reason_is_told_at_once(opened: Repository, monkeypatch: pytest.Mo
 
 def test_a_dirty_checkout_may_be_allowed(opened: Repository) -> None:
     (opened.root / "README.md").write_text("changed\n")
-    assert list(unfit_reasons(opened, places_in(opened), SETTINGS, allow_dirty=False))
-    assert not list(unfit_reasons(opened, places_in(opened), SETTINGS, allow_dirty=True))
+    assert list(find_blockers(opened, places_in(opened), SETTINGS, allow_dirty=False))
+    assert not list(find_blockers(opened, places_in(opened), SETTINGS, allow_dirty=True))
 
 
 def test_our_own_folders_are_no_dirt(opened: Repository) -> None:
     for name in (".blueflame/x", "деревья/x"):
         (opened.root / name).parent.mkdir(parents=True)
         (opened.root / name).write_text("ours")
-    assert not list(unfit_reasons(opened, places_in(opened, "деревья"), SETTINGS, allow_dirty=False))
+    assert not list(find_blockers(opened, places_in(opened, "деревья"), SETTINGS, allow_dirty=False))
 
 
 def test_a_configuration_that_is_not_tracked_yet_is_no_dirt(opened: Repository, git: Callable[..., str]) -> None:
@@ -65,7 +65,7 @@ def test_a_configuration_that_is_not_tracked_yet_is_no_dirt(opened: Repository, 
     config.write_text("project: {name: x}\n")
 
     def look() -> list[str]:
-        return list(unfit_reasons(opened, places_in(opened), SETTINGS, allow_dirty=False, config=config))
+        return list(find_blockers(opened, places_in(opened), SETTINGS, allow_dirty=False, config=config))
 
     assert not look()
     git(opened.root, "add", "blueflame.yaml")
@@ -77,5 +77,5 @@ def test_a_configuration_that_is_not_tracked_yet_is_no_dirt(opened: Repository, 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_worktree_folder_that_cannot_be_written_is_told(opened: Repository) -> None:
     (opened.root / ".trees").mkdir(mode=0o500)
-    (reason,) = unfit_reasons(opened, places_in(opened), SETTINGS, allow_dirty=False)
+    (reason,) = find_blockers(opened, places_in(opened), SETTINGS, allow_dirty=False)
     assert ".trees cannot be written" in reason

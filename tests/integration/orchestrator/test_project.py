@@ -28,55 +28,55 @@ def stage(repo: Path) -> Stage:
 
 
 def test_the_configuration_is_found_from_any_folder_of_the_repository(stage: Stage) -> None:
-    ground = app.grounds(start=stage.root / "src")
+    ground = app.open_project(start=stage.root / "src")
     assert ground.repo.root == stage.root
     assert ground.places.journal == stage.root / ".blueflame/journal.db"
 
 
 def test_without_a_configuration_the_way_to_one_is_told(repo: Path) -> None:
     with pytest.raises(ConfigError, match="blueflame init"):
-        app.grounds(start=repo)
+        app.open_project(start=repo)
 
 
 @pytest.mark.verification(48)
 def test_preparing_twice_changes_nothing(stage: Stage) -> None:
     ground = stage.ground()
-    app.prepare(ground)
+    app.prepare_folders(ground)
     before = {path: path.read_bytes() for path in stage.root.rglob("*") if path.is_file()}
-    app.prepare(ground)
+    app.prepare_folders(ground)
     assert {path: path.read_bytes() for path in stage.root.rglob("*") if path.is_file()} == before
     assert stage.git("status", "--porcelain") == ""
 
 
 def test_a_state_folder_that_cannot_be_made_is_a_clear_error(stage: Stage) -> None:
     (stage.root / ".blueflame").write_text("a file\n")
-    with pytest.raises(WorldError, match=r"\.blueflame"), app.orchestrating(stage.ground()):
+    with pytest.raises(WorldError, match=r"\.blueflame"), app.lock_project(stage.ground()):
         pass
 
 
 def test_there_is_nothing_to_read_before_the_first_session(stage: Stage) -> None:
-    with pytest.raises(UsageError, match="nothing has been run"), app.reading(stage.ground()):
+    with pytest.raises(UsageError, match="nothing has been run"), app.open_journal(stage.ground()):
         pass
 
 
 def test_only_one_orchestrator_at_a_time(stage: Stage) -> None:
     ground = stage.ground()
-    with app.orchestrating(ground):
-        assert app.running_pid(ground) == os.getpid()
+    with app.lock_project(ground):
+        assert app.find_running_pid(ground) == os.getpid()
         ground.places.resolved_config.write_text("the first one's")
-        with pytest.raises(Refused, match=f"pid {os.getpid()}"), app.orchestrating(ground):
+        with pytest.raises(Refused, match=f"pid {os.getpid()}"), app.lock_project(ground):
             pass
         assert ground.places.resolved_config.read_text() == "the first one's"
-    assert app.running_pid(ground) is None
+    assert app.find_running_pid(ground) is None
 
 
 def test_a_session_is_found_by_its_id_its_beginning_or_as_the_newest(stage: Stage) -> None:
     ground = stage.ground()
-    with app.orchestrating(ground) as journal:
+    with app.lock_project(ground) as journal:
         with pytest.raises(UsageError, match="no session yet"):
             app.find_session(journal, None)
-        first = app.begin(ground, journal, request="one").id
-        second = app.begin(ground, journal, request="two").id
+        first = app.open_session(ground, journal, request="one").id
+        second = app.open_session(ground, journal, request="two").id
         assert second != first
         assert app.find_session(journal, None) == second
         assert app.find_session(journal, first) == first
@@ -84,13 +84,13 @@ def test_a_session_is_found_by_its_id_its_beginning_or_as_the_newest(stage: Stag
             app.find_session(journal, "ses-")
         with pytest.raises(UsageError, match="no session is called"):
             app.find_session(journal, "ses-1999")
-        assert app.unfinished(journal) is not None
+        assert app.find_unfinished(journal) is not None
 
 
 def test_beginning_pins_the_base_and_the_configuration(stage: Stage) -> None:
     ground = stage.ground()
-    with app.orchestrating(ground) as journal:
-        session = app.begin(ground, journal, request="Сделай", workflow="flow")
+    with app.lock_project(ground) as journal:
+        session = app.open_session(ground, journal, request="Сделай", workflow="flow")
         opened = journal.events(session.id)[0].event
     assert isinstance(opened, SessionOpened)
     assert (opened.request, opened.base_sha, opened.workflow.name) == ("Сделай", stage.head(), "flow")
@@ -109,8 +109,8 @@ def test_a_person_s_own_plan_is_written_together_with_the_session(
 
     monkeypatch.setattr(Journal, "append", append)
     ground = stage.ground()
-    with app.orchestrating(ground) as journal:
-        session = app.begin(ground, journal, request="x", tasks=parse_tasks({"tasks": [task(1)]}))
+    with app.lock_project(ground) as journal:
+        session = app.open_session(ground, journal, request="x", tasks=parse_tasks({"tasks": [task(1)]}))
     assert [[type(event) for event in batch] for batch in batches] == [[SessionOpened, PlanProposed]]
     assert session.plan is not None
 
@@ -120,9 +120,9 @@ def test_a_refused_beginning_leaves_no_session(stage: Stage, wrong: str) -> None
     if wrong == "dirty":
         (stage.root / "README.md").write_text("changed\n")
     ground = stage.ground()
-    with app.orchestrating(ground) as journal:
+    with app.lock_project(ground) as journal:
         with pytest.raises(Refused if wrong == "dirty" else UsageError):
-            app.begin(ground, journal, request="x", workflow="wavs" if wrong == "workflow" else None)
+            app.open_session(ground, journal, request="x", workflow="wavs" if wrong == "workflow" else None)
         assert journal.sessions() == ()
 
 
@@ -150,7 +150,7 @@ def test_every_prerequisite_that_is_not_met_is_in_one_list(repo: Path, monkeypat
         repo, roles={"worker": {"runtime": "claude"}}, runtimes={"claude": {"command": "/nowhere/claude"}}
     )
     (repo / "README.md").write_text("changed\n")
-    monkeypatch.setattr("blueflame.orchestrator.preflight.HEADROOM", 10**15)
+    monkeypatch.setattr("blueflame.orchestrator.preflight.CHECKOUT_GROWTH", 10**15)
     with pytest.raises(Refused) as refused:
         app.check_prerequisites(stage.ground(), Workflow())
     listed = str(refused.value).splitlines()
@@ -167,7 +167,7 @@ def test_misgivings_are_told_and_refuse_nothing(repo: Path, monkeypatch: pytest.
         memory={"provider": "beads", "bd": "no-bd"},
     )
     monkeypatch.delenv("BD_DB", raising=False)
-    ram, memory = app.misgivings(stage.ground())
+    ram, memory = app.list_warnings(stage.ground())
     assert "MB of memory are free" in ram
     assert "no-bd" in memory
     app.check_prerequisites(stage.ground(), Workflow())
@@ -183,10 +183,12 @@ def test_what_a_scripted_planner_would_say_is_known_beforehand(stage: Stage) -> 
     stage.play(planner=plan_of(task(3), task(4, after=[3])))
     ground = stage.ground()
     flow = workflow_of(ground.settings, "waves")
-    plan = app.casting(ground, script=stage.script).foreseen_plan("x", flow)
+    plan = app.build_runtime_set(ground, script=stage.script).foreseen_plan("x", flow)
     assert plan is not None
     assert [each.id for each in plan] == ["task-003", "task-004"]
-    direct = app.casting(ground, script=stage.script).foreseen_plan("Do it", workflow_of(ground.settings, "direct"))
+    direct = app.build_runtime_set(ground, script=stage.script).foreseen_plan(
+        "Do it", workflow_of(ground.settings, "direct")
+    )
     assert direct is not None
     assert [each.title for each in direct] == ["Do it"]
 
@@ -212,10 +214,10 @@ def test_a_fresh_start_ends_the_agents_of_the_session_it_closes_and_keeps_what_t
     if warden == "was killed":
         family[0].kill()
     ground = stage.ground()
-    with app.orchestrating(ground) as journal:
-        app.abandon(ground, journal, session.id)
-        assert app.unfinished(journal) is None
-        session = app.look(journal, session.id)
+    with app.lock_project(ground) as journal:
+        app.abandon_session(ground, journal, session.id)
+        assert app.find_unfinished(journal) is None
+        session = app.load_session(journal, session.id)
     assert session.outcome == "abandoned"
     assert not session.live
     ended = session.attempts[record.attempt.id].ended

@@ -30,9 +30,9 @@ def answer(
     from blueflame.orchestrator import project as app
     from blueflame.session.gates.questions import objection
 
-    ground = app.grounds(config)
-    with app.reading(ground) as journal:
-        found = app.look(journal, app.find_session(journal, session))
+    ground = app.open_project(config)
+    with app.open_journal(ground) as journal:
+        found = app.load_session(journal, app.find_session(journal, session))
     name, chosen = _resolve_names(found, gate, choice)
     payload = _read_edited_tasks(file)
     wrong = objection(found, name, Answer(choice=chosen, note=note, payload=payload))

@@ -33,7 +33,7 @@ def attach(
     """Connect this terminal to a running agent's; Ctrl-] leaves it running. With --json: say which can be."""
     from blueflame.orchestrator import project as wiring
 
-    ground = wiring.grounds(config)
+    ground = wiring.open_project(config)
     session, running, open_ones = _list_agents(ground)
     if as_json:
         print_json(
@@ -46,19 +46,19 @@ def attach(
         sleep(POLL_SECONDS)
         session, running, open_ones = _list_agents(ground)
     chosen = choose_agent(agent, running, open_ones)
-    return _connect_terminal(chosen, wiring.attempt_folder(ground, chosen.id), read_only=read_only)
+    return _connect_terminal(chosen, wiring.find_attempt_folder(ground, chosen.id), read_only=read_only)
 
 
-def _list_agents(ground: app.Grounds) -> tuple[str, Sequence[Attempt], Sequence[Attempt]]:
+def _list_agents(ground: app.Project) -> tuple[str, Sequence[Attempt], Sequence[Attempt]]:
     """The session, its agents at work, and those of them that have a terminal."""
     from blueflame.orchestrator import project as wiring
     from blueflame.system.terminal_attach import has_terminal
 
-    with wiring.reading(ground) as journal:
-        left = wiring.unfinished(journal)
-        session = wiring.look(journal, left.id if left else wiring.find_session(journal, None))
+    with wiring.open_journal(ground) as journal:
+        left = wiring.find_unfinished(journal)
+        session = wiring.load_session(journal, left.id if left else wiring.find_session(journal, None))
     running = sorted(session.live.values(), key=lambda attempt: attempt.agent_id)
-    return session.id, running, [each for each in running if has_terminal(wiring.attempt_folder(ground, each.id))]
+    return session.id, running, [each for each in running if has_terminal(wiring.find_attempt_folder(ground, each.id))]
 
 
 def _build_agent_json(attempt: Attempt, has_terminal: bool) -> dict[str, object]:

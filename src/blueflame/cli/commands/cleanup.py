@@ -28,18 +28,20 @@ def cleanup(
 ) -> int:
     """Remove checkouts, old logs and refs of ended sessions; unmerged commits are kept unless you say otherwise."""
     from blueflame.orchestrator import project as app
-    from blueflame.orchestrator.cleanup import Kind, leftovers, remove
+    from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers, remove_leftovers
     from blueflame.system.clock import SystemClock
     from blueflame.system.flock import holder
 
-    ground = app.grounds(config)
-    with app.reading(ground) as journal:
+    ground = app.open_project(config)
+    with app.open_journal(ground) as journal:
         age, at_work = ground.settings.cleanup.log_max_age, holder(ground.places.lock) is not None
-        found = leftovers(ground.repo, ground.places, journal, now=SystemClock().now(), max_age=age, at_work=at_work)
-    goes = tuple(each for each in found if drop_unmerged or each.kind is not Kind.UNMERGED)
+        found = find_leftovers(
+            ground.repo, ground.places, journal, now=SystemClock().now(), max_age=age, at_work=at_work
+        )
+    goes = tuple(each for each in found if drop_unmerged or each.kind is not LeftoverKind.UNMERGED)
     stays = tuple(each for each in found if each not in goes)
     if not dry_run:
-        remove(ground.repo, goes)
+        remove_leftovers(ground.repo, goes)
     if as_json:
         told = {
             "removed": [_build_leftover_json(each) for each in goes],

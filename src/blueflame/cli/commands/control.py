@@ -46,11 +46,11 @@ def _send_command(kind: str, body: dict[str, object], config: Path | None, *, as
     from blueflame.model.errors import Refused
     from blueflame.orchestrator import project as app
 
-    ground = app.grounds(config)
-    with app.reading(ground) as journal:
+    ground = app.open_project(config)
+    with app.open_journal(ground) as journal:
         session = app.find_session(journal, None)
-        left = app.unfinished(journal)
-    if app.running_pid(ground) is None:
+        left = app.find_unfinished(journal)
+    if app.find_running_pid(ground) is None:
         advice = f"; 'blueflame resume' goes on with {left.id}" if left else ""
         raise Refused(f"nobody is at work on {ground.repo.root}, so there is nothing to {NOTHING_TO[kind]}{advice}")
     return send_message(ground, session, kind, body | {"by": getpass.getuser()}, as_json=as_json)

@@ -54,8 +54,8 @@ def cost(
     from blueflame.orchestrator import project as app
     from blueflame.session.accounts import forecast
 
-    ground = app.grounds(config)
-    with app.reading(ground) as journal:
+    ground = app.open_project(config)
+    with app.open_journal(ground) as journal:
         everywhere = session is None and by in WHOLE_REPOSITORY
         names = [info.id for info in reversed(journal.sessions())] if everywhere else []
         names = names or [app.find_session(journal, session)]
@@ -74,12 +74,12 @@ def cost(
     return 0
 
 
-def _read_entries(ground: app.Grounds, events: Sequence[JournalEntry], *, models: bool) -> tuple[Entry, ...]:
+def _read_entries(ground: app.Project, events: Sequence[JournalEntry], *, models: bool) -> tuple[Entry, ...]:
     from blueflame.orchestrator import project as app
-    from blueflame.orchestrator.costs import account
+    from blueflame.orchestrator.costs import list_costs
     from blueflame.session.replay import replay
     from blueflame.system.clock import SystemClock
 
     found = replay(events)
-    checkups = app.examine(ground, found) if found.live else {}
-    return account(found, ground.places.attempts, checkups, now=SystemClock().now(), models=models)
+    checkups = app.probe_agents(ground, found) if found.live else {}
+    return list_costs(found, ground.places.attempts, checkups, now=SystemClock().now(), models=models)

@@ -36,19 +36,19 @@ def _refuse_nonempty_folder(folder: Path) -> None:
 
 def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: bool, kept: bool) -> int:
     from blueflame.cli.foreground import RunOptions, run_session
-    from blueflame.demo import REQUEST, lay_out
+    from blueflame.demo import REQUEST, create_demo
     from blueflame.documents.decisions import load_decisions
     from blueflame.orchestrator import project as app
 
-    laid = lay_out(folder.resolve())
+    laid = create_demo(folder.resolve())
     _disable_sandbox_if_unavailable(laid.repo / "blueflame.yaml", quiet=as_json or quiet)
-    ground = app.grounds(laid.repo / "blueflame.yaml")
+    ground = app.open_project(laid.repo / "blueflame.yaml")
     decisions = None if ask else load_decisions(laid.decisions)
     options = RunOptions(script=laid.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
     if not as_json:
         print_text(f"A sample repository in {laid.repo}; the request: {REQUEST}\n")
-    with app.orchestrating(ground) as journal:
-        session = app.begin(ground, journal, request=REQUEST, workflow=workflow, scripted=True)
+    with app.lock_project(ground) as journal:
+        session = app.open_session(ground, journal, request=REQUEST, workflow=workflow, scripted=True)
         code = run_session(ground, journal, session, options, also={"log": lambda: _read_git_log(laid.repo)})
     if not as_json:
         _print_history(laid.repo, kept=kept)
@@ -58,9 +58,9 @@ def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: b
 def _disable_sandbox_if_unavailable(config: Path, *, quiet: bool) -> None:
     """These agents are ours and play a script; a machine without a sandbox may still show how a session goes."""
     from blueflame.git.command import git, identity_environment
-    from blueflame.orchestrator.foreground_sandbox import shortcomings
+    from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 
-    problems = shortcomings("standard")
+    problems = find_sandbox_problems("standard")
     if not problems:
         return
     config.write_text(f"{config.read_text()}\nsandbox: {{ level: off }}  # this machine can hold none\n")

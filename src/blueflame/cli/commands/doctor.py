@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from blueflame.doctor.environment import Finding
     from blueflame.doctor.guards import Guard, Guards
-    from blueflame.orchestrator.project import Grounds
+    from blueflame.orchestrator.project import Project
 
 
 def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
@@ -25,9 +25,9 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     from blueflame.model.errors import BlueFlameError
     from blueflame.orchestrator import project as app
 
-    ground: Grounds | BlueFlameError
+    ground: Project | BlueFlameError
     try:
-        ground = app.grounds(config)
+        ground = app.open_project(config)
     except BlueFlameError as error:
         ground = error
     found = list(_examine_project(ground))
@@ -48,15 +48,15 @@ def _examine_project(ground: object) -> Iterator[Finding]:
     from blueflame.cli.render.memory import describe_memory
     from blueflame.doctor.environment import Finding, State, examine_editor, examine_machine, examine_project
     from blueflame.model.errors import BlueFlameError
-    from blueflame.orchestrator.project import Grounds, casting, memory_problem_at
+    from blueflame.orchestrator.project import Project, build_runtime_set, find_memory_problem
     from blueflame.system.clock import SystemClock
 
     yield from examine_machine()
     yield examine_editor((os.environ.get("VISUAL", ""), os.environ.get("EDITOR", ""), "nano", "vi"))
-    if not isinstance(ground, Grounds):
+    if not isinstance(ground, Project):
         yield Finding("project", State.BAD, str(ground))
         return
-    cast = casting(ground)
+    cast = build_runtime_set(ground)
     try:
         yield Finding("configuration", State.OK, str(ground.loaded.path))
         yield from (Finding("configuration", State.WARNING, warning) for warning in ground.loaded.warnings)
@@ -69,13 +69,13 @@ def _examine_project(ground: object) -> Iterator[Finding]:
             runtimes=(runtimes := cast.at_work()),
         )
         yield from (Finding("credential", State.WARNING, reason) for reason in cast.without_credential(runtimes))
-        problem = memory_problem_at(ground)
+        problem = find_memory_problem(ground)
         yield Finding("memory", State.WARNING if problem else State.OK, problem or describe_memory(ground.settings))
     except BlueFlameError as error:
         yield Finding("project", State.BAD, str(error))
 
 
-def _examine_guards(ground: Grounds | None) -> Guards:
+def _examine_guards(ground: Project | None) -> Guards:
     """Without a configuration, as the defaults have it."""
     from blueflame.doctor.guards import examine_guards
     from blueflame.model.settings.permissions import SandboxSettings, ValidationSettings

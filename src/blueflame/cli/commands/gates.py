@@ -14,9 +14,9 @@ def gates(session: str | None = SESSION, config: Path | None = CONFIG, as_json: 
     from blueflame.cli.render.session import build_gates_json, render_gates
     from blueflame.orchestrator import project as app
 
-    ground = app.grounds(config)
-    with app.reading(ground) as journal:
-        found = app.look(journal, app.find_session(journal, session))
+    ground = app.open_project(config)
+    with app.open_journal(ground) as journal:
+        found = app.load_session(journal, app.find_session(journal, session))
     waiting = list(found.open_gates.values())
     if as_json:
         print_json({"session": found.id, "gates": build_gates_json(waiting)})

@@ -30,8 +30,8 @@ def log(
 
     from blueflame.orchestrator import project as app
 
-    ground = app.grounds(config)
-    with app.reading(ground) as journal:
+    ground = app.open_project(config)
+    with app.open_journal(ground) as journal:
         name = app.find_session(journal, session)
         events = journal.events(name)
         _print_events(events[-last:] if last else events, as_json=as_json)

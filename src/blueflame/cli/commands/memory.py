@@ -41,8 +41,10 @@ def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool =
         raise UsageError(
             f"--kind: {kind!r} is none. {suggest(kind, RECORD_TYPES)} Use one of {', '.join(RECORD_TYPES)}"
         )
-    ground = app.grounds(config)
-    records = [each for each in _sort_newest_first(app.memory_at(ground).records()) if kind in (None, _get_kind(each))]
+    ground = app.open_project(config)
+    records = [
+        each for each in _sort_newest_first(app.open_memory(ground).records()) if kind in (None, _get_kind(each))
+    ]
     if as_json:
         print_json(build_records_json(records, ground.settings))
     else:
@@ -58,7 +60,7 @@ def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) ->
     from blueflame.memory.codec import as_plain
     from blueflame.orchestrator import project as app
 
-    records = app.memory_at(app.grounds(config)).records()
+    records = app.open_memory(app.open_project(config)).records()
     found = _find_records(records, key)
     if len(found) > 1:
         raise UsageError(f"{len(found)} memories begin with {key!r}: {', '.join(each.key for each in found[:5])}")
@@ -74,7 +76,7 @@ def forget(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -
     """Take memories out for good: all whose key is this or begins with it."""
     from blueflame.orchestrator import project as app
 
-    memory = app.memory_at(app.grounds(config))
+    memory = app.open_memory(app.open_project(config))
     gone = memory.forget([each.key for each in _find_records(memory.store.records(), key)])
     if as_json:
         print_json({"forgotten": list(gone)})
@@ -89,7 +91,7 @@ def export_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
     from blueflame.memory.beads_file import write_jsonl
     from blueflame.orchestrator import project as app
 
-    records = app.memory_at(app.grounds(config)).store.records()
+    records = app.open_memory(app.open_project(config)).store.records()
     write_jsonl(file, records)
     if as_json:
         print_json({"path": str(file), "records": len(records)})
@@ -104,10 +106,10 @@ def import_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
     from blueflame.memory.beads_file import read_jsonl
     from blueflame.orchestrator import project as app
 
-    ground = app.grounds(config)
+    ground = app.open_project(config)
     records = read_jsonl(file)
-    app.prepare(ground)
-    memory = app.memory_at(ground)
+    app.prepare_folders(ground)
+    memory = app.open_memory(ground)
     before = len(memory.store.records())
     memory.store.allow_again([record.key for record in records])
     warning = memory.remember(records)

@@ -36,7 +36,7 @@ def plan(
     from blueflame.orchestrator import project as app
     from blueflame.session.state import Phase
 
-    ground = app.grounds(config)
+    ground = app.open_project(config)
     request, tasks = read_request(text, task, plan)
     options = RunOptions(
         script=script,
@@ -48,9 +48,9 @@ def plan(
     )
     print_warnings(ground)
     check_request(ground, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=True)
-    with app.orchestrating(ground) as journal:
-        refuse_unfinished(app.unfinished(journal))
-        session = app.begin(
+    with app.lock_project(ground) as journal:
+        refuse_unfinished(app.find_unfinished(journal))
+        session = app.open_session(
             ground,
             journal,
             request=request,

@@ -20,18 +20,18 @@ def report(
     In short at the terminal, in full as a page. Sessions that have not ended are shown as they stand.
     """
     from blueflame.orchestrator import project as app
-    from blueflame.orchestrator.costs import account
+    from blueflame.orchestrator.costs import list_costs
     from blueflame.report.build import build_report
     from blueflame.report.evidence import collect_evidence
     from blueflame.session.replay import replay
     from blueflame.system.clock import SystemClock
 
-    ground = app.grounds(config)
-    with app.reading(ground) as journal:
+    ground = app.open_project(config)
+    with app.open_journal(ground) as journal:
         events = journal.events(app.find_session(journal, session))
     found, now = replay(events), SystemClock().now()
-    checkups = app.examine(ground, found) if found.live else {}
-    entries = account(found, ground.places.attempts, checkups, now=now)
+    checkups = app.probe_agents(ground, found) if found.live else {}
+    entries = list_costs(found, ground.places.attempts, checkups, now=now)
     made = build_report(events, found, entries, now=now)
     evidence = collect_evidence(made, ground.repo, ground.places, diffs=html is not None)
     if html is not None:

@@ -24,7 +24,7 @@ def resume(
     from blueflame.cli.foreground import RunOptions, read_cassette, run_session
     from blueflame.orchestrator import project as app
 
-    ground = app.grounds(config)
+    ground = app.open_project(config)
     options = RunOptions(
         script=script,
         decisions=read_decisions(decisions),
@@ -33,17 +33,17 @@ def resume(
         quiet=quiet,
         config=config,
     )
-    with app.reading(ground):
+    with app.open_journal(ground):
         pass  # where nothing has been run, nothing is made
-    with app.orchestrating(ground) as journal:
-        left = app.unfinished(journal)
+    with app.lock_project(ground) as journal:
+        left = app.find_unfinished(journal)
         if session is not None:
             wanted = app.find_session(journal, session)
         elif left is not None:
             wanted = left.id
         else:
             raise UsageError("no session is unfinished: start one with 'blueflame run --task \"...\"'")
-        found = app.look(journal, wanted)
+        found = app.load_session(journal, wanted)
         if found.ended:
             raise UsageError(f"{wanted} has ended ({found.outcome}): start a new session with 'blueflame run'")
         if not as_json and not quiet:

@@ -48,7 +48,7 @@ def run(
     from blueflame.cli.stale_checkouts import handle_stale_checkouts
     from blueflame.orchestrator import project as app
 
-    ground = app.grounds(config)
+    ground = app.open_project(config)
     request, tasks = read_request(text, task, plan)
     options = RunOptions(
         script=script,
@@ -64,12 +64,12 @@ def run(
 
         return show_dry_run(ground, request, tasks, workflow=workflow, script=script, as_json=as_json)
     check_request(ground, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=allow_dirty)
-    with app.orchestrating(ground) as journal:
-        left = app.unfinished(journal)
+    with app.lock_project(ground) as journal:
+        left = app.find_unfinished(journal)
         if left is not None and _should_resume(ground, journal, left, options, fresh=fresh):
-            return run_session(ground, journal, app.look(journal, left.id), options)
+            return run_session(ground, journal, app.load_session(journal, left.id), options)
         handle_stale_checkouts(ground, journal, options)
-        session = app.begin(
+        session = app.open_session(
             ground,
             journal,
             request=request,
@@ -101,7 +101,7 @@ def read_request(text: str | None, task: str | None, plan: Path | None) -> tuple
 
 
 def check_request(
-    ground: app.Grounds,
+    ground: app.Project,
     plan: Path | None,
     tasks: Sequence[Task] | None,
     *,
@@ -123,16 +123,16 @@ def check_request(
         _check_plan(ground, plan, tasks, flow.name)
 
 
-def _has_unfinished_session(ground: app.Grounds) -> bool:
+def _has_unfinished_session(ground: app.Project) -> bool:
     from blueflame.orchestrator import project as wiring
 
     if not ground.places.journal.exists():
         return False
-    with wiring.reading(ground) as journal:
-        return wiring.unfinished(journal) is not None
+    with wiring.open_journal(ground) as journal:
+        return wiring.find_unfinished(journal) is not None
 
 
-def _check_plan(ground: app.Grounds, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
+def _check_plan(ground: app.Project, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
     """A planner is asked again at the gate; a person mends their own file."""
     from blueflame.session.from_settings import limits_of
     from blueflame.session.plan_problems import problems
@@ -151,12 +151,12 @@ def read_decisions(path: Path | None) -> DecisionsFile | None:
     return load_decisions(path)
 
 
-def print_warnings(ground: app.Grounds) -> None:
+def print_warnings(ground: app.Project) -> None:
     from blueflame.orchestrator import project as wiring
 
     for warning in ground.loaded.warnings:
         print_text(f"blueflame: {warning}", err=True)
-    for misgiving in wiring.misgivings(ground):
+    for misgiving in wiring.list_warnings(ground):
         print_text(f"blueflame: {misgiving}", err=True)
     if ground.repo.submodules:
         names = ", ".join(ground.repo.submodules)
@@ -172,7 +172,7 @@ def refuse_unfinished(left: SessionInfo | None) -> None:
 
 
 def _should_resume(
-    ground: app.Grounds, journal: Journal, left: SessionInfo, options: RunOptions, *, fresh: bool
+    ground: app.Project, journal: Journal, left: SessionInfo, options: RunOptions, *, fresh: bool
 ) -> bool:
     """Whether to go on with the unfinished session; `fresh` (or the answer) ends it instead."""
     from blueflame.orchestrator import project as wiring
@@ -181,7 +181,7 @@ def _should_resume(
     if choice == "quit":
         raise Refused(f"{left.id} is still unfinished: 'blueflame resume' goes on with it")
     if choice == "fresh":
-        wiring.abandon(ground, journal, left.id)
+        wiring.abandon_session(ground, journal, left.id)
     return choice == "resume"
 
 
@@ -195,7 +195,7 @@ def _ask_about_unfinished(journal: Journal, left: SessionInfo, options: RunOptio
     from blueflame.session.gates.questions import resume_gate
     from blueflame.system.terminal import is_attended
 
-    session = wiring.look(journal, left.id)
+    session = wiring.load_session(journal, left.id)
     gate = resume_gate(session)
     if options.decisions is not None:
         return asyncio.run(DecisionsAnswerer(options.decisions).ask(gate, session, "")).choice

@@ -14,7 +14,7 @@ from blueflame.model.errors import UsageError
 
 if TYPE_CHECKING:
     from blueflame.model.settings import Settings
-    from blueflame.orchestrator.foreground_sandbox import Ground
+    from blueflame.orchestrator.foreground_sandbox import CommandSite
     from blueflame.sandbox.person_checkout import Checkout
 
 sandbox_app = typer.Typer(
@@ -44,12 +44,12 @@ def run(
 
     In a repository of your own, .git is read-only. The exit code is the command's.
     """
-    from blueflame.orchestrator.foreground_sandbox import run_boxed
+    from blueflame.orchestrator.foreground_sandbox import run_in_sandbox
 
     ground = _find_ground(config, worktree)
     if ground.sandbox.level == "off":
         print_text("blueflame: sandbox.level is off: the command runs without any walls", err=True)
-    return run_boxed(ground, command, hosts=_check_hosts(host))
+    return run_in_sandbox(ground, command, hosts=_check_hosts(host))
 
 
 @sandbox_app.command()
@@ -62,11 +62,11 @@ def show(
     """Say in plain words what exists inside, what can be written and reached, and which limits hold."""
     from blueflame.cli.output import print_json
     from blueflame.cli.render.sandbox import build_sandbox_json, print_sandbox
-    from blueflame.orchestrator.foreground_sandbox import box_of, level_held, shortcomings
+    from blueflame.orchestrator.foreground_sandbox import build_sandbox, find_highest_level, find_sandbox_problems
 
     ground = _find_ground(config, worktree)
-    box = box_of(ground, Path("/private"), hosts=_check_hosts(host))
-    held, problems = level_held(), shortcomings(ground.sandbox.level)
+    box = build_sandbox(ground, Path("/private"), hosts=_check_hosts(host))
+    held, problems = find_highest_level(), find_sandbox_problems(ground.sandbox.level)
     if as_json:
         print_json(build_sandbox_json(box, held, problems))
     else:
@@ -74,8 +74,8 @@ def show(
     return 0
 
 
-def _find_ground(config: Path | None, worktree: Path | None) -> Ground:
-    from blueflame.orchestrator.foreground_sandbox import ground_of
+def _find_ground(config: Path | None, worktree: Path | None) -> CommandSite:
+    from blueflame.orchestrator.foreground_sandbox import build_site
     from blueflame.sandbox.person_checkout import checkout_at, read_checkout
 
     here = Path(os.path.realpath(Path.cwd()))
@@ -83,7 +83,7 @@ def _find_ground(config: Path | None, worktree: Path | None) -> Ground:
         raise UsageError(f"--worktree {worktree} is not a folder; name the folder that the command may write to")
     checkout = read_checkout(Path(os.path.realpath(worktree))) if worktree is not None else checkout_at(here)
     settings, main = _find_settings(config, checkout)
-    return ground_of(checkout, here, settings, main)
+    return build_site(checkout, here, settings, main)
 
 
 def _find_settings(config: Path | None, checkout: Checkout) -> tuple[Settings | None, Checkout | None]:

@@ -21,11 +21,11 @@ def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json:
     from blueflame.orchestrator import project as app
     from blueflame.system.clock import SystemClock
 
-    ground = app.grounds(config)
-    with app.reading(ground) as journal:
-        found = app.look(journal, app.find_session(journal, session))
-    holder, now = app.orchestrator_of(ground, found), SystemClock().now()
-    checkups, commands = app.examine(ground, found), app.commands_of(ground, found)
+    ground = app.open_project(config)
+    with app.open_journal(ground) as journal:
+        found = app.load_session(journal, app.find_session(journal, session))
+    holder, now = app.find_orchestrator(ground, found), SystemClock().now()
+    checkups, commands = app.probe_agents(ground, found), app.list_running_commands(ground, found)
     if as_json:
         told = build_session_json(found, now=now, checkups=checkups)
         told |= build_commands_json(commands) | build_orchestrator_json(holder, now=now)

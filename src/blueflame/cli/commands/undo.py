@@ -27,20 +27,20 @@ def undo(
 ) -> int:
     """Take one landing back: a new commit on the base branch reverts it. Nothing of the history is lost."""
     from blueflame.orchestrator import project as app
-    from blueflame.orchestrator.undo import foresee, take_back
+    from blueflame.orchestrator.undo import plan_undo, undo_landing
     from blueflame.system.clock import SystemClock
 
-    ground = app.grounds(config)
-    with app.reading(ground):
+    ground = app.open_project(config)
+    with app.open_journal(ground):
         pass  # says so when nothing has been run here, before anything is made
-    with app.orchestrating(ground) as journal:
-        found = app.look(journal, app.find_session(journal, session))
-        reversal = foresee(ground.repo, found, changeset)
+    with app.lock_project(ground) as journal:
+        found = app.load_session(journal, app.find_session(journal, session))
+        reversal = plan_undo(ground.repo, found, changeset)
         if not as_json:
             print_text(_describe_reversal(reversal))
         if not yes:
             _confirm(reversal)
-        done = take_back(ground.repo, reversal, by=getpass.getuser())
+        done = undo_landing(ground.repo, reversal, by=getpass.getuser())
         journal.append(found.id, found.seq, [done], SystemClock().now())
     if as_json:
         print_json(_build_json(found.id, reversal, done))

@@ -26,11 +26,11 @@ def watch(
     from blueflame.cli.live.follow import FollowedSession, follow_agent, follow_session, print_snapshot
     from blueflame.orchestrator import project as app
 
-    ground = app.grounds(config)
-    with app.reading(ground) as journal:
-        running = app.unfinished(journal)
+    ground = app.open_project(config)
+    with app.open_journal(ground) as journal:
+        running = app.find_unfinished(journal)
         name = running.id if session is None and running else app.find_session(journal, session)
-        watched = FollowedSession(ground, journal, app.look(journal, name))
+        watched = FollowedSession(ground, journal, app.load_session(journal, name))
         try:
             if agent is not None:
                 follow_agent(watched, agent, once=once, as_json=as_json)

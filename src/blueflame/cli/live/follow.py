@@ -38,7 +38,7 @@ UNLIMITED_HEIGHT = 100_000  # lines: a picture that is printed once need not fit
 class FollowedSession:
     """A session as the journal tells it, read on and on."""
 
-    ground: app.Grounds
+    ground: app.Project
     journal: Journal
     session: Session
     now: Callable[[], float] = field(default_factory=lambda: SystemClock().now)
@@ -61,10 +61,10 @@ class FollowedSession:
         return self._over
 
     def _nobody(self) -> str:
-        newest = app.unfinished(self.journal)
-        if app.running_pid(self.ground) is not None and newest is not None and newest.id == self.session.id:
+        newest = app.find_unfinished(self.journal)
+        if app.find_running_pid(self.ground) is not None and newest is not None and newest.id == self.session.id:
             return ""
-        checkups = app.examine(self.ground, self.session)
+        checkups = app.probe_agents(self.ground, self.session)
         if any(found.warden_pid for found in checkups.values()):
             return ""  # agents work on by themselves
         return f"{self.session.id}: nothing runs. {describe_orchestrator(None, self.session, checkups, now=self.now())}"
@@ -81,7 +81,7 @@ def describe_ended_session(session: Session) -> str:
 def print_snapshot(watched: FollowedSession, *, as_json: bool) -> None:
     """One look."""
     session, now = watched.session, watched.now()
-    found = ActivityReader(app.follower(watched.ground, session), session)()
+    found = ActivityReader(app.build_follower(watched.ground, session), session)()
     if as_json:
         for name, activity in found.items():
             print_json(build_activity_json(activity, session.attempts[name], now=now), indent=None)
@@ -93,7 +93,7 @@ def print_snapshot(watched: FollowedSession, *, as_json: bool) -> None:
 def follow_session(watched: FollowedSession, *, as_json: bool) -> None:
     """Until the session ends, or nobody is at work on it any more."""
     console, session = make_console(), watched.session
-    doings = ActivityReader(app.follower(watched.ground, session), session)
+    doings = ActivityReader(app.build_follower(watched.ground, session), session)
     view = _choose_view(console, doings, watched, as_json=as_json)
     try:
         if isinstance(view, LiveFrame):
@@ -187,7 +187,7 @@ def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: 
     """All that one agent said, asked to do and used; then what it does until it ends."""
     session, name = watched.session, find_agent(watched.session, wanted).attempt.id
     attempt, worktree = session.attempts[name].attempt, session.attempts[name].worktree
-    follower = app.follower(watched.ground, session)
+    follower = app.build_follower(watched.ground, session)
     folder, audit = follower.folder(name), follower.audit(attempt.agent_id)
     diary = Diary(follower.runtimes.get(attempt.runtime), folder, audit, worktree)
     console, seen_at = make_console(), None

@@ -10,19 +10,21 @@ from rich.text import Text
 
 from blueflame.cli.render.activity import format_tokens
 from blueflame.model.attempt import AttemptRecord
-from blueflame.orchestrator.engine.health import Checkup, Health
+from blueflame.orchestrator.engine.health import Health, HealthReport
 from blueflame.text.format import clock
 from blueflame.text.sanitize import one_line, shorten
 
 HEALTH: Mapping[Health, str] = {Health.STARTING: "", Health.WORKING: "good", Health.ENDED: "", Health.LOST: "bad"}
-UNKNOWN_HEALTH = Checkup(state=Health.UNKNOWN)
+UNKNOWN_HEALTH = HealthReport(state=Health.UNKNOWN)
 AGENT_HEAD = ("agent", "for", "pid", "age", "silent", "tokens", "cost", "state")
 RIGHT_ALIGNED = range(2, 7)
 GAP = "  "
 MAX_WORDS = 160  # characters
 
 
-def render_agents(records: Sequence[AttemptRecord], *, now: float, checkups: Mapping[str, Checkup]) -> RenderableType:
+def render_agents(
+    records: Sequence[AttemptRecord], *, now: float, checkups: Mapping[str, HealthReport]
+) -> RenderableType:
     ordered = sorted(records, key=lambda r: (r.intended_at, r.attempt.id))
     found = [checkups.get(record.attempt.id, UNKNOWN_HEALTH) for record in ordered]
     rows = [_build_row(record, each, now) for record, each in zip(ordered, found, strict=True)]
@@ -35,7 +37,7 @@ def render_agents(records: Sequence[AttemptRecord], *, now: float, checkups: Map
     return Group(*lines)
 
 
-def _build_row(record: AttemptRecord, found: Checkup, now: float) -> tuple[str, ...]:
+def _build_row(record: AttemptRecord, found: HealthReport, now: float) -> tuple[str, ...]:
     attempt = record.attempt
     return (
         attempt.agent_id,

@@ -18,7 +18,7 @@ from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import Gate
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import TaskRecord, TaskState
-from blueflame.orchestrator.engine.health import Checkup, Health
+from blueflame.orchestrator.engine.health import Health, HealthReport
 from blueflame.session.estimate import CostRange
 from blueflame.session.overlaps import overlap_words, standing
 from blueflame.session.rate_limits import told
@@ -199,7 +199,9 @@ def _build_agent_row(record: AttemptRecord) -> tuple[Text, ...]:
     )
 
 
-def render_status(session: Session, *, now: float, checkups: Mapping[str, Checkup] | None = None) -> RenderableType:
+def render_status(
+    session: Session, *, now: float, checkups: Mapping[str, HealthReport] | None = None
+) -> RenderableType:
     """How things stand: the session, its open questions, who is at work and how they are, every task."""
     stage = f"cycle {session.cycle}, {session.wave}" if session.wave else session.phase.value
     about: dict[str, RenderableType] = {
@@ -224,7 +226,7 @@ def render_status(session: Session, *, now: float, checkups: Mapping[str, Checku
     )
 
 
-def _format_live_budget(session: Session, checkups: Mapping[str, Checkup]) -> str:
+def _format_live_budget(session: Session, checkups: Mapping[str, HealthReport]) -> str:
     """What ended agents used and what running ones have used so far; that is not final, and marked."""
     budget = session.limits.session_budget
     live = sum((found.spend for found in checkups.values()), Spend())
@@ -280,7 +282,7 @@ def build_gates_json(gates: Sequence[Gate]) -> list[dict[str, Any]]:
 
 
 def build_session_json(
-    session: Session, *, now: float, checkups: Mapping[str, Checkup] | None = None
+    session: Session, *, now: float, checkups: Mapping[str, HealthReport] | None = None
 ) -> dict[str, Any]:
     """Everything a machine may want to know about a session, in one object: for status and for the summary."""
     budget = session.limits.session_budget
@@ -331,9 +333,9 @@ def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
     }
 
 
-def _build_attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str, Checkup]) -> dict[str, Any]:
+def _build_attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str, HealthReport]) -> dict[str, Any]:
     attempt, end = record.attempt, record.ended
-    found = checkups.get(attempt.id, Checkup(state=Health.ENDED) if end else UNKNOWN_HEALTH)
+    found = checkups.get(attempt.id, HealthReport(state=Health.ENDED) if end else UNKNOWN_HEALTH)
     spend = end.spend if end else found.spend
     seconds = end.seconds if end else now - (record.started_at or record.intended_at)
     return {

@@ -10,15 +10,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from blueflame.cli.console import build_columns
-from blueflame.orchestrator.engine.health import Checkup
-from blueflame.orchestrator.engine.presence import Orchestrator, UnderWay
+from blueflame.orchestrator.engine.health import HealthReport
+from blueflame.orchestrator.engine.presence import OrchestratorPresence, RunningCommand
 from blueflame.session.state import Session
 from blueflame.text.format import duration
 from blueflame.text.sanitize import clean
 
 
 def describe_orchestrator(
-    holder: Orchestrator | None, session: Session, checkups: Mapping[str, Checkup], *, now: float
+    holder: OrchestratorPresence | None, session: Session, checkups: Mapping[str, HealthReport], *, now: float
 ) -> str:
     """Empty when there is nothing to say: the session is over and nobody is at work."""
     if holder is None:
@@ -34,7 +34,7 @@ def describe_orchestrator(
     return f"Blue Flame is at work on it ({who}{since}; last sign of life {silent} ago)."
 
 
-def _describe_absence(session: Session, checkups: Mapping[str, Checkup]) -> str:
+def _describe_absence(session: Session, checkups: Mapping[str, HealthReport]) -> str:
     if session.ended:
         return ""
     if any(found.warden_pid for found in checkups.values()):
@@ -42,14 +42,14 @@ def _describe_absence(session: Session, checkups: Mapping[str, Checkup]) -> str:
     return "Nobody is at work on it: go on with 'blueflame resume'."
 
 
-def build_orchestrator_json(holder: Orchestrator | None, *, now: float) -> dict[str, Any]:
+def build_orchestrator_json(holder: OrchestratorPresence | None, *, now: float) -> dict[str, Any]:
     if holder is None:
         return {"orchestrator_pid": None, "orchestrator": None}
     state = {"pid": holder.pid, "since": holder.since, "last_sign": holder.last_sign, "late": holder.is_late(now)}
     return {"orchestrator_pid": holder.pid, "orchestrator": state}
 
 
-def render_commands(commands: Sequence[UnderWay], *, now: float) -> RenderableType:
+def render_commands(commands: Sequence[RunningCommand], *, now: float) -> RenderableType:
     """Checks and hooks: they may hang like an agent, and are ended at their time limit like one."""
     rows: list[tuple[RenderableType, ...]] = [
         tuple(Text(word, "quiet") for word in ("command", "pid", "age", "silent"))
@@ -66,5 +66,5 @@ def render_commands(commands: Sequence[UnderWay], *, now: float) -> RenderableTy
     return Group(Text("\nChecks and hooks under way", "head"), build_columns(rows, right=(1, 2, 3)))
 
 
-def build_commands_json(commands: Sequence[UnderWay]) -> dict[str, Any]:
+def build_commands_json(commands: Sequence[RunningCommand]) -> dict[str, Any]:
     return {"commands": [asdict(each) for each in commands]}

@@ -11,19 +11,19 @@ from pathlib import Path
 from blueflame.git.checkouts import make_scratch, remove_checkout
 from blueflame.git.seed_checkout import seed
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.attempts.walls import command_walls
-from blueflame.orchestrator.context import Flame
+from blueflame.orchestrator.attempts.walls import build_command_walls
+from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.commands import Command
 from blueflame.orchestrator.engine.diagnostics import run_check, run_checks
 from blueflame.orchestrator.engine.interface import Queued
 from blueflame.session.state import Session
 from blueflame.system.environment import environment
 
-MOMENT = 0.1  # seconds; 0 would mean no limit at all
+MIN_TIMEOUT_SECONDS = 0.1  # seconds; 0 would mean no limit at all
 
 
 async def check_commit(
-    flame: Flame, session: Session, sha: str, subject: str, *, again: bool = False
+    flame: SessionContext, session: Session, sha: str, subject: str, *, again: bool = False
 ) -> tuple[Check, ...] | None:
     """The worktree's own setup, then every diagnostic command; a setup that fails is a red check.
 
@@ -34,27 +34,27 @@ async def check_commit(
     if not lines:
         return ()
     name = f"{subject}-{sha[:12]}" + ("-again" if again else "")
-    async with _scratch(flame, f"{session.id}.{name}", flame.places.checkout(f"check-{name}"), sha) as checkout:
+    async with _open_scratch(flame, f"{session.id}.{name}", flame.places.checkout(f"check-{name}"), sha) as checkout:
         command = Command(
             name=f"{session.id}.{name}.check",
             text="",
             cwd=checkout,
             env={},
-            wall=command_walls(flame, checkout, _variables(flame, session, checkout, subject)),
+            wall=build_command_walls(flame, checkout, _build_environment(flame, session, checkout, subject)),
             timeout=flame.settings.validation.validator_diagnostics.timeout,
         )
-        setup = await _set_up(flame, replace(command, name=f"{session.id}.{name}.setup"))
+        setup = await _run_setup(flame, replace(command, name=f"{session.id}.{name}.setup"))
         if setup is None or not all(check.passed for check in setup):
             return setup
         return await run_checks(flame.engine, lines, command)
 
 
-async def _set_up(flame: Flame, like: Command) -> tuple[Check, ...] | None:
+async def _run_setup(flame: SessionContext, like: Command) -> tuple[Check, ...] | None:
     """Up to the first that fails; the time limit is for all of them together."""
     left = flame.settings.worktree.setup_timeout
     done: list[Check] = []
     for n, line in enumerate(flame.settings.worktree.setup, start=1):
-        command = replace(like, name=f"{like.name}-{n:02d}", text=line, timeout=max(left, MOMENT))
+        command = replace(like, name=f"{like.name}-{n:02d}", text=line, timeout=max(left, MIN_TIMEOUT_SECONDS))
         check = await run_check(flame.engine, command)
         if check is None:
             return None
@@ -66,7 +66,7 @@ async def _set_up(flame: Flame, like: Command) -> tuple[Check, ...] | None:
 
 
 @asynccontextmanager
-async def _scratch(flame: Flame, stem: str, path: Path, sha: str) -> AsyncIterator[Path]:
+async def _open_scratch(flame: SessionContext, stem: str, path: Path, sha: str) -> AsyncIterator[Path]:
     """Made and removed in a thread: a large tree must not hold the loop up.
 
     One in which commands were started before a crash is used as it is. One that a stop interrupts stays: its commands
@@ -80,12 +80,12 @@ async def _scratch(flame: Flame, stem: str, path: Path, sha: str) -> AsyncIterat
     await asyncio.to_thread(remove_checkout, path)
 
 
-async def _is_in_use(flame: Flame, stem: str) -> bool:
+async def _is_in_use(flame: SessionContext, stem: str) -> bool:
     first = [f"{stem}.{kind}-01.1" for kind in ("setup", "check")]
     return any([not isinstance(await flame.engine.inspect(name), Queued) for name in first])
 
 
-def _variables(flame: Flame, session: Session, checkout: Path, subject: str) -> dict[str, str]:
+def _build_environment(flame: SessionContext, session: Session, checkout: Path, subject: str) -> dict[str, str]:
     return environment(
         root=flame.repo.root,
         worktree=checkout,

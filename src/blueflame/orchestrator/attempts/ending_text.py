@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from blueflame.agents.runtime import AgentOutput
-from blueflame.orchestrator.engine.interface import Outcome
+from blueflame.orchestrator.engine.interface import ProcessOutcome
 
 
-def what_happened(outcome: Outcome, gathered: AgentOutput) -> str:
+def describe_ending(outcome: ProcessOutcome, gathered: AgentOutput) -> str:
     last = gathered.finished.detail if gathered.finished is not None else ""
     said = [outcome.detail, outcome.setup_output.strip(), last, *gathered.complaints[:3]]
     return "\n".join(part for part in said if part) or gathered.said

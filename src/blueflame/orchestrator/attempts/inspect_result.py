@@ -19,30 +19,32 @@ from blueflame.git.tripwire import Fingerprint, differences, fingerprint
 from blueflame.model.attempt import WORKER, Attempt
 from blueflame.model.errors import GitFailed
 from blueflame.model.verdict import Violation
-from blueflame.orchestrator.context import Flame, Handed
-from blueflame.orchestrator.engine.interface import Outcome, Reason
+from blueflame.orchestrator.context import FinishedAttempt, SessionContext
+from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
 from blueflame.session.state import Session
 from blueflame.system.files import write_whole
 from blueflame.telemetry.audit import read_audit, summary
 from blueflame.watcher.policy_file import load_policy
 
-UNTOUCHED = "untouched.json"
-SHOWN_GAPS = 5
+FINGERPRINT_FILE = "untouched.json"
+MAX_SHOWN_GAPS = 5
 
 
-def unseen_calls(flame: Flame, attempt: Attempt, outcome: Outcome, gathered: AgentOutput) -> tuple[str, ...]:
+def find_audit_gaps(
+    flame: SessionContext, attempt: Attempt, outcome: ProcessOutcome, gathered: AgentOutput
+) -> tuple[str, ...]:
     """Why it cannot be said that every tool call of the agent was judged; nothing when it can."""
-    if outcome.reason is not Reason.EXITED:
+    if outcome.reason is not ExitReason.EXITED:
         return ()
     audit = read_audit(flame.places.audit(attempt.agent_id))
     return (
-        *_doubts(outcome, audit.last),
+        *_check_watch(outcome, audit.last),
         *audit.findings,
         *unwatched(gathered.acts, audit.lines, unread=gathered.unread),
     )
 
 
-def _doubts(outcome: Outcome, last: str) -> Iterator[str]:
+def _check_watch(outcome: ProcessOutcome, last: str) -> Iterator[str]:
     if not outcome.watch:
         yield "its warden had no watcher"
     elif outcome.watch.get("problem"):
@@ -51,12 +53,12 @@ def _doubts(outcome: Outcome, last: str) -> Iterator[str]:
         yield "the audit log does not end where its warden left it: lines were added or taken away"
 
 
-def gap_notes(gaps: Sequence[str]) -> str:
-    more = f"\n... and {len(gaps) - SHOWN_GAPS} more" if len(gaps) > SHOWN_GAPS else ""
-    return "not every call was watched:\n" + "\n".join(gaps[:SHOWN_GAPS]) + more
+def format_gaps(gaps: Sequence[str]) -> str:
+    more = f"\n... and {len(gaps) - MAX_SHOWN_GAPS} more" if len(gaps) > MAX_SHOWN_GAPS else ""
+    return "not every call was watched:\n" + "\n".join(gaps[:MAX_SHOWN_GAPS]) + more
 
 
-def audit_summary(flame: Flame, session: Session, task: str) -> str:
+def summarize_audit(flame: SessionContext, session: Session, task: str) -> str:
     """What the worker of the result under review asked to do, for whoever judges it."""
     n = session.attempts_on.get((task, WORKER), 0)
     record = session.attempts.get(f"{session.id}.{task}.{WORKER}.{n}")
@@ -65,28 +67,30 @@ def audit_summary(flame: Flame, session: Session, task: str) -> str:
     return summary(read_audit(flame.places.audit(record.attempt.agent_id)).lines)
 
 
-def note_untouched(flame: Flame, folder: Path) -> None:
+def save_fingerprint(flame: SessionContext, folder: Path) -> None:
     """How our own repository was before the agent came."""
-    write_whole(folder / UNTOUCHED, json.dumps(asdict(fingerprint(flame.repo))))
+    write_whole(folder / FINGERPRINT_FILE, json.dumps(asdict(fingerprint(flame.repo))))
 
 
-def touched(flame: Flame, folder: Path) -> tuple[Violation, ...]:
+def compare_fingerprint(flame: SessionContext, folder: Path) -> tuple[Violation, ...]:
     try:
-        before = Fingerprint(**json.loads((folder / UNTOUCHED).read_bytes()))
+        before = Fingerprint(**json.loads((folder / FINGERPRINT_FILE).read_bytes()))
     except FileNotFoundError:  # an attempt from before this was noted down
         return ()
     except (OSError, ValueError, TypeError) as e:
-        raise GitFailed(f"{folder / UNTOUCHED} cannot be read ({e}); how the repository was before is not known") from e
+        raise GitFailed(
+            f"{folder / FINGERPRINT_FILE} cannot be read ({e}); how the repository was before is not known"
+        ) from e
     return differences(before, fingerprint(flame.repo))
 
 
-def leftovers(flame: Flame, attempt: Attempt, outcome: Outcome) -> Leftovers | None:
+def read_leftovers(flame: SessionContext, attempt: Attempt, outcome: ProcessOutcome) -> Leftovers | None:
     """None where nobody could ask: without a box, or of an agent that did not end by itself."""
     folder = flame.engine.directory(attempt.id)
     try:
         after = parse_status((folder / "survey-after").read_bytes())
     except FileNotFoundError:
-        if flame.settings.sandbox.level == "off" or outcome.reason is not Reason.EXITED:
+        if flame.settings.sandbox.level == "off" or outcome.reason is not ExitReason.EXITED:
             return None
         raise GitFailed("git status in the box gave no answer: what the agent left there cannot be told") from None
     try:
@@ -95,17 +99,19 @@ def leftovers(flame: Flame, attempt: Attempt, outcome: Outcome) -> Leftovers | N
         return after
 
 
-def left_note(left: Leftovers | None) -> str:
+def format_leftovers(left: Leftovers | None) -> str:
     return leftover_note(left) if left else ""
 
 
-def broken_rules(flame: Flame, handed: Handed, found: Collected, left: Leftovers | None) -> tuple[Violation, ...]:
+def find_violations(
+    flame: SessionContext, handed: FinishedAttempt, found: Collected, left: Leftovers | None
+) -> tuple[Violation, ...]:
     """The third wall, on the pinned commits, by the very policy that the watcher went by."""
     policy = load_policy(flame.engine.directory(handed.attempt.id) / "policy.json")
     secrets, base = flame.settings.validation.secrets, handed.base
     also = (
         *scan(flame.repo, base, found.tip, secrets),
-        *touched(flame, flame.engine.directory(handed.attempt.id)),
+        *compare_fingerprint(flame, flame.engine.directory(handed.attempt.id)),
         *(leftover_violations(left, policy.blocked_paths.written) if left else ()),
     )
     return violations(

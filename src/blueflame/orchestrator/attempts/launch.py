@@ -10,15 +10,15 @@ from secrets import token_hex
 from blueflame.agents.runtime import AgentBrief
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt
 from blueflame.model.schemas import OUTPUT_SCHEMAS
-from blueflame.orchestrator.attempts.merger import merger_prompt
-from blueflame.orchestrator.attempts.model_access import door_port, model_door
-from blueflame.orchestrator.attempts.planner import planner_prompt, talks
-from blueflame.orchestrator.attempts.validator import validator_prompt
-from blueflame.orchestrator.attempts.walls import agent_walls, home_seen
-from blueflame.orchestrator.attempts.worker import worker_prompt
-from blueflame.orchestrator.context import Flame
-from blueflame.orchestrator.engine.interface import Order, SetupStep
-from blueflame.orchestrator.prompts import system_prompt
+from blueflame.orchestrator.attempts.merger import build_merger_prompt
+from blueflame.orchestrator.attempts.model_access import build_model_access, find_gateway_port
+from blueflame.orchestrator.attempts.planner import build_planner_prompt, is_interactive
+from blueflame.orchestrator.attempts.validator import build_validator_prompt
+from blueflame.orchestrator.attempts.walls import build_agent_walls, find_home
+from blueflame.orchestrator.attempts.worker import build_worker_prompt
+from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.engine.interface import AttemptSpec, SetupStep
+from blueflame.orchestrator.prompts import build_system_prompt
 from blueflame.policy.compile import list_tools
 from blueflame.session.from_settings import skills_of
 from blueflame.session.stalls import KILL
@@ -26,33 +26,38 @@ from blueflame.session.state import Session
 from blueflame.system.environment import environment
 from blueflame.system.ports import BASE, CEILING, port_block
 
-PROMPTS = {PLANNER: planner_prompt, WORKER: worker_prompt, VALIDATOR: validator_prompt, MERGER: merger_prompt}
-MAKERS = (WORKER, MERGER)
+PROMPT_BUILDERS = {
+    PLANNER: build_planner_prompt,
+    WORKER: build_worker_prompt,
+    VALIDATOR: build_validator_prompt,
+    MERGER: build_merger_prompt,
+}
+WRITING_ROLES = (WORKER, MERGER)
 BLOCKS_PER_SLOT = 5
-SLOTS = 9  # 8 workers at most; large blocks leave fewer to each, but never the same to two
-SET_UP = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  # its output says which command spoke
+MAX_SLOTS = 9  # 8 workers at most; large blocks leave fewer to each, but never the same to two
+SETUP_FUNCTION = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  # its output says which command spoke
 
 
-def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> Order:
-    ports = _ports(flame, attempt)
+def build_spec(flame: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str) -> AttemptSpec:
+    ports = _reserve_ports(flame, attempt)
     folder = flame.engine.directory(attempt.id)
     folder.mkdir(parents=True, exist_ok=True)
-    port, token = door_port(flame), f"bf-{token_hex(24)}"
+    port, token = find_gateway_port(flame), f"bf-{token_hex(24)}"
     brief = replace(
-        _brief(flame, session, attempt, checkout, base),
+        _build_brief(flame, session, attempt, checkout, base),
         ports=tuple(ports or ()),
-        home=home_seen(flame, folder),
+        home=find_home(flame, folder),
         gateway=f"http://127.0.0.1:{port}",
         token=token,
     )
     launch = flame.runtimes[attempt.runtime].launch(brief, directory=folder)
     places = {"{{worktree}}": str(checkout), "{{agent}}": attempt.agent_id, "{{session}}": session.id}
-    door = model_door(flame, attempt, launch, port=port, token=token, places=places) if launch.apis else None
-    variables = _variables(flame, session, attempt, checkout, ports)
-    walls = agent_walls(
+    door = build_model_access(flame, attempt, launch, port=port, token=token, places=places) if launch.apis else None
+    variables = _build_environment(flame, session, attempt, checkout, ports)
+    walls = build_agent_walls(
         flame, session, attempt, checkout=checkout, base=base, launch=launch, variables=variables, door=door
     )
-    return Order(
+    return AttemptSpec(
         attempt=attempt.id,
         argv=launch.argv,
         env=walls.env,
@@ -60,35 +65,35 @@ def order_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, 
         walls=walls.keys,
         cwd=str(checkout),
         prompt=launch.stdin,
-        setup=_setup(flame) if attempt.role in MAKERS else (),
-        timeout=_timeout(session, attempt, brief),
-        silence=0.0 if brief.interactive else _silence(flame),
+        setup=_build_setup(flame) if attempt.role in WRITING_ROLES else (),
+        timeout=_find_timeout(session, attempt, brief),
+        silence=0.0 if brief.interactive else _find_silence_limit(flame),
         grace=flame.settings.limits.kill_grace,
         secrets=door.secrets if door else {},
     )
 
 
-def _timeout(session: Session, attempt: Attempt, brief: AgentBrief) -> float:
+def _find_timeout(session: Session, attempt: Attempt, brief: AgentBrief) -> float:
     """One that was to talk with a person, and finds none when it starts, has the time of those who do not."""
     return attempt.timeout if brief.interactive == attempt.interactive else session.limits.get_timeout(attempt.role)
 
 
-def _silence(flame: Flame) -> float:
+def _find_silence_limit(flame: SessionContext) -> float:
     """Only where silence is ended without asking does the warden see to it; else we watch and tell."""
     limits = flame.settings.limits
     return limits.stall_timeout if limits.on_stall == KILL else 0.0
 
 
-def _setup(flame: Flame) -> tuple[SetupStep, ...]:
+def _build_setup(flame: SessionContext) -> tuple[SetupStep, ...]:
     """One step, because the time limit is for all commands together; each still has a shell of its own."""
     worktree = flame.settings.worktree
     if not worktree.setup:
         return ()
     command = " && ".join(f"set_up {shlex.quote(each)}" for each in worktree.setup)
-    return (SetupStep(name="setup", command=SET_UP + command, timeout=worktree.setup_timeout),)
+    return (SetupStep(name="setup", command=SETUP_FUNCTION + command, timeout=worktree.setup_timeout),)
 
 
-def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str) -> AgentBrief:
+def _build_brief(flame: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str) -> AgentBrief:
     record = session.tasks.get(attempt.subject)
     return AgentBrief(
         attempt=attempt.id,
@@ -98,7 +103,7 @@ def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, bas
         n=attempt.n,
         session=session.id,
         worktree=str(checkout),
-        prompt=PROMPTS[attempt.role](flame, session, attempt, base),
+        prompt=PROMPT_BUILDERS[attempt.role](flame, session, attempt, base),
         model=attempt.model,
         schema=OUTPUT_SCHEMAS.get(attempt.role),
         base=base,
@@ -108,14 +113,16 @@ def _brief(flame: Flame, session: Session, attempt: Attempt, checkout: Path, bas
         allowed_paths=session.limits.allowed_paths,
         watched=True,
         tools=list_tools(flame.settings.permissions, flame.settings.roles.get(attempt.role)),
-        system=system_prompt(attempt.role, attempt.agent_id, interactive=talks(flame, attempt)),
+        system=build_system_prompt(attempt.role, attempt.agent_id, interactive=is_interactive(flame, attempt)),
         budget=attempt.budget,
         skills=skills_of(flame.settings, attempt.role),
-        interactive=talks(flame, attempt),
+        interactive=is_interactive(flame, attempt),
     )
 
 
-def _variables(flame: Flame, session: Session, attempt: Attempt, checkout: Path, ports: range | None) -> dict[str, str]:
+def _build_environment(
+    flame: SessionContext, session: Session, attempt: Attempt, checkout: Path, ports: range | None
+) -> dict[str, str]:
     return environment(
         root=flame.repo.root,
         worktree=checkout,
@@ -129,12 +136,12 @@ def _variables(flame: Flame, session: Session, attempt: Attempt, checkout: Path,
     )
 
 
-def _ports(flame: Flame, attempt: Attempt) -> range | None:
+def _reserve_ports(flame: SessionContext, attempt: Attempt) -> range | None:
     """Each slot has a region of its own; within it the first block that nobody else on the machine listens on."""
     size = flame.settings.worktree.ports_per_worktree
-    if not size or attempt.role not in MAKERS:
+    if not size or attempt.role not in WRITING_ROLES:
         return None
     blocks = (CEILING - BASE) // size
-    region = max(1, min(BLOCKS_PER_SLOT, blocks // SLOTS))
+    region = max(1, min(BLOCKS_PER_SLOT, blocks // MAX_SLOTS))
     first = attempt.slot * region % blocks
     return port_block(size=size, base=BASE + first * size, ceiling=BASE + (first + region) * size)

@@ -22,10 +22,16 @@ from blueflame.model.errors import UsageError, WorldError
 from blueflame.model.event import ConflictResolved, Event
 from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Verdict, VerdictStatus, Violation
-from blueflame.orchestrator.attempts.ending_text import what_happened
-from blueflame.orchestrator.attempts.inspect_result import broken_rules, gap_notes, left_note, leftovers, unseen_calls
-from blueflame.orchestrator.attempts.validator import file_changes
-from blueflame.orchestrator.context import Flame, Handed
+from blueflame.orchestrator.attempts.ending_text import describe_ending
+from blueflame.orchestrator.attempts.inspect_result import (
+    find_audit_gaps,
+    find_violations,
+    format_gaps,
+    format_leftovers,
+    read_leftovers,
+)
+from blueflame.orchestrator.attempts.validator import list_file_changes
+from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MergeBranch, MergeGroup, MergerBrief, render_merger
 from blueflame.session.attempt_history import cut
 from blueflame.session.attempt_verdict import Facts, judge
@@ -33,9 +39,9 @@ from blueflame.session.merging.queue import give_back
 from blueflame.session.state import Session
 
 
-def prepared(repo: Repository, session: Session, changeset: str) -> str:
+def prepare_merge(repo: Repository, session: Session, changeset: str) -> str:
     """The merge as far as git gets, as a commit: the files in conflict have markers in them."""
-    conflict = conflict_of(session, changeset)
+    conflict = find_conflict(session, changeset)
     outcome = rehearse(repo, conflict.ours, conflict.theirs)
     if not isinstance(outcome, Clash):
         raise WorldError(f"{changeset} is no longer in conflict: {conflict.theirs[:12]} merges by itself")
@@ -43,17 +49,17 @@ def prepared(repo: Repository, session: Session, changeset: str) -> str:
     return commit_tree(repo, outcome.tree, (conflict.ours, conflict.theirs), message)
 
 
-def conflict_of(session: Session, changeset: str) -> Conflict:
+def find_conflict(session: Session, changeset: str) -> Conflict:
     conflict = session.changesets[changeset].conflict
     if conflict is None:
         raise WorldError(f"{changeset} is not in conflict any more")
     return conflict
 
 
-def merger_prompt(flame: Flame, session: Session, attempt: Attempt, base: str) -> str:
+def build_merger_prompt(flame: SessionContext, session: Session, attempt: Attempt, base: str) -> str:
     changeset, settings = session.changesets[attempt.subject].changeset, flame.settings
-    conflict = conflict_of(session, attempt.subject)
-    branches = [_branch(flame.repo, session, name) for name in changeset.tasks]
+    conflict = find_conflict(session, attempt.subject)
+    branches = [_describe_branch(flame.repo, session, name) for name in changeset.tasks]
     brief = MergerBrief(
         project=session.project,
         base_branch=session.base_branch,
@@ -74,22 +80,24 @@ def merger_prompt(flame: Flame, session: Session, attempt: Attempt, base: str) -
     return render_merger(brief, token_hex(16))
 
 
-def _branch(repo: Repository, session: Session, name: str) -> MergeBranch:
+def _describe_branch(repo: Repository, session: Session, name: str) -> MergeBranch:
     record = session.tasks[name]
     assert record.result is not None, f"{name} is to be merged without a result"
-    files = file_changes(repo, record.result.base, record.result.sha)
+    files = list_file_changes(repo, record.result.base, record.result.sha)
     return MergeBranch(task=record.task, sha=record.result.sha, files=files)
 
 
-async def read_merger(flame: Flame, session: Session, handed: Handed) -> tuple[AttemptOutcome, Sequence[Event]]:
+async def read_merger(
+    flame: SessionContext, session: Session, handed: FinishedAttempt
+) -> tuple[AttemptOutcome, Sequence[Event]]:
     """Judged like a worker: by what it committed. Only when it says itself that it cannot be done is it believed."""
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
-        conflict = conflict_of(session, attempt.subject)
-        found = await asyncio.to_thread(_fetch, flame, attempt, base)
-        left = await asyncio.to_thread(leftovers, flame, attempt, outcome)
-        gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
-        broken = await asyncio.to_thread(_broken, flame, handed, conflict, found, left)
+        conflict = find_conflict(session, attempt.subject)
+        found = await asyncio.to_thread(_fetch_result, flame, attempt, base)
+        left = await asyncio.to_thread(read_leftovers, flame, attempt, outcome)
+        gaps = await asyncio.to_thread(find_audit_gaps, flame, attempt, outcome, gathered)
+        broken = await asyncio.to_thread(_find_violations, flame, handed, conflict, found, left)
     except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, Collected) else (None, 0)
@@ -103,15 +111,15 @@ async def read_merger(flame: Flame, session: Session, handed: Handed) -> tuple[A
         unwatched=len(gaps),
         failure=handed.failure,
     )
-    verdict = _verdict(gathered.output, attempt.agent_id)
-    words = what_happened(outcome, gathered)
-    notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", words, left_note(left)) if part)
+    verdict = _read_verdict(gathered.output, attempt.agent_id)
+    words = describe_ending(outcome, gathered)
+    notes = "\n".join(part for part in (format_gaps(gaps) if gaps else "", words, format_leftovers(left)) if part)
     ended = AttemptOutcome(ending=judge(facts), notes=notes, base=base, tip=tip, commits=count, violations=broken)
     if session.changesets[attempt.subject].state is not ChangesetState.CONFLICTED:
         return ended, []
-    if verdict is not None and verdict.status is VerdictStatus.FAIL and ended.ending in HONEST:
+    if verdict is not None and verdict.status is VerdictStatus.FAIL and ended.ending in CAN_DECLINE:
         ended = replace(ended, ending=Ending.PASSED, output=gathered.output)
-        return ended, [give_back(session, attempt.subject, conflict, _refusal(verdict))]
+        return ended, [give_back(session, attempt.subject, conflict, _format_refusal(verdict))]
     if ended.ending is not Ending.PASSED or tip is None:
         return ended, []
     ours = await asyncio.to_thread(tree_of, flame.repo, conflict.ours)
@@ -120,46 +128,53 @@ async def read_merger(flame: Flame, session: Session, handed: Handed) -> tuple[A
         theirs=conflict.theirs,
         commit=tip,
         by=attempt.agent_id,
-        notes=cut(verdict.notes if verdict else gathered.said, LONGEST_NOTES),
+        notes=cut(verdict.notes if verdict else gathered.said, MAX_NOTES_CHARS),
         paths=conflict.paths,
     )
     return ended, [ConflictResolved(changeset=attempt.subject, resolution=resolution)]
 
 
-HONEST = frozenset({Ending.PASSED, Ending.NO_COMMITS})
+CAN_DECLINE = frozenset({Ending.PASSED, Ending.NO_COMMITS})
 """Endings of one who did what it could and said that it was not enough."""
-LONGEST_NOTES = 600
+MAX_NOTES_CHARS = 600
 
 
-def _refusal(verdict: Verdict) -> str:
+def _format_refusal(verdict: Verdict) -> str:
     return "\n".join(("the merger says that both sides cannot be kept: " + verdict.notes, *verdict.issues))
 
 
-def _verdict(output: Mapping[str, object] | None, by: str) -> Verdict | None:
+def _read_verdict(output: Mapping[str, object] | None, by: str) -> Verdict | None:
     try:
         return None if output is None else parse_verdict(output, by=by)
     except VerdictError:
         return None
 
 
-def _fetch(flame: Flame, attempt: Attempt, base: str) -> Collected | Nothing:
+def _fetch_result(flame: SessionContext, attempt: Attempt, base: str) -> Collected | Nothing:
     assert attempt.branch is not None, f"{attempt.id} has no branch"
     checkout = flame.places.checkout(attempt.agent_id)
     ref = build_attempt_ref(attempt.session, attempt.subject, attempt.n)
     return collect(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
 
 
-def _broken(
-    flame: Flame, handed: Handed, conflict: Conflict, found: Collected | Nothing, left: Leftovers | None
+def _find_violations(
+    flame: SessionContext,
+    handed: FinishedAttempt,
+    conflict: Conflict,
+    found: Collected | Nothing,
+    left: Leftovers | None,
 ) -> tuple[Violation, ...]:
     if isinstance(found, Nothing):
         return ()
-    rules = broken_rules(flame, handed, found, left)
-    more = (*_elsewhere(flame.repo, handed.base, found.tip, conflict), *_markers(flame.repo, found.tip, conflict))
+    rules = find_violations(flame, handed, found, left)
+    more = (
+        *_find_changes_elsewhere(flame.repo, handed.base, found.tip, conflict),
+        *_find_markers(flame.repo, found.tip, conflict),
+    )
     return tuple(dict.fromkeys((*rules, *more)))
 
 
-def _elsewhere(repo: Repository, base: str, tip: str, conflict: Conflict) -> Iterator[Violation]:
+def _find_changes_elsewhere(repo: Repository, base: str, tip: str, conflict: Conflict) -> Iterator[Violation]:
     """Whatever the configuration says of scopes: a merger changes files in conflict, and no others."""
     for change in changes(repo, base, tip):
         for path in change.paths:
@@ -167,6 +182,6 @@ def _elsewhere(repo: Repository, base: str, tip: str, conflict: Conflict) -> Ite
                 yield Violation(rule=OUTSIDE_SCOPE, path=path, detail="it is not in conflict")
 
 
-def _markers(repo: Repository, tip: str, conflict: Conflict) -> Iterator[Violation]:
+def _find_markers(repo: Repository, tip: str, conflict: Conflict) -> Iterator[Violation]:
     sides = [files_at(repo, sha, conflict.paths) for sha in (conflict.ours, conflict.theirs)]
     return left_over(conflict.paths, files_at(repo, tip, conflict.paths), sides)

@@ -13,15 +13,15 @@ from blueflame.agents.runtime import AgentLaunch
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
 from blueflame.model.spend import Budget
-from blueflame.orchestrator.context import Flame
+from blueflame.orchestrator.context import SessionContext
 from blueflame.sandbox.bwrap import DOOR_PORTS
 
-GATEWAY = DOOR_PORTS[0]
-NOBODY = Access(upstream="http://127.0.0.1:9")  # where a replay would go if it went anywhere
+GATEWAY_PORT = DOOR_PORTS[0]
+REPLAY_ACCESS = Access(upstream="http://127.0.0.1:9")  # where a replay would go if it went anywhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class ModelAccess:
     """`orders` for launch.json, `secrets` for the warden's ear only."""
 
     port: int
@@ -29,10 +29,10 @@ class Door:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def door_port(flame: Flame) -> int:
+def find_gateway_port(flame: SessionContext) -> int:
     """In a box of its own network it is always the same; on the machine's own, one that is free."""
     if flame.settings.sandbox.level != "off" and not flame.settings.sandbox.allow_network:
-        return GATEWAY
+        return GATEWAY_PORT
     try:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -41,21 +41,21 @@ def door_port(flame: Flame) -> int:
         raise WorldError(f"there is no free port on 127.0.0.1 for the agent's gateway: {e.strerror}") from e
 
 
-def model_door(
-    flame: Flame, attempt: Attempt, launch: AgentLaunch, *, port: int, token: str, places: Mapping[str, str]
-) -> Door:
+def build_model_access(
+    flame: SessionContext, attempt: Attempt, launch: AgentLaunch, *, port: int, token: str, places: Mapping[str, str]
+) -> ModelAccess:
     """Raises Refused when there is no credential to be found."""
     from blueflame.billing.prices import build_fallback_row, compile_prices, format_row
     from blueflame.telemetry.observed_prices import read_observed
 
     limits = flame.settings.limits
-    accesses = {api: _access(flame, attempt.runtime, api) for api in launch.apis}
+    accesses = {api: _find_access(flame, attempt.runtime, api) for api in launch.apis}
     prices = compile_prices(flame.settings.prices, read_observed(flame.places.state))
     orders = {
         "runtime": attempt.runtime,
         "token": token,
         "apis": {api: access.orders(api) for api, access in accesses.items()},
-        "budgets": list(_budgets(attempt)),
+        "budgets": list(_list_budgets(attempt)),
         "warn": limits.warn_threshold,
         "prices": [format_row(row) for row in prices],
         "fallback": format_row(build_fallback_row(prices)),
@@ -68,27 +68,27 @@ def model_door(
         "places": dict(places),
     }
     secrets = {api: access.value for api, access in accesses.items() if access.value}
-    return Door(port=port, orders=orders, secrets=secrets)
+    return ModelAccess(port=port, orders=orders, secrets=secrets)
 
 
-def _access(flame: Flame, runtime: str, api: str) -> Access:
+def _find_access(flame: SessionContext, runtime: str, api: str) -> Access:
     if flame.cassette.replay is not None:
-        return NOBODY
+        return REPLAY_ACCESS
     found = flame.settings.runtimes.get(runtime)
     options = found.model_dump() if found else {}
     return find_access(api, runtime, options, flame.environ, find_home(flame.environ))
 
 
-def _budgets(attempt: Attempt) -> list[dict[str, Any]]:
+def _list_budgets(attempt: Attempt) -> list[dict[str, Any]]:
     given = [("attempt", attempt.budget), *((each.name, each.budget) for each in attempt.ceilings)]
-    return [_budget(name, budget) for name, budget in given if not budget.unlimited]
+    return [_format_budget(name, budget) for name, budget in given if not budget.unlimited]
 
 
-def _budget(name: str, budget: Budget) -> dict[str, Any]:
+def _format_budget(name: str, budget: Budget) -> dict[str, Any]:
     return {"name": name, "unit": budget.unit.value, "limit": budget.limit}
 
 
-def put_home(home: Path, files: Mapping[str, str]) -> None:
+def write_home(home: Path, files: Mapping[str, str]) -> None:
     """What the agent's program expects in its HOME, before anybody inside has been there."""
     for name, text in files.items():
         path = home / name

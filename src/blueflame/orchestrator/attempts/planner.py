@@ -14,9 +14,9 @@ from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.event import Event, PlanFailed
 from blueflame.model.task import TaskState
-from blueflame.orchestrator.attempts.ending_text import what_happened
-from blueflame.orchestrator.attempts.inspect_result import gap_notes, unseen_calls
-from blueflame.orchestrator.context import Flame, Handed
+from blueflame.orchestrator.attempts.ending_text import describe_ending
+from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, format_gaps
+from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import PlannerBrief, render_planner
 from blueflame.session.attempt_verdict import Facts, judge
 from blueflame.session.gates.answers import proposal
@@ -24,12 +24,12 @@ from blueflame.session.state import Session
 from blueflame.text.event_lines import one_line
 
 
-def talks(flame: Flame, attempt: Attempt) -> bool:
+def is_interactive(flame: SessionContext, attempt: Attempt) -> bool:
     """Whether it talks with a person: it is meant to, and there is one."""
     return attempt.interactive and flame.converse is not None
 
 
-def planner_prompt(flame: Flame, session: Session, attempt: Attempt, base: str) -> str:
+def build_planner_prompt(flame: SessionContext, session: Session, attempt: Attempt, base: str) -> str:
     brief = PlannerBrief(
         project=session.project,
         base_branch=session.base_branch,
@@ -43,13 +43,13 @@ def planner_prompt(flame: Flame, session: Session, attempt: Attempt, base: str) 
         rejected=session.rejected_plan,
         replan_notes=session.replan_notes,
         problems=session.plan_failures,
-        hints=_map_of(flame, base),
-        lessons=_lessons(flame, session),
+        hints=_draw_code_map(flame, base),
+        lessons=_recall_lessons(flame, session),
     )
-    return render_planner(brief, token_hex(16), interactive=talks(flame, attempt))
+    return render_planner(brief, token_hex(16), interactive=is_interactive(flame, attempt))
 
 
-def _map_of(flame: Flame, base: str) -> str:
+def _draw_code_map(flame: SessionContext, base: str) -> str:
     """A help, not a need: a planner can read the repository itself."""
     budget = flame.settings.memory.codebase_tokens
     try:
@@ -58,7 +58,7 @@ def _map_of(flame: Flame, base: str) -> str:
         return f"(no map of the code base could be made: {one_line(str(error), 200)})"
 
 
-def _lessons(flame: Flame, session: Session) -> tuple[str, ...]:
+def _recall_lessons(flame: SessionContext, session: Session) -> tuple[str, ...]:
     """Of earlier sessions; when they cannot be had, that is said instead."""
     found = flame.memory.recall(
         flame.settings.memory.context_tokens, Asking(session=session.id, request=session.request)
@@ -67,9 +67,11 @@ def _lessons(flame: Flame, session: Session) -> tuple[str, ...]:
     return (*found.lines, *(missing if found.note else ()))
 
 
-async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[AttemptOutcome, Sequence[Event]]:
+async def read_planner(
+    flame: SessionContext, session: Session, handed: FinishedAttempt
+) -> tuple[AttemptOutcome, Sequence[Event]]:
     attempt, outcome, gathered = handed.attempt, handed.outcome, handed.gathered
-    gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
+    gaps = await asyncio.to_thread(find_audit_gaps, flame, attempt, outcome, gathered)
     facts = Facts(
         role=attempt.role,
         reason=outcome.reason.value,
@@ -80,16 +82,16 @@ async def read_planner(flame: Flame, session: Session, handed: Handed) -> tuple[
         failure=handed.failure,
     )
     ending = judge(facts)
-    notes = gap_notes(gaps) if gaps else what_happened(outcome, gathered)
+    notes = format_gaps(gaps) if gaps else describe_ending(outcome, gathered)
     ended = AttemptOutcome(ending=ending, notes=notes, base=handed.base, output=gathered.output)
     if ending is Ending.PASSED:
-        return _proposed(session, attempt, ended)
+        return _propose_plan(session, attempt, ended)
     if ending in (Ending.CANCELLED, Ending.LOST):  # no word about the plan: the rules say when that is too much
         return ended, []
     return ended, [PlanFailed(round=attempt.n, reason=f"{ending.value.replace('_', ' ')}: {ended.notes}".strip(": "))]
 
 
-def _proposed(session: Session, attempt: Attempt, ended: AttemptOutcome) -> tuple[AttemptOutcome, Sequence[Event]]:
+def _propose_plan(session: Session, attempt: Attempt, ended: AttemptOutcome) -> tuple[AttemptOutcome, Sequence[Event]]:
     try:
         tasks = parse_tasks(ended.output)
     except PlanError as error:

@@ -18,70 +18,74 @@ from blueflame.model.errors import BlueFlameError, WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event, PlanFailed
 from blueflame.model.ids import build_base_ref, build_branch_name
 from blueflame.model.spend import Spend
-from blueflame.orchestrator.attempts.inspect_result import note_untouched
-from blueflame.orchestrator.attempts.launch import order_for
-from blueflame.orchestrator.attempts.merger import prepared, read_merger
+from blueflame.orchestrator.attempts.inspect_result import save_fingerprint
+from blueflame.orchestrator.attempts.launch import build_spec
+from blueflame.orchestrator.attempts.merger import prepare_merge, read_merger
 from blueflame.orchestrator.attempts.planner import read_planner
 from blueflame.orchestrator.attempts.validator import read_validator
 from blueflame.orchestrator.attempts.worker import read_worker
-from blueflame.orchestrator.context import Emit, Flame, Handed
-from blueflame.orchestrator.engine.interface import InDoubt, Outcome, Queued, Reason, Running
-from blueflame.orchestrator.watchers.stalls import watch_over
+from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
+from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, Queued, Running, StatusUnknown
+from blueflame.orchestrator.watchers.stalls import watch_for_stall
 from blueflame.session.decide import Attend, CancelAttempt
 from blueflame.session.state import Session
 from blueflame.system.layout import make_folder
 from blueflame.system.terminal_attach import was_given_terminal
 
-READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator, MERGER: read_merger}
-PARTING = 5.0  # seconds
-LOOKS, PAUSE = 200, 0.01  # a warden needs some 50 ms until it has its lock and can be told by its pid
+RESULT_READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator, MERGER: read_merger}
+LAST_OUTPUT_SECONDS = 5.0  # seconds
+MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden needs some 50 ms until it has its lock and can be told by its pid
 
 
-async def attend(flame: Flame, session: Session, effect: Attend, emit: Emit) -> Sequence[Event]:
+async def run_attempt(flame: SessionContext, session: Session, effect: Attend, emit: Emit) -> Sequence[Event]:
     record = session.attempts[effect.attempt]
     attempt = record.attempt
     try:
-        base = record.base or await _start(flame, session, attempt, emit)
+        base = record.base or await _start_attempt(flame, session, attempt, emit)
         if await _has_vanished(flame, attempt):
-            return [_gone(flame, record)]
-        outcome = await _until_ended(flame, session, attempt, emit)
-    except InDoubt:
+            return [_report_vanished(flame, record)]
+        outcome = await _wait_until_ended(flame, session, attempt, emit)
+    except StatusUnknown:
         raise  # it may be at work: its slot is not free, and nobody else may do its task
     except BlueFlameError as error:
         # nobody looked before the session began whether a merger can be had: without one the task goes back
         if attempt.role != MERGER and not isinstance(error, WorldError):
             raise
         await _roll_back(flame, attempt)
-        return _could_not_start(record, error)
-    return await _collect(flame, session, attempt, base, outcome)
+        return _report_start_failure(record, error)
+    return await _collect_result(flame, session, attempt, base, outcome)
 
 
-async def _until_ended(flame: Flame, session: Session, attempt: Attempt, emit: Emit) -> Outcome:
+async def _wait_until_ended(flame: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> ProcessOutcome:
     folder = flame.engine.directory(attempt.id)
     talks = attempt.interactive and await asyncio.to_thread(was_given_terminal, folder)
     watching = asyncio.create_task(
-        _converse(flame, attempt, folder) if talks else watch_over(flame, session, attempt.id, emit)
+        _connect_terminal(flame, attempt, folder) if talks else watch_for_stall(flame, session, attempt.id, emit)
     )
     try:
         outcome = await flame.engine.wait(attempt.id)
         if talks:
-            await asyncio.wait({watching}, timeout=PARTING)  # what was shown last is still on its way to the screen
+            await asyncio.wait(
+                {watching}, timeout=LAST_OUTPUT_SECONDS
+            )  # what was shown last is still on its way to the screen
     finally:
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
-    if outcome.reason is Reason.CANCELLED and session.attempts[attempt.id].cancelled_for_silence:
-        return replace(outcome, reason=Reason.SILENT)
+    if outcome.reason is ExitReason.CANCELLED and session.attempts[attempt.id].cancelled_for_silence:
+        return replace(outcome, reason=ExitReason.SILENT)
     return outcome
 
 
-async def _converse(flame: Flame, attempt: Attempt, folder: Path) -> None:
+async def _connect_terminal(flame: SessionContext, attempt: Attempt, folder: Path) -> None:
     """A silence at a person's terminal is no stall. With nobody there now, it waits for who attaches."""
     if flame.converse is not None:
         await flame.converse(attempt, folder)
 
 
-async def cancel(flame: Flame, session: Session, effect: CancelAttempt, _emit: Emit) -> Sequence[Event]:
+async def cancel_attempt(
+    flame: SessionContext, session: Session, effect: CancelAttempt, _emit: Emit
+) -> Sequence[Event]:
     """Asks it to end; that it has ended is told by the one who attends it."""
     await flame.engine.cancel(effect.attempt, effect.reason, grace=0 if effect.now else None)
     if not isinstance(await flame.engine.inspect(effect.attempt), Queued):
@@ -91,57 +95,59 @@ async def cancel(flame: Flame, session: Session, effect: CancelAttempt, _emit: E
     return []
 
 
-async def _start(flame: Flame, session: Session, attempt: Attempt, emit: Emit) -> str:
+async def _start_attempt(flame: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> str:
     """The commit it starts from. One that was submitted before a crash is adopted as it stands."""
     checkout = flame.places.checkout(attempt.agent_id)
-    base = await asyncio.to_thread(_known_base, flame, attempt)
+    base = await asyncio.to_thread(_read_base, flame, attempt)
     if isinstance(await flame.engine.inspect(attempt.id), Queued):
-        base = await asyncio.to_thread(_prepare, flame, session, attempt, checkout, base)
-        await flame.engine.submit(await asyncio.to_thread(order_for, flame, session, attempt, checkout, base))
+        base = await asyncio.to_thread(_prepare_checkout, flame, session, attempt, checkout, base)
+        await flame.engine.submit(await asyncio.to_thread(build_spec, flame, session, attempt, checkout, base))
     assert base is not None, f"{attempt.id} was submitted without a base"
-    pid = await _warden_of(flame, attempt)
+    pid = await _find_warden_pid(flame, attempt)
     emit([AttemptStarted(attempt=attempt.id, base=base, worktree=str(checkout), warden_pid=pid)])
     return base
 
 
-async def _warden_of(flame: Flame, attempt: Attempt) -> int:
+async def _find_warden_pid(flame: SessionContext, attempt: Attempt) -> int:
     """Its pid, for people who look; 0 when it was over before anybody could tell. Nothing is decided by it."""
-    for _look in range(LOOKS):
+    for _look in range(MAX_POLLS):
         standing = await flame.engine.inspect(attempt.id)
         if not isinstance(standing, Queued):
             return standing.pid if isinstance(standing, Running) else 0
-        await flame.clock.sleep(PAUSE)
+        await flame.clock.sleep(POLL_SECONDS)
     return 0
 
 
-def _ref_of_base(attempt: Attempt) -> str:
+def _base_ref(attempt: Attempt) -> str:
     return build_base_ref(attempt.session, f"{attempt.subject}/{attempt.role}", attempt.n)
 
 
-def _known_base(flame: Flame, attempt: Attempt) -> str | None:
-    return refs(flame.repo, _ref_of_base(attempt)).get(_ref_of_base(attempt))
+def _read_base(flame: SessionContext, attempt: Attempt) -> str | None:
+    return refs(flame.repo, _base_ref(attempt)).get(_base_ref(attempt))
 
 
-def _prepare(flame: Flame, session: Session, attempt: Attempt, checkout: Path, base: str | None) -> str:
+def _prepare_checkout(
+    flame: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str | None
+) -> str:
     if base is None:
         base = _find_base(flame, session, attempt)
-        set_ref(flame.repo, _ref_of_base(attempt), base)
+        set_ref(flame.repo, _base_ref(attempt), base)
     branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
     make_checkout(flame.repo, checkout, base=base, branch=branch)
     seed(flame.repo.root, checkout, flame.settings.worktree.include)
     folder = flame.engine.directory(attempt.id)
     make_folder(folder)
-    note_untouched(flame, folder)
+    save_fingerprint(flame, folder)
     return base
 
 
-def _find_base(flame: Flame, session: Session, attempt: Attempt) -> str:
+def _find_base(flame: SessionContext, session: Session, attempt: Attempt) -> str:
     if attempt.role == VALIDATOR:
         result = session.tasks[attempt.subject].result
         assert result is not None, f"{attempt.subject} is reviewed without a result"
         return result.sha
     if attempt.role == MERGER:
-        return prepared(flame.repo, session, attempt.subject)
+        return prepare_merge(flame.repo, session, attempt.subject)
     shas = [foundation.sha for foundation in attempt.built_on]
     names = ", ".join(foundation.task for foundation in attempt.built_on)
     found = combine(flame.repo, session.base_sha, shas, f"Foundation of {attempt.subject}: {names}")
@@ -150,53 +156,55 @@ def _find_base(flame: Flame, session: Session, attempt: Attempt) -> str:
     return found.sha
 
 
-async def _roll_back(flame: Flame, attempt: Attempt) -> None:
+async def _roll_back(flame: SessionContext, attempt: Attempt) -> None:
     """What was made for one that never started is taken away again; what cannot be is left to `blueflame cleanup`."""
     if isinstance(await flame.engine.inspect(attempt.id), Queued):
         with suppress(WorldError):
-            await asyncio.to_thread(_clear_away, flame, attempt, flame.places.checkout(attempt.agent_id))
+            await asyncio.to_thread(_remove_checkout, flame, attempt, flame.places.checkout(attempt.agent_id))
 
 
-def _could_not_start(record: AttemptRecord, error: BlueFlameError) -> Sequence[Event]:
-    ended = AttemptEnded(attempt=record.attempt.id, ended=_ended(record, Ending.SETUP, str(error)))
+def _report_start_failure(record: AttemptRecord, error: BlueFlameError) -> Sequence[Event]:
+    ended = AttemptEnded(attempt=record.attempt.id, ended=_build_ended(record, Ending.SETUP, str(error)))
     if record.attempt.role != PLANNER:
         return [ended]
     # a planner that cannot be started is told of, not sent for ever
     return [ended, PlanFailed(round=record.attempt.n, reason=f"the planner could not be started: {error}")]
 
 
-async def _has_vanished(flame: Flame, attempt: Attempt) -> bool:
+async def _has_vanished(flame: SessionContext, attempt: Attempt) -> bool:
     """It was submitted, and nothing of it is left: somebody removed its folder. Never start it a second time."""
     if not isinstance(await flame.engine.inspect(attempt.id), Queued):
         return False
     return not (flame.engine.directory(attempt.id) / "launch.json").exists()
 
 
-def _gone(flame: Flame, record: AttemptRecord) -> Event:
+def _report_vanished(flame: SessionContext, record: AttemptRecord) -> Event:
     folder = flame.engine.directory(record.attempt.id)
-    return AttemptEnded(attempt=record.attempt.id, ended=_ended(record, Ending.LOST, f"{folder} was removed"))
+    return AttemptEnded(attempt=record.attempt.id, ended=_build_ended(record, Ending.LOST, f"{folder} was removed"))
 
 
-def _ended(record: AttemptRecord, ending: Ending, notes: str) -> AttemptOutcome:
+def _build_ended(record: AttemptRecord, ending: Ending, notes: str) -> AttemptOutcome:
     return AttemptOutcome(ending=ending, notes=notes, base=record.base)
 
 
-async def _collect(flame: Flame, session: Session, attempt: Attempt, base: str, outcome: Outcome) -> Sequence[Event]:
+async def _collect_result(
+    flame: SessionContext, session: Session, attempt: Attempt, base: str, outcome: ProcessOutcome
+) -> Sequence[Event]:
     folder = flame.engine.directory(attempt.id)
     checkout = flame.places.checkout(attempt.agent_id)
     gathered = await asyncio.to_thread(read_spool, flame.runtimes[attempt.runtime], folder / "stdout.log")
     finishes = flame.runtimes[attempt.runtime].finishes
-    handed = Handed(attempt=attempt, base=base, outcome=outcome, gathered=gathered, finishes=finishes)
-    ended, more = await READERS[attempt.role](flame, session, handed)
-    spend = await asyncio.to_thread(_spent, flame, folder, gathered)
+    handed = FinishedAttempt(attempt=attempt, base=base, outcome=outcome, gathered=gathered, finishes=finishes)
+    ended, more = await RESULT_READERS[attempt.role](flame, session, handed)
+    spend = await asyncio.to_thread(_settle_spend, flame, folder, gathered)
     cause = outcome.cause if ended.ending in (Ending.BUDGET, Ending.OUTAGE) else ""
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
     if ended.ending is Ending.PASSED or attempt.role != WORKER:
-        await asyncio.to_thread(_clear_away, flame, attempt, checkout)
+        await asyncio.to_thread(_remove_checkout, flame, attempt, checkout)
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
 
 
-def _spent(flame: Flame, folder: Path, gathered: AgentOutput) -> Spend:
+def _settle_spend(flame: SessionContext, folder: Path, gathered: AgentOutput) -> Spend:
     """By the gateway's book where there is one; an agent's own word counts only where nothing better is known."""
     if not (folder / "usage.jsonl").exists():
         return gathered.spend
@@ -209,7 +217,7 @@ def _spent(flame: Flame, folder: Path, gathered: AgentOutput) -> Spend:
     return settle(metered, reported, own=flame.settings.prices)
 
 
-def _clear_away(flame: Flame, attempt: Attempt, checkout: Path) -> None:
+def _remove_checkout(flame: SessionContext, attempt: Attempt, checkout: Path) -> None:
     """Its commits are ours now; a worker's failed checkout stays, with what holds its base, for a person to look at."""
     remove_checkout(checkout)
-    delete_ref(flame.repo, _ref_of_base(attempt))
+    delete_ref(flame.repo, _base_ref(attempt))

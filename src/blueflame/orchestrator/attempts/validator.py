@@ -18,21 +18,21 @@ from blueflame.model.errors import GitFailed
 from blueflame.model.event import Checked, Event, VerdictGiven
 from blueflame.model.verdict import Violation
 from blueflame.orchestrator.attempts.check_commit import check_commit
-from blueflame.orchestrator.attempts.ending_text import what_happened
-from blueflame.orchestrator.attempts.inspect_result import audit_summary, gap_notes, leftovers, unseen_calls
-from blueflame.orchestrator.context import Emit, Flame, Handed
-from blueflame.orchestrator.prompts import DIFF_BYTES, ValidatorBrief, render_validator
+from blueflame.orchestrator.attempts.ending_text import describe_ending
+from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, format_gaps, read_leftovers, summarize_audit
+from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
+from blueflame.orchestrator.prompts import MAX_DIFF_BYTES, ValidatorBrief, render_validator
 from blueflame.session.attempt_verdict import Facts, judge
 from blueflame.session.decide import Diagnose
 from blueflame.session.state import Session
 
 
-async def diagnose(flame: Flame, session: Session, effect: Diagnose, _emit: Emit) -> Sequence[Event]:
+async def run_diagnostics(flame: SessionContext, session: Session, effect: Diagnose, _emit: Emit) -> Sequence[Event]:
     checks = await check_commit(flame, session, effect.sha, effect.task)
     return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]
 
 
-def validator_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) -> str:
+def build_validator_prompt(flame: SessionContext, session: Session, attempt: Attempt, _base: str) -> str:
     record = session.tasks[attempt.subject]
     assert record.result is not None, f"{attempt.subject} is reviewed without a result"
     base, sha = record.result.base, record.result.sha
@@ -43,27 +43,29 @@ def validator_prompt(flame: Flame, session: Session, attempt: Attempt, _base: st
         task=record.task,
         base=base,
         sha=sha,
-        diff=diff_text(flame.repo, base, sha, max_bytes=DIFF_BYTES * 4),
-        files=file_changes(flame.repo, base, sha),
+        diff=diff_text(flame.repo, base, sha, max_bytes=MAX_DIFF_BYTES * 4),
+        files=list_file_changes(flame.repo, base, sha),
         checks=session.checks.get(attempt.subject, ()),
         diagnostics=session.limits.checks,
         history=record.history,
-        audit=audit_summary(flame, session, attempt.subject),
+        audit=summarize_audit(flame, session, attempt.subject),
     )
     return render_validator(brief, token_hex(16))
 
 
-def file_changes(repo: Repository, base: str, tip: str) -> tuple[FileChange, ...]:
+def list_file_changes(repo: Repository, base: str, tip: str) -> tuple[FileChange, ...]:
     return tuple(
         FileChange(path=change.path, added=change.added, deleted=change.deleted) for change in changes(repo, base, tip)
     )
 
 
-async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tuple[AttemptOutcome, Sequence[Event]]:
+async def read_validator(
+    flame: SessionContext, _session: Session, handed: FinishedAttempt
+) -> tuple[AttemptOutcome, Sequence[Event]]:
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
-        gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
-        broken = await asyncio.to_thread(_changed_by_reviewer, flame, handed)
+        gaps = await asyncio.to_thread(find_audit_gaps, flame, attempt, outcome, gathered)
+        broken = await asyncio.to_thread(_find_reviewer_changes, flame, handed)
     except GitFailed as error:
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     facts = Facts(
@@ -76,7 +78,7 @@ async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tup
         unwatched=len(gaps),
         failure=handed.failure,
     )
-    notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", what_happened(outcome, gathered)) if part)
+    notes = "\n".join(part for part in (format_gaps(gaps) if gaps else "", describe_ending(outcome, gathered)) if part)
     ended = AttemptOutcome(ending=judge(facts), notes=notes, base=base, output=gathered.output, violations=broken)
     if ended.ending is not Ending.PASSED:
         return ended, []
@@ -87,9 +89,9 @@ async def read_validator(flame: Flame, _session: Session, handed: Handed) -> tup
     return ended, [VerdictGiven(task=attempt.subject, sha=base, verdict=verdict)]
 
 
-def _changed_by_reviewer(flame: Flame, handed: Handed) -> tuple[Violation, ...]:
+def _find_reviewer_changes(flame: SessionContext, handed: FinishedAttempt) -> tuple[Violation, ...]:
     """A reviewer that changes what it reviews has reviewed something else."""
-    left = leftovers(flame, handed.attempt, handed.outcome)
+    left = read_leftovers(flame, handed.attempt, handed.outcome)
     if left is None:
         return ()
     head = head_of_checkout(flame.places.checkout(handed.attempt.agent_id))

@@ -16,8 +16,8 @@ from blueflame.model.attempt import MERGER, WORKER, Attempt
 from blueflame.model.policy import Policy
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.model.schemas import OUTPUT_SCHEMAS, READ_ONLY_ROLE_SCHEMAS
-from blueflame.orchestrator.attempts.model_access import GATEWAY, Door, put_home
-from blueflame.orchestrator.context import Flame
+from blueflame.orchestrator.attempts.model_access import GATEWAY_PORT, ModelAccess, write_home
+from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import Walls
 from blueflame.paths.globs import Globs
 from blueflame.policy.compile import compile_policy
@@ -30,33 +30,33 @@ from blueflame.session.state import Session
 from blueflame.system.layout import make_folder
 from blueflame.watcher.policy_file import find_shfmt, save_policy
 
-ASKING = DOOR_PORTS[1]
-TERMINAL = {"rows": 40, "columns": 120}  # until a person connects theirs
-MOST_FROZEN = 100  # each is a mount; what is beyond that, the postcheck sees
+HOOK_PORT = DOOR_PORTS[1]
+TERMINAL_SIZE = {"rows": 40, "columns": 120}  # until a person connects theirs
+MAX_FROZEN = 100  # each is a mount; what is beyond that, the postcheck sees
 
 
-def agent_walls(
-    flame: Flame, session: Session, attempt: Attempt, *, checkout: Path, base: str, launch: AgentLaunch,
-    variables: Mapping[str, str], door: Door | None = None,
+def build_agent_walls(
+    flame: SessionContext, session: Session, attempt: Attempt, *, checkout: Path, base: str, launch: AgentLaunch,
+    variables: Mapping[str, str], door: ModelAccess | None = None,
 ) -> Walls:  # fmt: skip
     folder = flame.engine.directory(attempt.id)
     hook = find_hook()
-    variables = {**variables, **_own_home(flame, folder, launch)}
+    variables = {**variables, **_build_home_variable(flame, folder, launch)}
     wanted = Wanted(
         worktree=checkout,
         folder=folder,
         variables={**variables, **launch.env, HOOK_VARIABLE: str(hook)},
         shown=(*launch.needs, hook),
-        frozen=tuple(_frozen(flame, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
+        frozen=tuple(_list_frozen(flame, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
         watched=True,
     )
-    box = make_box(_site(flame), wanted)
+    box = make_box(_build_site(flame), wanted)
     prepared = prepare(box, folder)
-    policy = policy_for(flame, session, attempt, checkout, box)
+    policy = build_policy(flame, session, attempt, checkout, box)
     save_policy(policy, folder / "policy.json")
     make_folder(flame.places.logs)
     watch = {
-        "port": ASKING,
+        "port": HOOK_PORT,
         "policy": str(folder / "policy.json"),
         "audit": str(flame.places.audit(attempt.agent_id)),
         "agent": attempt.agent_id,
@@ -66,22 +66,22 @@ def agent_walls(
         **({"dialect": launch.dialect} if launch.dialect != "claude" else {}),
     }
     survey = {"survey": list(status_argv())} if box.level is not SandboxLevel.OFF else {}
-    put_home(folder / "home", launch.home)
-    terminal = {"terminal": dict(TERMINAL)} if launch.terminal else {}
-    return _walls(box, prepared, {"watch": watch, **survey, **terminal}, door)
+    write_home(folder / "home", launch.home)
+    terminal = {"terminal": dict(TERMINAL_SIZE)} if launch.terminal else {}
+    return _build_walls(box, prepared, {"watch": watch, **survey, **terminal}, door)
 
 
-def command_walls(flame: Flame, checkout: Path, variables: Mapping[str, str]) -> Callable[[Path], Walls]:
+def build_command_walls(flame: SessionContext, checkout: Path, variables: Mapping[str, str]) -> Callable[[Path], Walls]:
     """For setup and diagnostics: what they run, agents may have written."""
 
     def wall(folder: Path) -> Walls:
-        box = make_box(_site(flame), Wanted(worktree=checkout, folder=folder, variables=variables))
-        return _walls(box, prepare(box, folder), {})
+        box = make_box(_build_site(flame), Wanted(worktree=checkout, folder=folder, variables=variables))
+        return _build_walls(box, prepare(box, folder), {})
 
     return wall
 
 
-def policy_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path, box: SandboxSpec) -> Policy:
+def build_policy(flame: SessionContext, session: Session, attempt: Attempt, checkout: Path, box: SandboxSpec) -> Policy:
     secrets = flame.settings.validation.secrets
     return compile_policy(
         permissions=flame.settings.permissions,
@@ -90,17 +90,17 @@ def policy_for(flame: Flame, session: Session, attempt: Attempt, checkout: Path,
         role=attempt.role,
         role_settings=flame.settings.roles.get(attempt.role),
         worktree=os.path.realpath(checkout),
-        scope=_scope(session, attempt),
+        scope=_find_scope(session, attempt),
         agent_id=attempt.agent_id,
         schema=attempt.role in READ_ONLY_ROLE_SCHEMAS,
         answers=attempt.role in OUTPUT_SCHEMAS,
-        scratch=_scratch(box),
+        scratch=_list_scratch(box),
         readable=tuple(mount.target for mount in box.mounts if mount.kind is MountKind.RO and mount.target != box.cwd),
         skills=skills_of(flame.settings, attempt.role),
     )
 
 
-def _scope(session: Session, attempt: Attempt) -> tuple[str, ...] | None:
+def _find_scope(session: Session, attempt: Attempt) -> tuple[str, ...] | None:
     """A worker has its task's locks, a merger the files in conflict; nobody else writes."""
     if attempt.role == MERGER:
         conflict = session.changesets[attempt.subject].conflict
@@ -110,33 +110,35 @@ def _scope(session: Session, attempt: Attempt) -> tuple[str, ...] | None:
     return record.task.file_locks if record and attempt.role == WORKER else None
 
 
-def _scratch(box: SandboxSpec) -> tuple[str, ...]:
+def _list_scratch(box: SandboxSpec) -> tuple[str, ...]:
     """Private to the box; without one nothing is, and only the person's own temporary folder is free."""
     if box.level is SandboxLevel.OFF:
         return (os.path.realpath(os.environ.get("TMPDIR") or "/tmp"),)  # noqa: S108
     return ("/tmp", box.home)  # noqa: S108
 
 
-def _walls(box: SandboxSpec, prepared: Prepared, more: Mapping[str, Any], door: Door | None = None) -> Walls:
+def _build_walls(
+    box: SandboxSpec, prepared: Prepared, more: Mapping[str, Any], door: ModelAccess | None = None
+) -> Walls:
     hosts = list(box.hosts) if box.network is Network.DOORS else []
-    gateway = {"port": door.port if door else GATEWAY, "hosts": hosts, **({"model": door.orders} if door else {})}
+    gateway = {"port": door.port if door else GATEWAY_PORT, "hosts": hosts, **({"model": door.orders} if door else {})}
     out = {"gateway": gateway} if hosts or door else {}
     return Walls(env=prepared.env, limits=prepared.limits, keys={**prepared.launch(), **more, **out})
 
 
-def _own_home(flame: Flame, folder: Path, launch: AgentLaunch) -> Mapping[str, str]:
+def _build_home_variable(flame: SessionContext, folder: Path, launch: AgentLaunch) -> Mapping[str, str]:
     """Without a box, too, a real agent finds neither the person's settings nor their login."""
     bare = flame.settings.sandbox.level == "off"
-    return {"HOME": home_seen(flame, folder)} if bare and (launch.apis or launch.home) else {}
+    return {"HOME": find_home(flame, folder)} if bare and (launch.apis or launch.home) else {}
 
 
-def home_seen(flame: Flame, folder: Path) -> str:
+def find_home(flame: SessionContext, folder: Path) -> str:
     """An agent's HOME as it sees it."""
-    site = _site(flame)
+    site = _build_site(flame)
     return str(folder / "home") if flame.settings.sandbox.level == "off" else home_inside(site)
 
 
-def _site(flame: Flame) -> Site:
+def _build_site(flame: SessionContext) -> Site:
     return Site(
         settings=flame.settings.sandbox,
         environ=flame.environ,
@@ -148,14 +150,14 @@ def _site(flame: Flame) -> Site:
     )
 
 
-def _frozen(flame: Flame, base: str, checkout: Path) -> Iterator[str]:
+def _list_frozen(flame: SessionContext, base: str, checkout: Path) -> Iterator[str]:
     """What no agent may touch is held by the kernel, too, where it is there already."""
     blocked = Globs(tuple(fold_text(pattern) for pattern in flame.settings.permissions.blocked_paths))
-    named = (name for name in _names(flame, base, checkout) if blocked.touches(fold_text(name)))
-    yield from islice(named, MOST_FROZEN)
+    named = (name for name in _list_files(flame, base, checkout) if blocked.touches(fold_text(name)))
+    yield from islice(named, MAX_FROZEN)
 
 
-def _names(flame: Flame, base: str, checkout: Path) -> Iterable[str]:
+def _list_files(flame: SessionContext, base: str, checkout: Path) -> Iterable[str]:
     """Tracked files, and what was laid beside them at the top (.env): before the agent has been there."""
     top = sorted(entry.name for entry in checkout.iterdir() if entry.is_file() and not entry.is_symlink())
     return dict.fromkeys((*tree_files(flame.repo, base), *top))

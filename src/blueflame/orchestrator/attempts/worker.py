@@ -13,15 +13,21 @@ from blueflame.model.errors import UsageError, WorldError
 from blueflame.model.event import Event
 from blueflame.model.ids import build_attempt_ref
 from blueflame.model.verdict import Violation
-from blueflame.orchestrator.attempts.ending_text import what_happened
-from blueflame.orchestrator.attempts.inspect_result import broken_rules, gap_notes, left_note, leftovers, unseen_calls
-from blueflame.orchestrator.context import Flame, Handed
+from blueflame.orchestrator.attempts.ending_text import describe_ending
+from blueflame.orchestrator.attempts.inspect_result import (
+    find_audit_gaps,
+    find_violations,
+    format_gaps,
+    format_leftovers,
+    read_leftovers,
+)
+from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import WorkerBrief, render_worker
 from blueflame.session.attempt_verdict import Facts, judge
 from blueflame.session.state import Session
 
 
-def worker_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) -> str:
+def build_worker_prompt(flame: SessionContext, session: Session, attempt: Attempt, _base: str) -> str:
     record, settings = session.tasks[attempt.subject], flame.settings
     rules = settings.validation
     brief = WorkerBrief(
@@ -45,14 +51,16 @@ def worker_prompt(flame: Flame, session: Session, attempt: Attempt, _base: str) 
     return render_worker(brief, token_hex(16))
 
 
-async def read_worker(flame: Flame, _session: Session, handed: Handed) -> tuple[AttemptOutcome, Sequence[Event]]:
+async def read_worker(
+    flame: SessionContext, _session: Session, handed: FinishedAttempt
+) -> tuple[AttemptOutcome, Sequence[Event]]:
     """Its commits are fetched and kept whatever else is true of them; only then are they judged."""
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
-        found = await asyncio.to_thread(_fetch, flame, attempt, base)
-        left = await asyncio.to_thread(leftovers, flame, attempt, outcome)
-        gaps = await asyncio.to_thread(unseen_calls, flame, attempt, outcome, gathered)
-        broken = await asyncio.to_thread(_broken_rules, flame, handed, found, left)
+        found = await asyncio.to_thread(_fetch_result, flame, attempt, base)
+        left = await asyncio.to_thread(read_leftovers, flame, attempt, outcome)
+        gaps = await asyncio.to_thread(find_audit_gaps, flame, attempt, outcome, gathered)
+        broken = await asyncio.to_thread(_find_violations, flame, handed, found, left)
     except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, Collected) else (None, 0)
@@ -70,22 +78,22 @@ async def read_worker(flame: Flame, _session: Session, handed: Handed) -> tuple[
     ending = judge(facts)
     if ending is not Ending.PASSED and tip is not None:
         await asyncio.to_thread(keep_failed, flame.repo, attempt.session, attempt.subject, attempt.n, tip)
-    words = gathered.said if ending is Ending.PASSED else what_happened(outcome, gathered)
-    notes = "\n".join(part for part in (gap_notes(gaps) if gaps else "", words, left_note(left)) if part)
+    words = gathered.said if ending is Ending.PASSED else describe_ending(outcome, gathered)
+    notes = "\n".join(part for part in (format_gaps(gaps) if gaps else "", words, format_leftovers(left)) if part)
     ended = AttemptOutcome(
         ending=ending, notes=notes, base=base, tip=tip, commits=count, subject=subject, violations=broken
     )
     return ended, []
 
 
-def _fetch(flame: Flame, attempt: Attempt, base: str) -> Collected | Nothing:
+def _fetch_result(flame: SessionContext, attempt: Attempt, base: str) -> Collected | Nothing:
     assert attempt.branch is not None, f"{attempt.id} has no branch"
     checkout = flame.places.checkout(attempt.agent_id)
     ref = build_attempt_ref(attempt.session, attempt.subject, attempt.n)
     return collect(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
 
 
-def _broken_rules(
-    flame: Flame, handed: Handed, found: Collected | Nothing, left: Leftovers | None
+def _find_violations(
+    flame: SessionContext, handed: FinishedAttempt, found: Collected | Nothing, left: Leftovers | None
 ) -> tuple[Violation, ...]:
-    return () if isinstance(found, Nothing) else broken_rules(flame, handed, found, left)
+    return () if isinstance(found, Nothing) else find_violations(flame, handed, found, left)

@@ -12,12 +12,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from blueflame.model.errors import ProcessFailed
-from blueflame.orchestrator.engine.interface import EndedAt, Engine, Order, Outcome, Reason, Walls
+from blueflame.orchestrator.engine.interface import (
+    AttemptEngine,
+    AttemptSpec,
+    EndedWith,
+    ExitReason,
+    ProcessOutcome,
+    Walls,
+)
 
-TRIES = 5  # under new names, when its warden was killed again and again
-CUT_OFF = 1
-SIGNALLED = 128
-NOT_STARTED = 127
+MAX_TRIES = 5  # under new names, when its warden was killed again and again
+EXIT_STOPPED = 1
+SIGNAL_EXIT_BASE = 128
+EXIT_NOT_STARTED = 127
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,37 +40,39 @@ class Command:
     wall: Callable[[Path], Walls] | None = None  # puts up its walls, given the folder that is its own; None: none
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     exit_code: int
     seconds: float
     timed_out: bool
     log: Path  # both outputs in the order in which they came
 
 
-async def run_command(engine: Engine, command: Command) -> Ran | None:
+async def run_command(engine: AttemptEngine, command: Command) -> CommandResult | None:
     """See it through to its end, or find the end that it had; None when somebody ended it on the way."""
     n = 1
-    for _try in range(TRIES):
-        while _was_undone(await engine.inspect(f"{command.name}.{n}")):  # however often: a stop is no failure
+    for _try in range(MAX_TRIES):
+        while _was_stopped_or_lost(await engine.inspect(f"{command.name}.{n}")):  # however often: a stop is no failure
             n += 1
         name = f"{command.name}.{n}"
-        await engine.submit(_order(command, name, engine.directory(name)))
+        await engine.submit(_build_spec(command, name, engine.directory(name)))
         outcome = await engine.wait(name)
-        if outcome.reason is Reason.CANCELLED:
+        if outcome.reason is ExitReason.CANCELLED:
             return None
-        if outcome.reason is not Reason.LOST:
-            return _ran(outcome, engine.directory(name) / "stdout.log")
-    raise ProcessFailed(f"{command.text!r} was ended from outside {TRIES} times ({engine.directory(command.name)}.*)")
+        if outcome.reason is not ExitReason.LOST:
+            return _build_result(outcome, engine.directory(name) / "stdout.log")
+    raise ProcessFailed(
+        f"{command.text!r} was ended from outside {MAX_TRIES} times ({engine.directory(command.name)}.*)"
+    )
 
 
-def _was_undone(standing: object) -> bool:
+def _was_stopped_or_lost(standing: object) -> bool:
     """Ended by a stop or lost with its warden, in an earlier life of ours: it is run again under a new name."""
-    return isinstance(standing, EndedAt) and standing.outcome.reason in (Reason.CANCELLED, Reason.LOST)
+    return isinstance(standing, EndedWith) and standing.outcome.reason in (ExitReason.CANCELLED, ExitReason.LOST)
 
 
-def _order(command: Command, name: str, folder: Path) -> Order:
+def _build_spec(command: Command, name: str, folder: Path) -> AttemptSpec:
     walls = command.wall(folder) if command.wall else Walls(env=command.env)
-    return Order(
+    return AttemptSpec(
         attempt=name,
         argv=("/bin/sh", "-c", f"exec 2>&1\n{command.text}"),
         env=walls.env,
@@ -75,17 +84,17 @@ def _order(command: Command, name: str, folder: Path) -> Order:
     )
 
 
-def _ran(outcome: Outcome, log: Path) -> Ran:
-    return Ran(_exit_code(outcome), outcome.seconds, outcome.reason is Reason.TIMEOUT, log)
+def _build_result(outcome: ProcessOutcome, log: Path) -> CommandResult:
+    return CommandResult(_find_exit_code(outcome), outcome.seconds, outcome.reason is ExitReason.TIMEOUT, log)
 
 
-def _exit_code(outcome: Outcome) -> int:
+def _find_exit_code(outcome: ProcessOutcome) -> int:
     """As a shell would say it; whatever was ended by us has not gone well, even if it said 0 at the last moment."""
-    if outcome.reason is Reason.SPAWN_FAILED:
-        return NOT_STARTED
+    if outcome.reason is ExitReason.SPAWN_FAILED:
+        return EXIT_NOT_STARTED
     if outcome.signal is not None:
-        return SIGNALLED + outcome.signal
-    if outcome.reason is not Reason.EXITED:
-        return outcome.exit_code or CUT_OFF
+        return SIGNAL_EXIT_BASE + outcome.signal
+    if outcome.reason is not ExitReason.EXITED:
+        return outcome.exit_code or EXIT_STOPPED
     assert outcome.exit_code is not None, f"{outcome.attempt} exited without a code"
     return outcome.exit_code

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.engine.commands import Command, Ran, run_command
-from blueflame.orchestrator.engine.interface import Engine
+from blueflame.orchestrator.engine.commands import Command, CommandResult, run_command
+from blueflame.orchestrator.engine.interface import AttemptEngine
 from blueflame.system.process import tail
 
-OUTPUT_BYTES = 8000
+CHECK_OUTPUT_BYTES = 8000
 
 
-async def run_checks(engine: Engine, lines: Sequence[str], like: Command) -> tuple[Check, ...] | None:
+async def run_checks(engine: AttemptEngine, lines: Sequence[str], like: Command) -> tuple[Check, ...] | None:
     """In the given order, one after the other (they share a checkout, and often a port or a cache), all of them:
     whoever mends a result wants to see everything at once. None when they were stopped on the way.
 
@@ -30,23 +30,23 @@ async def run_checks(engine: Engine, lines: Sequence[str], like: Command) -> tup
     return tuple(checks)
 
 
-async def run_check(engine: Engine, command: Command) -> Check | None:
+async def run_check(engine: AttemptEngine, command: Command) -> Check | None:
     ran = await run_command(engine, command)
-    return None if ran is None else _check(command.text, ran)
+    return None if ran is None else _build_check(command.text, ran)
 
 
-def _check(name: str, ran: Ran) -> Check:
+def _build_check(name: str, ran: CommandResult) -> Check:
     return Check(
         name=name,
         exit_code=ran.exit_code,
         seconds=ran.seconds,
-        output=tail(ran.log, OUTPUT_BYTES),
-        output_sha256=_digest(ran.log),
+        output=tail(ran.log, CHECK_OUTPUT_BYTES),
+        output_sha256=_hash_log(ran.log),
         timed_out=ran.timed_out,
     )
 
 
-def _digest(log: Path) -> str:
+def _hash_log(log: Path) -> str:
     try:
         with log.open("rb") as said:
             return hashlib.file_digest(said, "sha256").hexdigest()

@@ -11,11 +11,22 @@ from blueflame.agents.runtime import Runtime
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.settings import LimitSettings
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.orchestrator.engine.interface import EndedAt, Engine, Hint, Lost, Queued, Running, Standing, Unknown
+from blueflame.orchestrator.engine.interface import (
+    AttemptEngine,
+    AttemptStatus,
+    ChangeHint,
+    EndedWith,
+    Lost,
+    Queued,
+    Running,
+    Unknown,
+)
 from blueflame.telemetry.progress import Listener
 
-CAUGHT_UP = 8 * 1024 * 1024  # bytes of new output that one visit reads; a flood is caught up with visit by visit
-LEEWAY = 15.0  # seconds after its time is up in which a warden must have ended an agent
+MAX_BYTES_PER_PROBE = (
+    8 * 1024 * 1024
+)  # bytes of new output that one visit reads; a flood is caught up with visit by visit
+WARDEN_MARGIN_SECONDS = 15.0  # seconds after its time is up in which a warden must have ended an agent
 
 
 class Health(StrEnum):
@@ -30,7 +41,7 @@ class Health(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkup:
+class HealthReport:
     """What was found when an agent was looked at."""
 
     state: Health
@@ -43,58 +54,60 @@ class Checkup:
     spend: Spend = NO_SPEND
 
 
-class Rounds:
+class HealthMonitor:
     """Goes round the agents of a session, again and again; what they said is read on, not read anew."""
 
-    def __init__(self, engine: Engine, runtimes: Mapping[str, Runtime], limits: LimitSettings) -> None:
+    def __init__(self, engine: AttemptEngine, runtimes: Mapping[str, Runtime], limits: LimitSettings) -> None:
         self._engine = engine
         self._limits = limits
         self.heartbeat = limits.heartbeat_interval
         self._listener = Listener(runtimes)
 
-    async def visit(self, records: Iterable[AttemptRecord], now: float) -> Mapping[str, Checkup]:
+    async def visit(self, records: Iterable[AttemptRecord], now: float) -> Mapping[str, HealthReport]:
         """By attempt id. Of those that have ended nothing more is looked up."""
         living = {record.attempt.id: record for record in records if record.live}
         found = {
-            name: check_up(record, await self._engine.inspect(name), self._limits, now=now)
+            name: assess_health(record, await self._engine.inspect(name), self._limits, now=now)
             for name, record in living.items()
         }
         return await asyncio.to_thread(self._listen, living, found)
 
-    def hints(self) -> AsyncIterator[Hint]:
+    def hints(self) -> AsyncIterator[ChangeHint]:
         """Something happened to one of them: look again."""
         return self._engine.events()
 
-    def _listen(self, living: Mapping[str, AttemptRecord], found: Mapping[str, Checkup]) -> Mapping[str, Checkup]:
+    def _listen(
+        self, living: Mapping[str, AttemptRecord], found: Mapping[str, HealthReport]
+    ) -> Mapping[str, HealthReport]:
         self._listener.forget(living)
         return {name: self._with_words(record, found[name]) for name, record in living.items()}
 
-    def _with_words(self, record: AttemptRecord, checkup: Checkup) -> Checkup:
-        heard = self._listener.hear(record.attempt, self._engine.directory(record.attempt.id), most=CAUGHT_UP)
+    def _with_words(self, record: AttemptRecord, checkup: HealthReport) -> HealthReport:
+        heard = self._listener.hear(record.attempt, self._engine.directory(record.attempt.id), most=MAX_BYTES_PER_PROBE)
         return replace(checkup, said=heard.said, spend=heard.spend)
 
 
-def check_up(record: AttemptRecord, standing: Standing, limits: LimitSettings, *, now: float) -> Checkup:
+def assess_health(record: AttemptRecord, standing: AttemptStatus, limits: LimitSettings, *, now: float) -> HealthReport:
     match standing:
         case Running():
-            return _running(record, standing, limits, now)
-        case EndedAt(outcome):
-            return Checkup(state=Health.ENDED, why=f"{outcome.reason}: its result is yet to be collected")
+            return _assess_running(record, standing, limits, now)
+        case EndedWith(outcome):
+            return HealthReport(state=Health.ENDED, why=f"{outcome.reason}: its result is yet to be collected")
         case Lost():
-            return Checkup(
+            return HealthReport(
                 state=Health.LOST, why="its warden is gone; whoever carries the session on clears up after it"
             )
         case Unknown(why):
-            return Checkup(state=Health.UNKNOWN, why=why)
+            return HealthReport(state=Health.UNKNOWN, why=why)
         case Queued():
             if record.started_at is not None:
-                return Checkup(state=Health.LOST, why="nothing of it is left in its folder")
-            return Checkup(state=Health.STARTING)
+                return HealthReport(state=Health.LOST, why="nothing of it is left in its folder")
+            return HealthReport(state=Health.STARTING)
 
 
-def _running(record: AttemptRecord, running: Running, limits: LimitSettings, now: float) -> Checkup:
-    state, why = _state(record, running, limits, now)
-    return Checkup(
+def _assess_running(record: AttemptRecord, running: Running, limits: LimitSettings, now: float) -> HealthReport:
+    state, why = _find_state(record, running, limits, now)
+    return HealthReport(
         state=state,
         why=why,
         warden_pid=running.pid,
@@ -104,19 +117,19 @@ def _running(record: AttemptRecord, running: Running, limits: LimitSettings, now
     )
 
 
-def _state(record: AttemptRecord, running: Running, limits: LimitSettings, now: float) -> tuple[Health, str]:
+def _find_state(record: AttemptRecord, running: Running, limits: LimitSettings, now: float) -> tuple[Health, str]:
     in_state_for = now - (running.state_since or now)
     if running.state == "ended":
-        return _unless_stuck(Health.ENDED, "its warden has not recorded the end", in_state_for)
+        return _detect_stuck(Health.ENDED, "its warden has not recorded the end", in_state_for)
     if running.state == "stopping":
-        return _unless_stuck(Health.STOPPING, "it was to be ended", in_state_for - limits.kill_grace)
+        return _detect_stuck(Health.STOPPING, "it was to be ended", in_state_for - limits.kill_grace)
     if running.state != "working":
         return (Health.STOPPING if record.cancel_reason else Health.STARTING), ""
     if running.parked and not record.cancel_reason:  # its time and its silence do not count meanwhile
         return Health.PARKED, str(running.parked.get("reason") or "its model cannot be had for now")
     overdue = in_state_for - running.held - record.attempt.timeout if record.attempt.timeout else 0.0
-    if overdue > LEEWAY:
-        return _unless_stuck(Health.WORKING, "its time is up", overdue)
+    if overdue > WARDEN_MARGIN_SECONDS:
+        return _detect_stuck(Health.WORKING, "its time is up", overdue)
     if record.cancel_reason:
         return Health.STOPPING, record.cancel_reason
     quiet = now - (running.last_output or running.state_since or now)
@@ -125,8 +138,8 @@ def _state(record: AttemptRecord, running: Running, limits: LimitSettings, now: 
     return Health.WORKING, ""
 
 
-def _unless_stuck(state: Health, what: str, seconds: float) -> tuple[Health, str]:
+def _detect_stuck(state: Health, what: str, seconds: float) -> tuple[Health, str]:
     """A warden that does not do its part in time may hang itself: whatever its agent does, nobody sees to it."""
-    if seconds > LEEWAY:
+    if seconds > WARDEN_MARGIN_SECONDS:
         return Health.UNKNOWN, f"{what} since {seconds:.0f} s, and its warden does not answer"
     return state, ""

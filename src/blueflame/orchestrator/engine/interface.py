@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 from blueflame.model.errors import WorldError
 
-MAX_OUTPUT = 200 * 1024 * 1024
+MAX_OUTPUT_BYTES = 200 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Walls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class AttemptSpec:
     """Everything that is needed to run one attempt; the id is the key under which it is started at most once."""
 
     attempt: str
@@ -47,7 +47,7 @@ class Order:
     setup: tuple[SetupStep, ...] = ()
     timeout: float = 300.0  # 0: no limit, here and for the next two
     silence: float = 0.0
-    max_output: int = MAX_OUTPUT
+    max_output: int = MAX_OUTPUT_BYTES
     grace: float = 5.0  # between being asked to end and being killed
     limits: Mapping[str, int] = field(default_factory=dict)  # core cpu data fsize nofile nproc stack
     walls: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Order:
     """For the gateway alone, by name: through a pipe to the warden, never to the disk."""
 
 
-class Reason(StrEnum):
+class ExitReason(StrEnum):
     EXITED = "exited"  # by itself: exit_code or signal say how
     TIMEOUT = "timeout"
     SILENT = "silent"  # no output for longer than allowed
@@ -74,11 +74,11 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ProcessOutcome:
     """How an attempt ended, as its warden saw it."""
 
     attempt: str
-    reason: Reason
+    reason: ExitReason
     stage: str = "agent"  # setup | agent
     step: str = ""  # the setup step that failed
     exit_code: int | None = None
@@ -115,8 +115,8 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedAt:
-    outcome: Outcome
+class EndedWith:
+    outcome: ProcessOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,45 +131,45 @@ class Unknown:
     why: str
 
 
-class InDoubt(WorldError):
+class StatusUnknown(WorldError):
     """Unknown for too long: a person has to look. It may be running, so its record may not be ended."""
 
 
-Standing: TypeAlias = Queued | Running | EndedAt | Lost | Unknown
+AttemptStatus: TypeAlias = Queued | Running | EndedWith | Lost | Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
+class EngineCapabilities:
     remote: bool = False
     heartbeat: float = 1.0  # seconds between two signs of life, at best
     slots: Mapping[str, int] = field(default_factory=dict)  # per role; a role that is not named has no limit of its own
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
+class ChangeHint:
     """Something happened to an attempt. May come late, twice or not at all: look, then believe."""
 
     attempt: str
 
 
-class Engine(Protocol):
-    def capabilities(self) -> Capabilities: ...
+class AttemptEngine(Protocol):
+    def capabilities(self) -> EngineCapabilities: ...
 
     def directory(self, attempt: str) -> Path:
         """Where the attempt's files are or will be: what its runtime prepares, what its agent said."""
 
-    async def submit(self, order: Order) -> None:
+    async def submit(self, order: AttemptSpec) -> None:
         """Start it, or attach to it when it runs, or do nothing when it has ended. Never runs anything twice."""
 
     async def cancel(self, attempt: str, reason: str, grace: float | None = None) -> None:
         """Ask it to end, and make it end after the grace. A later call may only hurry it."""
 
-    async def inspect(self, attempt: str) -> Standing: ...
+    async def inspect(self, attempt: str) -> AttemptStatus: ...
 
     async def live(self, session: str) -> tuple[str, ...]:
         """Of the session: what runs, what cannot be told of, and what was lost and nobody has cleared up after."""
 
-    async def wait(self, attempt: str) -> Outcome:
+    async def wait(self, attempt: str) -> ProcessOutcome:
         """Until it has ended; at once when it has. Also for attempts that an earlier orchestrator submitted."""
 
-    def events(self) -> AsyncIterator[Hint]: ...
+    def events(self) -> AsyncIterator[ChangeHint]: ...

@@ -19,18 +19,18 @@ from typing import Any
 import blueflame
 from blueflame.model.errors import InternalError, ProcessFailed, WorldError
 from blueflame.orchestrator.engine.interface import (
-    Capabilities,
-    EndedAt,
-    Hint,
-    InDoubt,
+    AttemptSpec,
+    AttemptStatus,
+    ChangeHint,
+    EndedWith,
+    EngineCapabilities,
+    ExitReason,
     Lost,
-    Order,
-    Outcome,
+    ProcessOutcome,
     Queued,
-    Reason,
     Running,
     SetupStep,
-    Standing,
+    StatusUnknown,
     Unknown,
 )
 from blueflame.system import flock
@@ -38,23 +38,25 @@ from blueflame.system.files import trouble
 from blueflame.system.process import ProcessIdentity, identity, standing, start_detached, tail, until_gone
 from blueflame.system.process import Standing as Alive
 
-ATTEMPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
-ENTRY = (
+ATTEMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
+WARDEN_CODE = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from blueflame.warden.main import main; "
     "raise SystemExit(main(sys.argv[1:]))"
 )
-KEPT = (
+WARDEN_ENVIRONMENT = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR"),  # whom the gateway trusts when it asks a model's provider
 )
-STARTS = 5  # a warden that dies again and again before it can record anything is the machine's fault, not the agent's
-PAUSE = 0.05
-LONGEST_PAUSE = 1.0
-DOUBT = 60.0  # seconds in all that a wait bears with not knowing; a person has to look then
+MAX_STARTS = (
+    5  # a warden that dies again and again before it can record anything is the machine's fault, not the agent's
+)
+PAUSE_SECONDS = 0.05
+MAX_PAUSE_SECONDS = 1.0
+MAX_UNKNOWN_SECONDS = 60.0  # seconds in all that a wait bears with not knowing; a person has to look then
 
 
 class LocalEngine:
-    """The verbs of `orchestrator/engine/interface.Engine`."""
+    """The verbs of `orchestrator/engine/interface.AttemptEngine`."""
 
     def __init__(self, state_dir: Path) -> None:
         self._attempts = state_dir / "attempts"
@@ -62,21 +64,21 @@ class LocalEngine:
         self._started: dict[str, ProcessIdentity] = {}
         self._secrets: dict[str, Mapping[str, str]] = {}  # for a second start, while we live
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities()
+    def capabilities(self) -> EngineCapabilities:
+        return EngineCapabilities()
 
     def directory(self, attempt: str) -> Path:
-        if not ATTEMPT.fullmatch(attempt):
+        if not ATTEMPT_NAME.fullmatch(attempt):
             raise InternalError(f"{attempt!r} cannot name an attempt's folder under {self._attempts}")
         return self._attempts / attempt
 
-    async def submit(self, order: Order) -> None:
+    async def submit(self, order: AttemptSpec) -> None:
         folder = self.directory(order.attempt)
         now = self._look(order.attempt)
-        if isinstance(now, EndedAt | Running) or self._is_starting(order.attempt):
+        if isinstance(now, EndedWith | Running) or self._is_starting(order.attempt):
             return
         if not isinstance(now, Lost):
-            _write_order(folder, order, signals=self._signals)
+            _write_launch(folder, order, signals=self._signals)
         if order.secrets:
             self._secrets[order.attempt] = order.secrets
         self._start_warden(order.attempt)
@@ -84,13 +86,13 @@ class LocalEngine:
     async def cancel(self, attempt: str, reason: str, grace: float | None = None) -> None:
         wish = {"reason": reason} if grace is None else {"reason": reason, "grace": grace}
         now = self._look(attempt)
-        if isinstance(now, EndedAt):
+        if isinstance(now, EndedWith):
             return
-        _put(self.directory(attempt) / "cancel", json.dumps(wish))
+        _write_file(self.directory(attempt) / "cancel", json.dumps(wish))
         if isinstance(now, Lost):
             self._start_warden(attempt)
 
-    async def inspect(self, attempt: str) -> Standing:
+    async def inspect(self, attempt: str) -> AttemptStatus:
         return self._look(attempt)
 
     async def live(self, session: str) -> tuple[str, ...]:
@@ -100,33 +102,33 @@ class LocalEngine:
             return ()
         except OSError as e:
             raise trouble("list the attempts in", self._attempts, e) from e
-        ours = [name for name in names if name.startswith(f"{session}.") and ATTEMPT.fullmatch(name)]
+        ours = [name for name in names if name.startswith(f"{session}.") and ATTEMPT_NAME.fullmatch(name)]
         return tuple(name for name in ours if isinstance(self._look(name), Running | Unknown | Lost))
 
-    async def wait(self, attempt: str) -> Outcome:
-        starts, pause, doubted = 0, PAUSE, 0.0
-        while not isinstance(now := self._look(attempt), EndedAt):
+    async def wait(self, attempt: str) -> ProcessOutcome:
+        starts, pause, doubted = 0, PAUSE_SECONDS, 0.0
+        while not isinstance(now := self._look(attempt), EndedWith):
             match now:
                 case Running():
                     await until_gone(now.pid, now.start_time)
                 case Queued() | Lost():
                     starts += await self._attend(attempt, starts)
                 case Unknown():
-                    if doubted > DOUBT:
+                    if doubted > MAX_UNKNOWN_SECONDS:
                         way_on = "Nothing was ended or started; when that is mended, 'blueflame resume' goes on"
-                        raise InDoubt(f"cannot tell how attempt {attempt} stands: {now.why}. {way_on}")
+                        raise StatusUnknown(f"cannot tell how attempt {attempt} stands: {now.why}. {way_on}")
                     await asyncio.sleep(pause)
                     doubted += pause
-                    pause = min(pause * 2, LONGEST_PAUSE)
+                    pause = min(pause * 2, MAX_PAUSE_SECONDS)
         self._secrets.pop(attempt, None)
         return now.outcome
 
-    async def events(self) -> AsyncGenerator[Hint, None]:
+    async def events(self) -> AsyncGenerator[ChangeHint, None]:
         from blueflame.system.wakeups import watch
 
         async for names in watch(self._signals):
             for name in sorted(names):
-                yield Hint(name)
+                yield ChangeHint(name)
 
     async def _attend(self, attempt: str, starts: int) -> int:
         """Nobody watches over it: wait for the warden that is on its way, or send one. Tells how many were sent."""
@@ -137,10 +139,10 @@ class LocalEngine:
         folder = self.directory(attempt)
         if not (folder / "launch.json").exists() and not (folder / "started").exists():
             raise InternalError(f"attempt {attempt} was never submitted: there is no launch.json in {folder}")
-        if starts >= STARTS:
+        if starts >= MAX_STARTS:
             said = tail(folder / "warden.log", 2000).strip() or "it said nothing"
             raise ProcessFailed(f"the warden of {attempt} ends before it can record anything ({folder}): {said}")
-        await asyncio.sleep(PAUSE * starts)
+        await asyncio.sleep(PAUSE_SECONDS * starts)
         self._start_warden(attempt)
         return 1
 
@@ -151,8 +153,8 @@ class LocalEngine:
     def _start_warden(self, attempt: str) -> None:
         folder = self.directory(attempt)
         root = Path(blueflame.__file__).parents[1]
-        argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY, str(root), str(folder)]
-        env = {name: os.environ[name] for name in KEPT if name in os.environ}
+        argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN_CODE, str(root), str(folder)]
+        env = {name: os.environ[name] for name in WARDEN_ENVIRONMENT if name in os.environ}
         secrets = self._secrets.get(attempt)
         told = json.dumps(dict(secrets)).encode() if secrets else b""
         pid = start_detached(argv, cwd=Path("/"), env=env, log=folder / "warden.log", told=told)
@@ -160,7 +162,7 @@ class LocalEngine:
         if known is not None:
             self._started[attempt] = known
 
-    def _look(self, attempt: str) -> Standing:
+    def _look(self, attempt: str) -> AttemptStatus:
         """`started`, then the lock, then the outcome: in this order no move of a warden can be misread.
 
         A warden takes the lock, then marks the start, then records the outcome, then lets go of the lock.
@@ -173,13 +175,13 @@ class LocalEngine:
         except (WorldError, OSError) as e:
             return Unknown(str(e))
         if outcome is not None:
-            return EndedAt(outcome)
+            return EndedWith(outcome)
         if card is not None:
-            return _running(folder, card)
+            return _build_running(folder, card)
         return Lost() if started else Queued()
 
 
-def read_outcome(folder: Path) -> Outcome | None:
+def read_outcome(folder: Path) -> ProcessOutcome | None:
     """None while there is none."""
     path = folder / "outcome.json"
     try:
@@ -191,15 +193,15 @@ def read_outcome(folder: Path) -> Outcome | None:
     except ValueError as e:
         raise WorldError(f"{path} is damaged ({e}); remove it, and the attempt will be recorded as lost") from e
     try:
-        return _outcome(found)
+        return _parse_outcome(found)
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise WorldError(f"{path} is not an outcome ({e!r}); remove it, and the attempt counts as lost") from e
 
 
-def _outcome(found: Mapping[str, Any]) -> Outcome:
-    return Outcome(
+def _parse_outcome(found: Mapping[str, Any]) -> ProcessOutcome:
+    return ProcessOutcome(
         attempt=found["attempt"],
-        reason=Reason(found["reason"]),
+        reason=ExitReason(found["reason"]),
         stage=found["stage"],
         step=found["step"],
         exit_code=found["exit_code"],
@@ -217,12 +219,12 @@ def _outcome(found: Mapping[str, Any]) -> Outcome:
     )
 
 
-def _running(folder: Path, card: str) -> Running | Unknown:
+def _build_running(folder: Path, card: str) -> Running | Unknown:
     words = card.split()
     if len(words) < 2 or not all(word.isdecimal() for word in words[:2]):
         return Unknown(f"{folder / 'lock'} is held, but does not say by whom (yet)")
     pid, start_time = int(words[0]), float(words[1])
-    status = _status(folder)
+    status = _read_status(folder)
     if status.get("pid") != pid:  # of an earlier warden, or not written yet
         status = {}
     return Running(
@@ -232,14 +234,14 @@ def _running(folder: Path, card: str) -> Running | Unknown:
         state=status.get("state", "starting"),
         since=status.get("since"),
         state_since=status.get("state_at"),
-        last_output=_last_output(folder),
+        last_output=_find_last_output(folder),
         output_bytes=status.get("output_bytes", 0),
         parked=status.get("parked") or {},
         held=status.get("held", 0.0),
     )
 
 
-def _last_output(folder: Path) -> float | None:
+def _find_last_output(folder: Path) -> float | None:
     """From the spool itself: its warden tells once a second, and not at all when it hangs."""
     times = []
     for name in ("stdout.log", "stderr.log"):
@@ -249,7 +251,7 @@ def _last_output(folder: Path) -> float | None:
     return max(times, default=None)
 
 
-def _status(folder: Path) -> Mapping[str, Any]:
+def _read_status(folder: Path) -> Mapping[str, Any]:
     try:
         found = json.loads((folder / "status.json").read_bytes())
     except (OSError, ValueError):
@@ -257,17 +259,17 @@ def _status(folder: Path) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _write_order(folder: Path, order: Order, *, signals: Path) -> None:
+def _write_launch(folder: Path, order: AttemptSpec, *, signals: Path) -> None:
     signals.mkdir(parents=True, exist_ok=True)
     prompt = folder / "prompt.txt"
-    _put(prompt, order.prompt)
+    _write_file(prompt, order.prompt)
     launch = {
         "attempt": order.attempt,
         "argv": list(order.argv),
         "env": dict(order.env),
         "cwd": order.cwd,
         "stdin": str(prompt),
-        "setup": [_step(step) for step in order.setup],
+        "setup": [_format_step(step) for step in order.setup],
         "timeout": order.timeout,
         "silence": order.silence,
         "max_output": order.max_output,
@@ -276,15 +278,15 @@ def _write_order(folder: Path, order: Order, *, signals: Path) -> None:
         "signal": str(signals / order.attempt),
         **order.walls,
     }
-    _put(folder / "launch.json", json.dumps(launch, indent=1, sort_keys=True))
+    _write_file(folder / "launch.json", json.dumps(launch, indent=1, sort_keys=True))
 
 
-def _step(step: SetupStep) -> Mapping[str, Any]:
+def _format_step(step: SetupStep) -> Mapping[str, Any]:
     how = {"shell": step.command} if isinstance(step.command, str) else {"argv": list(step.command)}
     return {"name": step.name, "timeout": step.timeout, **how}
 
 
-def _put(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str) -> None:
     """Whole or not at all. Not forced to the disk: after a power cut the order is given again from the journal."""
     draft = path.with_name(f"{path.name}.draft")
     try:

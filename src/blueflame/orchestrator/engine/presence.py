@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from blueflame.orchestrator.engine.interface import Engine, Running
+from blueflame.orchestrator.engine.interface import AttemptEngine, Running
 from blueflame.system import flock
 from blueflame.system.files import modified_at
 from blueflame.system.layout import Places
 
-MISSED_BEATS, PATIENCE = 2, 5.0
+MAX_MISSED_HEARTBEATS, HEARTBEAT_MARGIN_SECONDS = 2, 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orchestrator:
+class OrchestratorPresence:
     """Who holds the repository's lock, since when, and when it last gave a sign of life."""
 
     pid: int | None  # none: it has not said who it is
@@ -24,17 +24,17 @@ class Orchestrator:
 
     def is_late(self, now: float) -> bool:
         """It should have been heard of by now, even if nothing happened."""
-        return now - self.last_sign > MISSED_BEATS * self.heartbeat + PATIENCE
+        return now - self.last_sign > MAX_MISSED_HEARTBEATS * self.heartbeat + HEARTBEAT_MARGIN_SECONDS
 
 
-def orchestrator_at(places: Places, *, last_event: float, heartbeat: float) -> Orchestrator | None:
+def read_presence(places: Places, *, last_event: float, heartbeat: float) -> OrchestratorPresence | None:
     """None when nobody is at work. Each event and each heartbeat (it renews agents.json) is a sign of life."""
     held = flock.holder(places.lock)
     if held is None:
         return None
     card = flock.read_card(held)
     signs = (last_event, modified_at(places.agents_file), card.since if card else 0.0)
-    return Orchestrator(
+    return OrchestratorPresence(
         pid=card.pid if card else None,
         since=card.since if card else None,
         last_sign=max(signs),
@@ -43,7 +43,7 @@ def orchestrator_at(places: Places, *, last_event: float, heartbeat: float) -> O
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnderWay:
+class RunningCommand:
     """A check, a setup or a hook that runs under a warden."""
 
     name: str
@@ -53,18 +53,20 @@ class UnderWay:
     last_output: float | None
 
 
-async def commands_under_way(engine: Engine, session: str, agents: Collection[str]) -> tuple[UnderWay, ...]:
+async def find_running_commands(
+    engine: AttemptEngine, session: str, agents: Collection[str]
+) -> tuple[RunningCommand, ...]:
     """All that runs for the session and is no agent's attempt."""
     found = []
     for name in await engine.live(session):
         standing = None if name in agents else await engine.inspect(name)
         if isinstance(standing, Running):
-            found.append(_under_way(name.removeprefix(f"{session}."), standing))
+            found.append(_build_running_command(name.removeprefix(f"{session}."), standing))
     return tuple(found)
 
 
-def _under_way(name: str, running: Running) -> UnderWay:
-    return UnderWay(
+def _build_running_command(name: str, running: Running) -> RunningCommand:
+    return RunningCommand(
         name=name,
         pid=running.agent_pid,
         warden_pid=running.pid,

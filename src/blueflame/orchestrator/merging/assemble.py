@@ -16,16 +16,16 @@ from blueflame.model.changeset import Conflict as Clash
 from blueflame.model.ids import build_changeset_ref
 from blueflame.session.state import Session
 
-TYPE = re.compile(r"(\w+)\(")
+COMMIT_TYPE = re.compile(r"(\w+)\(")
 SQUASH, FAST_FORWARD, PULL_REQUEST = "squash", "fast-forward", "pull-request"
 
 
-class Assembled(NamedTuple):
+class MergeCommit(NamedTuple):
     commit: str
     tree: str
 
 
-class Scene(NamedTuple):
+class MergeInputs(NamedTuple):
     """A changeset and the base that it is to stand on."""
 
     repo: Repository
@@ -38,65 +38,65 @@ class Scene(NamedTuple):
         return self.record.changeset
 
 
-def assemble(scene: Scene, mode: str) -> Assembled | Clash | Unfit:
+def assemble_changeset(scene: MergeInputs, mode: str) -> MergeCommit | Clash | Unfit:
     """Kept by a ref of its own. After a crash the same is made again, down to its date, and its checks are found."""
-    tips = independent(scene.repo, tips_of(scene.session, scene.changeset.tasks))
-    folded = _fold(scene, tips, f"Rehearsal of {scene.changeset.id}")
+    tips = independent(scene.repo, list_tips(scene.session, scene.changeset.tasks))
+    folded = _merge_tips(scene, tips, f"Rehearsal of {scene.changeset.id}")
     if isinstance(folded, Conflict):
-        return _clash(scene.session, scene.changeset, folded)
+        return _build_conflict(scene.session, scene.changeset, folded)
     parents = (scene.base,) if mode == SQUASH else (scene.base, *tips)
-    commit = _in_a_row(scene, folded.tree) if mode == FAST_FORWARD else _merged(scene, folded.tree, parents)
+    commit = _rebase_commits(scene, folded.tree) if mode == FAST_FORWARD else _commit_merge(scene, folded.tree, parents)
     if isinstance(commit, str):
         set_ref(scene.repo, build_changeset_ref(scene.session.id, scene.changeset.id), commit)
-    return commit if isinstance(commit, Unfit) else Assembled(commit, folded.tree)
+    return commit if isinstance(commit, Unfit) else MergeCommit(commit, folded.tree)
 
 
-def trial(scene: Scene, tasks: Sequence[str]) -> Assembled | None:
+def trial_merge(scene: MergeInputs, tasks: Sequence[str]) -> MergeCommit | None:
     """The base with only these tasks of a changeset, to see how they do; None where they cannot be merged.
 
     The same trial is the same commit every time: its checks are found again by its name.
     """
     repo, name = scene.repo, f"Trial of {scene.changeset.id}"
-    folded = _fold(scene, independent(repo, tips_of(scene.session, tasks)), name)
+    folded = _merge_tips(scene, independent(repo, list_tips(scene.session, tasks)), name)
     if isinstance(folded, Conflict):
         return None
     when = git(repo.root, "log", "-1", "--format=@%ct +0000", scene.base, "--").strip()
     written = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
-    return Assembled(commit_tree(repo, folded.tree, (scene.base,), name, written), folded.tree)
+    return MergeCommit(commit_tree(repo, folded.tree, (scene.base,), name, written), folded.tree)
 
 
-def _fold(scene: Scene, tips: Sequence[str], message: str) -> Folded | Conflict:
+def _merge_tips(scene: MergeInputs, tips: Sequence[str], message: str) -> Folded | Conflict:
     known = {(each.ours, each.theirs): tree_of(scene.repo, each.commit) for each in scene.record.resolutions}
     return fold(scene.repo, (scene.base, *tips), message, known)
 
 
-def _in_a_row(scene: Scene, tree: str) -> str | Unfit:
-    return in_a_row(scene.repo, scene.base, tips_of(scene.session, scene.changeset.tasks), tree)
+def _rebase_commits(scene: MergeInputs, tree: str) -> str | Unfit:
+    return in_a_row(scene.repo, scene.base, list_tips(scene.session, scene.changeset.tasks), tree)
 
 
-def _merged(scene: Scene, tree: str, parents: Sequence[str]) -> str:
+def _commit_merge(scene: MergeInputs, tree: str, parents: Sequence[str]) -> str:
     """One commit, with the tasks' tips as further parents unless it is squashed: so history tells the truth."""
     when = f"@{scene.record.formed_at:.0f} +0000"
     written = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when} if scene.record.formed_at else {}
-    return commit_tree(scene.repo, tree, parents, _message(scene), written)
+    return commit_tree(scene.repo, tree, parents, _format_message(scene), written)
 
 
-def tips_of(session: Session, tasks: Sequence[str]) -> list[str]:
+def list_tips(session: Session, tasks: Sequence[str]) -> list[str]:
     results = [session.tasks[name].result for name in tasks]
     return [result.sha for result in results if result is not None]
 
 
-def _clash(session: Session, changeset: Changeset, found: Conflict) -> Clash:
+def _build_conflict(session: Session, changeset: Changeset, found: Conflict) -> Clash:
     """The task that does not fit is the one whose tip was to be merged next; a base is never theirs."""
-    tips = dict(zip(tips_of(session, changeset.tasks), changeset.tasks, strict=True))
+    tips = dict(zip(list_tips(session, changeset.tasks), changeset.tasks, strict=True))
     task = tips.get(found.theirs) or changeset.tasks[-1]
     return Clash(ours=found.ours, theirs=found.theirs, task=task, paths=found.paths, messages=found.messages)
 
 
-def _message(scene: Scene) -> str:
+def _format_message(scene: MergeInputs) -> str:
     """`type(task-ids): title`, as the commit format wants it; the type is the first task's own."""
     changeset, tasks = scene.changeset, scene.session.tasks
-    found = TYPE.match(_subject(scene, changeset.tasks[0]))
+    found = COMMIT_TYPE.match(_read_subject(scene, changeset.tasks[0]))
     kind = found.group(1) if found else "feat"
     titles = [f"- {name}: {tasks[name].task.title}" for name in changeset.tasks]
     trailers = [f"Blue-Flame-Session: {scene.session.id}", f"Blue-Flame-Changeset: {changeset.id}"]
@@ -104,7 +104,7 @@ def _message(scene: Scene) -> str:
     return "\n".join([subject, "", *titles, "", *trailers, ""])
 
 
-def _subject(scene: Scene, task: str) -> str:
+def _read_subject(scene: MergeInputs, task: str) -> str:
     result = scene.session.tasks[task].result
     assert result is not None, f"{task} is to land without a result"
     return result.subject or git(scene.repo.root, "log", "-1", "--format=%s", result.sha, "--")

@@ -9,102 +9,102 @@ from dataclasses import dataclass, field, replace
 from blueflame.git.merging import tree_of
 from blueflame.model.event import Event
 from blueflame.model.verdict import Check
-from blueflame.orchestrator.merging.assemble import Assembled, Scene, trial
+from blueflame.orchestrator.merging.assemble import MergeCommit, MergeInputs, trial_merge
 from blueflame.session.consequences import red_verdict
 from blueflame.session.gates.answers import skip
 from blueflame.session.merging.queue import without
 
 Checks = tuple[Check, ...]
-Run = Callable[[str, bool], Awaitable[Checks | None]]
+RunChecks = Callable[[str, bool], Awaitable[Checks | None]]
 """Runs the diagnostics on a commit, for the first time or (True) once more; None when a stop ended them."""
 
 
-class Stopped(Exception):
+class ChecksStopped(Exception):
     """A stop ended the checks on the way: nothing can be said, and the same is asked again after a resume."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laboratory:
+class CheckRunner:
     """Checks commits, and remembers what it has seen of their trees."""
 
-    run: Run
+    run: RunChecks
     known: dict[str, Checks] = field(default_factory=dict)  # by tree
     retry: bool = True
 
-    async def examine(self, made: Assembled) -> Checks:
+    async def examine(self, made: MergeCommit) -> Checks:
         """A check that is red is tried once more; one that is green then is flaky, and nobody's fault."""
         if made.tree not in self.known:
             checks = await self._checked(made.commit, again=False)
-            if self.retry and _red(checks):
-                checks = _told_apart(checks, await self._checked(made.commit, again=True))
+            if self.retry and _list_failed(checks):
+                checks = _mark_flaky(checks, await self._checked(made.commit, again=True))
             self.known[made.tree] = checks
         return self.known[made.tree]
 
     async def _checked(self, commit: str, *, again: bool) -> Checks:
         checks = await self.run(commit, again)
         if checks is None:
-            raise Stopped
+            raise ChecksStopped
         return checks
 
 
-def _told_apart(first: Checks, second: Checks) -> Checks:
+def _mark_flaky(first: Checks, second: Checks) -> Checks:
     """Whatever did not say the same twice about one tree is flaky. A setup that failed has hidden the others."""
     later = {check.name: check for check in second}
     if {check.name for check in first} != later.keys():
-        return tuple(replace(check, flaky=check.passed) for check in second) if not _red(second) else first
-    return tuple(_twice(check, later[check.name]) for check in first)
+        return tuple(replace(check, flaky=check.passed) for check in second) if not _list_failed(second) else first
+    return tuple(_compare_runs(check, later[check.name]) for check in first)
 
 
-def _twice(one: Check, other: Check) -> Check:
+def _compare_runs(one: Check, other: Check) -> Check:
     if one.passed == other.passed:
         return one
     return replace(one if one.passed else other, flaky=True)
 
 
-def _red(checks: Checks) -> list[Check]:
+def _list_failed(checks: Checks) -> list[Check]:
     return [check for check in checks if not check.passed]
 
 
-async def blame(laboratory: Laboratory, scene: Scene, checks: Checks) -> Sequence[Event]:
+async def find_culprit(laboratory: CheckRunner, scene: MergeInputs, checks: Checks) -> Sequence[Event]:
     """What follows from red checks: the task that brings them in goes back, alone; a base that is red blames nobody."""
     session, changeset, base = scene.session, scene.changeset, scene.base
-    red = frozenset(check.name for check in _red(checks))
-    ground = await laboratory.examine(Assembled(base, await asyncio.to_thread(tree_of, scene.repo, base)))
-    if _shows(ground, red):
+    red = frozenset(check.name for check in _list_failed(checks))
+    ground = await laboratory.examine(MergeCommit(base, await asyncio.to_thread(tree_of, scene.repo, base)))
+    if _has_failure(ground, red):
         words = f"checks are red on {session.base_branch} itself, at {base[:12]}: {', '.join(sorted(red))}"
         return list(skip(session, changeset.id, f"{words}; mend that first"))
-    found = await _first_red(laboratory, scene, red)
+    found = await _bisect_tasks(laboratory, scene, red)
     if found is None:  # there is no telling whose fault it is
-        return [without(session, changeset.id, changeset.tasks, _reason(checks, "on the combined tree"))]
+        return [without(session, changeset.id, changeset.tasks, _format_reason(checks, "on the combined tree"))]
     culprit, shown = found
     where = "on the combined tree"
     if len(changeset.tasks) > 1:
         where += f" as soon as {culprit} is in it"
-    return [without(session, changeset.id, (culprit,), _reason(shown or checks, where))]
+    return [without(session, changeset.id, (culprit,), _format_reason(shown or checks, where))]
 
 
-async def _first_red(laboratory: Laboratory, scene: Scene, red: frozenset[str]) -> tuple[str, Checks] | None:
+async def _bisect_tasks(laboratory: CheckRunner, scene: MergeInputs, red: frozenset[str]) -> tuple[str, Checks] | None:
     """By halves: with none of its tasks the tree is green, with all of them it is red."""
     tasks = scene.changeset.tasks
     green, bad = 0, len(tasks)
     shown: Checks = ()
     while bad - green > 1:
         middle = (green + bad) // 2
-        made = await asyncio.to_thread(trial, scene, tasks[:middle])
+        made = await asyncio.to_thread(trial_merge, scene, tasks[:middle])
         if made is None:
             return None
         checks = await laboratory.examine(made)
-        if _shows(checks, red):
+        if _has_failure(checks, red):
             bad, shown = middle, checks
         else:
             green = middle
     return tasks[bad - 1], shown
 
 
-def _shows(checks: Checks, red: frozenset[str]) -> bool:
-    return any(check.name in red for check in _red(checks))
+def _has_failure(checks: Checks, red: frozenset[str]) -> bool:
+    return any(check.name in red for check in _list_failed(checks))
 
 
-def _reason(checks: Checks, where: str) -> str:
-    verdict = red_verdict(_red(checks))
+def _format_reason(checks: Checks, where: str) -> str:
+    verdict = red_verdict(_list_failed(checks))
     return f"checks are red {where}: {', '.join(verdict.issues)}\n{verdict.notes}"

@@ -17,12 +17,12 @@ from blueflame.model.changeset import Build, Changeset, Conflict
 from blueflame.model.event import BaseMoved, ChangesetBuilt, ChangesetEvicted, Event, Landed
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.check_commit import check_commit
-from blueflame.orchestrator.attempts.validator import file_changes
-from blueflame.orchestrator.context import Emit, Flame
-from blueflame.orchestrator.merging.assemble import PULL_REQUEST, Scene, assemble
-from blueflame.orchestrator.merging.bisect import Laboratory, Stopped, blame
-from blueflame.orchestrator.merging.pull_request import propose
-from blueflame.orchestrator.merging.review_hints import with_hints
+from blueflame.orchestrator.attempts.validator import list_file_changes
+from blueflame.orchestrator.context import Emit, SessionContext
+from blueflame.orchestrator.merging.assemble import PULL_REQUEST, MergeInputs, assemble_changeset
+from blueflame.orchestrator.merging.bisect import CheckRunner, ChecksStopped, find_culprit
+from blueflame.orchestrator.merging.pull_request import open_pull_request
+from blueflame.orchestrator.merging.review_hints import add_hints
 from blueflame.session.decide import BuildChangeset, LandChangeset
 from blueflame.session.gates.answers import skip
 from blueflame.session.merging.queue import after_conflict
@@ -30,38 +30,40 @@ from blueflame.session.state import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class BuildSite:
     """Where a changeset is built, and who looks at what was built."""
 
     repo: Repository
-    laboratory: Laboratory
+    laboratory: CheckRunner
     leaks: Callable[[str, str], Sequence[object]]  # secrets between two commits
     mode: str = "merge"
 
 
-async def build_changeset(flame: Flame, session: Session, effect: BuildChangeset, _emit: Emit) -> Sequence[Event]:
+async def build_changeset(
+    flame: SessionContext, session: Session, effect: BuildChangeset, _emit: Emit
+) -> Sequence[Event]:
     changeset = session.changesets[effect.changeset].changeset
 
     async def run(commit: str, again: bool) -> tuple[Check, ...] | None:
         return await check_commit(flame, session, commit, changeset.id, again=again)
 
-    known = await asyncio.to_thread(seen_before, flame.repo, session, changeset)
-    site = Site(
+    known = await asyncio.to_thread(list_known_checks, flame.repo, session, changeset)
+    site = BuildSite(
         repo=flame.repo,
-        laboratory=Laboratory(run=run, known=known, retry=flame.settings.merging.retry_red_checks),
+        laboratory=CheckRunner(run=run, known=known, retry=flame.settings.merging.retry_red_checks),
         leaks=lambda base, commit: full_scan(flame.repo, base, commit, flame.settings.validation.secrets),
         mode=flame.settings.landing.mode,
     )
     base = await asyncio.to_thread(head_of, flame.repo, session.base_branch)
-    events = await build(site, session, changeset.id, base)
+    events = await build_on_base(site, session, changeset.id, base)
     allow_file = flame.settings.validation.secrets.allow_file
-    return await asyncio.to_thread(with_hints, flame.repo, events, allow_file=allow_file)
+    return await asyncio.to_thread(add_hints, flame.repo, events, allow_file=allow_file)
 
 
-async def build(site: Site, session: Session, name: str, base: str) -> Sequence[Event]:
+async def build_on_base(site: BuildSite, session: Session, name: str, base: str) -> Sequence[Event]:
     """What becomes of a changeset on this base: built and green, in conflict, without a culprit, or put off."""
-    scene = Scene(site.repo, session, session.changesets[name], base)
-    made = await asyncio.to_thread(assemble, scene, site.mode)
+    scene = MergeInputs(site.repo, session, session.changesets[name], base)
+    made = await asyncio.to_thread(assemble_changeset, scene, site.mode)
     if isinstance(made, Conflict):
         return [after_conflict(session, name, made)]
     if isinstance(made, Unfit):
@@ -74,16 +76,16 @@ async def build(site: Site, session: Session, name: str, base: str) -> Sequence[
     try:
         checks = await site.laboratory.examine(made)
         if not all(check.passed for check in checks):
-            return await blame(site.laboratory, scene, checks)
-    except Stopped:
+            return await find_culprit(site.laboratory, scene, checks)
+    except ChecksStopped:
         return []
-    files = await asyncio.to_thread(file_changes, site.repo, base, made.commit)
-    lost = losses(await asyncio.to_thread(cases, site.repo, base, _sides(session, scene.changeset), made.commit))
+    files = await asyncio.to_thread(list_file_changes, site.repo, base, made.commit)
+    lost = losses(await asyncio.to_thread(cases, site.repo, base, _list_sides(session, scene.changeset), made.commit))
     built = Build(base=base, commit=made.commit, files=files, checks=checks, losses=lost)
     return [ChangesetBuilt(changeset=name, build=built)]
 
 
-def seen_before(repo: Repository, session: Session, changeset: Changeset) -> dict[str, tuple[Check, ...]]:
+def list_known_checks(repo: Repository, session: Session, changeset: Changeset) -> dict[str, tuple[Check, ...]]:
     """What a task's own checks have shown of a tree, or those of the last landing, need not be shown again."""
     known: dict[str, tuple[Check, ...]] = {}
     for name in changeset.tasks:
@@ -96,18 +98,20 @@ def seen_before(repo: Repository, session: Session, changeset: Changeset) -> dic
     return known
 
 
-def _sides(session: Session, changeset: Changeset) -> list[Side]:
+def _list_sides(session: Session, changeset: Changeset) -> list[Side]:
     results = [(name, session.tasks[name].result) for name in changeset.tasks]
     return [Side(name, result.base, result.sha) for name, result in results if result is not None]
 
 
-async def land_changeset(flame: Flame, session: Session, effect: LandChangeset, _emit: Emit) -> Sequence[Event]:
+async def land_changeset(
+    flame: SessionContext, session: Session, effect: LandChangeset, _emit: Emit
+) -> Sequence[Event]:
     """Compare and swap: what was shown and approved is what lands, on the base it was built on, or nothing does."""
     record = session.changesets[effect.changeset]
     build = record.build
     assert build is not None, f"{effect.changeset} is approved without being built"
     if flame.settings.landing.mode == PULL_REQUEST:
-        return await asyncio.to_thread(propose, flame, session, record, build)
+        return await asyncio.to_thread(open_pull_request, flame, session, record, build)
     done = await asyncio.to_thread(advance, flame.repo, session.base_branch, old=build.base, new=build.commit)
     if isinstance(done, Advanced):
         return [Landed(changeset=effect.changeset, before=build.base, after=build.commit, checkout=done.checkout)]

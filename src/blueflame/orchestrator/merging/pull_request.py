@@ -8,13 +8,15 @@ from blueflame.git.forges import Request, forge_for, open_request, push
 from blueflame.model.changeset import Build, ChangesetRecord
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event, PullRequestOpened
-from blueflame.orchestrator.context import Flame
+from blueflame.orchestrator.context import SessionContext
 from blueflame.session.gates.answers import skip
 from blueflame.session.state import Session
 from blueflame.text.pull_request import text, title
 
 
-def propose(flame: Flame, session: Session, record: ChangesetRecord, build: Build) -> Sequence[Event]:
+def open_pull_request(
+    flame: SessionContext, session: Session, record: ChangesetRecord, build: Build
+) -> Sequence[Event]:
     """Again is the same as once. What cannot be pushed is put off, with the reason: its work is kept."""
     landing, changeset = flame.settings.landing, record.changeset
     branch = f"{landing.branch_prefix}{session.id}/{changeset.id}"

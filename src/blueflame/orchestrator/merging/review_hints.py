@@ -19,27 +19,27 @@ from blueflame.model.changes import Change
 from blueflame.model.event import ChangesetBuilt, Event
 from blueflame.model.review import Risk, Weakening
 
-LARGEST, MOST = 1_000_000, 10_000_000  # bytes: of one file, and of all that are read
+MAX_FILE_BYTES, MAX_TOTAL_BYTES = 1_000_000, 10_000_000  # bytes: of one file, and of all that are read
 FILE_MODES = ("100644", "100755")
-MOST_TOLD = 200
+MAX_HINTS = 200
 
 
-def with_hints(repo: Repository, events: Sequence[Event], *, allow_file: str = "") -> list[Event]:
+def add_hints(repo: Repository, events: Sequence[Event], *, allow_file: str = "") -> list[Event]:
     """The same events; to a changeset that was built is added what there is to say about it."""
-    return [_with_hints(repo, event, allow_file) if isinstance(event, ChangesetBuilt) else event for event in events]
+    return [_add_hints(repo, event, allow_file) if isinstance(event, ChangesetBuilt) else event for event in events]
 
 
-def _with_hints(repo: Repository, event: ChangesetBuilt, allow_file: str) -> ChangesetBuilt:
-    found, weaker = hints(repo, event.build.base, event.build.commit, allow_file=allow_file)
+def _add_hints(repo: Repository, event: ChangesetBuilt, allow_file: str) -> ChangesetBuilt:
+    found, weaker = find_hints(repo, event.build.base, event.build.commit, allow_file=allow_file)
     return replace(event, build=replace(event.build, risks=found, weakened=weaker))
 
 
-def hints(
+def find_hints(
     repo: Repository, base: str, tip: str, *, allow_file: str = ""
 ) -> tuple[tuple[Risk, ...], tuple[Weakening, ...]]:
     """Only manifests and files that may hold tests are read; the rest is told by names, modes and counts."""
     changed = changes(repo, base, tip)
-    read, unread = _texts(repo, [change for change in changed if _is_worth_reading(change)])
+    read, unread = _read_texts(repo, [change for change in changed if _is_worth_reading(change)])
     asked = {path: new_dependencies(path, *texts) for path, texts in read.items() if is_manifest(path)}
     broken = [path for path, names in asked.items() if names is None]
     about = Changed(
@@ -52,42 +52,43 @@ def hints(
     tests = [
         Versions(path=path, before=before, after=after, old_path=old_paths[path])
         for path, (before, after) in read.items()
-        if _holds_tests(path, old_paths[path])
+        if _may_hold_tests(path, old_paths[path])
     ]
-    return risks(about), weakened(tests)[:MOST_TOLD]
+    return risks(about), weakened(tests)[:MAX_HINTS]
 
 
-def _holds_tests(path: str, old_path: str | None) -> bool:
+def _may_hold_tests(path: str, old_path: str | None) -> bool:
     return may_hold_tests(path) or (old_path is not None and may_hold_tests(old_path))
 
 
 def _is_worth_reading(change: Change) -> bool:
-    return not change.binary and (is_manifest(change.path) or _holds_tests(change.path, change.old_path))
+    return not change.binary and (is_manifest(change.path) or _may_hold_tests(change.path, change.old_path))
 
 
 _Texts = Mapping[str, tuple[str | None, str | None]]
 
 
-def _texts(repo: Repository, changed: Iterable[Change]) -> tuple[_Texts, list[str]]:
+def _read_texts(repo: Repository, changed: Iterable[Change]) -> tuple[_Texts, list[str]]:
     """Before and after, by path; and the paths of what is too much to be read."""
     wanted = {
-        change.path: (_blob(change.old_mode, change.old_blob), _blob(change.mode, change.blob)) for change in changed
+        change.path: (_file_blob(change.old_mode, change.old_blob), _file_blob(change.mode, change.blob))
+        for change in changed
     }
     sizes = sizes_of(repo, sorted({sha for pair in wanted.values() for sha in pair if sha}))
-    left, fitting, unread = MOST, dict[str, tuple[str, str]](), list[str]()
+    left, fitting, unread = MAX_TOTAL_BYTES, dict[str, tuple[str, str]](), list[str]()
     for path, pair in wanted.items():
         need = [sizes[sha] for sha in pair if sha]
-        if max(need, default=0) > LARGEST or sum(need) > left:
+        if max(need, default=0) > MAX_FILE_BYTES or sum(need) > left:
             unread.append(path)
         else:
             fitting[path], left = pair, left - sum(need)
     blobs = read_blobs(repo, {sha: sizes[sha] for pair in fitting.values() for sha in pair if sha})
-    return {path: (_text(blobs, old), _text(blobs, new)) for path, (old, new) in fitting.items()}, unread
+    return {path: (_decode_blob(blobs, old), _decode_blob(blobs, new)) for path, (old, new) in fitting.items()}, unread
 
 
-def _blob(mode: str, sha: str) -> str:
+def _file_blob(mode: str, sha: str) -> str:
     return sha if mode in FILE_MODES else ""
 
 
-def _text(blobs: Mapping[str, bytes], sha: str) -> str | None:
+def _decode_blob(blobs: Mapping[str, bytes], sha: str) -> str | None:
     return blobs[sha].decode("utf-8", "replace") if sha else None

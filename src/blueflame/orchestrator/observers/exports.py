@@ -26,7 +26,7 @@ from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import WorldError
 from blueflame.model.event import JournalEntry
 from blueflame.model.task import TaskRecord
-from blueflame.orchestrator.engine.health import Checkup, Rounds
+from blueflame.orchestrator.engine.health import HealthMonitor, HealthReport
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from blueflame.system.layout import Places
@@ -34,7 +34,7 @@ from blueflame.text.event_lines import log_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class ExportSnapshot:
     """The session at one moment, as it goes into the files."""
 
     session: str
@@ -46,7 +46,7 @@ class Picture:
 
 
 class Exporter:
-    def __init__(self, places: Places, warn: Callable[[str], None], rounds: Rounds) -> None:
+    def __init__(self, places: Places, warn: Callable[[str], None], rounds: HealthMonitor) -> None:
         self._places = places
         self._warn = warn
         self._rounds = rounds
@@ -80,16 +80,16 @@ class Exporter:
                 self._warn(f"could not write the exports (the journal is safe, the session goes on): {error}")
             self._warned = True
 
-    async def _picture(self, session: Session, lines: Sequence[str], *, told: bool) -> Picture:
+    async def _picture(self, session: Session, lines: Sequence[str], *, told: bool) -> ExportSnapshot:
         tasks, attempts, cycle = tuple(session.tasks.values()), tuple(session.attempts.values()), session.cycle
         now = self._clock.now()
         checkups = await self._rounds.visit([session.attempts[name] for name in session.live], now)
-        rows = tuple(_row(record, checkups) for record in attempts)
-        return Picture(
+        rows = tuple(_build_row(record, checkups) for record in attempts)
+        return ExportSnapshot(
             session=session.id, cycle=cycle, at=now, tasks=tasks if told else None, agents=rows, lines=tuple(lines)
         )
 
-    def _write(self, picture: Picture) -> None:
+    def _write(self, picture: ExportSnapshot) -> None:
         if picture.tasks is not None:
             tasks = sorted(picture.tasks, key=lambda record: record.task.id)
             aside = export_tasks(self._places.tasks_file, picture.session, picture.cycle, tasks)
@@ -104,10 +104,10 @@ class Exporter:
         """Until told to leave. Rests as long as it wrote: a huge plan may take half of the time, never all of it."""
         loop = asyncio.get_running_loop()
         while not self._leaving.is_set():
-            await _within(self._rounds.heartbeat, self._changed)
+            await _wait_at_most(self._rounds.heartbeat, self._changed)
             began = loop.time()
             await self.flush()
-            await _within(loop.time() - began, self._leaving)
+            await _wait_at_most(loop.time() - began, self._leaving)
 
     def leave(self) -> None:
         """Not by a cancellation: what is half written would be overtaken by what is written last."""
@@ -122,14 +122,14 @@ class Exporter:
                 self._changed.set()
 
 
-async def _within(seconds: float, event: asyncio.Event) -> None:
+async def _wait_at_most(seconds: float, event: asyncio.Event) -> None:
     """Until it happens or the time is over. (`wait_for` may swallow a cancellation.)"""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
 
 
-def _row(record: AttemptRecord, checkups: Mapping[str, Checkup]) -> AgentRow:
+def _build_row(record: AttemptRecord, checkups: Mapping[str, HealthReport]) -> AgentRow:
     found = checkups.get(record.attempt.id)
     if found is None:
         return build_agent_row(record, ENDED_AGENT)
@@ -145,7 +145,7 @@ def _row(record: AttemptRecord, checkups: Mapping[str, Checkup]) -> AgentRow:
 
 
 @asynccontextmanager
-async def exporting(places: Places, warn: Callable[[str], None], rounds: Rounds) -> AsyncIterator[Exporter]:
+async def run_exporter(places: Places, warn: Callable[[str], None], rounds: HealthMonitor) -> AsyncIterator[Exporter]:
     """Exports are up to date when the block is left, however it is left."""
     exporter = Exporter(places, warn, rounds)
     keeping_up, heeding = asyncio.create_task(exporter.keep_up()), asyncio.create_task(exporter.heed_hints())

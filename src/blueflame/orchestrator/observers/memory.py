@@ -29,20 +29,20 @@ from blueflame.model.event import (
 from blueflame.model.gate import GateKind
 from blueflame.model.memory import MemoryRecord, TaskFailure, TaskResult
 from blueflame.model.settings import Settings
-from blueflame.orchestrator.context import Flame
+from blueflame.orchestrator.context import SessionContext
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.telemetry.audit import read_audit
 from blueflame.text.event_lines import one_line
 
-ALWAYS = (OrchestratorStarted, OrchestratorStopped, SessionEnded)
-REFUSALS = 5
+SAVING_EVENTS = (OrchestratorStarted, OrchestratorStopped, SessionEnded)
+MAX_REFUSALS = 5
 
 
-class Remembering:
+class MemoryWriter:
     """Onlooker of a session."""
 
-    def __init__(self, flame: Flame, journal: Journal, session: Session, warn: Callable[[str], None]) -> None:
+    def __init__(self, flame: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]) -> None:
         self._flame = flame
         self._journal = journal
         self._session = session
@@ -54,7 +54,7 @@ class Remembering:
         self._saved = -1  # how far
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:  # noqa: ARG002 (it is always the same one)
-        if any(_is_moment(each, self._flame.settings) for each in recorded):
+        if any(_is_saving_moment(each, self._flame.settings) for each in recorded):
             self._due.set()
 
     async def keep_up(self) -> None:
@@ -78,7 +78,7 @@ class Remembering:
         self._saved = self._session.seq
         notes = self._flame.settings.beads.include_failure_notes
         records = records_of(self._session, failure_notes=notes)
-        mark, evidence = Mark(self._session.id, self._session.seq), _evidence(self._session)
+        mark, evidence = Mark(self._session.id, self._session.seq), _collect_evidence(self._session)
         await self._try(lambda: self._save(records, mark, evidence))
 
     async def catch_up(self) -> None:
@@ -114,7 +114,7 @@ class Remembering:
 
     def _remember_past(self, past: Session) -> str:
         records = records_of(past, failure_notes=self._flame.settings.beads.include_failure_notes)
-        evidence = _evidence(past)
+        evidence = _collect_evidence(past)
         return self._flame.memory.remember(
             [self._with_evidence(record, evidence) for record in records], Mark(past.id, past.seq)
         )
@@ -144,14 +144,14 @@ class Remembering:
             line for agent in agents for line in read_audit(self._flame.places.audit(agent)).lines if not line.allowed
         ]
         calls = [line for line in refused if line.rule != "canary"]
-        return [plain(f"{line.rule}: {line.tool} {line.target}", TITLE) for line in calls[-REFUSALS:]]
+        return [plain(f"{line.rule}: {line.tool} {line.target}", TITLE) for line in calls[-MAX_REFUSALS:]]
 
 
 Evidence = dict[str, tuple[tuple[str, str], tuple[str, ...]]]
 """For each task the commits that its result lies between, and the agents that worked on it."""
 
 
-def _evidence(session: Session) -> Evidence:
+def _collect_evidence(session: Session) -> Evidence:
     agents: dict[str, list[str]] = {}
     for record in session.attempts.values():
         if record.attempt.role == WORKER:
@@ -162,22 +162,22 @@ def _evidence(session: Session) -> Evidence:
     }
 
 
-def _is_moment(recorded: JournalEntry, settings: Settings) -> bool:
+def _is_saving_moment(recorded: JournalEntry, settings: Settings) -> bool:
     """When it is put down, taken up or over, when the money is used up, and after each cycle if that is wanted."""
     event = recorded.event
     if isinstance(event, CycleEnded):
         return settings.beads.archive_after_wave
     if isinstance(event, GateOpened):
         return event.gate.kind is GateKind.BUDGET
-    return isinstance(event, ALWAYS)
+    return isinstance(event, SAVING_EVENTS)
 
 
 @asynccontextmanager
-async def remembering(
-    flame: Flame, journal: Journal, session: Session, warn: Callable[[str], None]
-) -> AsyncIterator[Remembering]:
+async def run_memory_writer(
+    flame: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]
+) -> AsyncIterator[MemoryWriter]:
     """The session is remembered as it stands when the block is left, however it is left."""
-    keeper = Remembering(flame, journal, session, warn)
+    keeper = MemoryWriter(flame, journal, session, warn)
     await keeper.catch_up()
     keeping_up = asyncio.create_task(keeper.keep_up())
     reliable = True

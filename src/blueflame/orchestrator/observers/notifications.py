@@ -18,10 +18,10 @@ from blueflame.session.state import Session
 from blueflame.system.notifiers import Teller, teller
 from blueflame.text.notifications import GATE, Notice, notices_of, settled_in
 
-LAST_WORDS = 5.0  # seconds: for what is to be told when the session is over
+LAST_DELIVERY_SECONDS = 5.0  # seconds: for what is to be told when the session is over
 
 
-class Courier:
+class NotificationQueue:
     """One notifier with what it has still to tell, by topic."""
 
     def __init__(self, name: str, settings: NotifierSettings, tell: Teller, warn: Callable[[str], None]) -> None:
@@ -87,10 +87,10 @@ class Courier:
                 self._warn(f"notifications.{self._name} could not tell (the session goes on): {error}")
 
 
-class Notifying:
+class NotificationSender:
     """Onlooker of a session."""
 
-    def __init__(self, couriers: Sequence[Courier]) -> None:
+    def __init__(self, couriers: Sequence[NotificationQueue]) -> None:
         self._couriers = tuple(couriers)
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
@@ -105,19 +105,19 @@ class Notifying:
 
 
 @asynccontextmanager
-async def notifying(
+async def run_notifications(
     settings: Mapping[str, NotifierSettings], root: Path, environ: Mapping[str, str], warn: Callable[[str], None]
-) -> AsyncIterator[Notifying]:
+) -> AsyncIterator[NotificationSender]:
     """Last words are waited for, though not for long."""
-    couriers = [Courier(name, each, teller(each, root, environ), warn) for name, each in settings.items()]
+    couriers = [NotificationQueue(name, each, teller(each, root, environ), warn) for name, each in settings.items()]
     under_way = [asyncio.create_task(courier.keep_up()) for courier in couriers]
     try:
-        yield Notifying(couriers)
+        yield NotificationSender(couriers)
     finally:
         for courier in couriers:
             courier.leave()
         if under_way:
-            _, late = await asyncio.wait(under_way, timeout=LAST_WORDS)
+            _, late = await asyncio.wait(under_way, timeout=LAST_DELIVERY_SECONDS)
             for task in late:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)

@@ -11,7 +11,7 @@ from blueflame.session.state import Session
 from blueflame.system.clock import Day, local_day
 
 
-class DayBook:
+class DailySpend:
     """Other sessions stand still while this one is carried on, so their part is read once a day."""
 
     def __init__(self, journal: Journal) -> None:

@@ -8,23 +8,23 @@ from contextlib import suppress
 from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptNearsBudget, Event
-from blueflame.orchestrator.context import Emit, Flame
-from blueflame.orchestrator.watchers.rate_limits import LOOK, Park, parked_event, parks
+from blueflame.orchestrator.context import Emit, SessionContext
+from blueflame.orchestrator.watchers.rate_limits import POLL_SECONDS, RateLimitWait, build_parked_event, find_waits
 from blueflame.session.budget import nearest_limit
 from blueflame.session.rate_limits import RATE_LIMIT
 from blueflame.session.state import Session
 from blueflame.system.clock import local_day
 from blueflame.telemetry.usage_tail import UsageTail
 
-WORTH_TELLING = 3.0  # seconds that agents wait
-SETTLED = 3.0  # seconds within which what was said is in the session
-MOVED = 60.0  # seconds by which the end of a limit must move to be told again
+MIN_WAIT_SECONDS = 3.0  # seconds that agents wait
+RECORD_SECONDS = 3.0  # seconds within which what was said is in the session
+MIN_SHIFT_SECONDS = 60.0  # seconds by which the end of a limit must move to be told again
 
 
-class Lookout:
+class LimitWatcher:
     """One for each orchestrator. What it said is in the session soon after; until then it does not say it again."""
 
-    def __init__(self, flame: Callable[[], Flame], session: Session, emit: Emit) -> None:
+    def __init__(self, flame: Callable[[], SessionContext], session: Session, emit: Emit) -> None:
         self._flame = flame
         self._session = session
         self._emit = emit
@@ -37,7 +37,7 @@ class Lookout:
         """Until cancelled."""
         while True:
             clock = self._flame().clock
-            await clock.sleep(LOOK)
+            await clock.sleep(POLL_SECONDS)
             with suppress(WorldError):  # a folder that cannot be read now: the next look is soon
                 await self.look(clock.now())
 
@@ -55,25 +55,25 @@ class Lookout:
         session = self._session
         runtimes = {attempt.runtime for attempt in session.live.values()} | set(session.limits.role_runtimes.values())
         for runtime in sorted(runtimes):
-            found = await parks(self._flame(), session, runtime, now)
+            found = await find_waits(self._flame(), session, runtime, now)
             if found and self._is_news(runtime, found, now):
                 self._said[runtime] = now
-                yield parked_event(runtime, found, self._how_many(runtime, found))
+                yield build_parked_event(runtime, found, self._how_many(runtime, found))
 
-    def _how_many(self, runtime: str, found: list[Park]) -> int:
+    def _how_many(self, runtime: str, found: list[RateLimitWait]) -> int:
         """An account's limit stops all who use it, at their next call at the latest."""
         if any(park.kind == RATE_LIMIT for park in found):
             return sum(attempt.runtime == runtime for attempt in self._session.live.values())
         return len(found)
 
-    def _is_news(self, runtime: str, found: list[Park], now: float) -> bool:
+    def _is_news(self, runtime: str, found: list[RateLimitWait], now: float) -> bool:
         """A moment's hesitation of the provider is none."""
         told = self._session.parked.get(runtime)
         if told is None:
-            long = any(max(now, park.until or now) - park.since >= WORTH_TELLING for park in found)
-            return long and not 0 <= now - self._said.get(runtime, float("-inf")) < SETTLED
+            long = any(max(now, park.until or now) - park.since >= MIN_WAIT_SECONDS for park in found)
+            return long and not 0 <= now - self._said.get(runtime, float("-inf")) < RECORD_SECONDS
         later = [park.until for park in found if park.kind == RATE_LIMIT and park.until is not None]
-        return bool(later) and not told.outages and max(later) > (told.until or 0.0) + MOVED
+        return bool(later) and not told.outages and max(later) > (told.until or 0.0) + MIN_SHIFT_SECONDS
 
     def _near_budgets(self) -> Iterator[Event]:
         live = self._session.live

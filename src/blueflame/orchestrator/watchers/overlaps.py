@@ -13,18 +13,18 @@ from blueflame.git.live_changes import LARGEST, Checkout, Ignored, Touch
 from blueflame.model.attempt import WORKER
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event
-from blueflame.orchestrator.context import Emit, Flame
+from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.session.overlaps import FILE, in_order, nearness, news
 from blueflame.session.state import Session
 
-LOOK = 3.0  # seconds
-SHARE = 20  # it rests so many times as long as it looked: agents need the machine more
+POLL_SECONDS = 3.0  # seconds
+REST_FACTOR = 20  # it rests so many times as long as it looked: agents need the machine more
 
 
-class Radar:
+class OverlapWatcher:
     """One for each orchestrator. What it said is in the session soon after, so that it is said once."""
 
-    def __init__(self, flame: Callable[[], Flame], session: Session, emit: Emit) -> None:
+    def __init__(self, flame: Callable[[], SessionContext], session: Session, emit: Emit) -> None:
         self._flame, self._session, self._emit = flame, session, emit
         self._checkouts: dict[str, Checkout] = {}
         self._beyond: set[str] = set()  # attempts whose checkouts cannot be looked at
@@ -32,13 +32,13 @@ class Radar:
 
     async def keep(self) -> None:
         """Until cancelled."""
-        rest = LOOK
+        rest = POLL_SECONDS
         while True:
             clock = self._flame().clock
             await clock.sleep(rest)
             began = clock.monotonic()
             await self.look()
-            rest = max(LOOK, SHARE * (clock.monotonic() - began))
+            rest = max(POLL_SECONDS, REST_FACTOR * (clock.monotonic() - began))
 
     async def look(self) -> None:
         names = self._at_work()
@@ -48,7 +48,7 @@ class Radar:
         pairs = [in_order(self._session, pair) for pair in combinations(sorted(touched), 2)]
         events: list[Event] = []
         for first, later in pairs:
-            common = _common(touched[first], touched[later])
+            common = _find_common(touched[first], touched[later])
             told = self._session.overlaps.get((first, later), {})
             if any(told.get(path, FILE) == FILE for path in common):
                 found = await asyncio.to_thread(self._nearness, first, later, common)
@@ -102,11 +102,11 @@ class Radar:
         return {}
 
 
-def _common(one: Mapping[str, Touch], other: Mapping[str, Touch]) -> dict[str, tuple[Touch, Touch]]:
-    return dict(_shared(one, other))
+def _find_common(one: Mapping[str, Touch], other: Mapping[str, Touch]) -> dict[str, tuple[Touch, Touch]]:
+    return dict(_find_shared(one, other))
 
 
-def _shared(one: Mapping[str, Touch], other: Mapping[str, Touch]) -> Iterator[tuple[str, tuple[Touch, Touch]]]:
+def _find_shared(one: Mapping[str, Touch], other: Mapping[str, Touch]) -> Iterator[tuple[str, tuple[Touch, Touch]]]:
     """What both changed, and not to the same."""
     for path in sorted(one.keys() & other.keys()):
         if one[path].now != other[path].now:

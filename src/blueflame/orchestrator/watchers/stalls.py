@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from blueflame.model.event import AttemptStalled
-from blueflame.orchestrator.context import Emit, Flame
-from blueflame.orchestrator.engine.interface import Running, Standing
+from blueflame.orchestrator.context import Emit, SessionContext
+from blueflame.orchestrator.engine.interface import AttemptStatus, Running
 from blueflame.session.stalls import stall_is_due
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 
-LOOKS = 4  # within the time that an agent may be silent
+POLLS_PER_TIMEOUT = 4  # within the time that an agent may be silent
 
 
-async def watch_over(flame: Flame, session: Session, attempt: str, emit: Emit) -> None:
+async def watch_for_stall(flame: SessionContext, session: Session, attempt: str, emit: Emit) -> None:
     """Until cancelled. Agents that an earlier orchestrator started are watched over just the same."""
     limits = flame.settings.limits
     if not limits.stall_timeout:
         return
-    silence = Silence(flame.clock)
+    silence = SilenceTimer(flame.clock)
     while True:
-        await flame.clock.sleep(min(limits.heartbeat_interval, limits.stall_timeout / LOOKS))
+        await flame.clock.sleep(min(limits.heartbeat_interval, limits.stall_timeout / POLLS_PER_TIMEOUT))
         seconds = silence.length(await flame.engine.inspect(attempt))
         now = flame.clock.now()
         if stall_is_due(session, attempt, silent_for=seconds, timeout=limits.stall_timeout, now=now):
             emit([AttemptStalled(attempt=attempt, seconds=round(seconds, 1))])
 
 
-class Silence:
+class SilenceTimer:
     """How long an agent has said nothing, by our own clock: when the wall clock jumps, that is no silence."""
 
     def __init__(self, clock: SystemClock) -> None:
@@ -34,7 +34,7 @@ class Silence:
         self._heard: tuple[object, ...] | None = None
         self._since = self._looked_at = clock.monotonic()
 
-    def length(self, standing: Standing) -> float:
+    def length(self, standing: AttemptStatus) -> float:
         """0 while it is made ready, waits for its model or is being ended: there are other limits for that."""
         now = self._clock.monotonic()
         if not isinstance(standing, Running) or standing.state != "working" or standing.parked:
