@@ -71,7 +71,7 @@ class ShellJudge:
 
     def judge(self, command: str, config: str = "default", *, cwd: str = "") -> Decision:
         policy = replace(self.policy, allowed_commands=CONFIGS[config])
-        places = PathAccess(bounds=compile_path_rules(policy), world=self.world, cwd=cwd or policy.worktree, shell=True)
+        places = PathAccess(rules=compile_path_rules(policy), world=self.world, cwd=cwd or policy.worktree, shell=True)
         try:
             tree = self.world.parse(command)
         except UnparsableCommand as problem:

@@ -45,8 +45,8 @@ class PathRules:
     blocked: PatternMatcher
     naming: PatternMatcher
     scope: tuple[Path, ...] | None
-    memory: DecisionCache
-    blocked_places: tuple[Path, ...]  # the folders and files that blocked patterns name in full, from the top
+    cache: DecisionCache
+    blocked_prefixes: tuple[Path, ...]  # the folders and files that blocked patterns name in full, from the top
 
 
 @lru_cache(maxsize=16)
@@ -57,9 +57,9 @@ def compile_path_rules(policy: Policy) -> PathRules:
         allowed=PatternMatcher(policy.allowed_paths),
         blocked=PatternMatcher(policy.blocked_paths, caseless=True),
         naming=PatternMatcher(policy.naming_globs),
-        memory=DecisionCache(),
+        cache=DecisionCache(),
         scope=None if policy.scope is None else lock_paths(policy.scope),
-        blocked_places=tuple(
+        blocked_prefixes=tuple(
             place for pattern in policy.blocked_paths.written if (place := _find_literal_prefix(fold_text(pattern)))
         ),
     )
@@ -79,41 +79,41 @@ def _find_literal_prefix(pattern: str) -> Path:
 class PathAccess:
     """Judges paths for one call. `shell`: folders and the harmless devices may be named, too."""
 
-    bounds: PathRules
+    rules: PathRules
     world: PolicyEnvironment
     cwd: str
     shell: bool = False
 
-    def read(self, path: str) -> Decision:
+    def check_read(self, path: str) -> Decision:
         if self.shell and path in READ_DEVICES:
             return ALLOWED
-        return self._judged(path, "read")
+        return self._check_path(path, "read")
 
-    def write(self, path: str) -> Decision:
+    def check_write(self, path: str) -> Decision:
         if self.shell and path in WRITE_DEVICES:
             return ALLOWED
-        return self._judged(path, "write")
+        return self._check_path(path, "write")
 
-    def standing(self) -> Decision:
+    def check_cwd(self) -> Decision:
         """Whether the agent stands in its worktree or its scratch; from anywhere else nothing is judged."""
         if not self.cwd.startswith("/") or find_path_fault(self.cwd):
             return Decision(False, "malformed_call", f"the call's cwd {sanitize_text(self.cwd)!r} is no absolute path")
-        policy = self.bounds.policy
-        for name in self._names(self.cwd):
+        policy = self.rules.policy
+        for name in self._list_names(self.cwd):
             if not _is_inside(name, (policy.worktree, *policy.scratch)):
                 details = f"the call was made in {sanitize_text(self.cwd)}, outside of the worktree {policy.worktree}"
                 return Decision(False, "outside_worktree", f"{details}; go back there first")
         return ALLOWED
 
-    def _judged(self, path: str, use: str) -> Decision:
+    def _check_path(self, path: str, use: str) -> Decision:
         found = find_path_fault(path)
         if found:
             return Decision(False, found[0], f"{use} {sanitize_text(path)!r}: {found[1]}")
-        for name in self._names(join_path(self.cwd, path)):
+        for name in self._list_names(join_path(self.cwd, path)):
             if is_too_long(name):
                 answer: tuple[str, str] | None = ("outside_worktree", "where it leads is too long a name")
             else:
-                answer = self._reading(name) if use == "read" else self._writing(name)
+                answer = self._refuse_read(name) if use == "read" else self._refuse_write(name)
             if answer is not None:
                 via = (
                     f" (it leads to {sanitize_text(name)})" if name != normalise_path(join_path(self.cwd, path)) else ""
@@ -121,7 +121,7 @@ class PathAccess:
                 return Decision(False, answer[0], f"{use} {sanitize_text(path)}{via}: {answer[1]}")
         return ALLOWED
 
-    def _names(self, path: str) -> Iterable[str]:
+    def _list_names(self, path: str) -> Iterable[str]:
         """By its letters, by its links, and as the kernel takes a `..` behind a link; each must pass."""
         written = normalise_path(path)
         yield written
@@ -131,40 +131,40 @@ class PathAccess:
         if ".." in path and (climbed := self.world.resolve(path)) not in (written, real):
             yield climbed
 
-    def _reading(self, name: str) -> tuple[str, str] | None:
-        policy = self.bounds.policy
+    def _refuse_read(self, name: str) -> tuple[str, str] | None:
+        policy = self.rules.policy
         inner = make_relative(name, policy.worktree)
         if inner is not None:
-            return self._blocked(inner)
+            return self._refuse_blocked(inner)
         if "\0" not in name and _is_inside(name, (*policy.scratch, *policy.readable)):
             return None
         return "outside_worktree", f"it is outside of the worktree {policy.worktree}; read files in there"
 
-    def _writing(self, name: str) -> tuple[str, str] | None:
-        policy = self.bounds.policy
+    def _refuse_write(self, name: str) -> tuple[str, str] | None:
+        policy = self.rules.policy
         inner = make_relative(name, policy.worktree)
         if inner is not None:
-            return self._changing(inner)
+            return self._refuse_change(inner)
         private = next((found for folder in policy.scratch if (found := make_relative(name, folder)) is not None), None)
         if "\0" in name or private is None:
-            return "outside_worktree", f"it is outside of the worktree {policy.worktree}; {self.instead}"
+            return "outside_worktree", f"it is outside of the worktree {policy.worktree}; {self.hint}"
         if not OWN_SETTINGS.isdisjoint(part for form in list_spellings(private) for part in form.split("/")):
             return "blocked_path", "these are settings of your own tools, which stay as they are"
         return None
 
-    def _changing(self, inner: str) -> tuple[str, str] | None:
+    def _refuse_change(self, inner: str) -> tuple[str, str] | None:
         """A path in the worktree: why it may not be written, or nothing."""
-        bounds = self.bounds
-        if bounds.policy.read_only:
-            return "read_only_role", f"a {bounds.policy.role} only reads; report what should be changed instead"
+        rules = self.rules
+        if rules.policy.read_only:
+            return "read_only_role", f"a {rules.policy.role} only reads; report what should be changed instead"
         if is_in_git_folder(inner) or ".gitmodules" in list_spellings(inner):
             return "blocked_path", "what git keeps for itself is never written; use git commands"
-        found = self._blocked(inner) or self._unallowed(inner) or self._out_of_scope(inner)
-        return found or self._misnamed(inner)
+        found = self._refuse_blocked(inner) or self._refuse_unallowed(inner) or self._refuse_out_of_scope(inner)
+        return found or self._refuse_misnamed(inner)
 
-    def _blocked(self, inner: str) -> tuple[str, str] | None:
+    def _refuse_blocked(self, inner: str) -> tuple[str, str] | None:
         for form in list_spellings(inner):
-            pattern = self.bounds.blocked.touches(form) if form else self.bounds.blocked.first("\x01")
+            pattern = self.rules.blocked.find_touching(form) if form else self.rules.blocked.find_first("\x01")
             if pattern is not None:
                 return (
                     "blocked_path",
@@ -172,40 +172,40 @@ class PathAccess:
                 )
         return None
 
-    def _unallowed(self, inner: str) -> tuple[str, str] | None:
-        allowed = self.bounds.allowed
+    def _refuse_unallowed(self, inner: str) -> tuple[str, str] | None:
+        allowed = self.rules.allowed
         if allowed.matches(inner):
             return None
         if self.shell and inner and allowed.covers(inner):
-            return self._holding_blocked(inner)
-        return "path_not_allowed", f"it is not in allowed_paths; {self.instead}"
+            return self._refuse_holding_blocked(inner)
+        return "path_not_allowed", f"it is not in allowed_paths; {self.hint}"
 
-    def _holding_blocked(self, inner: str) -> tuple[str, str] | None:
+    def _refuse_holding_blocked(self, inner: str) -> tuple[str, str] | None:
         """A folder as a whole, as in `rm -r src`, may hold a place that is blocked."""
         folder = tuple(fold_text(inner).split("/"))
-        held = next((place for place in self.bounds.blocked_places if covers(folder, place)), None)
+        held = next((place for place in self.rules.blocked_prefixes if covers(folder, place)), None)
         return ("blocked_path", f"{'/'.join(held)} is in there, which is in blocked_paths") if held else None
 
-    def _out_of_scope(self, inner: str) -> tuple[str, str] | None:
-        scope = self.bounds.scope
+    def _refuse_out_of_scope(self, inner: str) -> tuple[str, str] | None:
+        scope = self.rules.scope
         if scope is None or any(covers(lock, fold(tuple(inner.split("/")))) for lock in scope):
             return None
-        return "outside_file_scope", f"your task has not locked it; {self.instead}"
+        return "outside_file_scope", f"your task has not locked it; {self.hint}"
 
-    def _misnamed(self, inner: str) -> tuple[str, str] | None:
+    def _refuse_misnamed(self, inner: str) -> tuple[str, str] | None:
         """Only what would be new: a file that is there has its name already."""
-        style = self.bounds.policy.naming_style
-        if not style or well_named(inner, style) or not self.bounds.naming.matches(inner):
+        style = self.rules.policy.naming_style
+        if not style or well_named(inner, style) or not self.rules.naming.matches(inner):
             return None
         if self.shell and "." not in inner.rpartition("/")[2]:  # most likely a folder; the postcheck sees the rest
             return None
-        if self.world.read_text(f"{self.bounds.policy.worktree}/{inner}") is not None:
+        if self.world.read_text(f"{self.rules.policy.worktree}/{inner}") is not None:
             return None
         return "file_naming", f"new files here are named in {style}; choose such a name"
 
     @property
-    def instead(self) -> str:
-        return describe_writable(self.bounds.policy)
+    def hint(self) -> str:
+        return describe_writable(self.rules.policy)
 
 
 def describe_writable(policy: Policy) -> str:

@@ -45,13 +45,13 @@ def decide(policy: Policy, call: ToolCall, world: PolicyEnvironment) -> Decision
         return _decide_fetch(call)
     if call.tool == SKILL:
         return _decide_skill(policy, call)
-    places = PathAccess(bounds=compile_path_rules(policy), world=world, cwd=call.cwd, shell=call.tool == "Bash")
-    standing = places.standing()
+    access = PathAccess(rules=compile_path_rules(policy), world=world, cwd=call.cwd, shell=call.tool == "Bash")
+    standing = access.check_cwd()
     if not standing.allowed:
         return standing
     if call.tool == "Bash":
-        return _decide_command(policy, call, world, places)
-    return _decide_file_tool(shape, call, places)
+        return _decide_command(policy, call, world, access)
+    return _decide_file_tool(shape, call, access)
 
 
 def prepare(policy: Policy) -> PathRules:
@@ -110,21 +110,21 @@ def _decide_fetch(call: ToolCall) -> Decision:
     return ALLOWED
 
 
-def _decide_file_tool(shape: InputShape, call: ToolCall, places: PathAccess) -> Decision:
+def _decide_file_tool(shape: InputShape, call: ToolCall, access: PathAccess) -> Decision:
     given = {name: value for name, value in call.input.items() if value is not None}
     for name, use in shape.uses.items():
         if name in given and use in (InputUse.READ, InputUse.WRITE):
-            answer = places.read(given[name]) if use is InputUse.READ else places.write(given[name])
+            answer = access.check_read(given[name]) if use is InputUse.READ else access.check_write(given[name])
             if not answer.allowed:
                 return answer
     if call.tool == "Glob":
-        return judge_glob(places, given["pattern"], given.get("path", "."))
+        return judge_glob(access, given["pattern"], given.get("path", "."))
     if call.tool == "Grep" and "glob" in given:
-        return judge_filter(places, given["glob"], given.get("path", "."))
+        return judge_filter(access, given["glob"], given.get("path", "."))
     return ALLOWED
 
 
-def _decide_command(policy: Policy, call: ToolCall, world: PolicyEnvironment, places: PathAccess) -> Decision:
+def _decide_command(policy: Policy, call: ToolCall, world: PolicyEnvironment, access: PathAccess) -> Decision:
     command: str = call.input["command"]
     if call.input.get("dangerouslyDisableSandbox"):
         return Decision(False, "option_refused", "there is no way out of the sandbox; run the command without it")
@@ -136,28 +136,28 @@ def _decide_command(policy: Policy, call: ToolCall, world: PolicyEnvironment, pl
         return Decision(False, "shell_unreadable", f"the command has more than {MAX_COMMAND_LENGTH:,} characters")
     if _is_diagnostic(policy, command):
         return ALLOWED
-    return _judge_command(policy, command, world, places)
+    return _judge_command(policy, command, world, access)
 
 
-def _judge_command(policy: Policy, command: str, world: PolicyEnvironment, places: PathAccess) -> Decision:
+def _judge_command(policy: Policy, command: str, world: PolicyEnvironment, access: PathAccess) -> Decision:
     from blueflame.policy.shell.judge import (
         judge_command_line,  # late: an agent that never runs a command need not wait for it
     )
 
-    memory = places.bounds.memory
-    witness = QuestionRecorder(places, lambda path: world.read_text(_placed(places.cwd, path)))
+    cache = access.rules.cache
+    recorder = QuestionRecorder(access, lambda path: world.read_text(_placed(access.cwd, path)))
     try:
-        known = memory.recall(command, places.cwd, places, witness.opened)
+        known = cache.find(command, access.cwd, access, recorder.opened)
         if known is not None:
             return known
-        decision = judge_command_line(command, world.parse(command), policy, witness, witness.read_text, world.parse)
+        decision = judge_command_line(command, world.parse(command), policy, recorder, recorder.read_text, world.parse)
     except UnparsableCommand as error:
         return Decision(
             False, "shell_unreadable", f"the command cannot be read: {sanitize_text(str(error))}; write it plainly"
         )
     except RecursionError:
         return Decision(False, "shell_unreadable", "the command is nested too deeply; run it in smaller steps")
-    memory.keep(command, places.cwd, decision, witness)
+    cache.store(command, access.cwd, decision, recorder)
     return decision
 
 

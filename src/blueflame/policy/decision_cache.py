@@ -32,18 +32,18 @@ class QuestionRecorder:
     opened: ReadText
     asked: list[tuple[str, str, WorldAnswer]] = field(default_factory=list)
 
-    def read(self, path: str) -> Decision:
-        return self._noted("read", path, self.paths.read(path))
+    def check_read(self, path: str) -> Decision:
+        return self._record("read", path, self.paths.check_read(path))
 
-    def write(self, path: str) -> Decision:
-        return self._noted("write", path, self.paths.write(path))
+    def check_write(self, path: str) -> Decision:
+        return self._record("write", path, self.paths.check_write(path))
 
     def read_text(self, path: str) -> str | None:
         answer = self.opened(path)
         self.asked.append(("text", path, answer))
         return answer
 
-    def _noted(self, use: str, path: str, answer: Decision) -> Decision:
+    def _record(self, use: str, path: str, answer: Decision) -> Decision:
         self.asked.append((use, path, answer))
         return answer
 
@@ -56,7 +56,7 @@ class DecisionCache:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], CachedDecision] = OrderedDict()
 
-    def recall(self, command: str, cwd: str, paths: PathRules, text: ReadText) -> Decision | None:
+    def find(self, command: str, cwd: str, paths: PathRules, text: ReadText) -> Decision | None:
         """None when it is not known, or when the world has changed since."""
         known = self._known.get((command, cwd))
         if known is None or not all(_ask_again(paths, text, use, of) == answer for use, of, answer in known.asked):
@@ -64,7 +64,7 @@ class DecisionCache:
         self._known.move_to_end((command, cwd))
         return known.decision
 
-    def keep(self, command: str, cwd: str, decision: Decision, witness: QuestionRecorder) -> None:
+    def store(self, command: str, cwd: str, decision: Decision, witness: QuestionRecorder) -> None:
         if len(command) > MAX_COMMAND_LENGTH or len(witness.asked) > MAX_QUESTIONS:
             return
         if any(isinstance(answer, str) and len(answer) > MAX_ANSWER_LENGTH for _, _, answer in witness.asked):
@@ -78,4 +78,4 @@ class DecisionCache:
 def _ask_again(paths: PathRules, text: ReadText, use: str, of: str) -> WorldAnswer:
     if use == "text":
         return text(of)
-    return paths.read(of) if use == "read" else paths.write(of)
+    return paths.check_read(of) if use == "read" else paths.check_write(of)

@@ -62,10 +62,10 @@ class PatternMatcher:
             warnings.simplefilter("ignore", FutureWarning)
             for n, (pattern, regex) in enumerate(zip(patterns.written, patterns.regexes, strict=True)):
                 run = _find_longest_run(fold_text(pattern) if caseless else pattern)
-                self._file(run, CompiledPattern(n, re.compile(regex).search, pattern))
+                self._add(run, CompiledPattern(n, re.compile(regex).search, pattern))
         self._lengths = sorted({len(run) for runs in (self._starts, self._ends) for run in runs})
 
-    def _file(self, run: LiteralRun, rule: CompiledPattern) -> None:
+    def _add(self, run: LiteralRun, rule: CompiledPattern) -> None:
         if run.starts:
             self._starts.setdefault(run.text, []).append(rule)
         elif run.ends:
@@ -73,13 +73,13 @@ class PatternMatcher:
         else:
             self._anywhere.append((run.text, rule))
 
-    def first(self, path: str) -> str | None:
+    def find_first(self, path: str) -> str | None:
         """The first pattern, as it was written, that means a file of this name; None when none does."""
         # "." and "$" in a regular expression stop at a line break, and a name may hold one; it cannot hold a NUL
         name = path.replace("\n", "\0")
-        return next((rule.pattern for rule in sorted(self._likely(name)) if rule.found(name)), None)
+        return next((rule.pattern for rule in sorted(self._list_candidates(name)) if rule.found(name)), None)
 
-    def _likely(self, name: str) -> Iterator[CompiledPattern]:
+    def _list_candidates(self, name: str) -> Iterator[CompiledPattern]:
         starts, ends = self._starts, self._ends
         for part in set(name.split("/")):
             for length in self._lengths:
@@ -92,11 +92,11 @@ class PatternMatcher:
                 yield rule
 
     def matches(self, path: str) -> bool:
-        return self.first(path) is not None
+        return self.find_first(path) is not None
 
-    def touches(self, path: str) -> str | None:
+    def find_touching(self, path: str) -> str | None:
         """The same for a name that may be a file, a link or a directory: what must be kept out asks this."""
-        return self.first(path) or self.first(f"{path}/{ANY_NAME}")
+        return self.find_first(path) or self.find_first(f"{path}/{ANY_NAME}")
 
     def covers(self, folder: str) -> bool:
         """Whether all that may be in a folder is meant, at any depth."""

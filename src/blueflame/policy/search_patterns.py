@@ -37,12 +37,12 @@ class TooManyAlternatives(ValueError):
     """More alternatives than anybody would write."""
 
 
-def judge_glob(places: PathAccess, glob: str, folder: str) -> Decision:
+def judge_glob(access: PathAccess, glob: str, folder: str) -> Decision:
     """A file pattern as Glob takes it: relative to the folder, or absolute."""
-    return _judge_pattern(places, glob, join_path(places.cwd, folder))
+    return _judge_pattern(access, glob, join_path(access.cwd, folder))
 
 
-def judge_filter(places: PathAccess, filters: str, folder: str) -> Decision:
+def judge_filter(access: PathAccess, filters: str, folder: str) -> Decision:
     """What Grep takes to narrow its files down: one or several, each at any depth of the folder unless it has a `/`."""
     if len(filters) > MAX_PATH_LENGTH or CONTROL_CHARACTERS.search(filters):
         return Decision(
@@ -51,7 +51,7 @@ def judge_filter(places: PathAccess, filters: str, folder: str) -> Decision:
     for glob in _split_filters(filters):
         if glob.startswith("!") or not glob:  # leaves files out
             continue
-        answer = _judge_pattern(places, glob.lstrip("/") or "*", join_path(places.cwd, folder))
+        answer = _judge_pattern(access, glob.lstrip("/") or "*", join_path(access.cwd, folder))
         if not answer.allowed:
             return answer
     return ALLOWED
@@ -69,7 +69,7 @@ def _split_filters(filters: str) -> list[str]:
     return found
 
 
-def _judge_pattern(places: PathAccess, glob: str, folder: str) -> Decision:
+def _judge_pattern(access: PathAccess, glob: str, folder: str) -> Decision:
     found = find_path_fault(glob.replace("\\", ""))
     if found:
         return Decision(False, found[0], f"search {sanitize_text(glob)!r}: {found[1]}")
@@ -84,7 +84,7 @@ def _judge_pattern(places: PathAccess, glob: str, folder: str) -> Decision:
             False, "malformed_call", f"search {sanitize_text(glob)}: too many alternatives; write a simpler pattern"
         )
     for variant in (*variants, *(f"**/{each}" for each in variants if "/" not in each)):  # a bare name is at any depth
-        answer = _judge_variant(places, join_path(folder, variant), glob)
+        answer = _judge_variant(access, join_path(folder, variant), glob)
         if not answer.allowed:
             return answer
     return ALLOWED
@@ -105,7 +105,7 @@ def _expand_alternatives(glob: str) -> Iterator[str]:
             raise TooManyAlternatives
 
 
-def _judge_variant(places: PathAccess, path: str, written: str) -> Decision:
+def _judge_variant(access: PathAccess, path: str, written: str) -> Decision:
     """The plain folders at its beginning are looked up as any path; the wild rest is judged by its letters."""
     parts = path.split("/")
     wild = next((n for n, part in enumerate(parts) if not WILD.isdisjoint(part)), len(parts))
@@ -114,44 +114,44 @@ def _judge_variant(places: PathAccess, path: str, written: str) -> Decision:
         return Decision(
             False, "outside_worktree", f"search {sanitize_text(written)}: it climbs with .. behind a wild card"
         )
-    answer = places.read(start)
+    answer = access.check_read(start)
     if not answer.allowed:
         return answer
-    inner = make_relative(normalise_path(start), places.bounds.policy.worktree)
+    inner = make_relative(normalise_path(start), access.rules.policy.worktree)
     if inner is None or not any(rest):
-        return _judge_named(places, inner, written) if inner else ALLOWED
-    return _judge_wild(places, inner, [part for part in rest if part not in ("", ".")], written)
+        return _judge_named(access, inner, written) if inner else ALLOWED
+    return _judge_wild(access, inner, [part for part in rest if part not in ("", ".")], written)
 
 
-def _judge_wild(places: PathAccess, inner: str, rest: list[str], written: str) -> Decision:
+def _judge_wild(access: PathAccess, inner: str, rest: list[str], written: str) -> Decision:
     """What a wild pattern finds at the least (`*.key` finds `.key`) must not be blocked, nor what it is aimed at."""
     for shortest in ("", "\x01"):
         name = "/".join(
             part for part in (inner, *(_fill_wildcards(part, shortest) for part in rest)) if part.strip(".")
         )
-        answer = _judge_shortest(places, name, written)
+        answer = _judge_shortest(access, name, written)
         if not answer.allowed:
             return answer
-    return _judge_named(places, "/".join((inner, *rest)), written)
+    return _judge_named(access, "/".join((inner, *rest)), written)
 
 
 def _fill_wildcards(part: str, letters: str) -> str:
     return "" if part == "**" else STARS.sub(letters, part).replace("?", "\x01")
 
 
-def _judge_shortest(places: PathAccess, name: str, written: str) -> Decision:
+def _judge_shortest(access: PathAccess, name: str, written: str) -> Decision:
     for form in list_spellings(name):
-        pattern = places.bounds.blocked.touches(form) if form else None
+        pattern = access.rules.blocked.find_touching(form) if form else None
         if pattern is not None:
             return _refuse_search(written, pattern)
     return ALLOWED
 
 
-def _judge_named(places: PathAccess, path: str, written: str) -> Decision:
+def _judge_named(access: PathAccess, path: str, written: str) -> Decision:
     """A part that leaves no choice (`.en?`, `.e*`) is aimed at the names that it can mean."""
     parts = [part for part in fold_text(path).split("/") if part]
     for part in parts:
-        for aim in _find_blocked_names(places.bounds.blocked.written, part) if _is_aimed(part) else ():
+        for aim in _find_blocked_names(access.rules.blocked.written, part) if _is_aimed(part) else ():
             if _is_same_folder(parts, aim.folders):
                 return _refuse_search(written, aim.pattern)
     return ALLOWED

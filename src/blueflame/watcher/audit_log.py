@@ -41,7 +41,7 @@ class AuditLog:
         except OSError as e:
             raise UnwritableLog(f"the audit log {path} cannot be opened: {e.strerror}") from e
 
-    def add(self, line: Mapping[str, object]) -> None:
+    def append(self, line: Mapping[str, object]) -> None:
         """In one write, whole or as an error. ASCII: whoever prints the file is safe from what agents put into it."""
         data = json.dumps({"timestamp": _format_now(), **line, "prev": self._prev}).replace("\x7f", "\\u007f").encode()
         if self._size + len(data) >= MAX_BYTES:
@@ -59,11 +59,11 @@ class AuditLog:
         self.lines += 1
 
     @property
-    def last(self) -> str:
+    def last_link(self) -> str:
         """Of the newest line: what a reader finds there, when none was taken away."""
         return self._prev
 
-    def tampering(self) -> str:
+    def find_tampering(self) -> str:
         """Words when the file is not what was written into it; nothing when it is."""
         try:
             mine, there = os.fstat(self._handle), os.stat(self._path, follow_symlinks=False)

@@ -80,18 +80,18 @@ class Decider:
         self._deciding = False
         self.proven = False  # the canary was refused
 
-    def judge(self, call: ToolCall) -> Decision:
+    def decide(self, call: ToolCall) -> Decision:
         if not self.proven and call.tool != CANARY:
             return Decision(False, "canary", "nothing is allowed before the watcher has been proven with a canary")
-        decision = self._decided(call)
+        decision = self._decide_safely(call)
         if call.tool != CANARY:
             return decision
         self.proven = True
         return Decision(False, "canary", decision.details)  # always: whoever decides, it is never allowed
 
-    def _decided(self, call: ToolCall) -> Decision:
+    def _decide_safely(self, call: ToolCall) -> Decision:
         try:
-            return self._in_time(call)
+            return self._decide_in_time(call)
         except _TooSlow:
             return Decision(
                 False, "malformed_call", f"no decision within {DECISION_TIMEOUT:g} s; ask for something simpler"
@@ -101,8 +101,8 @@ class Decider:
                 traceback.print_exc(file=sys.stderr)
             return Decision(False, "malformed_call", "the call could not be judged; try it in another way")
 
-    def _in_time(self, call: ToolCall) -> Decision:
-        before = signal.signal(signal.SIGALRM, self._ring)
+    def _decide_in_time(self, call: ToolCall) -> Decision:
+        before = signal.signal(signal.SIGALRM, self._handle_alarm)
         self._deciding = True
         signal.setitimer(signal.ITIMER_REAL, DECISION_TIMEOUT)
         try:
@@ -113,6 +113,6 @@ class Decider:
             signal.signal(signal.SIGALRM, before)
         return decision
 
-    def _ring(self, *_: int | FrameType | None) -> None:
+    def _handle_alarm(self, *_: int | FrameType | None) -> None:
         if self._deciding:
             raise _TooSlow

@@ -62,15 +62,15 @@ class HookConnection:
         self._answer = b""
         asking.setblocking(False)
         others.append(self)
-        bell.serve(asking.fileno(), self._hear)
-        self._hear()  # most have spoken by the time they are let in
+        bell.serve(asking.fileno(), self._receive)
+        self._receive()  # most have spoken by the time they are let in
 
     def close(self) -> None:
         self._bell.forget(self._socket.fileno())
         self._socket.close()
         self._others.remove(self)
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         try:
             data = self._socket.recv(READ_BYTES)
         except BlockingIOError:
@@ -81,21 +81,21 @@ class HookConnection:
             self.close()  # half a question
             return
         self._got += data
-        self._understand()
+        self._handle_data()
 
-    def _understand(self) -> None:
+    def _handle_data(self) -> None:
         try:
-            if self._head is None and not self._has_head():
+            if self._head is None and not self._read_head():
                 return
             if len(self._got) < self._length:
                 return
             assert self._head is not None
             plain = b"\r\naccept: text/plain\r\n" in self._head
-            self._say(self._decide(bytes(self._got[: self._length]), plain=plain))
+            self._send(self._decide(bytes(self._got[: self._length]), plain=plain))
         except _BadRequest as e:
-            self._say(e.answer)
+            self._send(e.answer)
 
-    def _has_head(self) -> bool:
+    def _read_head(self) -> bool:
         end = self._got.find(b"\r\n\r\n", 0, MAX_HEAD)
         if end < 0:
             if len(self._got) >= MAX_HEAD:
@@ -108,13 +108,13 @@ class HookConnection:
         del self._got[: end + 4]
         return True
 
-    def _say(self, answer: bytes) -> None:
+    def _send(self, answer: bytes) -> None:
         self._answer = answer
-        self._speak()
+        self._flush()
         if self._answer:
-            self._bell.serve(self._socket.fileno(), self._speak, reading=False, writing=True)
+            self._bell.serve(self._socket.fileno(), self._flush, reading=False, writing=True)
 
-    def _speak(self) -> None:
+    def _flush(self) -> None:
         try:
             self._answer = self._answer[self._socket.send(self._answer) :]
         except BlockingIOError:

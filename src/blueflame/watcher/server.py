@@ -54,12 +54,12 @@ class HookServer:
         self._listener = listener
         self._open: list[HookConnection] = []
         self._seals = {what: _hash_file(watch, what) for what in ("policy", "hook")}
-        self._judge = Decider(decide or _PolicyDecider(watch, self._seals["policy"], self._worry))
+        self._judge = Decider(decide or _PolicyDecider(watch, self._seals["policy"], self._report))
         self._log: AuditLog | None = None
         try:
             self._log = AuditLog(str(watch["audit"]))
         except UnwritableLog as e:
-            self._worry(str(e))
+            self._report(str(e))
         listener.setblocking(False)
         bell.serve(listener.fileno(), self._accept)
 
@@ -76,44 +76,44 @@ class HookServer:
             connection.close()
         for what, seal in self._seals.items():
             if _hash_file(self._watch, what) != seal:
-                self._worry(f"the {what} {self._watch.get(what)} was changed while the agent ran")
+                self._report(f"the {what} {self._watch.get(what)} was changed while the agent ran")
         lines, last = 0, ""
         if self._log is not None:
-            self._worry(self._log.tampering())
-            lines, last = self._log.lines, self._log.last
+            self._report(self._log.find_tampering())
+            lines, last = self._log.lines, self._log.last_link
             self._log.close()
         if not self.proven:
-            self._worry("the canary never came: nobody knows whether the agent's hook works")
+            self._report("the canary never came: nobody knows whether the agent's hook works")
         return {"lines": lines, "last": last, "proven": self.proven, "problem": self.problem}
 
     def answer(self, body: bytes, *, plain: bool) -> bytes:
         """The whole answer to one question; the decision is on record by then."""
-        decision = self._decided(body)
+        decision = self._decide(body)
         return ALLOWED if decision.allowed else format_refusal(decision, plain=plain)
 
-    def _decided(self, body: bytes) -> Decision:
+    def _decide(self, body: bytes) -> Decision:
         """Of several calls in one question all are allowed, or none is: a line for each, and the refusal is told."""
         try:
             calls = read_calls(body, str(self._watch.get("dialect", CLAUDE)))
             names = [describe_call(call) for call in calls]
-            decision = self._judged(calls)
+            decision = self._judge_calls(calls)
         except Malformed as e:
             names, decision = [describe_call(None)], Decision(False, "malformed_call", str(e))
         except RecursionError:
             names, decision = [describe_call(None)], Decision(False, "malformed_call", "the call is nested too deeply")
-        recorded = [self._recorded(each, decision) for each in names]
+        recorded = [self._record(each, decision) for each in names]
         return next((each for each in recorded if not each.allowed), decision)
 
-    def _judged(self, calls: tuple[ToolCall, ...]) -> Decision:
+    def _judge_calls(self, calls: tuple[ToolCall, ...]) -> Decision:
         """Not one more after a refusal: each may take its time, and everybody waits."""
         decision = Decision(False, "malformed_call", "there is nothing to decide about")
         for call in calls:
-            decision = self._judge.judge(call)
+            decision = self._judge.decide(call)
             if not decision.allowed:
                 break
         return decision
 
-    def _recorded(self, names: Mapping[str, str], decision: Decision) -> Decision:
+    def _record(self, names: Mapping[str, str], decision: Decision) -> Decision:
         line = {
             "agent_id": str(self._watch.get("agent", "")),
             "attempt": self._attempt,
@@ -128,13 +128,13 @@ class HookServer:
         try:
             if self._log is None:
                 raise UnwritableLog(self.problem)
-            self._log.add(line)
+            self._log.append(line)
         except UnwritableLog as e:
-            self._worry(str(e))
+            self._report(str(e))
             return Decision(False, decision.rule, "refused, because the decision could not be written down")
         return decision
 
-    def _worry(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         """The first problem is the one that is told; all of them are in the warden's log."""
         if problem:
             self.problem = self.problem or problem
@@ -167,12 +167,12 @@ def _hash_file(watch: Mapping[str, Any], what: str) -> str:
 class _PolicyDecider:
     """Decides by the policy, read with the canary. Without one nothing is allowed, and that is a problem."""
 
-    __slots__ = ("_decide", "_seal", "_watch", "_worry")
+    __slots__ = ("_decide", "_report", "_seal", "_watch")
 
-    def __init__(self, watch: Mapping[str, Any], seal: str, worry: Callable[[str], None]) -> None:
+    def __init__(self, watch: Mapping[str, Any], seal: str, report: Callable[[str], None]) -> None:
         self._watch = watch
         self._seal = seal
-        self._worry = worry
+        self._report = report
         self._decide: Callable[[ToolCall], Decision] | None = None
 
     def __call__(self, call: ToolCall) -> Decision:
@@ -186,7 +186,7 @@ class _PolicyDecider:
         try:
             return _load_decider(self._watch, self._seal)
         except Exception as e:
-            self._worry(f"the policy {self._watch.get('policy')} cannot be used: {e!s:.300}")
+            self._report(f"the policy {self._watch.get('policy')} cannot be used: {e!s:.300}")
             raise
 
 

@@ -59,7 +59,7 @@ class LocalWorld:
                 del done[-1:]
             elif part not in ("", "."):
                 done.append(part)
-                target = self._link(done)
+                target = self._read_link(done)
                 if target is None:
                     continue
                 links += 1
@@ -69,19 +69,19 @@ class LocalWorld:
                 ahead += target.split("/")[::-1]
         return "/" + "/".join(done)
 
-    def _link(self, parts: list[str]) -> str | None:
+    def _read_link(self, parts: list[str]) -> str | None:
         """Where this name leads if it is a link; None if it is none; "" if nobody can say."""
         name = "/" + "/".join(parts)
         if _is_uncertain(name):
             return None  # and is outside of every worktree, so it is refused by its name
         try:
-            return os.readlink(self._outside(name))  # noqa: PTH115 - pathlib is a tenth of the warden's start
+            return os.readlink(self._map_outside(name))  # noqa: PTH115 - pathlib is a tenth of the warden's start
         except OSError as error:
             return None if error.errno in NOT_THERE else ""
         except ValueError:  # a name that cannot be encoded
             return ""
 
-    def _outside(self, name: str) -> str:
+    def _map_outside(self, name: str) -> str:
         for inside, outside in self._mounts:
             if name == inside or name.startswith(f"{inside}/"):
                 return outside + name[len(inside) :]
@@ -110,10 +110,10 @@ class LocalWorld:
             return known[0]
         said = _run_shfmt(self._shfmt, command)
         tree = _parse_tree(said)
-        self._remember(command, tree, len(said))
+        self._cache_tree(command, tree, len(said))
         return tree
 
-    def _remember(self, command: str, tree: Mapping[str, Any], size: int) -> None:
+    def _cache_tree(self, command: str, tree: Mapping[str, Any], size: int) -> None:
         if size > MAX_CACHED_BYTES // 4:
             return
         self._trees[command] = (tree, size)

@@ -34,7 +34,7 @@ def entry(
 def written(path: Path, *entries: dict[str, str]) -> Path:
     log = AuditLog(str(path))
     for each in entries:
-        log.add(each)
+        log.append(each)
     log.close()
     return path
 

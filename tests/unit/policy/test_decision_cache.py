@@ -94,10 +94,10 @@ def test_another_policy_remembers_for_itself(top: Path, world: CountingWorld) ->
 class Everything:
     """Paths of which all may be read and none written."""
 
-    def read(self, path: str) -> Decision:
+    def check_read(self, path: str) -> Decision:
         return Decision(True, "allowed")
 
-    def write(self, path: str) -> Decision:
+    def check_write(self, path: str) -> Decision:
         return Decision(False, "read_only_role", path)
 
 
@@ -105,15 +105,15 @@ def test_a_file_that_was_looked_into_is_looked_into_again() -> None:
     texts = {"Makefile": "all:"}
     memory, paths = DecisionCache(), Everything()
     witness = QuestionRecorder(paths, texts.get)
-    assert (witness.read_text("Makefile"), witness.read("a").allowed, witness.write("b").rule) == (
+    assert (witness.read_text("Makefile"), witness.check_read("a").allowed, witness.check_write("b").rule) == (
         *("all:", True, "read_only_role"),
     )
-    memory.keep("make", "/", Decision(True, "allowed"), witness)
-    assert memory.recall("make", "/", paths, texts.get) == Decision(True, "allowed")
+    memory.store("make", "/", Decision(True, "allowed"), witness)
+    assert memory.find("make", "/", paths, texts.get) == Decision(True, "allowed")
     texts["Makefile"] = "all: evil"
-    assert memory.recall("make", "/", paths, texts.get) is None
+    assert memory.find("make", "/", paths, texts.get) is None
     del texts["Makefile"]
-    assert memory.recall("make", "/", paths, texts.get) is None
+    assert memory.find("make", "/", paths, texts.get) is None
 
 
 def nothing(path: str) -> str | None:
@@ -130,21 +130,21 @@ def test_it_forgets_the_oldest_and_never_keeps_the_large(monkeypatch: pytest.Mon
     yes = Decision(True, "allowed")
 
     def known(command: str) -> bool:
-        return memory.recall(command, "/", paths, nothing) is not None
+        return memory.find(command, "/", paths, nothing) is not None
 
     for command in ("a", "b"):
-        memory.keep(command, "/", yes, QuestionRecorder(paths, nothing))
+        memory.store(command, "/", yes, QuestionRecorder(paths, nothing))
     assert known("a")
-    memory.keep("c", "/", yes, QuestionRecorder(paths, nothing))
+    memory.store("c", "/", yes, QuestionRecorder(paths, nothing))
     assert [known(command) for command in "abc"] == [True, False, True]
-    memory.keep("x" * 10_000, "/", yes, QuestionRecorder(paths, nothing))
+    memory.store("x" * 10_000, "/", yes, QuestionRecorder(paths, nothing))
     assert not known("x" * 10_000)
     curious = QuestionRecorder(paths, large)
     curious.read_text("big")
-    memory.keep("d", "/", yes, curious)
+    memory.store("d", "/", yes, curious)
     assert not known("d")
     restless = QuestionRecorder(paths, nothing)
     for n in range(100):
-        restless.read(str(n))
-    memory.keep("e", "/", yes, restless)
+        restless.check_read(str(n))
+    memory.store("e", "/", yes, restless)
     assert not known("e")

@@ -41,13 +41,15 @@ def usable(patterns: tuple[str, ...]) -> tuple[str, ...]:
 def test_compiled_patterns_match_exactly_what_globs_match(patterns: tuple[str, ...], path: str) -> None:
     matcher, globs = PatternMatcher(compile_patterns(patterns)), Globs(patterns)
     assert matcher.matches(path) == globs.matches(path)
-    assert bool(matcher.touches(path)) == globs.touches(path)
+    assert bool(matcher.find_touching(path)) == globs.touches(path)
 
 
 @given(st.lists(PATTERNS, max_size=4).map(tuple).map(usable), PATHS)
 def test_blocked_patterns_match_exactly_what_the_postcheck_matches(patterns: tuple[str, ...], path: str) -> None:
     matcher = PatternMatcher(compile_patterns(patterns, caseless=True), caseless=True)
-    assert bool(matcher.touches(fold_text(path))) == Globs(tuple(map(fold_text, patterns))).touches(fold_text(path))
+    assert bool(matcher.find_touching(fold_text(path))) == Globs(tuple(map(fold_text, patterns))).touches(
+        fold_text(path)
+    )
 
 
 @given(st.text(min_size=1, max_size=12), st.text(alphabet="ab./*e", min_size=1, max_size=12))
@@ -72,7 +74,7 @@ def test_what_could_not_be_a_rule_is_refused(pattern: str) -> None:
 
 def test_the_pattern_that_matched_is_named_as_it_was_written() -> None:
     matcher = PatternMatcher(compile_patterns(("*.Key", ".ENV*"), caseless=True), caseless=True)
-    assert matcher.first(fold_text("conf/.env.local")) == ".ENV*"
+    assert matcher.find_first(fold_text("conf/.env.local")) == ".ENV*"
 
 
 def test_deciding_loads_no_library() -> None:
@@ -86,8 +88,8 @@ def test_deciding_loads_no_library() -> None:
         "world = LocalWorld('/nowhere', shfmt='/bin/false')\n"
         "policy = Policy(role='worker', worktree='/nowhere', allowed_tools=('Read', 'Bash'),\n"
         "                allowed_commands=('ls',), blocked_paths=Patterns(written=('x',), regexes=('^x',)))\n"
-        "print(decide(policy, Call(tool='Read', input={'file_path': 'a'}, cwd='/nowhere'), world).allowed)\n"
-        "print(decide(policy, Call(tool='Bash', input={'command': 'ls'}, cwd='/nowhere'), world).rule)\n"
+        "print(decide(policy, ToolCall(tool='Read', input={'file_path': 'a'}, cwd='/nowhere'), world).allowed)\n"
+        "print(decide(policy, ToolCall(tool='Bash', input={'command': 'ls'}, cwd='/nowhere'), world).rule)\n"
         "print(sorted({'pathspec', 'pydantic', 'psutil', 'subprocess', 'typer'} & sys.modules.keys()))\n"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-E", "-c", code], capture_output=True, text=True, check=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from blueflame.policy.shell.marks import ANY, HOME, LOOSE, ONE, PIPE, UNKNOWN, is_static
-from blueflame.policy.shell.state import ShellState, join_place, merge_places
+from blueflame.policy.shell.state import ShellState, join_cwd, merge_cwds
 
 _UNFIT = frozenset((UNKNOWN, LOOSE, ANY, ONE, HOME, PIPE))
 
@@ -32,11 +32,11 @@ def _find_builtin_name(argv: tuple[str, ...]) -> str:
 
 
 def _apply_cd(argvs: list[tuple[str, ...]], state: ShellState) -> None:
-    before, stack = state.places, state.stack
-    places: tuple[str, ...] | None = ()
+    before, stack = state.cwds, state.stack
+    cwds: tuple[str, ...] | None = ()
     for argv in argvs:
-        places = merge_places(places, _find_destinations(_strip_prefixes(argv), state))
-    state.go(places)
+        cwds = merge_cwds(cwds, _find_destinations(_strip_prefixes(argv), state))
+    state.change_folder(cwds)
     if all(_find_builtin_name(argv) == "pushd" for argv in argvs):
         state.stack = (*stack, before)[-20:]
     elif any(_find_builtin_name(argv) == "popd" for argv in argvs):
@@ -47,9 +47,9 @@ def _find_destinations(argv: tuple[str, ...], state: ShellState) -> tuple[str, .
     if argv[0] == "popd":
         return state.stack[-1] if state.stack and len(argv) == 1 else None
     target = find_cd_target(argv)
-    if argv[0] not in ("cd", "pushd") or target is None or state.places is None:
+    if argv[0] not in ("cd", "pushd") or target is None or state.cwds is None:
         return None
-    return tuple(dict.fromkeys(join_place(place, target) for place in state.places))
+    return tuple(dict.fromkeys(join_cwd(cwd, target) for cwd in state.cwds))
 
 
 def find_cd_target(argv: tuple[str, ...]) -> str | None:
@@ -73,7 +73,7 @@ def _apply_variables(argv: tuple[str, ...], state: ShellState) -> None:
         _apply_set(argv, state)
     elif argv[0] in ("eval", "source", ".", "trap", "alias", "shopt", "enable", "hash"):
         state.variables = dict.fromkeys(state.variables)
-        state.places = state.arrived = None
+        state.cwds = state.cwds_on_success = None
 
 
 def _forget_variables(words: Iterable[str], state: ShellState) -> None:

@@ -27,7 +27,7 @@ class SimpleCommand:
     argv: tuple[str, ...] = ()
     assigned: tuple[tuple[str, str], ...] = ()
     redirections: tuple[Redirection, ...] = ()
-    places: tuple[str, ...] | None = ("",)
+    cwds: tuple[str, ...] | None = ("",)
     feed: tuple[str, ...] | None = None  # patterns of the file names that are piped into it, if it is those
 
 
@@ -52,22 +52,22 @@ class ReadLog:
     depth: int = 0
     backquoted: int = 0
 
-    def odd(self, rule: str, what: str) -> None:
+    def add_opaque(self, rule: str, what: str) -> None:
         self.found.append(OpaqueConstruct(rule=rule, what=what))
 
-    def step(self) -> None:
+    def count_step(self) -> None:
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise UnreadableSyntax("the command is too long to be judged; run it in parts")
 
-    def enter(self) -> None:
+    def enter_level(self) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise UnreadableSyntax("the command is nested too deeply")
 
-    def leave(self) -> None:
+    def leave_level(self) -> None:
         self.depth -= 1
 
-    def rehearsal(self) -> ReadLog:
+    def fork(self) -> ReadLog:
         """A log of its own that goes on counting: for looking ahead."""
         return ReadLog(source=self.source, run=self.run, steps=self.steps, depth=self.depth, backquoted=self.backquoted)

@@ -31,13 +31,13 @@ def judge_command_line(  # noqa: PLR0917  the contract of the walls names five, 
     parse: Callable[[str], Any] | None = None,
 ) -> Decision:
     """What may happen. `tree` is how shfmt reads the command; `parse`, when there is one, reads texts of `sh -c`."""
-    bench = CommandContext(
-        policy=policy, paths=paths, places=("",), text=text, parse=parse, free="*" in policy.allowed_commands
+    context = CommandContext(
+        policy=policy, paths=paths, cwds=("",), text=text, parse=parse, free="*" in policy.allowed_commands
     )
-    return judge_script(source, tree, bench) or Decision(True, "allowed", "")
+    return judge_script(source, tree, context) or Decision(True, "allowed", "")
 
 
-def judge_script(source: str, tree: object, bench: CommandContext) -> Decision | None:
+def judge_script(source: str, tree: object, context: CommandContext) -> Decision | None:
     """None when the whole script may run."""
     if refused := refuse_text(source):
         return refused
@@ -45,7 +45,7 @@ def judge_script(source: str, tree: object, bench: CommandContext) -> Decision |
         found = read_commands(tree, source)
     except UnreadableSyntax as strange:
         return Decision(False, "shell_unreadable", f"{strange}. Write it more simply, or run the parts one by one.")
-    return next((refused for each in found if (refused := _judge_finding(each, bench))), None)
+    return next((refused for each in found if (refused := _judge_finding(each, context))), None)
 
 
 def refuse_text(source: str) -> Decision | None:
@@ -71,17 +71,17 @@ def _strip_quoted(source: str) -> str:
     return re.sub(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", "", source, flags=re.DOTALL)
 
 
-def _judge_finding(found: SimpleCommand | OpaqueConstruct, bench: CommandContext) -> Decision | None:
+def _judge_finding(found: SimpleCommand | OpaqueConstruct, context: CommandContext) -> Decision | None:
     if isinstance(found, OpaqueConstruct):
-        return None if bench.free else _refuse_opaque(found)
+        return None if context.free else _refuse_opaque(found)
     here = CommandContext(
-        policy=bench.policy,
-        paths=bench.paths,
-        places=_join_folders(found.places, bench),
-        text=bench.text,
-        parse=bench.parse,
-        free=bench.free,
-        depth=bench.depth,
+        policy=context.policy,
+        paths=context.paths,
+        cwds=_join_folders(found.cwds, context),
+        text=context.text,
+        parse=context.parse,
+        free=context.free,
+        depth=context.depth,
     )
     for name, value in found.assigned:
         alone = found.argv[:1] == ("read",) and name == "IFS"
@@ -93,15 +93,15 @@ def _judge_finding(found: SimpleCommand | OpaqueConstruct, bench: CommandContext
     return judge_command(found.argv, found.feed, here) if found.argv else None
 
 
-def _join_folders(places: tuple[str, ...] | None, bench: CommandContext) -> tuple[str, ...] | None:
-    if bench.places is None or places is None:
+def _join_folders(cwds: tuple[str, ...] | None, context: CommandContext) -> tuple[str, ...] | None:
+    if context.cwds is None or cwds is None:
         return None
-    if bench.places == ("",):
-        return places
+    if context.cwds == ("",):
+        return cwds
     return tuple(
         f"{outer}/{inner}" if inner and not inner.startswith("/") else inner or outer
-        for outer in bench.places
-        for inner in places
+        for outer in context.cwds
+        for inner in cwds
     )
 
 

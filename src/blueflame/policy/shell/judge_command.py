@@ -25,7 +25,7 @@ from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, W
 from blueflame.policy.shell.programs.table import PYTHON, find_spec
 from blueflame.policy.shell.programs.wrappers import WrappedCommand, unwrap_command
 from blueflame.policy.shell.refusals import Words, name_command, refuse_command, refuse_unknown
-from blueflame.policy.shell.state import join_place
+from blueflame.policy.shell.state import join_cwd
 from blueflame.policy.shell.word_lists import words
 
 MAX_WRAPPERS = 6
@@ -37,75 +37,75 @@ _LAUNCHERS = words(
 )
 
 
-def judge_command(argv: Words, feed: Words | None, bench: CommandContext) -> Decision | None:
+def judge_command(argv: Words, feed: Words | None, context: CommandContext) -> Decision | None:
     """None when the command may run."""
-    if bench.depth > MAX_WRAPPERS:
+    if context.depth > MAX_WRAPPERS:
         return refuse_command("wrapper_refused", argv, "it is wrapped too often to be followed")
     name = argv[0]
     if is_unknown(name) or not is_static(name):
         return (
             None
-            if bench.free
+            if context.free
             else refuse_command("shell_dynamic", argv, "the name of the command is only known when it runs")
         )
     argv = (strip_system_path(name), *normalise_options(strip_system_path(name), argv[1:]))
-    if pattern := find_blocking_pattern(argv, bench.policy.blocked_patterns):
+    if pattern := find_blocking_pattern(argv, context.policy.blocked_patterns):
         return refuse_command("command_blocked", argv, f"the pattern {pattern} refuses it")
-    if argv[0] in _LAUNCHERS and (pattern := _find_blocked_inside(argv, bench)):
+    if argv[0] in _LAUNCHERS and (pattern := _find_blocked_inside(argv, context)):
         return refuse_command("command_blocked", argv, f"the pattern {pattern} refuses what it starts")
     inner = unwrap_command(argv, feed)
-    rules = bench.policy.allowed_commands
-    allowed = bench.free or (is_allowed(argv, rules) and not is_missing_own_rule(argv, rules))
+    rules = context.policy.allowed_commands
+    allowed = context.free or (is_allowed(argv, rules) and not is_missing_own_rule(argv, rules))
     if inner is not None:
-        return _judge_wrapped(argv, inner, bench, allowed=allowed)
-    if "/" in argv[0] and not argv[0].startswith("/") and bench.places != ("",) and not bench.free:
+        return _judge_wrapped(argv, inner, context, allowed=allowed)
+    if "/" in argv[0] and not argv[0].startswith("/") and context.cwds != ("",) and not context.free:
         return refuse_command(
             "command_not_allowed", argv, "a rule with a path means the one at the top; run it from there"
         )
-    if _is_outside(argv, bench, WordRole.TREE if allowed else WordRole.LOOK):
+    if _is_outside(argv, context, WordRole.TREE if allowed else WordRole.LOOK):
         return refuse_command("outside_worktree", argv, "a cd before it may lead out of the worktree; use cd … && …")
-    return _judge_by_name(argv, bench, allowed=allowed)
+    return _judge_by_name(argv, context, allowed=allowed)
 
 
-def _find_blocked_inside(argv: Words, bench: CommandContext) -> str | None:
+def _find_blocked_inside(argv: Words, context: CommandContext) -> str | None:
     """Programs that start another one somewhere among their words, in ways that we do not follow."""
     tails = (argv[at:] for at in range(1, min(len(argv), 20)) if not argv[at].startswith("-"))
     split = (tuple(word.split()) for word in argv[1:20] if " " in word)
     return next(
-        (found for each in (*tails, *split) if (found := find_blocking_pattern(each, bench.policy.blocked_patterns))),
+        (found for each in (*tails, *split) if (found := find_blocking_pattern(each, context.policy.blocked_patterns))),
         None,
     )
 
 
-def _is_outside(argv: Words, bench: CommandContext, role: WordRole) -> bool:
+def _is_outside(argv: Words, context: CommandContext, role: WordRole) -> bool:
     """Where a cd may have failed or led outside, only harmless builtins go on."""
-    if bench.free or argv[0] in HARMLESS or argv[0] in CHECKED or argv[0] in ("cd", "pushd", "popd"):
+    if context.free or argv[0] in HARMLESS or argv[0] in CHECKED or argv[0] in ("cd", "pushd", "popd"):
         return False
-    return bench.places is None or any(
-        judge_path(place or ".", role, replace(bench, places=("",))) for place in bench.places
+    return context.cwds is None or any(
+        judge_path(cwd or ".", role, replace(context, cwds=("",))) for cwd in context.cwds
     )
 
 
 # --- wrappers ---
 
 
-def _judge_wrapped(argv: Words, inner: WrappedCommand, bench: CommandContext, *, allowed: bool) -> Decision | None:
-    deeper = replace(bench, depth=bench.depth + 1)
+def _judge_wrapped(argv: Words, inner: WrappedCommand, context: CommandContext, *, allowed: bool) -> Decision | None:
+    deeper = replace(context, depth=context.depth + 1)
     if inner.refused:
-        if bench.free or (allowed and argv[0] in _RUNNERS):
+        if context.free or (allowed and argv[0] in _RUNNERS):
             return None
         if argv[0] in _SHELLS and inner.script is None and not allowed and not inner.refused.startswith("text"):
-            return refuse_unknown(argv, bench.policy)
+            return refuse_unknown(argv, context.policy)
         rule = "option_refused" if argv[0] == "find" and inner.refused.startswith("-") else "wrapper_refused"
         return refuse_command(rule, argv, f"{inner.refused} of {argv[0]} is not allowed")
     for name, value in inner.assigned:
-        if refused := judge_assignment(name, value, bench):
+        if refused := judge_assignment(name, value, context):
             return refused
     for path in inner.looked:
-        if refused := judge_path(path, WordRole.LOOK, bench):
+        if refused := judge_path(path, WordRole.LOOK, context):
             return name_command(refused, argv)
     if argv[0] == "env" and not inner.argvs and not allowed:
-        return refuse_unknown(argv, bench.policy)  # it would print the environment
+        return refuse_unknown(argv, context.policy)  # it would print the environment
     if inner.script is not None:
         return _judge_script_text(argv, inner.script, deeper)
     for each in inner.argvs:
@@ -116,31 +116,31 @@ def _judge_wrapped(argv: Words, inner: WrappedCommand, bench: CommandContext, *,
     return None
 
 
-def _judge_script_text(argv: Words, script: str, bench: CommandContext) -> Decision | None:
+def _judge_script_text(argv: Words, script: str, context: CommandContext) -> Decision | None:
     """sh -c: the text is a command of its own."""
     from blueflame.policy.shell.judge import judge_script  # the two halves of one recursion
 
-    if bench.parse is None or bench.depth > MAX_WRAPPERS:
+    if context.parse is None or context.depth > MAX_WRAPPERS:
         return refuse_command(
             "wrapper_refused", argv, "write the commands directly instead of giving them to a shell as text"
         )
     try:
-        tree = bench.parse(script)
+        tree = context.parse(script)
     except UnparsableCommand as problem:
         return refuse_command("shell_unreadable", argv, f"its text cannot be read: {problem}")
-    return judge_script(script, tree, bench)
+    return judge_script(script, tree, context)
 
 
 # --- by name ---
 
 
-def _judge_by_name(argv: Words, bench: CommandContext, *, allowed: bool) -> Decision | None:
+def _judge_by_name(argv: Words, context: CommandContext, *, allowed: bool) -> Decision | None:
     name, words = argv[0], argv[1:]
     if name in ("cd", "pushd", "popd"):
-        return _judge_cd(argv, bench)
+        return _judge_cd(argv, context)
     if name in REFUSED:
-        if bench.free:
-            return _judge_unrestricted(argv, bench)
+        if context.free:
+            return _judge_unrestricted(argv, context)
         return refuse_command("shell_construct", argv, f"{name} cannot be followed beforehand")
     if name in HARMLESS:
         return None
@@ -148,54 +148,52 @@ def _judge_by_name(argv: Words, bench: CommandContext, *, allowed: bool) -> Deci
         bad = CHECKED[name](words)
         return (
             None
-            if bad is None or bench.free
+            if bad is None or context.free
             else refuse_command("option_refused", argv, f"{format_marked(bad)} of {name}")
         )
     if name == "git":
-        return judge_git(argv, bench, allowed=allowed)
+        return judge_git(argv, context, allowed=allowed)
     if name in FILTERS and not allowed:
-        return judge_words(argv, FILTERS[name], bench)
+        return judge_words(argv, FILTERS[name], context)
     if not allowed:
-        return refuse_unknown(argv, bench.policy)
-    return _judge_allowed(argv, bench)
+        return refuse_unknown(argv, context.policy)
+    return _judge_allowed(argv, context)
 
 
-def _judge_unrestricted(argv: Words, bench: CommandContext) -> Decision | None:
+def _judge_unrestricted(argv: Words, context: CommandContext) -> Decision | None:
     """Where any command may run, blocked ones still may not hide behind exec, eval and trap."""
-    deeper = replace(bench, depth=bench.depth + 1)
+    deeper = replace(context, depth=context.depth + 1)
     if argv[0] == "exec" and len(argv) > 1:
         return judge_command(argv[1:], None, deeper)
     script = " ".join(argv[1:]) if argv[0] == "eval" else argv[1] if argv[0] == "trap" and len(argv) > 2 else ""
-    if not script or not is_static(script) or bench.parse is None or script.startswith("-"):
+    if not script or not is_static(script) or context.parse is None or script.startswith("-"):
         return None
     return _judge_script_text(argv, script, deeper)
 
 
-def _judge_cd(argv: Words, bench: CommandContext) -> Decision | None:
-    if bench.free or argv[0] == "popd":
+def _judge_cd(argv: Words, context: CommandContext) -> Decision | None:
+    if context.free or argv[0] == "popd":
         return None
     target = find_cd_target(argv)
     if target is None:
         return refuse_command(
             "shell_dynamic", argv, "where it leads is not known beforehand; name a folder of the worktree"
         )
-    if bench.places is None:
+    if context.cwds is None:
         return refuse_command("shell_dynamic", argv, "nobody knows where the shell is by then; use (cd FOLDER && …)")
-    verdicts = [
-        judge_path(join_place(place, target), WordRole.LOOK, replace(bench, places=("",))) for place in bench.places
-    ]
+    verdicts = [judge_path(join_cwd(cwd, target), WordRole.LOOK, replace(context, cwds=("",))) for cwd in context.cwds]
     # some of the places are only there if an earlier cd failed: what runs next is judged from all of them
     return name_command(verdicts[0], argv) if all(verdicts) and verdicts[0] else None
 
 
-def _judge_allowed(argv: Words, bench: CommandContext) -> Decision | None:
+def _judge_allowed(argv: Words, context: CommandContext) -> Decision | None:
     name, words = argv[0], argv[1:]
     if PYTHON.match(name) and (module := _find_module(words)):
-        return _judge_module(argv, module, bench)
+        return _judge_module(argv, module, context)
     known = find_spec(name, words)
-    if refused := _judge_targets(argv, bench):
+    if refused := _judge_targets(argv, context):
         return refused
-    return judge_words(argv, known, bench) if known else judge_unknown_program(argv, bench)
+    return judge_words(argv, known, context) if known else judge_unknown_program(argv, context)
 
 
 def _find_module(words: Words) -> Words:
@@ -208,18 +206,18 @@ def _find_module(words: Words) -> Words:
     return ()
 
 
-def _judge_module(argv: Words, module: Words, bench: CommandContext) -> Decision | None:
-    if pattern := find_blocking_pattern(module, bench.policy.blocked_patterns):
+def _judge_module(argv: Words, module: Words, context: CommandContext) -> Decision | None:
+    if pattern := find_blocking_pattern(module, context.policy.blocked_patterns):
         return refuse_command("command_blocked", argv, f"the pattern {pattern} refuses it")
     known = find_spec(module[0], module[1:])
-    return judge_words(module, known, bench) if known else judge_unknown_program(module, bench)
+    return judge_words(module, known, context) if known else judge_unknown_program(module, context)
 
 
-def _judge_targets(argv: Words, bench: CommandContext) -> Decision | None:
+def _judge_targets(argv: Words, context: CommandContext) -> Decision | None:
     """Where rules name targets of make, no other target may ride along."""
-    if argv[0] not in ("make", "gmake") or bench.free:
+    if argv[0] not in ("make", "gmake") or context.free:
         return None
-    targets = list_make_targets(bench.policy.allowed_commands)
+    targets = list_make_targets(context.policy.allowed_commands)
     if targets is None:
         return None
     asked = [word for word in parse_words(argv).operands if "=" not in word]

@@ -17,7 +17,7 @@ _READS = ("<", "<&")
 _WRITES = (">", ">>", ">|", "&>", "&>>", ">&", "<>")
 
 
-def judge_redirection(redirection: Redirection, bench: CommandContext) -> Decision | None:
+def judge_redirection(redirection: Redirection, context: CommandContext) -> Decision | None:
     """None when the shell may open the file."""
     op, target = redirection.op, redirection.target
     if op in ("<<", "<<-", "<<<"):
@@ -28,7 +28,7 @@ def judge_redirection(redirection: Redirection, bench: CommandContext) -> Decisi
         return Decision(False, "shell_unreadable", f"unknown redirection {op}")
     if is_unknown(target) or is_glob(target) or (op == "<&" and not is_static(target)):
         return _refuse_redirection(op, target, "the target is only known when it runs; name the file")
-    refused = judge_path(target, WordRole.READ if op in _READS else WordRole.WRITE, bench)
+    refused = judge_path(target, WordRole.READ if op in _READS else WordRole.WRITE, context)
     if refused is None:
         return None
     return Decision(False, refused.rule, f"{op} {format_marked(target)}: {refused.details}".rstrip())
@@ -38,9 +38,9 @@ def _refuse_redirection(op: str, target: str, why: str) -> Decision:
     return Decision(False, "redirect_refused", f"the redirection {op} {format_marked(target)} is refused: {why}")
 
 
-def judge_assignment(name: str, value: str, bench: CommandContext) -> Decision | None:
+def judge_assignment(name: str, value: str, context: CommandContext) -> Decision | None:
     """None when the variable may be set to this."""
-    if bench.free:
+    if context.free:
         return None
     if is_dangerous_variable(name, value):
         why = f"setting {name} may change which code runs; run the command without it"
@@ -48,6 +48,6 @@ def judge_assignment(name: str, value: str, bench: CommandContext) -> Decision |
     if name in PATH_VARIABLES:
         for part in value.split(":"):
             same = part in ("\x00", "\x08") and name == "PYTHONPATH"  # …:$PYTHONPATH
-            if not same and (refused := judge_path(part, WordRole(PATH_VARIABLES[name]), bench)):
+            if not same and (refused := judge_path(part, WordRole(PATH_VARIABLES[name]), context)):
                 return Decision(False, refused.rule, f"{name}: {refused.details}")
     return None

@@ -13,36 +13,38 @@ from blueflame.policy.shell.refusals import Words, name_command, refuse_command
 _NO_FIRST = frozenset(("-e", "--regexp", "--expression", "-f", "--file", "--from-file", "--files", "--type-list"))
 
 
-def judge_words(argv: Words, known: ProgramSpec, bench: CommandContext) -> Decision | None:
+def judge_words(argv: Words, known: ProgramSpec, context: CommandContext) -> Decision | None:
     """Each word by what the program's spec says that it is."""
     if known.anything:
         return None
     parsed = parse_arguments(known, argv[1:])
-    if refused := _judge_options(argv, known, parsed, bench):
+    if refused := _judge_options(argv, known, parsed, context):
         return refused
     roles = _assign_roles(known, parsed)
     for word, role in zip(parsed.operands, roles, strict=True):
-        if refused := _judge_operand(word, role, bench):
+        if refused := _judge_operand(word, role, context):
             return name_command(refused, argv)
     return None
 
 
-def _judge_options(argv: Words, known: ProgramSpec, parsed: ParsedArguments, bench: CommandContext) -> Decision | None:
+def _judge_options(
+    argv: Words, known: ProgramSpec, parsed: ParsedArguments, context: CommandContext
+) -> Decision | None:
     for name, value in parsed.options:
-        if name in known.refused and not bench.free:
+        if name in known.refused and not context.free:
             return refuse_command("option_refused", argv, f"the option {name} may run or load something else")
-        if not is_static(name) and not bench.free:
+        if not is_static(name) and not context.free:
             return refuse_command("shell_dynamic", argv, f"the option {format_marked(name)} is only known when it runs")
         role = known.options.get(name, WordRole.GUESS)
-        if value is not None and (refused := _judge_operand(value, role, bench)):
+        if value is not None and (refused := _judge_operand(value, role, context)):
             return name_command(refused, argv)
-    if known.check is not None and not bench.free and (bad := known.check(parsed)):
+    if known.check is not None and not context.free and (bad := known.check(parsed)):
         return refuse_command("option_refused", argv, f"{format_marked(bad)} is not allowed")
     risky = known.refused or any(role is WordRole.WRITE for role in known.options.values())
     bad = next(
         (word for word in parsed.unknown if risky and (is_unknown(word) or known.operands is not WordRole.READ)), None
     )
-    if bad is not None and not bench.free and argv[0] not in ("grep", "rg", "wc", "ls", "du", "file"):
+    if bad is not None and not context.free and argv[0] not in ("grep", "rg", "wc", "ls", "du", "file"):
         return refuse_command(
             "shell_dynamic", argv, f"{format_marked(bad)} may become an option; put ./ before it or name it"
         )
@@ -63,21 +65,21 @@ def _assign_roles(known: ProgramSpec, parsed: ParsedArguments) -> list[WordRole]
     return roles
 
 
-def _judge_operand(word: str, role: WordRole, bench: CommandContext) -> Decision | None:
+def _judge_operand(word: str, role: WordRole, context: CommandContext) -> Decision | None:
     if role is WordRole.GUESS:
-        return _judge_possible_path(word, bench)
-    return judge_path(word, role, bench)
+        return _judge_possible_path(word, context)
+    return judge_path(word, role, context)
 
 
-def judge_unknown_program(argv: Words, bench: CommandContext) -> Decision | None:
+def judge_unknown_program(argv: Words, context: CommandContext) -> Decision | None:
     """A program that a rule allows and that we do not know: its files must be readable, its words known."""
     for word in argv[1:]:
-        if refused := _judge_possible_path(word, bench):
+        if refused := _judge_possible_path(word, context):
             return name_command(refused, argv)
     return None
 
 
-def _judge_possible_path(word: str, bench: CommandContext) -> Decision | None:
+def _judge_possible_path(word: str, context: CommandContext) -> Decision | None:
     """A file may hide behind the = of an option, behind a short option, a @, a : or file://."""
     if "://" in word and not word.startswith("file:"):
         return None
@@ -89,6 +91,6 @@ def _judge_possible_path(word: str, bench: CommandContext) -> Decision | None:
             return Decision(
                 False, "outside_worktree", f"{format_marked(value)} is in the home folder; stay inside of the worktree"
             )
-        if refused := judge_path(value, WordRole.GUESS, bench):
+        if refused := judge_path(value, WordRole.GUESS, context):
             return refused
     return None

@@ -28,7 +28,7 @@ _HIDDEN_SUBSTITUTION = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[({])")
 def visit_redirect(redirect: SyntaxNode, state: ShellState, log: ReadLog) -> None:
     require_node(redirect, "Op", "N", "Word", "Hdoc")
     if redirect.get("N") and not read_literal(redirect.get("N")).isdigit():
-        log.odd("shell_construct", "a redirection that sets a variable")
+        log.add_opaque("shell_construct", "a redirection that sets a variable")
     visit_word(redirect.get("Word"), state, log, delimiter=read_text(redirect, "Op") in ("<<", "<<-"))
     if redirect.get("Hdoc"):
         if log.backquoted:
@@ -71,7 +71,7 @@ def visit_assign(assign: SyntaxNode, state: ShellState, log: ReadLog) -> None:
 def visit_word(word: object, state: ShellState, log: ReadLog, *, delimiter: bool = False) -> None:
     """Every command that stands inside of a word. The delimiter of a here-document is only text."""
     for part in list_parts(word):
-        log.step()
+        log.count_step()
         match read_kind(part):
             case "Lit":
                 if _HIDDEN_SUBSTITUTION.search(read_text(part, "Value")):
@@ -92,28 +92,28 @@ def visit_word(word: object, state: ShellState, log: ReadLog, *, delimiter: bool
                 visit_arithmetic(require_node(part, "X", "Bracket", "Unsigned").get("X"), state, log, "a sum")
             case "ExtGlob":
                 _check_extended_pattern(part)
-                log.odd("shell_construct", "an extended pattern")
+                log.add_opaque("shell_construct", "an extended pattern")
             case other:
                 raise UnreadableSyntax(f"unknown syntax in a word ({other[:40]})")
 
 
 def _visit_substitution(part: SyntaxNode, state: ShellState, log: ReadLog) -> None:
-    log.enter()
+    log.enter_level()
     written = log.source[find_offset(part, "Pos") : find_offset(part, "End")] if read_flag(part, "Backquotes") else b""
     if any(each in written for each in (b"\\", b"'", b'"')):
         raise UnreadableSyntax(
             "quotes or a backslash between backquotes, which mean something else there; use $(…) instead"
         )
     log.backquoted += read_flag(part, "Backquotes")
-    log.run(require_nodes(part.get("Stmts")), state.apart(), log)
+    log.run(require_nodes(part.get("Stmts")), state.fork(), log)
     log.backquoted -= read_flag(part, "Backquotes")
-    log.leave()
+    log.leave_level()
 
 
 def _visit_parameter(part: SyntaxNode, state: ShellState, log: ReadLog) -> None:
     name = read_literal(require_node(part, *PARAMETER_FIELDS).get("Param"))
     if read_flag(part, "Excl"):
-        log.odd("shell_dynamic", f"a variable named by another (${{!{name}}})")
+        log.add_opaque("shell_dynamic", f"a variable named by another (${{!{name}}})")
     index = part.get("Index")
     if index is not None and _read_index(index) not in ("@", "*"):
         visit_arithmetic(index, state, log, "the index of a list")
@@ -140,16 +140,16 @@ def _visit_default(name: str, expansion: SyntaxNode, state: ShellState, log: Rea
         visit_word(expansion.get("Word"), state, log)
     op = read_text(expansion, "Op")
     if op == "@":
-        log.odd("shell_dynamic", f"a transformed variable (${{{name}@…}})")
+        log.add_opaque("shell_dynamic", f"a transformed variable (${{{name}@…}})")
     if op in ("=", ":="):
         state.variables[name] = None
-        log.found.append(SimpleCommand(assigned=((name, "\x00"),), places=state.places))
+        log.found.append(SimpleCommand(assigned=((name, "\x00"),), cwds=state.cwds))
 
 
 def visit_arithmetic(expression: object, state: ShellState, log: ReadLog, what: str) -> None:
     _visit_arithmetic_words(expression, state, log)
     if not is_safe_arithmetic(expression, state):
-        log.odd("shell_dynamic", f"{what} that uses a value nobody knows beforehand")
+        log.add_opaque("shell_dynamic", f"{what} that uses a value nobody knows beforehand")
 
 
 def _visit_arithmetic_words(expression: object, state: ShellState, log: ReadLog) -> None:
@@ -159,12 +159,12 @@ def _visit_arithmetic_words(expression: object, state: ShellState, log: ReadLog)
             _check_arithmetic_text(require_node(expression, "Parts"), log)
         visit_word({"Parts": list_parts(expression)}, state, log)
         return
-    log.enter()
+    log.enter_level()
     whole = require_node(expression, "Op", "Post", "X", "Y")
     for side in (whole.get("X"), whole.get("Y")):
         if side is not None:
             _visit_arithmetic_words(side, state, log)
-    log.leave()
+    log.leave_level()
 
 
 def _check_arithmetic_text(word: SyntaxNode, log: ReadLog) -> None:
@@ -194,9 +194,9 @@ def visit_test_words(expression: object, state: ShellState, log: ReadLog) -> Non
     if read_kind(expression) == "Word":
         visit_pattern({"Parts": list_parts(expression)}, state, log)
         return
-    log.enter()
+    log.enter_level()
     whole = require_node(expression, "Op", "X", "Y")
     for side in (whole.get("X"), whole.get("Y")):
         if side is not None:
             visit_test_words(side, state, log)
-    log.leave()
+    log.leave_level()

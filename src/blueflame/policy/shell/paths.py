@@ -24,7 +24,7 @@ from blueflame.policy.shell.marks import (
 )
 from blueflame.policy.shell.programs.listers import mark_pattern
 from blueflame.policy.shell.programs.spec import WordRole
-from blueflame.policy.shell.state import join_place
+from blueflame.policy.shell.state import join_cwd
 
 _DEVICES = frozenset(
     ("-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero", "/dev/urandom", "/dev/random")
@@ -46,22 +46,22 @@ class CommandContext:
 
     policy: Policy
     paths: PathRules
-    places: tuple[str, ...] | None
+    cwds: tuple[str, ...] | None
     text: Callable[[str], str | None]
     parse: Callable[[str], Any] | None = None
     free: bool = False  # the rule "*": any command at all
     depth: int = 0
 
 
-def judge_path(word: str, role: WordRole, bench: CommandContext) -> Decision | None:
+def judge_path(word: str, role: WordRole, context: CommandContext) -> Decision | None:
     """None when the file may be used so."""
     if role is WordRole.PATTERN:
-        return None if word.startswith("!") else judge_path(mark_pattern(word), WordRole.SEARCH, bench)
+        return None if word.startswith("!") else judge_path(mark_pattern(word), WordRole.SEARCH, context)
     if role is WordRole.TEXT or word in _DEVICES or word.startswith(PIPE) or _DESCRIPTOR.match(word) or not word:
         return None
     if word.startswith(_NETWORK):
         return Decision(False, "redirect_refused", f"{format_marked(word)} would open a network connection")
-    if bench.free and (UNKNOWN in word or LOOSE in word or HOME in word):
+    if context.free and (UNKNOWN in word or LOOSE in word or HOME in word):
         return None
     if HOME in word:
         return Decision(
@@ -71,8 +71,8 @@ def judge_path(word: str, role: WordRole, bench: CommandContext) -> Decision | N
         return _refuse_unknown_file(word)
     word = word.replace(NUMBER, "0")
     if role is WordRole.GUESS and not is_path_like(word):
-        return _judge_bare_word(word, bench)
-    return _judge_glob(word, role, bench) if is_glob(word) else _judge_known(word, role, bench)
+        return _judge_bare_word(word, context)
+    return _judge_glob(word, role, context) if is_glob(word) else _judge_known(word, role, context)
 
 
 def _refuse_unknown_file(word: str) -> Decision:
@@ -85,25 +85,25 @@ def is_path_like(word: str) -> bool:
     return word.startswith(("/", "~", START, ROOT, ".")) or ".." in word or is_glob(word)
 
 
-def _judge_bare_word(word: str, bench: CommandContext) -> Decision | None:
+def _judge_bare_word(word: str, context: CommandContext) -> Decision | None:
     """A plain word may be a file all the same: then it must not be one that nobody may read."""
     if " " in word or "\n" in word or len(word) > 250:
         return None
-    verdict = _judge_known(word, WordRole.READ, bench)
+    verdict = _judge_known(word, WordRole.READ, context)
     return verdict if verdict is not None and verdict.rule == "blocked_path" else None
 
 
-def _judge_known(word: str, role: WordRole, bench: CommandContext) -> Decision | None:
-    if bench.places is None and not word.startswith(("/", START, ROOT)):
+def _judge_known(word: str, role: WordRole, context: CommandContext) -> Decision | None:
+    if context.cwds is None and not word.startswith(("/", START, ROOT)):
         return Decision(
             False, "shell_dynamic", f"nobody knows in which folder {format_marked(word)} is; use one cd, with &&"
         )
-    for place in bench.places or ("",):
-        path = resolve_marks(join_place(place, word), bench.policy)
-        verdict = bench.paths.write(path) if role is WordRole.WRITE else bench.paths.read(path)
-        if not verdict.allowed and not _is_excused(verdict, role, bench):
+    for cwd in context.cwds or ("",):
+        path = resolve_marks(join_cwd(cwd, word), context.policy)
+        verdict = context.paths.check_write(path) if role is WordRole.WRITE else context.paths.check_read(path)
+        if not verdict.allowed and not _is_excused(verdict, role, context):
             return verdict
-        if role is WordRole.TREE and not bench.free and not _is_in_worktree(path, bench.policy):
+        if role is WordRole.TREE and not context.free and not _is_in_worktree(path, context.policy):
             return Decision(False, "outside_worktree", f"{path} is not in the worktree; what is built there is unknown")
     return None
 
@@ -113,10 +113,10 @@ def _is_in_worktree(path: str, policy: Policy) -> bool:
     return not path.startswith("/") or f"{path}/".startswith(f"{policy.worktree}/")
 
 
-def _is_excused(verdict: Decision, role: WordRole, bench: CommandContext) -> bool:
+def _is_excused(verdict: Decision, role: WordRole, context: CommandContext) -> bool:
     if role in (WordRole.LOOK, WordRole.TREE):
         return verdict.rule == "blocked_path"
-    return bench.free and role is not WordRole.WRITE and verdict.rule != "blocked_path"
+    return context.free and role is not WordRole.WRITE and verdict.rule != "blocked_path"
 
 
 def resolve_marks(path: str, policy: Policy) -> str:
@@ -128,7 +128,7 @@ def resolve_marks(path: str, policy: Policy) -> str:
     return f"./{path}" if path.startswith(("~", "-")) else path
 
 
-def _judge_glob(word: str, role: WordRole, bench: CommandContext) -> Decision | None:
+def _judge_glob(word: str, role: WordRole, context: CommandContext) -> Decision | None:
     first = min(word.index(mark) for mark in (ANY, ONE) if mark in word)
     prefix, rest = word[:first], word[first:]
     if ".." in rest.split("/"):
@@ -136,24 +136,24 @@ def _judge_glob(word: str, role: WordRole, bench: CommandContext) -> Decision | 
             False, "outside_worktree", f"{format_marked(word)} goes up again after a pattern; name the files"
         )
     folder = prefix[: prefix.rfind("/") + 1] or "."
-    verdict = _judge_known(folder, WordRole.LOOK, bench)
+    verdict = _judge_known(folder, WordRole.LOOK, context)
     if verdict is not None:
         return verdict
     if role is WordRole.WRITE:
         return Decision(
             False, "shell_dynamic", f"which files {format_marked(word)} changes is only known later; name them"
         )
-    if role in (WordRole.LOOK, WordRole.TREE) or bench.free:
+    if role in (WordRole.LOOK, WordRole.TREE) or context.free:
         return None
     if role in (WordRole.SEARCH, WordRole.GUESS) and _COMMON_GLOB.match(word.rsplit("/", 1)[-1]):
-        return _judge_known(word.replace(SEGMENTS, "x").replace(ANY, "x").replace(ONE, "x"), role, bench)
-    return _judge_blocked_matches(word, bench)
+        return _judge_known(word.replace(SEGMENTS, "x").replace(ANY, "x").replace(ONE, "x"), role, context)
+    return _judge_blocked_matches(word, context)
 
 
-def _judge_blocked_matches(word: str, bench: CommandContext) -> Decision | None:
-    for pattern in bench.policy.blocked_paths.written:
-        for place in bench.places or ("",):
-            path = resolve_marks(join_place(place, word), bench.policy)
+def _judge_blocked_matches(word: str, context: CommandContext) -> Decision | None:
+    for pattern in context.policy.blocked_paths.written:
+        for cwd in context.cwds or ("",):
+            path = resolve_marks(join_cwd(cwd, word), context.policy)
             if can_overlap(path, pattern):
                 why = f"{format_marked(word)} may match blocked files ({pattern}); name the files or narrow it"
                 return Decision(False, "blocked_path", why)

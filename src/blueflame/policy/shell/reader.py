@@ -46,7 +46,7 @@ def _read_sequence(stmts: Iterable[SyntaxNode], state: ShellState, log: ReadLog,
     for stmt in stmts:
         _read_statement(stmt, state, log, guarded=guarded)
         if state.careful and not guarded and _is_plain_call(stmt):
-            state.places = state.arrived
+            state.cwds = state.cwds_on_success
 
 
 def _is_plain_call(stmt: SyntaxNode) -> bool:
@@ -55,15 +55,15 @@ def _is_plain_call(stmt: SyntaxNode) -> bool:
 
 def _read_statement(stmt: object, state: ShellState, log: ReadLog, *, guarded: bool = False) -> None:
     whole = require_node(stmt, *STATEMENT_FIELDS)
-    log.step()
-    log.enter()
+    log.count_step()
+    log.enter_level()
     if read_flag(whole, "Coprocess") or read_flag(whole, "Disown"):
         raise UnreadableSyntax("unknown syntax (coprocess)")
-    inside = state.apart() if read_flag(whole, "Background") else state
+    inside = state.fork() if read_flag(whole, "Background") else state
     _read_command(whole, inside, log, guarded=guarded or read_flag(whole, "Negated"))
     if read_flag(whole, "Negated"):
-        state.arrived = state.places
-    log.leave()
+        state.cwds_on_success = state.cwds
+    log.leave_level()
 
 
 def _read_command(stmt: SyntaxNode, state: ShellState, log: ReadLog, *, guarded: bool) -> None:
@@ -80,7 +80,7 @@ def _read_command(stmt: SyntaxNode, state: ShellState, log: ReadLog, *, guarded:
         return
     if (how := COMPOUND.get(read_kind(cmd))) is None:
         raise UnreadableSyntax(f"unknown syntax ({read_kind(cmd)[:40]})")
-    state.arrived = state.places
+    state.cwds_on_success = state.cwds
     if any(read_text(each, "Op") in ("<", "<<", "<<-", "<<<", "<&") for each in redirects):
         state = state.copy() if read_kind(cmd) == "Subshell" else state
         state.feed = None
@@ -97,7 +97,7 @@ def _read_block(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool)
 
 
 def _read_subshell(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
-    _read_sequence(require_nodes(require_node(cmd, "Stmts").get("Stmts")), state.apart(), log, guarded=guarded)
+    _read_sequence(require_nodes(require_node(cmd, "Stmts").get("Stmts")), state.fork(), log, guarded=guarded)
 
 
 def _read_binary(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
@@ -105,18 +105,18 @@ def _read_binary(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool
     op = read_text(both, "Op")
     if op in ("|", "|&"):
         log.last = None
-        _read_statement(both.get("X"), state.apart(), log, guarded=guarded)
-        right = state.apart()
+        _read_statement(both.get("X"), state.fork(), log, guarded=guarded)
+        right = state.fork()
         right.feed = list_printed_names(*log.last) if log.last and op == "|" else None
         _read_statement(both.get("Y"), right, log, guarded=guarded)
     elif op == "&&":
         _read_statement(both.get("X"), state, log, guarded=True)
         right = state.copy()
-        right.places = right.arrived
+        right.cwds = right.cwds_on_success
         _read_statement(both.get("Y"), right, log, guarded=guarded)
-        arrived = right.arrived
-        state.become(join_states(state, right))
-        state.arrived = arrived
+        cwds_on_success = right.cwds_on_success
+        state.replace_with(join_states(state, right))
+        state.cwds_on_success = cwds_on_success
     elif op == "||":
         _read_or(both, state, log, guarded)
     else:
@@ -128,11 +128,11 @@ def _read_or(both: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -
     right = state.copy()
     _read_statement(both.get("Y"), right, log, guarded=guarded)
     if _is_leaving(both.get("Y"), state):
-        state.places = state.arrived
+        state.cwds = state.cwds_on_success
         return
-    arrived = state.arrived
-    state.become(join_states(state, right))
-    state.arrived = join_states(ShellState(arrived=arrived), right).arrived
+    cwds_on_success = state.cwds_on_success
+    state.replace_with(join_states(state, right))
+    state.cwds_on_success = join_states(ShellState(cwds_on_success=cwds_on_success), right).cwds_on_success
 
 
 def _is_leaving(stmt: object, state: ShellState) -> bool:
@@ -156,17 +156,17 @@ def _read_if(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) ->
     if whole.get("Cond"):
         _read_sequence(require_nodes(whole.get("Cond")), state, log, guarded=True)
     yes = state.copy()
-    yes.places = yes.arrived if whole.get("Cond") else yes.places
+    yes.cwds = yes.cwds_on_success if whole.get("Cond") else yes.cwds
     _read_sequence(require_nodes(whole.get("Then")), yes, log, guarded=guarded)
     if whole.get("Else"):
-        log.enter()
+        log.enter_level()
         _read_if(require_node(whole.get("Else"), "Cond", "Then", "Else", "Kind"), state, log, guarded)
-        log.leave()
+        log.leave_level()
     elif not whole.get("Cond"):
-        state.become(yes)
+        state.replace_with(yes)
         return
-    state.become(join_states(state, yes))
-    state.arrived = state.places
+    state.replace_with(join_states(state, yes))
+    state.cwds_on_success = state.cwds
 
 
 def _read_case(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
@@ -180,8 +180,8 @@ def _read_case(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) 
         way = join_states(state, after)  # ;& falls through
         _read_sequence(require_nodes(each.get("Stmts")), way, log, guarded=guarded)
         after = join_states(after, way)
-    state.become(after)
-    state.arrived = state.places
+    state.replace_with(after)
+    state.cwds_on_success = state.cwds
 
 
 def _read_while(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
@@ -191,9 +191,9 @@ def _read_while(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool)
         _read_sequence(require_nodes(whole.get("Cond")), inside, found, guarded=True)
         way = inside.copy()
         if not read_flag(whole, "Until"):
-            way.places = way.arrived
+            way.cwds = way.cwds_on_success
         _read_sequence(require_nodes(whole.get("Do")), way, found, guarded=guarded)
-        inside.become(join_states(inside, way))
+        inside.replace_with(join_states(inside, way))
 
     _read_loop(once, state, log)
 
@@ -202,7 +202,7 @@ def _read_for(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -
     whole = require_node(cmd, "Loop", "Do", "Select", "Braces")
     loop = whole.get("Loop")
     if read_flag(whole, "Select"):
-        log.odd("shell_construct", "select")
+        log.add_opaque("shell_construct", "select")
     body = require_nodes(whole.get("Do"))
     if read_kind(loop) == "CStyleLoop":
         _read_counting_loop(require_node(loop, "Init", "Cond", "Post"), body, state, log, guarded)
@@ -213,7 +213,7 @@ def _read_for(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -
     for item in items:
         visit_word(item, state, log)
     values = _list_items(items, state) if iteration.get("InPos") and not read_flag(whole, "Select") else None
-    log.found.append(SimpleCommand(assigned=((name, ""),), places=state.places))
+    log.found.append(SimpleCommand(assigned=((name, ""),), cwds=state.cwds))
 
     def once(inside: ShellState, found: ReadLog) -> None:
         inside.variables[name] = values
@@ -251,23 +251,23 @@ def _read_loop(once: Callable[[ShellState, ReadLog], None], state: ShellState, l
     """What holds at the start of every round: the state before, joined with what the rounds make of it."""
     outer, state.looping = state.looping, True
     for _ in range(4):
-        rehearsal = log.rehearsal()
+        rehearsal = log.fork()
         after = state.copy()
         once(after, rehearsal)
         log.steps = rehearsal.steps
         after = _join_jumps(after, rehearsal)
         start = join_states(state, after)
-        settled = (start.variables, start.places) == (state.variables, state.places)
-        state.become(start)
+        settled = (start.variables, start.cwds) == (state.variables, state.cwds)
+        state.replace_with(start)
         if settled:
             break
     else:
-        state.places = state.arrived = None
+        state.cwds = state.cwds_on_success = None
         state.variables = dict.fromkeys(state.variables)
     after = state.copy()
     once(after, log)
-    state.become(join_states(state, _join_jumps(after, log)))
-    state.arrived, state.looping = state.places, outer
+    state.replace_with(join_states(state, _join_jumps(after, log)))
+    state.cwds_on_success, state.looping = state.cwds, outer
 
 
 def _join_jumps(state: ShellState, log: ReadLog) -> ShellState:
@@ -278,14 +278,14 @@ def _join_jumps(state: ShellState, log: ReadLog) -> ShellState:
 
 def _read_function(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
     whole = require_node(cmd, "Name", "Names", "Body", "RsrvWord", "Parens")
-    log.odd(
+    log.add_opaque(
         "shell_construct", f"a function ({read_literal(whole.get('Name'))[:40]})" if whole.get("Name") else "a function"
     )
     inside = state.copy()
     inside.variables = {}
     _read_statement(whole.get("Body"), inside, log, guarded=guarded)
-    if inside.places != state.places:
-        state.places = state.arrived = None
+    if inside.cwds != state.cwds:
+        state.cwds = state.cwds_on_success = None
 
 
 def _read_declaration(cmd: SyntaxNode, state: ShellState, log: ReadLog, _: bool) -> None:
@@ -305,7 +305,7 @@ def _read_test(cmd: SyntaxNode, state: ShellState, log: ReadLog, _: bool) -> Non
     expression = require_node(cmd, "X").get("X")
     visit_test_words(expression, state, log)
     if not is_safe_test(expression, state):
-        log.odd("shell_dynamic", "a comparison in [[ … ]] that reads an unknown value as a sum; use [ … ] instead")
+        log.add_opaque("shell_dynamic", "a comparison in [[ … ]] that evaluates an unknown value; use [ … ] instead")
 
 
 def _read_time(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
@@ -316,7 +316,7 @@ def _read_time(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) 
 
 def _read_coprocess(cmd: SyntaxNode, state: ShellState, log: ReadLog, guarded: bool) -> None:
     whole = require_node(cmd, "Name", "Stmt")
-    log.odd("shell_construct", "coproc")
+    log.add_opaque("shell_construct", "coproc")
     _read_statement(whole.get("Stmt"), state.copy(), log, guarded=guarded)
 
 

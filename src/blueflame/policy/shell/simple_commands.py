@@ -23,7 +23,7 @@ def read_call(cmd: SyntaxNode, redirects: list[SyntaxNode], state: ShellState, l
     before = state.copy()
     argvs = emit_commands(words, assigns, redirects, state, log)
     log.last = (argvs[0], state.feed) if len(argvs) == 1 and not redirects else None
-    state.arrived = state.places
+    state.cwds_on_success = state.cwds
     if not words:
         for assign in assigns:
             _apply_assignment(assign, before, state)
@@ -54,11 +54,9 @@ def emit_commands(
         targets = tuple(_read_redirection(each, values) for each in redirects)
         argvs.append(argv)
         log.found.append(
-            SimpleCommand(
-                argv=argv, assigned=assigned + empty, redirections=targets, places=state.places, feed=state.feed
-            )
+            SimpleCommand(argv=argv, assigned=assigned + empty, redirections=targets, cwds=state.cwds, feed=state.feed)
         )
-        log.step()
+        log.count_step()
     return argvs
 
 
@@ -99,9 +97,7 @@ def read_declaration(cmd: SyntaxNode, state: ShellState, log: ReadLog) -> None:
     argv = [variant, *(word for each in options for word in expand_word(require_node(each.get("Value"), "Parts"), {}))]
     before = state.copy()
     emit_commands((), [each for each in named if not read_flag(each, "Naked")], (), state, log)
-    log.found.append(
-        SimpleCommand(argv=(*argv, *(read_literal(each.get("Name")) for each in named)), places=state.places)
-    )
+    log.found.append(SimpleCommand(argv=(*argv, *(read_literal(each.get("Name")) for each in named)), cwds=state.cwds))
     for each in named:
         if not read_flag(each, "Naked"):
             _apply_assignment(each, before, state)

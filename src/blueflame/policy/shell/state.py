@@ -10,7 +10,7 @@ from blueflame.policy.shell.words import Values
 
 MAX_VALUES = 32
 MAX_CHOICES = 64
-MAX_PLACES = 16
+MAX_CWDS = 16
 
 
 @dataclass(slots=True)
@@ -21,8 +21,8 @@ class ShellState:
     """
 
     variables: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
-    places: tuple[str, ...] | None = ("",)
-    arrived: tuple[str, ...] | None = ("",)
+    cwds: tuple[str, ...] | None = ("",)
+    cwds_on_success: tuple[str, ...] | None = ("",)
     stack: tuple[tuple[str, ...] | None, ...] = ()
     feed: tuple[str, ...] | None = None  # patterns of the file names that come in by a pipe, if it is those
     looping: bool = False  # break and continue lead somewhere
@@ -31,30 +31,30 @@ class ShellState:
     def copy(self) -> ShellState:
         return replace(self, variables=dict(self.variables))
 
-    def apart(self) -> ShellState:
+    def fork(self) -> ShellState:
         """The same for a shell of its own, whose changes stay there."""
         return replace(self, variables=dict(self.variables), looping=False)
 
-    def become(self, other: ShellState) -> None:
+    def replace_with(self, other: ShellState) -> None:
         self.variables = dict(other.variables)
-        self.places, self.arrived = other.places, other.arrived
+        self.cwds, self.cwds_on_success = other.cwds, other.cwds_on_success
         self.stack, self.feed = other.stack, other.feed
         self.careful, self.looping = other.careful, other.looping
 
     def assign(self, name: str, value: str | None) -> None:
         self.variables[name] = None if value is None or is_unknown(value) else (value,)
 
-    def go(self, places: tuple[str, ...] | None) -> None:
+    def change_folder(self, cwds: tuple[str, ...] | None) -> None:
         """What a cd does: if it succeeds we are there, if not we are where we were."""
-        self.arrived = places
-        self.places = merge_places(self.places, places)
+        self.cwds_on_success = cwds
+        self.cwds = merge_cwds(self.cwds, cwds)
 
 
-def merge_places(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def merge_cwds(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
     if one is None or other is None:
         return None
     both = tuple(dict.fromkeys((*one, *other)))
-    return both if len(both) <= MAX_PLACES else None
+    return both if len(both) <= MAX_CWDS else None
 
 
 def join_states(one: ShellState, other: ShellState) -> ShellState:
@@ -62,8 +62,8 @@ def join_states(one: ShellState, other: ShellState) -> ShellState:
     names = dict.fromkeys((*one.variables, *other.variables))
     return ShellState(
         variables={name: _join_values(one.variables, other.variables, name) for name in names},
-        places=merge_places(one.places, other.places),
-        arrived=merge_places(one.arrived, other.arrived),
+        cwds=merge_cwds(one.cwds, other.cwds),
+        cwds_on_success=merge_cwds(one.cwds_on_success, other.cwds_on_success),
         stack=one.stack if one.stack == other.stack else (),
         feed=one.feed if one.feed == other.feed else None,
         careful=one.careful and other.careful,
@@ -103,12 +103,12 @@ def list_choices(state: ShellState, names: tuple[str, ...]) -> list[Values]:
 
 
 def _find_pwd(state: ShellState) -> str | None:
-    if state.places is None or len(state.places) != 1:
+    if state.cwds is None or len(state.cwds) != 1:
         return None
-    place = state.places[0]
-    if place.startswith("/") or not MARKS.isdisjoint(place):
-        return place if place.startswith("/") else None
-    return f"{START}/{place}" if place else START
+    cwd = state.cwds[0]
+    if cwd.startswith("/") or not MARKS.isdisjoint(cwd):
+        return cwd if cwd.startswith("/") else None
+    return f"{START}/{cwd}" if cwd else START
 
 
 def is_numeric_variable(state: ShellState, name: str) -> bool:
@@ -119,8 +119,8 @@ def is_numeric_variable(state: ShellState, name: str) -> bool:
     return all(value == "" or value.lstrip("+-").isdigit() or value == NUMBER for value in values)
 
 
-def join_place(place: str, path: str) -> str:
+def join_cwd(cwd: str, path: str) -> str:
     """`path` as seen from where the command starts."""
-    if path.startswith(("/", START, ROOT)) or not place:
+    if path.startswith(("/", START, ROOT)) or not cwd:
         return path
-    return place if path in ("", ".") else f"{place.rstrip('/')}/{path}"
+    return cwd if path in ("", ".") else f"{cwd.rstrip('/')}/{path}"

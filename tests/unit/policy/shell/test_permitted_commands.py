@@ -646,7 +646,7 @@ def test_without_a_parser_for_texts_a_shell_in_a_shell_is_refused(court: ShellJu
     from blueflame.policy.shell.judge import judge_command_line
 
     places = PathAccess(
-        bounds=compile_path_rules(court.policy), world=court.world, cwd=court.policy.worktree, shell=True
+        rules=compile_path_rules(court.policy), world=court.world, cwd=court.policy.worktree, shell=True
     )
     source = "bash -c 'make test'"
     policy = replace(court.policy, allowed_commands=("make",))

@@ -125,7 +125,7 @@ def court(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
 
 def _answered(court: ShellJudge, source: str, tree: object) -> None:
     places = PathAccess(
-        bounds=compile_path_rules(court.policy), world=court.world, cwd=court.policy.worktree, shell=True
+        rules=compile_path_rules(court.policy), world=court.world, cwd=court.policy.worktree, shell=True
     )
     for config in ("default", "any"):
         policy = court.policy.__class__(role="worker", worktree=court.policy.worktree, allowed_commands=CONFIGS[config])
