@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from benchmarks import Figure, Report
-from blueflame.checks.merge_losses import losses
-from blueflame.git.command import environment, git, identity_environment
-from blueflame.git.landing import Advanced, advance
-from blueflame.git.merge_sides import Side, cases
-from blueflame.git.repository import Repository, head_of, open_repository
-from blueflame.git.results import changes
+from blueflame.checks.merge_losses import find_losses
+from blueflame.git.command import build_environment, build_identity_environment, run_git
+from blueflame.git.landing import Advanced, advance_branch
+from blueflame.git.merge_sides import MergeSide, read_changed_files
+from blueflame.git.repository import Repository, open_repository, read_branch_head
+from blueflame.git.results import list_changes
 from blueflame.model.changeset import Changeset, ChangesetRecord
 from blueflame.model.event import JournalEntry, SessionOpened
 from blueflame.model.limits import Limits, Workflow
@@ -35,7 +35,7 @@ def run() -> Report:
         floor = _least(repo, lambda: _raw(repo, tips))
         landed = _least(repo, lambda: _land(repo, tips))
         proved = _least(repo, lambda: _land(repo, tips, proved=True))
-        git(repo.root, "checkout", "-q", "main")
+        run_git(repo.root, "checkout", "-q", "main")
         checked_out = _least(repo, lambda: _land(repo, tips))
     figures = (
         Figure(name="git alone, one branch", value=floor * 1e3 / BRANCHES, unit="ms"),
@@ -52,27 +52,34 @@ def _repository() -> Iterator[tuple[Repository, list[str]]]:
     """Branches that all begin at the same commit and each change a file of their own."""
     with TemporaryDirectory() as folder:
         root = Path(folder)
-        git(root, "init", "-q", "-b", "main")
+        run_git(root, "init", "-q", "-b", "main")
         for n in range(FILES):
             place = root / f"src/part{n % 20:02d}/file{n:03d}.py"
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text("".join(f"line {line} of file {n}\n" for line in range(40)))
-        git(root, "add", "-A")
-        git(root, "commit", "-q", "-m", "begin", env=identity_environment(root))
-        git(root, "checkout", "-q", "--detach")
+        run_git(root, "add", "-A")
+        run_git(root, "commit", "-q", "-m", "begin", env=build_identity_environment(root))
+        run_git(root, "checkout", "-q", "--detach")
         yield open_repository(root, base_branch="main"), [_branch(root, n) for n in range(BRANCHES)]
 
 
 def _branch(root: Path, n: int) -> str:
     index = {"GIT_INDEX_FILE": str(root / ".git" / "other-index")}
     path = f"src/part{n % 20:02d}/file{n:03d}.py"
-    text = git(root, "show", f"main:{path}") + f"one more line by branch {n}\n"
-    git(root, "read-tree", "main", env=index)
-    blob = git(root, "hash-object", "-w", "--stdin", stdin=text).strip()
-    git(root, "update-index", "--cacheinfo", f"100644,{blob},{path}", env=index)
-    tree = git(root, "write-tree", env=index).strip()
-    made = git(
-        root, "commit-tree", tree, "-p", "main", "-m", f"feat(task-{n + 1:03d}): more", env=identity_environment(root)
+    text = run_git(root, "show", f"main:{path}") + f"one more line by branch {n}\n"
+    run_git(root, "read-tree", "main", env=index)
+    blob = run_git(root, "hash-object", "-w", "--stdin", stdin=text).strip()
+    run_git(root, "update-index", "--cacheinfo", f"100644,{blob},{path}", env=index)
+    tree = run_git(root, "write-tree", env=index).strip()
+    made = run_git(
+        root,
+        "commit-tree",
+        tree,
+        "-p",
+        "main",
+        "-m",
+        f"feat(task-{n + 1:03d}): more",
+        env=build_identity_environment(root),
     )
     return made.strip()
 
@@ -84,18 +91,18 @@ def _least(repo: Repository, landing: Callable[[], None]) -> float:
         begun = perf_counter()
         landing()
         best = min(best, perf_counter() - begun)
-        for ref in git(repo.root, "for-each-ref", "--format=%(refname)", "refs/blueflame").split():
-            git(repo.root, "update-ref", "-d", ref)
-        if "main" in git(repo.root, "branch", "--show-current"):
-            git(repo.root, "reset", "-q", "--hard", repo.base_sha)
+        for ref in run_git(repo.root, "for-each-ref", "--format=%(refname)", "refs/blueflame").split():
+            run_git(repo.root, "update-ref", "-d", ref)
+        if "main" in run_git(repo.root, "branch", "--show-current"):
+            run_git(repo.root, "reset", "-q", "--hard", repo.base_sha)
         else:
-            git(repo.root, "update-ref", "refs/heads/main", repo.base_sha)
+            run_git(repo.root, "update-ref", "refs/heads/main", repo.base_sha)
     return best
 
 
 def _raw(repo: Repository, tips: list[str]) -> None:
     """As a script would: three commands for each branch, with nothing around them."""
-    variables = {**environment(), **identity_environment(repo.root)}
+    variables = {**build_environment(), **build_identity_environment(repo.root)}
 
     def ask(*args: str) -> str:
         done = subprocess.run(["git", *args], cwd=repo.root, env=variables, capture_output=True, check=True)
@@ -112,16 +119,19 @@ def _raw(repo: Repository, tips: list[str]) -> None:
 def _land(repo: Repository, tips: list[str], *, proved: bool = False) -> None:
     session = _session(repo, tips)
     for name in session.changesets:
-        base = head_of(repo, "main")
+        base = read_branch_head(repo, "main")
         made = assemble_changeset(MergeInputs(repo, session, session.changesets[name], base), "merge")
         assert isinstance(made, MergeCommit)
         if proved:
             task = session.changesets[name].changeset.tasks[0]
             result = session.tasks[task].result
             assert result is not None
-            changes(repo, base, made.commit)
-            assert losses(cases(repo, base, [Side(task, result.base, result.sha)], made.commit)) == ()
-        assert isinstance(advance(repo, "main", old=base, new=made.commit), Advanced)
+            list_changes(repo, base, made.commit)
+            assert (
+                find_losses(read_changed_files(repo, base, [MergeSide(task, result.base, result.sha)], made.commit))
+                == ()
+            )
+        assert isinstance(advance_branch(repo, "main", old=base, new=made.commit), Advanced)
 
 
 def _session(repo: Repository, tips: list[str]) -> Session:

@@ -13,11 +13,11 @@ from blueflame.cli.gates.answerers import DecisionsAnswerer
 from blueflame.documents.decisions import load_decisions
 from blueflame.documents.plans import read_plan
 from blueflame.git.checkouts import make_checkout, remove_checkout
-from blueflame.git.command import git
-from blueflame.git.landing import advance
-from blueflame.git.merging import Merged, combine, commit_tree
+from blueflame.git.command import run_git
+from blueflame.git.landing import advance_branch
+from blueflame.git.merging import CombinedCommit, combine_commits, create_commit
 from blueflame.git.repository import Repository, open_repository
-from blueflame.git.results import Collected, changes, collect, set_ref
+from blueflame.git.results import CollectedResult, collect_result, list_changes, set_ref
 from blueflame.model.ids import build_attempt_ref, build_branch_name
 from blueflame.orchestrator import project as app
 from blueflame.testing import create_throwaway_repository
@@ -91,10 +91,10 @@ def _git_alone(path: Path) -> float:
     began = perf_counter()
     repo = open_repository(root, base_branch="main")
     tips = [_one_task(repo, f"task-{n:03d}") for n in range(1, TASKS + 1)]
-    merged = combine(repo, repo.base_sha, tips, "all")
-    assert isinstance(merged, Merged), "separate files do not conflict"
-    tree = git(root, "rev-parse", f"{merged.sha}^{{tree}}").strip()
-    advance(repo, "main", old=repo.base_sha, new=commit_tree(repo, tree, [repo.base_sha, *tips], "land"))
+    merged = combine_commits(repo, repo.base_sha, tips, "all")
+    assert isinstance(merged, CombinedCommit), "separate files do not conflict"
+    tree = run_git(root, "rev-parse", f"{merged.sha}^{{tree}}").strip()
+    advance_branch(repo, "main", old=repo.base_sha, new=create_commit(repo, tree, [repo.base_sha, *tips], "land"))
     return perf_counter() - began
 
 
@@ -103,10 +103,10 @@ def _one_task(repo: Repository, task: str) -> str:
     set_ref(repo, f"refs/blueflame/bases/{task}", repo.base_sha)
     make_checkout(repo, checkout, base=repo.base_sha, branch=branch)
     (checkout / "notes" / f"{task}.txt").write_text("done\n")
-    git(checkout, "add", "-A")
-    git(checkout, "commit", "-q", "-m", f"feat({task}): note it")
-    found = collect(repo, checkout, branch=branch, base=repo.base_sha, ref=build_attempt_ref("ses", task, 1))
-    assert isinstance(found, Collected), "it has just been committed"
-    changes(repo, repo.base_sha, found.tip)
+    run_git(checkout, "add", "-A")
+    run_git(checkout, "commit", "-q", "-m", f"feat({task}): note it")
+    found = collect_result(repo, checkout, branch=branch, base=repo.base_sha, ref=build_attempt_ref("ses", task, 1))
+    assert isinstance(found, CollectedResult), "it has just been committed"
+    list_changes(repo, repo.base_sha, found.tip)
     remove_checkout(checkout)
     return found.tip

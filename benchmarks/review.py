@@ -14,9 +14,9 @@ from benchmarks import Figure, Report
 from blueflame.cli.console import render_text
 from blueflame.cli.render.changeset import render_changeset
 from blueflame.cli.render.diff import format_for_pager, render_diff
-from blueflame.git.command import git, identity_environment
+from blueflame.git.command import build_identity_environment, run_git
 from blueflame.git.repository import Repository, open_repository
-from blueflame.git.results import diff_text
+from blueflame.git.results import read_diff
 from blueflame.model.changeset import Build, Changeset, ChangesetRecord
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.merging.review_hints import find_hints
@@ -28,7 +28,7 @@ AIM = 1000.0  # ms, from a built commit to the question
 
 def run() -> Report:
     with _changed() as (repo, tip):
-        floor = _least(lambda: git(repo.root, "diff", "--numstat", repo.base_sha, tip))
+        floor = _least(lambda: run_git(repo.root, "diff", "--numstat", repo.base_sha, tip))
         gate = _least(lambda: _gate(repo, tip))
         view = _least(lambda: _view(repo, tip))
     figures = (
@@ -51,7 +51,7 @@ def _gate(repo: Repository, tip: str) -> str:
 
 
 def _view(repo: Repository, tip: str) -> None:
-    diff = render_diff(diff_text(repo, repo.base_sha, tip, max_bytes=50_000_000))
+    diff = render_diff(read_diff(repo, repo.base_sha, tip, max_bytes=50_000_000))
     format_for_pager(diff, Console(force_terminal=True, color_system="standard"))
 
 
@@ -60,15 +60,15 @@ def _changed() -> Iterator[tuple[Repository, str]]:
     with TemporaryDirectory() as name:
         root = Path(name) / "repository"
         root.mkdir()
-        env = identity_environment(root)
-        git(root, "init", "-q", "-b", "main")
+        env = build_identity_environment(root)
+        run_git(root, "init", "-q", "-b", "main")
         for word in ("old", "new"):
             _write(root, word)
-            git(root, "add", "-A")
-            git(root, "commit", "-q", "-m", word, env=env)
+            run_git(root, "add", "-A")
+            run_git(root, "commit", "-q", "-m", word, env=env)
             if word == "old":
                 repo = open_repository(root, base_branch="main")
-        yield repo, git(root, "rev-parse", "HEAD").strip()
+        yield repo, run_git(root, "rev-parse", "HEAD").strip()
 
 
 def _write(root: Path, word: str) -> None:

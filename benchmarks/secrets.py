@@ -11,9 +11,9 @@ from time import perf_counter, process_time
 
 from benchmarks import Figure, Report
 from blueflame.checks.secrets.scan import find_secrets
-from blueflame.git.command import git, identity_environment
+from blueflame.git.command import build_identity_environment, run_git
 from blueflame.git.repository import Repository, open_repository
-from blueflame.git.secret_scan import full_scan, scan, scanner
+from blueflame.git.secret_scan import find_scanner, scan_changeset, scan_result
 from blueflame.model.settings.permissions import SecretSettings
 
 MEGABYTE = 1_000_000
@@ -40,12 +40,12 @@ def _search(lines: list[str], path: str) -> None:
 def _in_git(lines: list[str]) -> Iterator[Figure]:
     with _result(lines) as (repo, tip):
         builtin, full = SecretSettings(scanner="builtin"), SecretSettings()
-        spent = _least(lambda: scan(repo, repo.base_sha, tip, builtin), perf_counter)
+        spent = _least(lambda: scan_result(repo, repo.base_sha, tip, builtin), perf_counter)
         yield Figure(name="a result of 1 MB, git included", value=spent, unit="ms")
-        if scanner(full):
+        if find_scanner(full):
             cache = repo.root.parent / "rules"
-            full_scan(repo, repo.base_sha, tip, full, cache=cache)  # compiles its rules, once and for all
-            spent = _least(lambda: full_scan(repo, repo.base_sha, tip, full, cache=cache), perf_counter)
+            scan_changeset(repo, repo.base_sha, tip, full, cache=cache)  # compiles its rules, once and for all
+            spent = _least(lambda: scan_changeset(repo, repo.base_sha, tip, full, cache=cache), perf_counter)
             yield Figure(name="the same with kingfisher, its rules compiled", value=spent, unit="ms")
 
 
@@ -64,16 +64,16 @@ def _result(lines: list[str]) -> Iterator[tuple[Repository, str]]:
     with TemporaryDirectory() as name:
         root = Path(name) / "repository"
         root.mkdir()
-        env = identity_environment(root)
-        git(root, "init", "-q", "-b", "main")
-        git(root, "commit", "-q", "--allow-empty", "-m", "begin", env=env)
+        env = build_identity_environment(root)
+        run_git(root, "init", "-q", "-b", "main")
+        run_git(root, "commit", "-q", "--allow-empty", "-m", "begin", env=env)
         repo = open_repository(root, base_branch="main")
         size = len(lines) // LEAST_FILES
         for n in range(0, len(lines), size):
             (root / f"file {n}.py").write_text("\n".join(lines[n : n + size]))
-        git(root, "add", "-A")
-        git(root, "commit", "-q", "-m", "work", env=env)
-        yield repo, git(root, "rev-parse", "HEAD").strip()
+        run_git(root, "add", "-A")
+        run_git(root, "commit", "-q", "-m", "work", env=env)
+        yield repo, run_git(root, "rev-parse", "HEAD").strip()
 
 
 def _least(act: Callable[[], object], clock: Callable[[], float] = process_time) -> float:

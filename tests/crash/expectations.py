@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from blueflame.git.checkouts import card_path
-from blueflame.git.results import refs
+from blueflame.git.checkouts import get_record_path
+from blueflame.git.results import list_refs
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded, JournalEntry, Landed, OrchestratorStarted
 from blueflame.orchestrator import project as app
@@ -99,7 +99,7 @@ def expected_of(theatre: Theatre) -> Expected:
 
 def _our_refs(theatre: Theatre, session: Session) -> frozenset[str]:
     """Without the name of the session."""
-    return frozenset(name.replace(session.id, "") for name in refs(theatre.ground().repo, "refs/blueflame/"))
+    return frozenset(name.replace(session.id, "") for name in list_refs(theatre.ground().repo, "refs/blueflame/"))
 
 
 def _lost(theatre: Theatre, found: Found) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _lost(theatre: Theatre, found: Found) -> Iterator[str]:
             yield f"the commit {sha[:12]} of an agent is lost"
     for name in sorted(set(found.landed) - set(theatre.hooks())):
         yield f"the hook was not told of {name}"
-    kept = refs(theatre.ground().repo, "refs/blueflame/attempts/")
+    kept = list_refs(theatre.ground().repo, "refs/blueflame/attempts/")
     for each in found.events:
         if isinstance(each.event, AttemptEnded) and each.event.ended.tip not in (None, *kept.values()):
             yield f"the result of {each.event.attempt} is not under refs/blueflame/attempts"
@@ -195,7 +195,7 @@ def _unreported(theatre: Theatre) -> Iterator[str]:
     with app.open_journal(ground) as journal:
         told = find_leftovers(ground.repo, ground.places, journal, now=time.time(), max_age=0, at_work=False)
     known = {each.path for each in told if each.kind is LeftoverKind.CHECKOUT and each.path}
-    known |= {card_path(path) for path in known}
+    known |= {get_record_path(path) for path in known}
     for path in sorted(ground.places.worktrees.iterdir()):
         if path not in known:
             yield f"nobody reports {path.name} among the checkouts"

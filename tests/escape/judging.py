@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from blueflame.checks.postcheck import violations
+from blueflame.checks.postcheck import check_result
 from blueflame.git.checkouts import make_checkout, remove_checkout
-from blueflame.git.repository import Repository, open_repository, tree_files
-from blueflame.git.results import Nothing, changes, collect, diff_text
-from blueflame.git.secret_scan import scan
-from blueflame.git.tripwire import Fingerprint, differences, fingerprint, notes
+from blueflame.git.repository import Repository, list_tree_files, open_repository
+from blueflame.git.results import NoResult, collect_result, list_changes, read_diff
+from blueflame.git.secret_scan import scan_result
+from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, list_notes, take_fingerprint
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.settings.permissions import COMMIT_PATTERN, PermissionSettings, SecretSettings
 from blueflame.model.verdict import Violation
@@ -99,19 +99,19 @@ class Bench:
     def judge(self) -> Judged:
         """As orchestrator/attempts/worker does it: fetch, compare, look for secrets."""
         try:
-            found = collect(
+            found = collect_result(
                 self.repo,
                 self.checkout,
                 branch=self.branch,
                 base=self.repo.base_sha,
                 ref=f"refs/blueflame/{self.attack.id}",
             )
-            if isinstance(found, Nothing):
+            if isinstance(found, NoResult):
                 return Judged(taken=False, refused=found.reason)
             tip, permissions = found.tip, PermissionSettings()
-            diff_text(self.repo, self.repo.base_sha, tip, 100_000)
-            broken = violations(
-                changes(self.repo, self.repo.base_sha, tip),
+            read_diff(self.repo, self.repo.base_sha, tip, 100_000)
+            broken = check_result(
+                list_changes(self.repo, self.repo.base_sha, tip),
                 found.commits,
                 allowed_paths=permissions.allowed_paths,
                 blocked_paths=permissions.blocked_paths,
@@ -120,8 +120,8 @@ class Bench:
                 naming_style="snake_case",
                 naming_globs=("src/**/*.py",),
                 secrets_file=SecretSettings().allow_file,
-                existing=tree_files(self.repo, tip),
-                also=scan(self.repo, self.repo.base_sha, tip, SecretSettings()),
+                existing=list_tree_files(self.repo, tip),
+                also=scan_result(self.repo, self.repo.base_sha, tip, SecretSettings()),
             )
         except BlueFlameError as error:
             return Judged(taken=False, refused=str(error))
@@ -137,7 +137,7 @@ def bench(root: Path, attack: Attack) -> Bench:
 
 def untouched_since(repo: Repository, before: object) -> Sequence[Violation]:
     """Whether anything of the main repository that could run code, or a branch, is not as it was."""
-    assert isinstance(before, Fingerprint)
-    after = fingerprint(repo)
-    moved = [Violation(rule="moved", path=note) for note in notes(before, after)]
-    return (*differences(before, after), *moved)
+    assert isinstance(before, RepositoryFingerprint)
+    after = take_fingerprint(repo)
+    moved = [Violation(rule="moved", path=note) for note in list_notes(before, after)]
+    return (*find_tampering(before, after), *moved)

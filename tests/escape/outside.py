@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blueflame.git.checkouts import card_path, make_checkout
+from blueflame.git.checkouts import get_record_path, make_checkout
 from blueflame.git.repository import open_repository
 from escape.attack import Attack, Probe
 from escape.inside import call
@@ -466,4 +466,4 @@ def _own_address() -> str:
 
 
 def card_of(outside: Outside) -> Path:
-    return card_path(outside.tree)
+    return get_record_path(outside.tree)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git.tripwire import fingerprint
+from blueflame.git.tripwire import take_fingerprint
 from escape.attack import Attack, Poison
 from escape.judging import bench, untouched_since
 from escape.table import behind
@@ -38,7 +38,7 @@ def test_the_orchestrator_is_not_deceived(attack: Attack, repo: Path) -> None:
     assert isinstance(attack.deed, Poison)
     at = bench(repo.parent, attack)
     at.prepare()
-    before = fingerprint(at.repo)
+    before = take_fingerprint(at.repo)
     with no_longer_than(PATIENCE):
         judged = at.judge()
     at.clear()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from blueflame.git.repository import open_repository
-from blueflame.git.tripwire import fingerprint
+from blueflame.git.tripwire import take_fingerprint
 from blueflame.model.attempt import Ending
 from escape.attack import Attack, Poison
 from escape.table import behind
@@ -70,10 +70,10 @@ def test_a_session_of_poisoners_ends_and_runs_none_of_their_programs(stage: Stag
         workers={number: poisoner(number, attack, canary) for number, attack in numbered.items()},
     )
     repo = open_repository(stage.root, base_branch="main")
-    before = fingerprint(repo)
+    before = take_fingerprint(repo)
     told = stage.run({"session": ["stop"]})
     assert not canary.exists(), canary.read_text()
-    assert fingerprint(repo).guarded == before.guarded
+    assert take_fingerprint(repo).guarded == before.guarded
     assert set(told.states.values()) <= {"merged", "failed"}  # some make their own repository unreadable
     assert list(told.states.values()).count("merged") > len(QUIET) // 2
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git.seed_checkout import seed
+from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptEnded, AttemptIntended, AttemptStarted, TaskMoved
@@ -162,9 +162,9 @@ def test_what_was_made_for_an_attempt_that_could_not_start_is_taken_away_again(
         calls.append(checkout)
         if len(calls) == 1:
             raise WorldError("no room for what should be copied")
-        seed(root, checkout, include)
+        seed_checkout(root, checkout, include)
 
-    monkeypatch.setattr(attend, "seed", fails_once)
+    monkeypatch.setattr(attend, "seed_checkout", fails_once)
     stage.play(task(1), task(2, locks=["src/1.txt"]))
     told = stage.run()
     assert endings(told)[0].ending is Ending.SETUP

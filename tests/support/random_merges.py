@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from blueflame.git.landing import Advanced, advance
-from blueflame.git.merging import Conflict, combine, tree_of
-from blueflame.git.repository import Repository, head_of, open_repository
-from blueflame.git.snapshots import files_at
+from blueflame.git.landing import Advanced, advance_branch
+from blueflame.git.merging import MergeConflict, combine_commits, find_tree
+from blueflame.git.repository import Repository, open_repository, read_branch_head
+from blueflame.git.snapshots import read_files_at
 from blueflame.model.attempt import MERGER, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import Resolution
 from blueflame.model.event import (
@@ -74,7 +74,7 @@ class MergeWorld(Simulation):
 
     def __init__(self, lot: Dice, repo: Repository, *, mode: str, limits: Limits, workflow: Workflow) -> None:
         self.repo, self.mode, self.lot = repo, mode, lot
-        self.start = head_of(repo, "main")
+        self.start = read_branch_head(repo, "main")
         self.own: list[str] = []  # commits that a person put on the base
         first = build_opening(workflow=workflow, limits=limits)
         assert isinstance(first.event, SessionOpened)
@@ -96,11 +96,11 @@ class MergeWorld(Simulation):
 
     def _worked(self, attempt: Attempt) -> AttemptOutcome:
         shas = [foundation.sha for foundation in attempt.built_on]
-        base = combine(self.repo, self.session.base_sha, shas, "foundation")
-        if isinstance(base, Conflict):
+        base = combine_commits(self.repo, self.session.base_sha, shas, "foundation")
+        if isinstance(base, MergeConflict):
             return AttemptOutcome(ending=Ending.SETUP, notes="nothing to build on")
         path = self.lot.pick((*SHARED, f"{attempt.subject}.txt"), "path", attempt.id)
-        lines = files_at(self.repo, base.sha, (path,)).get(path, b"").decode().splitlines()
+        lines = read_files_at(self.repo, base.sha, (path,)).get(path, b"").decode().splitlines()
         at = int(self.lot.roll("line", attempt.id) * (len(lines) + 1))
         lines.insert(at, mark(attempt.subject, attempt.n))
         tip = commit_file(self.repo, base.sha, path, "".join(f"{line}\n" for line in lines), attempt.id)
@@ -114,9 +114,9 @@ class MergeWorld(Simulation):
             return [over, give_back(self.session, attempt.subject, conflict, "they exclude each other")]
         tip = prepare_merge(self.repo, self.session, attempt.subject)
         careless = self.lot.roll("careless", attempt.id) < 0.3
-        for path, data in files_at(self.repo, tip, conflict.paths).items():
+        for path, data in read_files_at(self.repo, tip, conflict.paths).items():
             tip = commit_file(self.repo, tip, path, united(data.decode(), careless=careless), "fix: both")
-        ours = tree_of(self.repo, conflict.ours)
+        ours = find_tree(self.repo, conflict.ours)
         found = Resolution(ours=ours, theirs=conflict.theirs, commit=tip, by=attempt.agent_id, paths=conflict.paths)
         return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
 
@@ -124,10 +124,10 @@ class MergeWorld(Simulation):
         site = BuildSite(
             repo=self.repo, laboratory=CheckRunner(run=self.check), leaks=lambda _a, _b: (), mode=self.mode
         )
-        return await build_on_base(site, self.session, changeset, head_of(self.repo, "main"))
+        return await build_on_base(site, self.session, changeset, read_branch_head(self.repo, "main"))
 
     async def check(self, commit: str, again: bool) -> tuple[Check, ...]:
-        tree = tree_of(self.repo, commit)
+        tree = find_tree(self.repo, commit)
         flaky = not again and hash_to_fraction(self.lot.seed, "flaky", tree) < 0.2
         return (Check(name="make test", exit_code=int(self.is_red(commit) or flaky), seconds=0.0),)
 
@@ -144,10 +144,12 @@ class MergeWorld(Simulation):
         if fate == "dirty":
             return tuple(skip(self.session, changeset, "your checkout is not clean"))
         if fate == "moved":
-            self.own.append(commit_file(self.repo, head_of(self.repo, "main"), f"own{len(self.own)}", "mine\n", "mine"))
+            self.own.append(
+                commit_file(self.repo, read_branch_head(self.repo, "main"), f"own{len(self.own)}", "mine\n", "mine")
+            )
             git(self.repo.root, "update-ref", "refs/heads/main", self.own[-1])
-        done = advance(self.repo, "main", old=made.base, new=made.commit)
-        self.head = head_of(self.repo, "main")
+        done = advance_branch(self.repo, "main", old=made.base, new=made.commit)
+        self.head = read_branch_head(self.repo, "main")
         if isinstance(done, Advanced):
             return [Landed(changeset=changeset, before=made.base, after=made.commit)]
         return [BaseMoved(changeset=changeset, expected=made.base, found=self.head)]
@@ -160,7 +162,7 @@ def mark(task: str, n: int) -> str:
 def marks_in(repo: Repository, commit: str) -> list[str]:
     """Every line of every file that a task wrote."""
     names = git(repo.root, "ls-tree", "-r", "--name-only", commit).split()
-    files = files_at(repo, commit, names).values()
+    files = read_files_at(repo, commit, names).values()
     return [line for data in files for line in data.decode().splitlines() if line.startswith("by task-")]
 
 

@@ -19,7 +19,7 @@ from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
 from blueflame.agents.programs import Program, check_model, check_variables, check_version, find_program
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.agents.structured_output import build_strict_schema
-from blueflame.git.commit_identity import commit_identity
+from blueflame.git.commit_identity import build_agent_identity
 from blueflame.model.errors import Refused
 from blueflame.system.files import write_whole
 
@@ -79,7 +79,7 @@ class CodexRuntime:
                 *(("--output-schema", str(schema)) if schema else ()),
                 "-",
             ),
-            env={**commit_identity(brief.agent_id), **self.env, TOKEN_VARIABLE: brief.token or "none"},
+            env={**build_agent_identity(brief.agent_id), **self.env, TOKEN_VARIABLE: brief.token or "none"},
             stdin="\n\n".join(filter(None, (brief.system, brief.prompt))),
             needs=(*program.needs, find_hook(), *((schema,) if schema else ())),
             apis=("openai",) if brief.gateway else (),

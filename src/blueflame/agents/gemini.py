@@ -14,7 +14,7 @@ from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
 from blueflame.agents.programs import Program, check_model, check_variables, check_version, find_program
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.agents.structured_output import add_schema_to_prompt
-from blueflame.git.commit_identity import commit_identity
+from blueflame.git.commit_identity import build_agent_identity
 from blueflame.model.errors import Refused
 from blueflame.policy.dialects import GEMINI_TOOLS
 from blueflame.system.files import write_whole
@@ -69,7 +69,7 @@ class GeminiRuntime:
                 *("--approval-mode", "yolo", "--skip-trust"),  # the hook says no, and nobody is there to be asked
                 *("--extensions", "none"),
             ),
-            env={**commit_identity(brief.agent_id), **self.env, **ENVIRONMENT, **_build_gateway_variables(brief)},
+            env={**build_agent_identity(brief.agent_id), **self.env, **ENVIRONMENT, **_build_gateway_variables(brief)},
             stdin=add_schema_to_prompt("\n\n".join(filter(None, (brief.system, brief.prompt))), brief.schema),
             needs=(*program.needs, find_hook(), settings),
             apis=("gemini",) if brief.gateway else (),

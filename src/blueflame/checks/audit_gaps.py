@@ -7,24 +7,26 @@ from collections.abc import Sequence
 
 from blueflame.model.audit import AuditLine, ObservedCall
 
-TOLD = 20
-SHOWN = 80
-UNREAD = "part of its output was too large to be read: nobody knows what it did there"
+MAX_GAPS = 20
+MAX_TEXT_LENGTH = 80
+UNREAD_OUTPUT = "part of its output was too large to be read: nobody knows what it did there"
 
 
-def unwatched(acts: Sequence[ObservedCall], audit: Sequence[AuditLine], *, unread: bool = False) -> tuple[str, ...]:
+def find_unaudited_calls(
+    acts: Sequence[ObservedCall], audit: Sequence[AuditLine], *, unread: bool = False
+) -> tuple[str, ...]:
     """Gaps, in words for the person; none when each call in the stream has its own line in the log.
 
     A call without a digest is found by its name alone: its program asks with other words than it shows (whole paths
     for short ones), and names its calls itself.
     Lines without a call are no gap: an agent that was ended had asked, and could not say any more what it did.
     """
-    gaps = [*([UNREAD] if unread else []), *_reused(acts), *_unasked(acts, audit)]
-    left = len(gaps) - TOLD
-    return (*gaps[:TOLD], f"and {left} more") if left > 0 else tuple(gaps)
+    gaps = [*([UNREAD_OUTPUT] if unread else []), *_find_reused_names(acts), *_find_unasked_calls(acts, audit)]
+    left = len(gaps) - MAX_GAPS
+    return (*gaps[:MAX_GAPS], f"and {left} more") if left > 0 else tuple(gaps)
 
 
-def defied(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> tuple[AuditLine, ...]:
+def find_defied_refusals(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> tuple[AuditLine, ...]:
     """Calls that were refused and that the agent shows as done all the same. They were watched: no gap."""
     done = {(act.call, act.digest) for act in acts if not act.denied and act.call and not act.by_digest}
     inputs = {(act.tool, act.digest) for act in acts if not act.denied and act.by_digest}
@@ -39,13 +41,15 @@ def defied(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> tuple[Au
     )
 
 
-def _reused(acts: Sequence[ObservedCall]) -> list[str]:
+def _find_reused_names(acts: Sequence[ObservedCall]) -> list[str]:
     """A name that stands for two calls would let one of them hide behind the other's line."""
     counts = Counter(act.call for act in acts if act.call)
-    return [f"the call {call!r:.{SHOWN}} stands {n} times in its output" for call, n in counts.items() if n > 1]
+    return [
+        f"the call {call!r:.{MAX_TEXT_LENGTH}} stands {n} times in its output" for call, n in counts.items() if n > 1
+    ]
 
 
-def _unasked(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> list[str]:
+def _find_unasked_calls(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> list[str]:
     lines = Counter((line.call, line.digest) for line in audit)
     asked = {line.call: line for line in audit}
     named = Counter(line.call for line in audit)
@@ -54,23 +58,25 @@ def _unasked(acts: Sequence[ObservedCall], audit: Sequence[AuditLine]) -> list[s
     for act in acts:
         if act.by_digest:
             if inputs[act.tool, act.digest] <= 0:
-                gaps.append(f"{_named(act)} was never asked for")
+                gaps.append(f"{_describe_call(act)} was never asked for")
             inputs[act.tool, act.digest] -= 1
         elif act.call and not act.digest and named[act.call] > 0:
             named[act.call] -= 1
         elif not act.call:
-            gaps.append(f"{_named(act)} has no name to find it by in the audit log")
+            gaps.append(f"{_describe_call(act)} has no name to find it by in the audit log")
         elif lines[act.call, act.digest] > 0:
             lines[act.call, act.digest] -= 1
         elif act.call not in asked:
-            gaps.append(f"{_named(act)} was never asked for")
+            gaps.append(f"{_describe_call(act)} was never asked for")
         elif act.digest and asked[act.call].digest != act.digest:
-            gaps.append(f"{_named(act)} is not what was asked for: {_named(asked[act.call])}")
+            gaps.append(f"{_describe_call(act)} is not what was asked for: {_describe_call(asked[act.call])}")
         else:
-            gaps.append(f"{_named(act)} was asked for less often than it was done")
+            gaps.append(f"{_describe_call(act)} was asked for less often than it was done")
     return gaps
 
 
-def _named(done: ObservedCall | AuditLine) -> str:
-    tool = done.tool[:SHOWN] if done.tool.isprintable() else f"{done.tool!r:.{SHOWN}}"
-    return f"{tool or 'a nameless tool'} {done.target!r:.{SHOWN}}" if done.target else tool or "a nameless tool"
+def _describe_call(done: ObservedCall | AuditLine) -> str:
+    tool = done.tool[:MAX_TEXT_LENGTH] if done.tool.isprintable() else f"{done.tool!r:.{MAX_TEXT_LENGTH}}"
+    return (
+        f"{tool or 'a nameless tool'} {done.target!r:.{MAX_TEXT_LENGTH}}" if done.target else tool or "a nameless tool"
+    )

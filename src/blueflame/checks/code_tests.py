@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-LONGEST_LINE = 400
-APPROXIMATE = r"approx|[aA]lmost_?[eE]qual|toBeCloseTo|InDelta|InEpsilon|be_within|isCloseTo|allclose"
+MAX_LINE_LENGTH = 400
+APPROXIMATE_COMPARISON = r"approx|[aA]lmost_?[eE]qual|toBeCloseTo|InDelta|InEpsilon|be_within|isCloseTo|allclose"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Language:
+class TestLanguage:
     files: re.Pattern[str]  # that hold tests and little else
     opens: re.Pattern[str]  # a test: its indentation and its name are the first and the second group that matched
     asserts: re.Pattern[str]
@@ -26,7 +26,7 @@ class Language:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceLine:
     number: int
     text: str  # without the white space around it
 
@@ -35,37 +35,37 @@ class Line:
 class TestCase:
     name: str
     line: int
-    body: tuple[Line, ...]  # its first line included
+    body: tuple[SourceLine, ...]  # its first line included
 
     __test__ = False  # no test of ours
 
 
-def language_of(path: str) -> Language | None:
+def find_language(path: str) -> TestLanguage | None:
     return next((language for language in LANGUAGES if path.endswith(language.suffixes)), None)
 
 
-def is_test(path: str) -> bool:
+def is_test_path(path: str) -> bool:
     """A file whose purpose is testing, told by its name and place."""
-    language = language_of(path)
+    language = find_language(path)
     return language is not None and language.files.search(path) is not None
 
 
 def may_hold_tests(path: str) -> bool:
     """Rust's tests stand in the files that they test."""
-    return is_test(path) or path.endswith(".rs")
+    return is_test_path(path) or path.endswith(".rs")
 
 
-def lines_of(text: str) -> tuple[str, ...]:
-    return tuple(line[:LONGEST_LINE] for line in text.splitlines())
+def split_lines(text: str) -> tuple[str, ...]:
+    return tuple(line[:MAX_LINE_LENGTH] for line in text.splitlines())
 
 
-def tests_in(language: Language, lines: tuple[str, ...]) -> tuple[TestCase, ...]:
+def find_tests(language: TestLanguage, lines: tuple[str, ...]) -> tuple[TestCase, ...]:
     text = "\n".join(lines)
-    starts = _line_starts(text)
-    return tuple(_test(lines, starts, match) for match in language.opens.finditer(text))
+    starts = _index_line_starts(text)
+    return tuple(_build_test(lines, starts, match) for match in language.opens.finditer(text))
 
 
-def _line_starts(text: str) -> dict[int, int]:
+def _index_line_starts(text: str) -> dict[int, int]:
     starts, at = {}, 0
     for number, line in enumerate(text.split("\n")):
         starts[at] = number
@@ -73,15 +73,15 @@ def _line_starts(text: str) -> dict[int, int]:
     return starts
 
 
-def _test(lines: tuple[str, ...], starts: dict[int, int], match: re.Match[str]) -> TestCase:
+def _build_test(lines: tuple[str, ...], starts: dict[int, int], match: re.Match[str]) -> TestCase:
     indent, name = [group for group in match.groups() if group is not None][:2]
     first = starts[match.start()]
     head = match.group().count("\n")
-    body = (*range(first, first + head + 1), *_block(lines, first + head + 1, len(indent.expandtabs())))
-    return TestCase(name, first + 1, tuple(Line(n + 1, lines[n].strip()) for n in body))
+    body = (*range(first, first + head + 1), *_find_block(lines, first + head + 1, len(indent.expandtabs())))
+    return TestCase(name, first + 1, tuple(SourceLine(n + 1, lines[n].strip()) for n in body))
 
 
-def _block(lines: tuple[str, ...], start: int, indent: int) -> Iterator[int]:
+def _find_block(lines: tuple[str, ...], start: int, indent: int) -> Iterator[int]:
     """All that is indented deeper, and the brackets that close a signature which takes several lines."""
     for n in range(start, len(lines)):
         line = lines[n].expandtabs()
@@ -93,30 +93,30 @@ def _block(lines: tuple[str, ...], start: int, indent: int) -> Iterator[int]:
         yield n
 
 
-def is_assertion(language: Language, line: str) -> bool:
+def is_assertion(language: TestLanguage, line: str) -> bool:
     return not line.startswith(language.comment) and language.asserts.search(line) is not None
 
 
-def is_exact(language: Language, line: str) -> bool:
+def is_exact(language: TestLanguage, line: str) -> bool:
     return is_assertion(language, line) and language.exact.search(line) is not None and not is_vague(language, line)
 
 
-def is_vague(language: Language, line: str) -> bool:
+def is_vague(language: TestLanguage, line: str) -> bool:
     return is_assertion(language, line) and language.vague.search(line) is not None
 
 
-def is_skip(language: Language, line: str) -> bool:
+def is_skip(language: TestLanguage, line: str) -> bool:
     return not line.startswith(language.comment) and language.skips.search(line) is not None
 
 
-IDLE = re.compile(r"""^(?:pass|\.\.\.|return;?|end|[\s(){}\[\];,]*|(?:'''|\"\"\").*)$""")
+EMPTY_STATEMENT = re.compile(r"""^(?:pass|\.\.\.|return;?|end|[\s(){}\[\];,]*|(?:'''|\"\"\").*)$""")
 
 
-def does_something(language: Language, line: str) -> bool:
-    return not line.startswith(language.comment) and IDLE.match(line) is None
+def is_effective(language: TestLanguage, line: str) -> bool:
+    return not line.startswith(language.comment) and EMPTY_STATEMENT.match(line) is None
 
 
-def _language(
+def _build_language(
     suffixes: tuple[str, ...],
     *,
     files: str,
@@ -126,20 +126,20 @@ def _language(
     vague: str,
     skips: str,
     comment: tuple[str, ...] = ("//", "/*", "*"),
-) -> Language:
-    return Language(
+) -> TestLanguage:
+    return TestLanguage(
         suffixes=suffixes,
         files=re.compile(files),
         opens=re.compile(opens, re.MULTILINE),
         asserts=re.compile(asserts),
         exact=re.compile(exact),
-        vague=re.compile(f"{vague}|{APPROXIMATE}"),
+        vague=re.compile(f"{vague}|{APPROXIMATE_COMPARISON}"),
         skips=re.compile(skips),
         comment=comment,
     )
 
 
-PYTHON = _language(
+PYTHON = _build_language(
     (".py",),
     files=r"(?:^|/)(?:tests?/.*|test_[^/]*|[^/]*_test|conftest)\.py$|(?:^|/)tests?/",
     opens=r"^([ \t]*)(?:async[ \t]+)?def[ \t]+(test\w*)[ \t]*\(",
@@ -151,7 +151,7 @@ PYTHON = _language(
     r"^@skip\w*\b|\bself\.skipTest\(|\bSkipTest\b|\b__test__\s*=\s*False|\bcollect_ignore",
     comment=("#",),
 )
-SCRIPT = _language(
+SCRIPT = _build_language(
     (".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".vue"),
     files=r"\.(?:test|spec|cy)\.\w+$|(?:^|/)(?:__tests__|tests?|e2e|cypress)/",
     opens=r"^([ \t]*)(?:[xf]?it|[xf]?test|specify)(?:\.\w+(?:\([^()]*\))?)*\s*\(\s*(?:'|\"|`)(.+?)(?:'|\"|`)",
@@ -162,7 +162,7 @@ SCRIPT = _language(
     skips=r"\b(?:it|test|describe|context|suite)\.(?:skip|only|todo|fails|fixme)\b|"
     r"^(?:x|f)(?:it|test|describe|context)\s*[.(]|\bthis\.skip\(",
 )
-GO = _language(
+GO = _build_language(
     (".go",),
     files=r"_test\.go$",
     opens=r"^()func[ \t]+((?:Test|Fuzz|Example)\w*)[ \t]*\(",
@@ -172,7 +172,7 @@ GO = _language(
     skips=r"\b[tb]\.Skip(?:f|Now)?\(|^//go:build\s+(?:ignore|never)|^// \+build ignore",
     comment=("// ", "/*", "*"),
 )
-RUST = _language(
+RUST = _build_language(
     (".rs",),
     files=r"(?:^|/)tests/|_tests?\.rs$",
     opens=r"^([ \t]*)#\[(?:\w+::)*test\b[^\]\n]*\][ \t]*\n(?:[ \t]*#\[[^\n]*\n)*"
@@ -182,7 +182,7 @@ RUST = _language(
     vague=r"\bassert!\(|is_(?:ok|some)\(",
     skips=r"#\[ignore\b|#\[cfg\((?:any\(\)|FALSE)\)\]",
 )
-JAVA = _language(
+JAVA = _build_language(
     (".java", ".kt", ".kts", ".groovy", ".scala"),
     files=r"(?:Tests?|IT|Spec|TestCase)\.\w+$|(?:^|/)src/test/",
     opens=r"^([ \t]*)@(?:Test|ParameterizedTest|RepeatedTest)\b[^\n]*\n(?:[ \t]*@[^\n]*\n)*"
@@ -192,7 +192,7 @@ JAVA = _language(
     vague=r"\bassert(?:NotNull|True|NotEquals|InstanceOf)\b|\.is(?:NotNull|True|NotEmpty|InstanceOf)\b|\.contains\(",
     skips=r"@(?:Disabled|Ignore)\w*|\bassum(?:e|ing)\w*\(|\bAssumptions\.",
 )
-RUBY = _language(
+RUBY = _build_language(
     (".rb",),
     files=r"(?:_spec|_test)\.rb$|(?:^|/)test_[^/]*\.rb$|(?:^|/)(?:spec|test)/",
     opens=r"^([ \t]*)[xf]?(?:it|specify|test|example)[ \t]*\(?[ \t]*['\"](.+?)['\"]|^([ \t]*)def[ \t]+(test_\w+)",

@@ -11,36 +11,36 @@ from configparser import Error as BadConfig
 from fnmatch import fnmatchcase
 from typing import Any
 
-NAME = re.compile(r"[A-Za-z0-9@][\w.@/+-]*")
-DEPTH = 200  # brackets in brackets; no manifest of a person's nests like that, and a parser would recurse
+PACKAGE_NAME = re.compile(r"[A-Za-z0-9@][\w.@/+-]*")
+MAX_NESTING = 200  # brackets in brackets; no manifest of a person's nests like that, and a parser would recurse
 
-Reader = Callable[[str], Iterable[str]]
+ManifestReader = Callable[[str], Iterable[str]]
 
 
 def is_manifest(path: str) -> bool:
-    return _reader(path) is not None
+    return _find_reader(path) is not None
 
 
-def new_dependencies(path: str, before: str | None, after: str | None) -> tuple[str, ...] | None:
+def find_new_dependencies(path: str, before: str | None, after: str | None) -> tuple[str, ...] | None:
     """Packages that are asked for now and were not before, sorted; None when one of the texts cannot be read."""
-    reader = _reader(path)
+    reader = _find_reader(path)
     assert reader is not None, f"{path} is no manifest"
     try:
-        old, new = (set(_read(reader, text)) for text in (before, after))
+        old, new = (set(_read_packages(reader, text)) for text in (before, after))
     except (ValueError, TypeError, AttributeError, BadConfig):
         return None
     return tuple(sorted(new - old))
 
 
-def _read(reader: Reader, text: str | None) -> Iterable[str]:
+def _read_packages(reader: ManifestReader, text: str | None) -> Iterable[str]:
     if text is None:
         return ()
-    if text.count("[") + text.count("{") > 50 * DEPTH and _depth(text) > DEPTH:
+    if text.count("[") + text.count("{") > 50 * MAX_NESTING and _measure_nesting(text) > MAX_NESTING:
         raise ValueError("nested too deeply")
     return [name for name in reader(text) if name]
 
 
-def _depth(text: str) -> int:
+def _measure_nesting(text: str) -> int:
     deepest = depth = 0
     for character in text:
         depth += (character in "[{") - (character in "]}")
@@ -48,41 +48,41 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def _reader(path: str) -> Reader | None:
+def _find_reader(path: str) -> ManifestReader | None:
     name = path.rsplit("/", 1)[-1]
     return next((reader for pattern, reader in READERS if fnmatchcase(name, pattern)), None)
 
 
-def _requirement(text: object) -> str:
+def _parse_requirement(text: object) -> str:
     """The name in `requests[socks] >= 2, < 3 ; python_version < "3.9"`."""
-    found = NAME.match(text.strip()) if isinstance(text, str) else None
+    found = PACKAGE_NAME.match(text.strip()) if isinstance(text, str) else None
     return re.sub(r"[-_.]+", "-", found.group()).lower() if found else ""
 
 
-def _keys(*tables: object) -> Iterator[str]:
+def _list_keys(*tables: object) -> Iterator[str]:
     for table in tables:
         if isinstance(table, Mapping):
             yield from (str(key) for key in table)
 
 
-def _package_json(text: str) -> Iterable[str]:
-    data = _mapping(json.loads(text))
+def _read_package_json(text: str) -> Iterable[str]:
+    data = _check_mapping(json.loads(text))
     kinds = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
-    return _keys(*(data.get(kind) for kind in kinds))
+    return _list_keys(*(data.get(kind) for kind in kinds))
 
 
-def _composer_json(text: str) -> Iterable[str]:
-    data = _mapping(json.loads(text))
-    return _keys(data.get("require"), data.get("require-dev"))
+def _read_composer_json(text: str) -> Iterable[str]:
+    data = _check_mapping(json.loads(text))
+    return _list_keys(data.get("require"), data.get("require-dev"))
 
 
-def _mapping(data: object) -> Mapping[str, Any]:
+def _check_mapping(data: object) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
         raise TypeError("no table")
     return data
 
 
-def _pyproject(text: str) -> Iterator[str]:
+def _read_pyproject(text: str) -> Iterator[str]:
     data = tomllib.loads(text)
     project, tool = data.get("project", {}), data.get("tool", {})
     lists = [
@@ -91,44 +91,44 @@ def _pyproject(text: str) -> Iterator[str]:
         *project.get("optional-dependencies", {}).values(),
         *data.get("dependency-groups", {}).values(),
     ]
-    yield from (_requirement(entry) for entries in lists for entry in entries)
+    yield from (_parse_requirement(entry) for entries in lists for entry in entries)
     poetry = tool.get("poetry", {})
     groups = [group.get("dependencies") for group in poetry.get("group", {}).values()]
-    names = _keys(poetry.get("dependencies"), poetry.get("dev-dependencies"), *groups)
-    yield from (_requirement(name) for name in names if name != "python")
+    names = _list_keys(poetry.get("dependencies"), poetry.get("dev-dependencies"), *groups)
+    yield from (_parse_requirement(name) for name in names if name != "python")
 
 
-def _pipfile(text: str) -> Iterator[str]:
+def _read_pipfile(text: str) -> Iterator[str]:
     data = tomllib.loads(text)
-    yield from (_requirement(name) for name in _keys(data.get("packages"), data.get("dev-packages")))
+    yield from (_parse_requirement(name) for name in _list_keys(data.get("packages"), data.get("dev-packages")))
 
 
-def _cargo(text: str) -> Iterator[str]:
+def _read_cargo(text: str) -> Iterator[str]:
     data = tomllib.loads(text)
     places = [data, data.get("workspace", {}), *data.get("target", {}).values()]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
-    yield from _keys(*(place.get(kind) for place in places for kind in kinds))
+    yield from _list_keys(*(place.get(kind) for place in places for kind in kinds))
 
 
-def _setup_cfg(text: str) -> Iterator[str]:
+def _read_setup_cfg(text: str) -> Iterator[str]:
     parser = ConfigParser(interpolation=None)
     parser.read_string(text)
     options = dict(parser["options"]) if parser.has_section("options") else {}
     extras = dict(parser["options.extras_require"]) if parser.has_section("options.extras_require") else {}
     listed = [options.get("install_requires", ""), *extras.values()]
-    yield from (_requirement(line) for lines in listed for line in lines.splitlines())
+    yield from (_parse_requirement(line) for lines in listed for line in lines.splitlines())
 
 
-def _requirements(text: str) -> Iterator[str]:
+def _read_requirements(text: str) -> Iterator[str]:
     for line in text.splitlines():
         plain = line.split("#", 1)[0].strip()
         if plain.startswith("-e ") or "://" in plain:
             yield plain.removeprefix("-e ").strip()
         elif plain and not plain.startswith("-"):
-            yield _requirement(plain)
+            yield _parse_requirement(plain)
 
 
-def _go_mod(text: str) -> Iterator[str]:
+def _read_go_mod(text: str) -> Iterator[str]:
     inside = False
     for line in text.splitlines():
         words = line.split("//", 1)[0].split()
@@ -140,12 +140,12 @@ def _go_mod(text: str) -> Iterator[str]:
             yield from words[1:2] if not inside else ()
 
 
-def _matches(pattern: str) -> Reader:
+def _build_regex_reader(pattern: str) -> ManifestReader:
     found = re.compile(pattern, re.MULTILINE)
     return lambda text: (match.group(1) for match in found.finditer(text))
 
 
-def _pom(text: str) -> Iterator[str]:
+def _read_pom(text: str) -> Iterator[str]:
     for block in re.findall(r"<(?:dependency|plugin)>(.*?)</(?:dependency|plugin)>", text, re.DOTALL):
         found = {key: value.strip() for key, value in re.findall(r"<(groupId|artifactId)>([^<]*)<", block)}
         yield ":".join(found[key] for key in ("groupId", "artifactId") if key in found)
@@ -155,24 +155,24 @@ _GRADLE = (
     r"""^\s*\w*(?:[iI]mplementation|[aA]pi|[cC]ompile(?:Only)?|[rR]untimeOnly|classpath)\W+["']([^:"']+:[^:"']+)"""
 )
 
-READERS: tuple[tuple[str, Reader], ...] = (
-    ("package.json", _package_json),
-    ("composer.json", _composer_json),
-    ("pyproject.toml", _pyproject),
-    ("Pipfile", _pipfile),
-    ("setup.cfg", _setup_cfg),
-    ("requirements*.txt", _requirements),
-    ("requirements*.in", _requirements),
-    ("Cargo.toml", _cargo),
-    ("go.mod", _go_mod),
-    ("Gemfile", _matches(r"""^\s*gem\s*\(?\s*["']([^"']+)""")),
-    ("*.gemspec", _matches(r"""add_(?:\w+_)?dependency\s*\(?\s*["']([^"']+)""")),
-    ("pom.xml", _pom),
-    ("build.gradle", _matches(_GRADLE)),
-    ("build.gradle.kts", _matches(_GRADLE)),
-    ("*.csproj", _matches(r"""<PackageReference\s+Include="([^"]+)""")),
-    ("mix.exs", _matches(r"\{:(\w+),")),
-    ("Package.swift", _matches(r"""\.package\([^)]*url:\s*"([^"]+)""")),
-    ("pubspec.yaml", _matches(r"^  ([a-z_]\w*):")),
+READERS: tuple[tuple[str, ManifestReader], ...] = (
+    ("package.json", _read_package_json),
+    ("composer.json", _read_composer_json),
+    ("pyproject.toml", _read_pyproject),
+    ("Pipfile", _read_pipfile),
+    ("setup.cfg", _read_setup_cfg),
+    ("requirements*.txt", _read_requirements),
+    ("requirements*.in", _read_requirements),
+    ("Cargo.toml", _read_cargo),
+    ("go.mod", _read_go_mod),
+    ("Gemfile", _build_regex_reader(r"""^\s*gem\s*\(?\s*["']([^"']+)""")),
+    ("*.gemspec", _build_regex_reader(r"""add_(?:\w+_)?dependency\s*\(?\s*["']([^"']+)""")),
+    ("pom.xml", _read_pom),
+    ("build.gradle", _build_regex_reader(_GRADLE)),
+    ("build.gradle.kts", _build_regex_reader(_GRADLE)),
+    ("*.csproj", _build_regex_reader(r"""<PackageReference\s+Include="([^"]+)""")),
+    ("mix.exs", _build_regex_reader(r"\{:(\w+),")),
+    ("Package.swift", _build_regex_reader(r"""\.package\([^)]*url:\s*"([^"]+)""")),
+    ("pubspec.yaml", _build_regex_reader(r"^  ([a-z_]\w*):")),
 )
 """File name -> how to find the packages that it asks for."""

@@ -5,45 +5,49 @@ from __future__ import annotations
 import re
 import unicodedata
 
-RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?")
+RESERVED_ON_WINDOWS = re.compile(r"(?i)(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?")
 GIT_ON_NTFS = re.compile(r"(?i)(\.git|git~[0-9]+)([ .]*|::.*|:\$.*)")
-FORMAT = "Cf"  # joiners, marks of direction, soft hyphens: not seen, and skipped by the Mac's older file system
+FORMAT_CATEGORY = (
+    "Cf"  # joiners, marks of direction, soft hyphens: not seen, and skipped by the Mac's older file system
+)
 
 
-def unsafe(path: str) -> str:
+def find_unsafe_part(path: str) -> str:
     """Why a name must not be, or nothing."""
-    return next((why for part in path.split("/") if (why := _unsafe_part(part))), "")
+    return next((why for part in path.split("/") if (why := _explain_unsafe(part))), "")
 
 
-def _unsafe_part(name: str) -> str:
-    if not name.isprintable() and (why := _unseen(name)):
+def _explain_unsafe(name: str) -> str:
+    if not name.isprintable() and (why := _find_invisible(name)):
         return why
-    if _is_git(name):
+    if _is_git_alias(name):
         return "some systems take it for .git"
     if "\\" in name:
         return "a backslash divides folders on Windows"
     if name.endswith((" ", ".")):
         return "Windows drops a dot or space at the end"
-    if RESERVED.fullmatch(name):
+    if RESERVED_ON_WINDOWS.fullmatch(name):
         return "it is a device on Windows"
     return ""
 
 
-def _unseen(name: str) -> str:
+def _find_invisible(name: str) -> str:
     for letter in name:
         kind = unicodedata.category(letter)
         if kind == "Cs":
             return "it is not UTF-8"
         if kind == "Cc":
             return f"it holds the control character U+{ord(letter):04X}"
-        if kind == FORMAT:
+        if kind == FORMAT_CATEGORY:
             return f"it holds U+{ord(letter):04X}, which cannot be seen"
     return ""
 
 
-def _is_git(name: str) -> bool:
+def _is_git_alias(name: str) -> bool:
     """Besides .git itself, which is a blocked path wherever it stands."""
     if name.casefold() == ".git":
         return False
-    seen = "".join(letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != FORMAT)
+    seen = "".join(
+        letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != FORMAT_CATEGORY
+    )
     return GIT_ON_NTFS.fullmatch(seen.casefold()) is not None

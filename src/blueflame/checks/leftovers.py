@@ -10,7 +10,7 @@ from blueflame.checks.postcheck import BLOCKED_PATH, is_blocked
 from blueflame.model.verdict import Violation
 
 VALIDATOR_CHANGED_TREE: Final = "validator_changed_tree"
-SHOWN = 10
+MAX_SHOWN_PATHS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Leftovers:
     def __bool__(self) -> bool:
         return bool(self.changed or self.untracked)
 
-    def since(self, earlier: Leftovers) -> Leftovers:
+    def subtract(self, earlier: Leftovers) -> Leftovers:
         """Without what was there before the agent came: a setup command may have left files, too."""
         return Leftovers(
             changed=tuple(path for path in self.changed if path not in earlier.changed),
@@ -31,13 +31,13 @@ class Leftovers:
         )
 
 
-def leftover_note(left: Leftovers) -> str:
+def describe_leftovers(left: Leftovers) -> str:
     """For the attempt's notes: part of the work may be missing from its commits. Empty when nothing was left."""
-    told = [_told(left.changed, "changed"), _told(left.untracked, "untracked")]
+    told = [_format_paths(left.changed, "changed"), _format_paths(left.untracked, "untracked")]
     return f"left uncommitted: {'; '.join(part for part in told if part)}" if left else ""
 
 
-def leftover_violations(left: Leftovers, blocked_paths: Sequence[str]) -> tuple[Violation, ...]:
+def find_leftover_violations(left: Leftovers, blocked_paths: Sequence[str]) -> tuple[Violation, ...]:
     """Uncommitted work does not land, so it breaks no rule, except where nothing may be touched at all."""
     return tuple(
         Violation(rule=BLOCKED_PATH, path=path, detail="changed and left uncommitted")
@@ -46,7 +46,7 @@ def leftover_violations(left: Leftovers, blocked_paths: Sequence[str]) -> tuple[
     )
 
 
-def validator_left_changes(left: Leftovers, *, head: str | None, expected: str) -> tuple[Violation, ...]:
+def find_validator_changes(left: Leftovers, *, head: str | None, expected: str) -> tuple[Violation, ...]:
     """A reviewer judges what is there and changes none of it. What its diagnostics leave beside it is theirs."""
     moved = f"HEAD is {head or 'gone'}, and it was {expected} before"
     return (
@@ -58,8 +58,8 @@ def validator_left_changes(left: Leftovers, *, head: str | None, expected: str) 
     )
 
 
-def _told(paths: Sequence[str], what: str) -> str:
+def _format_paths(paths: Sequence[str], what: str) -> str:
     if not paths:
         return ""
-    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return f"{len(paths)} {what} ({', '.join(paths[:SHOWN])}{more})"
+    more = f" and {len(paths) - MAX_SHOWN_PATHS} more" if len(paths) > MAX_SHOWN_PATHS else ""
+    return f"{len(paths)} {what} ({', '.join(paths[:MAX_SHOWN_PATHS])}{more})"

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from blueflame.checks.file_names import unsafe
+from blueflame.checks.file_names import find_unsafe_part
 from blueflame.model.changes import Change, Commit
 from blueflame.model.verdict import Violation
 from blueflame.paths.globs import Globs
@@ -31,17 +31,17 @@ MISSING_TESTS: Final = "missing_tests"
 COMMIT_FORMAT: Final = "commit_format"
 UNSAFE_NAME: Final = "unsafe_name"
 
-LONGEST_SUBJECT = 500  # a pattern with nested repeats can take for ever on text that an agent chose
+MAX_SUBJECT_LENGTH = 500  # a pattern with nested repeats can take for ever on text that an agent chose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Bounds:
+class _PathLimits:
     allowed: Globs
     blocked: Globs
     scope: tuple[Path, ...] | None  # the locks, or None when scope is not enforced
 
 
-def violations(
+def check_result(
     changes: Sequence[Change],
     commits: Sequence[Commit],
     *,
@@ -67,71 +67,75 @@ def violations(
     the result. `also` is what others found: secrets, leftovers, tampering.
     """
     blocked = (*blocked_paths, f"/{secrets_file}") if secrets_file else blocked_paths
-    bounds = _Bounds(
+    bounds = _PathLimits(
         allowed=Globs(tuple(allowed_paths)),
-        blocked=Globs(tuple(_plain(pattern) for pattern in blocked)),
+        blocked=Globs(tuple(_fold_case(pattern) for pattern in blocked)),
         scope=lock_paths(file_locks) if enforce_scope else None,
     )
     found = {
-        *_out_of_bounds(changes, bounds),
-        *_strange_entries(changes, bounds, Globs(tuple(expected_binaries))),
-        *_colliding(changes, existing),
-        *_unsafe(changes),
-        *_misnamed(changes, naming_style, Globs(tuple(naming_globs))),
-        *(_untested(changes, Globs(tuple(source_patterns)), Globs(tuple(test_patterns))) if require_tests else ()),
-        *_misworded(commits, commit_pattern, {one.path for one in also}),
+        *_check_paths(changes, bounds),
+        *_check_entries(changes, bounds, Globs(tuple(expected_binaries))),
+        *_check_collisions(changes, existing),
+        *_check_unsafe_names(changes),
+        *_check_naming_style(changes, naming_style, Globs(tuple(naming_globs))),
+        *(
+            _check_tests_present(changes, Globs(tuple(source_patterns)), Globs(tuple(test_patterns)))
+            if require_tests
+            else ()
+        ),
+        *_check_commit_subjects(commits, commit_pattern, {one.path for one in also}),
         *also,
     }
     return tuple(sorted(found, key=lambda one: (one.path, one.line or 0, one.rule, one.detail)))
 
 
-def _out_of_bounds(changes: Sequence[Change], bounds: _Bounds) -> Iterator[Violation]:
+def _check_paths(changes: Sequence[Change], bounds: _PathLimits) -> Iterator[Violation]:
     for change in changes:
         for path in change.paths:
-            detail = _what_was_done(change, path)
-            if _is_blocked(path, bounds.blocked):
+            detail = _describe_change(change, path)
+            if _matches_blocked(path, bounds.blocked):
                 yield Violation(rule=BLOCKED_PATH, path=path, detail=detail)
             if not bounds.allowed.matches(path):
                 yield Violation(rule=PATH_NOT_ALLOWED, path=path, detail=detail)
-            if bounds.scope is not None and not _covered(path, bounds.scope):
+            if bounds.scope is not None and not _is_covered(path, bounds.scope):
                 yield Violation(rule=OUTSIDE_SCOPE, path=path, detail=detail)
 
 
 def is_blocked(path: str, blocked_paths: Sequence[str]) -> bool:
-    return _is_blocked(path, Globs(tuple(_plain(pattern) for pattern in blocked_paths)))
+    return _matches_blocked(path, Globs(tuple(_fold_case(pattern) for pattern in blocked_paths)))
 
 
-def _is_blocked(path: str, blocked: Globs) -> bool:
+def _matches_blocked(path: str, blocked: Globs) -> bool:
     """`.ENV` is `.env` on the machines of half of the people, so letter case does not help anyone past this."""
-    plain = _plain(path)
+    plain = _fold_case(path)
     return ".git" in plain.split("/") or blocked.touches(plain)
 
 
-def _covered(path: str, scope: Sequence[Path]) -> bool:
+def _is_covered(path: str, scope: Sequence[Path]) -> bool:
     """The same comparison that keeps overlapping tasks apart: what a lock reserved is what it lets be changed."""
     parts = fold(tuple(path.split("/")))
     return any(covers(lock, parts) for lock in scope)
 
 
-def _what_was_done(change: Change, path: str) -> str:
+def _describe_change(change: Change, path: str) -> str:
     if change.status == "R":
         return f"renamed from {change.old_path}" if path == change.path else f"renamed to {change.path}"
     return {"A": "added", "M": "modified", "D": "deleted", "T": "changed its type"}.get(change.status, change.status)
 
 
-def _strange_entries(changes: Sequence[Change], bounds: _Bounds, binaries: Globs) -> Iterator[Violation]:
+def _check_entries(changes: Sequence[Change], bounds: _PathLimits, binaries: Globs) -> Iterator[Violation]:
     for change in changes:
         if change.status == "D":
             continue
-        if change.symlink and (why := _escape(change, bounds)):
+        if change.symlink and (why := _find_escape(change, bounds)):
             yield Violation(rule=SYMLINK_ESCAPES, path=change.path, detail=why)
-        if change.submodule or _plain(change.path) == ".gitmodules":
+        if change.submodule or _fold_case(change.path) == ".gitmodules":
             yield Violation(rule=SUBMODULE_ADDED, path=change.path, detail="agents may not add or move submodules")
         if change.binary and not change.symlink and not change.submodule and not binaries.matches(change.path):
-            yield Violation(rule=UNEXPECTED_BINARY, path=change.path, detail=_what_was_done(change, change.path))
+            yield Violation(rule=UNEXPECTED_BINARY, path=change.path, detail=_describe_change(change, change.path))
 
 
-def _escape(change: Change, bounds: _Bounds) -> str:
+def _find_escape(change: Change, bounds: _PathLimits) -> str:
     """Why a link may not be, or nothing. Resolved by name only, so whatever a name cannot prove is refused."""
     target = change.link_target
     if target is None:
@@ -154,12 +158,12 @@ def _escape(change: Change, bounds: _Bounds) -> str:
             place.pop()
     return (
         f"points at the blocked path {'/'.join(place)}"
-        if place and _is_blocked("/".join(place), bounds.blocked)
+        if place and _matches_blocked("/".join(place), bounds.blocked)
         else ""
     )
 
 
-def _colliding(changes: Sequence[Change], existing: Sequence[str]) -> Iterator[Violation]:
+def _check_collisions(changes: Sequence[Change], existing: Sequence[str]) -> Iterator[Violation]:
     """Two names that are one on the file systems of half of the people: a checkout there loses one of the files."""
     changed = {change.path for change in changes if change.status != "D"}
     created = {change.path for change in changes if change.created}
@@ -167,7 +171,7 @@ def _colliding(changes: Sequence[Change], existing: Sequence[str]) -> Iterator[V
         return
     seen: dict[str, str] = {}
     for path in (*sorted(set(existing) - changed), *sorted(changed)):
-        other = seen.setdefault(_plain(path), path)
+        other = seen.setdefault(_fold_case(path), path)
         if other == path or created.isdisjoint((path, other)):
             continue
         if unicodedata.normalize("NFC", other) == unicodedata.normalize("NFC", path):
@@ -177,13 +181,13 @@ def _colliding(changes: Sequence[Change], existing: Sequence[str]) -> Iterator[V
             yield Violation(rule=CASE_COLLISION, path=path, detail=f"differs from {other} by letter case only")
 
 
-def _unsafe(changes: Sequence[Change]) -> Iterator[Violation]:
+def _check_unsafe_names(changes: Sequence[Change]) -> Iterator[Violation]:
     for change in changes:
-        if change.created and (why := unsafe(change.path)):
+        if change.created and (why := find_unsafe_part(change.path)):
             yield Violation(rule=UNSAFE_NAME, path=change.path, detail=why)
 
 
-def _misnamed(changes: Sequence[Change], style: str, globs: Globs) -> Iterator[Violation]:
+def _check_naming_style(changes: Sequence[Change], style: str, globs: Globs) -> Iterator[Violation]:
     if not style:
         return
     for change in changes:
@@ -191,7 +195,7 @@ def _misnamed(changes: Sequence[Change], style: str, globs: Globs) -> Iterator[V
             yield Violation(rule=FILE_NAMING, path=change.path, detail=f"new files here are named in {style}")
 
 
-def _untested(changes: Sequence[Change], sources: Globs, tests: Globs) -> Iterator[Violation]:
+def _check_tests_present(changes: Sequence[Change], sources: Globs, tests: Globs) -> Iterator[Violation]:
     """Only lines that were added count on both sides: taking tests away is not testing."""
     written = sorted(change.path for change in changes if change.status != "D" and change.added > 0)
     if any(tests.matches(path) for path in written):
@@ -202,12 +206,12 @@ def _untested(changes: Sequence[Change], sources: Globs, tests: Globs) -> Iterat
         yield Violation(rule=MISSING_TESTS, path=untested[0], detail=f"source changed{more}, no test was added to")
 
 
-def _misworded(commits: Sequence[Commit], pattern: str, unspeakable: Container[str]) -> Iterator[Violation]:
+def _check_commit_subjects(commits: Sequence[Commit], pattern: str, unspeakable: Container[str]) -> Iterator[Violation]:
     if not pattern:
         return
     for commit in commits:
-        if len(commit.subject) > LONGEST_SUBJECT:
-            detail = f"the subject has {len(commit.subject)} characters, at most {LONGEST_SUBJECT} are read"
+        if len(commit.subject) > MAX_SUBJECT_LENGTH:
+            detail = f"the subject has {len(commit.subject)} characters, at most {MAX_SUBJECT_LENGTH} are read"
             yield Violation(rule=COMMIT_FORMAT, path=commit.sha, detail=detail)
         elif not re.search(pattern, commit.subject):
             said = "the subject, which holds a secret," if commit.sha in unspeakable else repr(commit.subject)
@@ -215,7 +219,7 @@ def _misworded(commits: Sequence[Commit], pattern: str, unspeakable: Container[s
             yield Violation(rule=COMMIT_FORMAT, path=commit.sha, detail=detail)
 
 
-def _plain(text: str) -> str:
+def _fold_case(text: str) -> str:
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())

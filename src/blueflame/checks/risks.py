@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from blueflame.checks.code_tests import is_test
+from blueflame.checks.code_tests import is_test_path
 from blueflame.model.changes import Change
 from blueflame.model.review import Risk
 
-LARGE_FILES, LARGE_LINES = 40, 800
-SHOWN = 8
-EXECUTABLE, REGULAR = "100755", "100644"
+MAX_FILES, MAX_LINES = 40, 800
+MAX_SHOWN_PATHS = 8
+EXECUTABLE_MODE, REGULAR_MODE = "100755", "100644"
 
-KINDS: Mapping[str, str] = {
+RISK_KINDS: Mapping[str, str] = {
     "ci": "changes what runs on a build server",
     "build": "changes how the project is built",
     "config": "changes configuration",
@@ -60,7 +60,7 @@ _SNAPSHOT = r"(^|/)__snapshots__/|\.snap$|\.approved\.\w+$|(^|/)(cassettes|golde
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class RiskInputs:
     """What is known of a changeset when hints are worked out."""
 
     changes: Sequence[Change]
@@ -69,81 +69,85 @@ class Changed:
     allow_file: str = ""  # validation.secrets.allow_file
 
 
-def risks(changed: Changed) -> tuple[Risk, ...]:
-    found = {risk.kind: risk for risk in _found(changed)}
-    return tuple(found[kind] for kind in KINDS if kind in found)
+def find_risks(changed: RiskInputs) -> tuple[Risk, ...]:
+    found = {risk.kind: risk for risk in _find_all_risks(changed)}
+    return tuple(found[kind] for kind in RISK_KINDS if kind in found)
 
 
-def _found(changed: Changed) -> Iterator[Risk]:
+def _find_all_risks(changed: RiskInputs) -> Iterator[Risk]:
     changes = changed.changes
-    yield from _named(changes)
-    yield from _dependencies(changed)
-    yield from _listed("unread", changed.unread)
-    yield from _listed("tests", _deleted_tests(changes))
-    yield from _listed("secrets", [c.path for c in changes if changed.allow_file in c.paths and changed.allow_file])
-    yield from _listed("mode", [_mode(c) for c in changes if _mode(c)])
-    yield from _listed("link", [c.path for c in changes if c.symlink or c.submodule])
-    yield from _listed("binary", [c.path for c in changes if c.binary and c.status != "D"])
-    yield from _large(changes)
+    yield from _find_risky_names(changes)
+    yield from _find_dependency_risks(changed)
+    yield from _build_risk("unread", changed.unread)
+    yield from _build_risk("tests", _list_deleted_tests(changes))
+    yield from _build_risk("secrets", [c.path for c in changes if changed.allow_file in c.paths and changed.allow_file])
+    yield from _build_risk("mode", [_describe_mode_change(c) for c in changes if _describe_mode_change(c)])
+    yield from _build_risk("link", [c.path for c in changes if c.symlink or c.submodule])
+    yield from _build_risk("binary", [c.path for c in changes if c.binary and c.status != "D"])
+    yield from _find_large_change(changes)
 
 
-def _named(changes: Iterable[Change]) -> Iterator[Risk]:
+def _find_risky_names(changes: Iterable[Change]) -> Iterator[Risk]:
     """By their names; each path counts once, for the first that fits."""
     kinds: dict[str, list[str]] = {}
     for change in changes:
-        kind = next((kind for kind, pattern in NAMES if any(pattern.search(path) for path in change.paths)), None)
+        kind = next((kind for kind, pattern in RISKY_NAMES if any(pattern.search(path) for path in change.paths)), None)
         if kind is not None:
             kinds.setdefault(kind, []).append(change.path)
     for kind, paths in kinds.items():
-        yield from _listed(kind, paths)
+        yield from _build_risk(kind, paths)
 
 
-def _dependencies(changed: Changed) -> Iterator[Risk]:
+def _find_dependency_risks(changed: RiskInputs) -> Iterator[Risk]:
     fresh = {path: names for path, names in changed.dependencies.items() if names}
     if fresh:
-        words = "; ".join(f"{_some(names)} ({path})" for path, names in sorted(fresh.items()))
-        yield Risk(kind="dependency", words=f"{KINDS['dependency']}: {words}", paths=tuple(sorted(fresh))[:SHOWN])
+        words = "; ".join(f"{_format_names(names)} ({path})" for path, names in sorted(fresh.items()))
+        yield Risk(
+            kind="dependency",
+            words=f"{RISK_KINDS['dependency']}: {words}",
+            paths=tuple(sorted(fresh))[:MAX_SHOWN_PATHS],
+        )
     else:
-        yield from _listed("lockfile", [c.path for c in changed.changes if LOCKFILE.search(c.path)])
+        yield from _build_risk("lockfile", [c.path for c in changed.changes if LOCK_FILE.search(c.path)])
 
 
-def _deleted_tests(changes: Iterable[Change]) -> list[str]:
-    gone = [change.path for change in changes if change.status == "D" and is_test(change.path)]
+def _list_deleted_tests(changes: Iterable[Change]) -> list[str]:
+    gone = [change.path for change in changes if change.status == "D" and is_test_path(change.path)]
     moved = [
         change.old_path
         for change in changes
-        if change.old_path and is_test(change.old_path) and not is_test(change.path)
+        if change.old_path and is_test_path(change.old_path) and not is_test_path(change.path)
     ]
     return [*gone, *moved]
 
 
-def _mode(change: Change) -> str:
-    if change.old_mode == REGULAR and change.mode == EXECUTABLE:
+def _describe_mode_change(change: Change) -> str:
+    if change.old_mode == REGULAR_MODE and change.mode == EXECUTABLE_MODE:
         return f"{change.path} (executable now)"
-    if change.old_mode == EXECUTABLE and change.mode == REGULAR:
+    if change.old_mode == EXECUTABLE_MODE and change.mode == REGULAR_MODE:
         return f"{change.path} (no longer executable)"
-    return f"{change.path} (new, executable)" if change.created and change.mode == EXECUTABLE else ""
+    return f"{change.path} (new, executable)" if change.created and change.mode == EXECUTABLE_MODE else ""
 
 
-def _large(changes: Sequence[Change]) -> Iterator[Risk]:
+def _find_large_change(changes: Sequence[Change]) -> Iterator[Risk]:
     lines = sum(change.added + change.deleted for change in changes)
-    if len(changes) > LARGE_FILES or lines > LARGE_LINES:
-        yield Risk(kind="large", words=f"{KINDS['large']}: {len(changes):,} files, {lines:,} changed lines")
+    if len(changes) > MAX_FILES or lines > MAX_LINES:
+        yield Risk(kind="large", words=f"{RISK_KINDS['large']}: {len(changes):,} files, {lines:,} changed lines")
 
 
-def _listed(kind: str, paths: Iterable[str]) -> Iterator[Risk]:
+def _build_risk(kind: str, paths: Iterable[str]) -> Iterator[Risk]:
     names = tuple(sorted(paths))
     if names:
-        yield Risk(kind=kind, words=f"{KINDS[kind]}: {_some(names)}", paths=names[:SHOWN])
+        yield Risk(kind=kind, words=f"{RISK_KINDS[kind]}: {_format_names(names)}", paths=names[:MAX_SHOWN_PATHS])
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+def _format_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_SHOWN_PATHS:,} more" if len(names) > MAX_SHOWN_PATHS else ""
+    return ", ".join(names[:MAX_SHOWN_PATHS]) + more
 
 
-LOCKFILE = re.compile(_LOCKS)
-NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
+LOCK_FILE = re.compile(_LOCKS)
+RISKY_NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("ci", re.compile(_CI)),
     ("snapshot", re.compile(_SNAPSHOT)),
     ("generated", re.compile(_GENERATED)),

@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from functools import partial
 
 from blueflame.checks.code_tests import (
-    Language,
-    Line,
+    SourceLine,
     TestCase,
-    does_something,
+    TestLanguage,
+    find_language,
+    find_tests,
     is_assertion,
+    is_effective,
     is_exact,
     is_skip,
     is_vague,
-    language_of,
-    lines_of,
-    tests_in,
+    split_lines,
 )
 from blueflame.model.review import Weakening
 
-SHOWN = 5
-ALIKE = 0.5  # of the lines that do something
-MOST_COMPARED = 20_000  # pairs of tests
+MAX_SHOWN_LINES = 5
+MIN_SIMILARITY = 0.5  # of the lines that do something
+MAX_COMPARED_PAIRS = 20_000  # pairs of tests
 
-KINDS: Mapping[str, str] = {
+WEAKENING_KINDS: Mapping[str, str] = {
     "file": "a file of tests is gone",
     "deleted": "a test is gone",
     "emptied": "a test does nothing any more",
@@ -42,7 +42,7 @@ KINDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Versions:
+class SourceVersions:
     """A file before and after; None where there was, or is, none."""
 
     path: str
@@ -52,61 +52,63 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _ParsedVersion:
     path: str
     lines: tuple[str, ...]
     tests: tuple[TestCase, ...]
 
     @property
-    def outside(self) -> tuple[Line, ...]:
+    def outside(self) -> tuple[SourceLine, ...]:
         inside = {line.number for test in self.tests for line in test.body}
         numbered = enumerate(self.lines, start=1)
-        return tuple(Line(n, text.strip()) for n, text in numbered if n not in inside and text.strip())
+        return tuple(SourceLine(n, text.strip()) for n, text in numbered if n not in inside and text.strip())
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _ParsedFile:
     path: str
-    language: Language
-    before: _Side | None
-    after: _Side | None
+    language: TestLanguage
+    before: _ParsedVersion | None
+    after: _ParsedVersion | None
 
 
-def weakened(files: Iterable[Versions]) -> tuple[Weakening, ...]:
-    read = [file for versions in files if (file := _read(versions)) is not None]
-    pairs = _pairs(read)
-    found = [weakening for file in read for weakening in _of_file(file, pairs)]
+def find_weakened_tests(files: Iterable[SourceVersions]) -> tuple[Weakening, ...]:
+    read = [file for versions in files if (file := _parse_file(versions)) is not None]
+    pairs = _pair_tests(read)
+    found = [weakening for file in read for weakening in _find_in_file(file, pairs)]
     return tuple(sorted(found, key=lambda each: (each.path, each.line or 0, each.kind)))
 
 
-def _read(versions: Versions) -> _File | None:
-    language = language_of(versions.path)
+def _parse_file(versions: SourceVersions) -> _ParsedFile | None:
+    language = find_language(versions.path)
     if language is None:
         return None
-    before = _side(versions.old_path or versions.path, language, versions.before)
-    return _File(versions.path, language, before, _side(versions.path, language, versions.after))
+    before = _parse_version(versions.old_path or versions.path, language, versions.before)
+    return _ParsedFile(versions.path, language, before, _parse_version(versions.path, language, versions.after))
 
 
-def _side(path: str, language: Language, text: str | None) -> _Side | None:
+def _parse_version(path: str, language: TestLanguage, text: str | None) -> _ParsedVersion | None:
     if text is None:
         return None
-    lines = lines_of(text)
-    return _Side(path, lines, tests_in(language, lines))
+    lines = split_lines(text)
+    return _ParsedVersion(path, lines, find_tests(language, lines))
 
 
 _Pairs = Mapping[int, tuple[TestCase, str] | None]
 
 
-def _pairs(files: Sequence[_File]) -> _Pairs:
+def _pair_tests(files: Sequence[_ParsedFile]) -> _Pairs:
     """Which test of the result (and where) is which of before, by identity of the latter; None: there is none."""
     found: dict[int, tuple[TestCase, str] | None] = {}
-    waiting: list[tuple[_File, TestCase]] = []
+    waiting: list[tuple[_ParsedFile, TestCase]] = []
     for file in files:
-        same = _by_name(file.after)
+        same = _group_by_name(file.after)
         for test in file.before.tests if file.before else ():
             if twins := same.get(test.name):
-                own = _content(file.language, test)
-                twin = max(twins, key=lambda other: _likeness(own, _content(file.language, other)))
+                own = _count_effective_lines(file.language, test)
+                twin = max(
+                    twins, key=lambda other: _compute_similarity(own, _count_effective_lines(file.language, other))
+                )
                 twins.remove(twin)
                 found[id(test)] = (twin, file.path)
             else:
@@ -114,21 +116,23 @@ def _pairs(files: Sequence[_File]) -> _Pairs:
     taken = {id(pair[0]) for pair in found.values() if pair}
     fresh = ((file, test) for file in files if file.after for test in file.after.tests)
     free = [(file, test) for file, test in fresh if id(test) not in taken]
-    few = len(waiting) * len(free) <= MOST_COMPARED
-    contents = {id(test): _content(file.language, test) for file, test in (*waiting, *free)} if few else {}
+    few = len(waiting) * len(free) <= MAX_COMPARED_PAIRS
+    contents = (
+        {id(test): _count_effective_lines(file.language, test) for file, test in (*waiting, *free)} if few else {}
+    )
     for file, test in waiting:
         own = contents.get(id(test), Counter())
-        look = partial(_likeness_to, own, contents)
+        look = partial(_compute_similarity_to, own, contents)
         found[id(test)] = _take_twin(file.language, test, free, look)
     return found
 
 
-def _likeness_to(own: Counter[str], contents: Mapping[int, Counter[str]], other: TestCase) -> float:
+def _compute_similarity_to(own: Counter[str], contents: Mapping[int, Counter[str]], other: TestCase) -> float:
     """Of many that are new and many that are gone only the names are compared."""
-    return _likeness(own, contents[id(other)]) if id(other) in contents else 0.0
+    return _compute_similarity(own, contents[id(other)]) if id(other) in contents else 0.0
 
 
-def _by_name(side: _Side | None) -> dict[str, list[TestCase]]:
+def _group_by_name(side: _ParsedVersion | None) -> dict[str, list[TestCase]]:
     named: dict[str, list[TestCase]] = {}
     for test in side.tests if side else ():
         named.setdefault(test.name, []).append(test)
@@ -136,7 +140,7 @@ def _by_name(side: _Side | None) -> dict[str, list[TestCase]]:
 
 
 def _take_twin(
-    language: Language, test: TestCase, free: list[tuple[_File, TestCase]], look: Callable[[TestCase], float]
+    language: TestLanguage, test: TestCase, free: list[tuple[_ParsedFile, TestCase]], look: Callable[[TestCase], float]
 ) -> tuple[TestCase, str] | None:
     """One of the same name elsewhere, else the one whose lines are most like it."""
     best, at = 0.0, -1
@@ -146,69 +150,76 @@ def _take_twin(
         likeness = 1.0 if other.name == test.name else look(other)
         if likeness > best:
             best, at = likeness, n
-    if best < ALIKE:
+    if best < MIN_SIMILARITY:
         return None
     file, twin = free.pop(at)
     return twin, file.path
 
 
-def _content(language: Language, test: TestCase) -> Counter[str]:
-    return Counter(line.text for line in test.body[1:] if does_something(language, line.text))
+def _count_effective_lines(language: TestLanguage, test: TestCase) -> Counter[str]:
+    return Counter(line.text for line in test.body[1:] if is_effective(language, line.text))
 
 
-def _likeness(one: Counter[str], other: Counter[str]) -> float:
+def _compute_similarity(one: Counter[str], other: Counter[str]) -> float:
     union = (one | other).total()
     return (one & other).total() / union if union else 0.0
 
 
-def _of_file(file: _File, pairs: _Pairs) -> Iterator[Weakening]:
+def _find_in_file(file: _ParsedFile, pairs: _Pairs) -> Iterator[Weakening]:
     gone = [test for test in (file.before.tests if file.before else ()) if pairs[id(test)] is None]
     if file.after is None:
-        if gone or (file.before and not file.before.tests and _assertions(file.language, file.before.outside)):
-            yield _file_gone(file, gone)
+        if gone or (file.before and not file.before.tests and _list_assertions(file.language, file.before.outside)):
+            yield _describe_deleted_file(file, gone)
         return
-    yield from (_test_gone(file, test) for test in gone)
+    yield from (_describe_deleted_test(file, test) for test in gone)
     for test in file.before.tests if file.before else ():
         if (pair := pairs[id(test)]) is not None:
-            yield from _compare(file.language, test, *pair)
-    yield from _helpers(file)
-    yield from _skips(file)
+            yield from _compare_tests(file.language, test, *pair)
+    yield from _find_weaker_helpers(file)
+    yield from _find_new_skips(file)
 
 
-def _file_gone(file: _File, gone: Sequence[TestCase]) -> Weakening:
+def _describe_deleted_file(file: _ParsedFile, gone: Sequence[TestCase]) -> Weakening:
     assert file.before is not None
-    count = sum(len(_assertions(file.language, test.body)) for test in gone)
-    held = f": it held {_count(len(gone), 'test')} and {_count(count, 'assertion')}" if gone else ""
-    shown = tuple(f"- {test.name}" for test in gone[:SHOWN])
+    count = sum(len(_list_assertions(file.language, test.body)) for test in gone)
+    held = f": it held {_format_count(len(gone), 'test')} and {_format_count(count, 'assertion')}" if gone else ""
+    shown = tuple(f"- {test.name}" for test in gone[:MAX_SHOWN_LINES])
     return Weakening(kind="file", path=file.before.path, words=f"the file is gone{held}", lines=shown)
 
 
-def _test_gone(file: _File, test: TestCase) -> Weakening:
-    said = _assertions(file.language, test.body)
-    words = f"{test.name} is gone, with {_count(len(said), 'assertion')}"
-    lines = tuple(f"- {line.text}" for line in (test.body[0], *said)[:SHOWN])
+def _describe_deleted_test(file: _ParsedFile, test: TestCase) -> Weakening:
+    said = _list_assertions(file.language, test.body)
+    words = f"{test.name} is gone, with {_format_count(len(said), 'assertion')}"
+    lines = tuple(f"- {line.text}" for line in (test.body[0], *said)[:MAX_SHOWN_LINES])
     path = file.before.path if file.before else file.path
     return Weakening(kind="deleted", path=path, words=words, line=test.line, lines=lines)
 
 
-def _compare(language: Language, old: TestCase, new: TestCase, path: str) -> Iterator[Weakening]:
-    was, now = _assertions(language, old.body), _assertions(language, new.body)
-    if _content(language, old) and not _content(language, new) and len(old.body) > 1 and not now:
-        lines = tuple(f"- {line.text}" for line in old.body[1:] if does_something(language, line.text))
+def _compare_tests(language: TestLanguage, old: TestCase, new: TestCase, path: str) -> Iterator[Weakening]:
+    was, now = _list_assertions(language, old.body), _list_assertions(language, new.body)
+    if (
+        _count_effective_lines(language, old)
+        and not _count_effective_lines(language, new)
+        and len(old.body) > 1
+        and not now
+    ):
+        lines = tuple(f"- {line.text}" for line in old.body[1:] if is_effective(language, line.text))
         words = f"{new.name} does nothing any more"
-        yield Weakening(kind="emptied", path=path, words=words, line=new.line, lines=lines[:SHOWN])
+        yield Weakening(kind="emptied", path=path, words=words, line=new.line, lines=lines[:MAX_SHOWN_LINES])
         return
-    went, came = _less(was, now), _less(now, was)
+    went, came = _subtract_lines(was, now), _subtract_lines(now, was)
     if len(now) < len(was):
-        words = f"{new.name} has {len(now)} of {_count(len(was), 'assertion')} left"
-        lines = tuple(f"- {line.text}" for line in went[:SHOWN])
+        words = f"{new.name} has {len(now)} of {_format_count(len(was), 'assertion')} left"
+        lines = tuple(f"- {line.text}" for line in went[:MAX_SHOWN_LINES])
         yield Weakening(kind="assertions", path=path, words=words, line=new.line, lines=lines)
-    yield from _wider(new.name, path, _less(old.body, new.body), _less(new.body, old.body))
-    yield from _looser(language, new.name, path, went, came)
+    yield from _find_wider_tolerances(
+        new.name, path, _subtract_lines(old.body, new.body), _subtract_lines(new.body, old.body)
+    )
+    yield from _find_looser_assertions(language, new.name, path, went, came)
 
 
-def _looser(
-    language: Language, name: str, path: str, went: Sequence[Line], came: Sequence[Line]
+def _find_looser_assertions(
+    language: TestLanguage, name: str, path: str, went: Sequence[SourceLine], came: Sequence[SourceLine]
 ) -> Iterator[Weakening]:
     exact = [line for line in went if is_exact(language, line.text)]
     vague = [line for line in came if is_vague(language, line.text)]
@@ -220,16 +231,29 @@ def _looser(
 
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 NUMBERS = re.compile(NUMBER)
-NAMED = re.compile(
+NAMED_TOLERANCE = re.compile(
     rf"\b(\w*(?:rel|abs|tol|tolerance|delta|epsilon|eps|within|places|decimals?|digits|precision))\s*[=:(]\s*({NUMBER})\b"
 )
-LAST = re.compile(rf"(toBeCloseTo|AlmostEqual|almost_equal|InDelta|InEpsilon|assertEquals)\(.*,\s*({NUMBER})\s*[,)]")
-DIGITS = ("places", "decimal", "decimals", "digits", "precision", "toBeCloseTo", "AlmostEqual", "almost_equal")
+POSITIONAL_TOLERANCE = re.compile(
+    rf"(toBeCloseTo|AlmostEqual|almost_equal|InDelta|InEpsilon|assertEquals)\(.*,\s*({NUMBER})\s*[,)]"
+)
+DIGIT_TOLERANCES = (
+    "places",
+    "decimal",
+    "decimals",
+    "digits",
+    "precision",
+    "toBeCloseTo",
+    "AlmostEqual",
+    "almost_equal",
+)
 """Of these a smaller number is the wider tolerance."""
 
 
-def _wider(name: str, path: str, went: Sequence[Line], came: Sequence[Line]) -> Iterator[Weakening]:
-    shapes: dict[str, list[Line]] = {}
+def _find_wider_tolerances(
+    name: str, path: str, went: Sequence[SourceLine], came: Sequence[SourceLine]
+) -> Iterator[Weakening]:
+    shapes: dict[str, list[SourceLine]] = {}
     for line in went:
         shapes.setdefault(NUMBERS.sub("#", line.text), []).append(line)
     for line in came:
@@ -241,48 +265,52 @@ def _wider(name: str, path: str, went: Sequence[Line], came: Sequence[Line]) -> 
 
 
 def _is_wider(old: str, new: str) -> bool:
-    for pattern in (NAMED, LAST):
+    for pattern in (NAMED_TOLERANCE, POSITIONAL_TOLERANCE):
         for one, other in zip(pattern.finditer(old), pattern.finditer(new), strict=False):
             word = one.group(1)
             before, after = (float(match.group(2).replace("_", "")) for match in (one, other))
-            if (after < before) if word.endswith(DIGITS) else (after > before):
+            if (after < before) if word.endswith(DIGIT_TOLERANCES) else (after > before):
                 return True
     return False
 
 
-def _helpers(file: _File) -> Iterator[Weakening]:
+def _find_weaker_helpers(file: _ParsedFile) -> Iterator[Weakening]:
     """Assertions outside of tests, such as those of helpers that many tests call."""
     if file.before is None or file.after is None or not (file.before.tests or file.after.tests):
         return
-    was, now = (_assertions(file.language, side.outside) for side in (file.before, file.after))
-    went = _less(was, now)
+    was, now = (_list_assertions(file.language, side.outside) for side in (file.before, file.after))
+    went = _subtract_lines(was, now)
     if len(now) < len(was) and went:
-        words = f"outside of its tests {len(now)} of {_count(len(was), 'assertion')} are left"
-        lines = tuple(f"- {line.text}" for line in went[:SHOWN])
+        words = f"outside of its tests {len(now)} of {_format_count(len(was), 'assertion')} are left"
+        lines = tuple(f"- {line.text}" for line in went[:MAX_SHOWN_LINES])
         yield Weakening(kind="assertions", path=file.path, words=words, line=went[0].number, lines=lines)
 
 
-def _skips(file: _File) -> Iterator[Weakening]:
+def _find_new_skips(file: _ParsedFile) -> Iterator[Weakening]:
     assert file.after is not None
     was, now = (
-        [Line(n, text.strip()) for n, text in enumerate(side.lines, start=1) if is_skip(file.language, text.strip())]
+        [
+            SourceLine(n, text.strip())
+            for n, text in enumerate(side.lines, start=1)
+            if is_skip(file.language, text.strip())
+        ]
         if side
         else []
         for side in (file.before, file.after)
     )
-    fresh = _less(now, was)
+    fresh = _subtract_lines(now, was)
     if fresh and len(now) > len(was):
         verb = "keeps" if len(now) - len(was) == 1 else "keep"
-        words = f"{_count(len(now) - len(was), 'new mark')} that {verb} tests from running"
-        lines = tuple(f"+ {line.text}" for line in fresh[:SHOWN])
+        words = f"{_format_count(len(now) - len(was), 'new mark')} that {verb} tests from running"
+        lines = tuple(f"+ {line.text}" for line in fresh[:MAX_SHOWN_LINES])
         yield Weakening(kind="skipped", path=file.path, words=words, line=fresh[0].number, lines=lines)
 
 
-def _assertions(language: Language, lines: Iterable[Line]) -> tuple[Line, ...]:
+def _list_assertions(language: TestLanguage, lines: Iterable[SourceLine]) -> tuple[SourceLine, ...]:
     return tuple(line for line in lines if is_assertion(language, line.text))
 
 
-def _less(lines: Iterable[Line], other: Iterable[Line]) -> tuple[Line, ...]:
+def _subtract_lines(lines: Iterable[SourceLine], other: Iterable[SourceLine]) -> tuple[SourceLine, ...]:
     """What the first have beyond the second, by their text."""
     known = Counter(line.text for line in other)
     left = []
@@ -294,5 +322,5 @@ def _less(lines: Iterable[Line], other: Iterable[Line]) -> tuple[Line, ...]:
     return tuple(left)
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -19,7 +19,7 @@ from blueflame.cli.live.view import ActivityReader, LiveView, choose_view
 from blueflame.cli.output import print_json, print_text
 from blueflame.cli.render.session import build_session_json, render_summary
 from blueflame.documents.decisions import DecisionsFile
-from blueflame.git.results import diff_text
+from blueflame.git.results import read_diff
 from blueflame.journal.journal import Journal
 from blueflame.model.changeset import Build
 from blueflame.model.errors import BlueFlameError, UsageError
@@ -175,7 +175,7 @@ def build_diff_reader(flame: SessionContext) -> Callable[[Session, Gate], Callab
 
 
 def _read_diff_later(flame: SessionContext, build: Build) -> Callable[[], str]:
-    return lambda: diff_text(flame.repo, build.base, build.commit, max_bytes=MAX_DIFF_BYTES)
+    return lambda: read_diff(flame.repo, build.base, build.commit, max_bytes=MAX_DIFF_BYTES)
 
 
 def _print_json(

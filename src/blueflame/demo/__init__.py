@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from blueflame.git.command import git, identity_environment
+from blueflame.git.command import build_identity_environment, run_git
 
 REQUEST = "Let tally count more than words, and offer it as a command."
 
@@ -27,7 +27,7 @@ def create_demo(folder: Path) -> Demo:
         for name in ("script.yaml", "decisions.yaml"):
             shutil.copy(assets / name, folder / name)
     (repo / ".gitignore").write_text("__pycache__/\n")
-    git(repo, "init", "-q", "-b", "main")
-    git(repo, "add", "-A")
-    git(repo, "commit", "-q", "-m", "Begin tally", env=identity_environment(repo))
+    run_git(repo, "init", "-q", "-b", "main")
+    run_git(repo, "add", "-A")
+    run_git(repo, "commit", "-q", "-m", "Begin tally", env=build_identity_environment(repo))
     return Demo(repo, folder / "script.yaml", folder / "decisions.yaml")

@@ -14,10 +14,10 @@ import psutil
 
 from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import InstalledRuntime, Runtime
-from blueflame.doctor.evidence import Held
-from blueflame.doctor.guards import Guards
-from blueflame.git.command import git_version
-from blueflame.git.repository import OLDEST_GIT, Repository, tracked_size
+from blueflame.doctor.evidence import GuardState
+from blueflame.doctor.guards import GuardReport
+from blueflame.git.command import read_git_version
+from blueflame.git.repository import MIN_GIT_VERSION, Repository, measure_tree
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import BlueFlameError
 from blueflame.model.sandbox import SandboxLevel
@@ -29,35 +29,35 @@ from blueflame.system.layout import Places
 from blueflame.system.machine import measure, room_at
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     OK = "ok"
     WARNING = "warning"
     BAD = "bad"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     name: str
-    state: State
+    state: FindingState
     words: str
 
 
-def examine_machine() -> Iterator[Finding]:
-    yield Finding("python", State.OK, f"{platform.python_version()} at {sys.executable}")
+def examine_machine() -> Iterator[DoctorFinding]:
+    yield DoctorFinding("python", FindingState.OK, f"{platform.python_version()} at {sys.executable}")
     yield _git()
     memory = psutil.virtual_memory()
-    yield Finding("memory", State.OK, f"{memory.available >> 20:,} MB free of {memory.total >> 20:,} MB")
+    yield DoctorFinding("memory", FindingState.OK, f"{memory.available >> 20:,} MB free of {memory.total >> 20:,} MB")
 
 
-def _git() -> Finding:
+def _git() -> DoctorFinding:
     try:
-        found = git_version()
+        found = read_git_version()
     except BlueFlameError as error:
-        return Finding("git", State.BAD, str(error))
-    shown, needed = (".".join(map(str, version)) for version in (found, OLDEST_GIT))
-    if found < OLDEST_GIT:
-        return Finding("git", State.BAD, f"{shown} is too old: {needed} or newer is needed")
-    return Finding("git", State.OK, shown)
+        return DoctorFinding("git", FindingState.BAD, str(error))
+    shown, needed = (".".join(map(str, version)) for version in (found, MIN_GIT_VERSION))
+    if found < MIN_GIT_VERSION:
+        return DoctorFinding("git", FindingState.BAD, f"{shown} is too old: {needed} or newer is needed")
+    return DoctorFinding("git", FindingState.OK, shown)
 
 
 def examine_project(
@@ -68,52 +68,58 @@ def examine_project(
     config: Path,
     now: float,
     runtimes: Mapping[str, Runtime | None] | None = None,
-) -> Iterator[Finding]:
-    yield Finding("repository", State.OK, f"{repo.root}, base {repo.base_branch} at {repo.base_sha[:10]}")
+) -> Iterator[DoctorFinding]:
+    yield DoctorFinding("repository", FindingState.OK, f"{repo.root}, base {repo.base_branch} at {repo.base_sha[:10]}")
     yield from _peculiarities(repo)
     reasons = tuple(find_blockers(repo, places, settings, allow_dirty=False, config=config))
     for reason in reasons:
-        yield Finding("start", State.WARNING, reason)
+        yield DoctorFinding("start", FindingState.WARNING, reason)
     yield from _agents(repo, places, settings)
     yield from examine_runtimes(runtimes or {})
     yield from _journal(repo, places, settings, now)
 
 
-def _peculiarities(repo: Repository) -> Iterator[Finding]:
+def _peculiarities(repo: Repository) -> Iterator[DoctorFinding]:
     if repo.shallow:
-        yield Finding("shallow clone", State.WARNING, "works; history before the cut is not there to be merged with")
+        yield DoctorFinding(
+            "shallow clone", FindingState.WARNING, "works; history before the cut is not there to be merged with"
+        )
     if repo.detached:
-        yield Finding("detached HEAD", State.OK, f"landing moves {repo.base_branch}, not your checkout")
+        yield DoctorFinding("detached HEAD", FindingState.OK, f"landing moves {repo.base_branch}, not your checkout")
     if repo.submodules:
         words = f"left empty in agents' checkouts: {', '.join(repo.submodules)}"
-        yield Finding("submodules", State.WARNING, words)
+        yield DoctorFinding("submodules", FindingState.WARNING, words)
 
 
-def _agents(repo: Repository, places: Places, settings: Settings) -> Iterator[Finding]:
-    capacity = measure(settings, 0, room_at(places.worktrees), tracked_size(repo, repo.base_sha))
+def _agents(repo: Repository, places: Places, settings: Settings) -> Iterator[DoctorFinding]:
+    capacity = measure(settings, 0, room_at(places.worktrees), measure_tree(repo, repo.base_sha))
     slots = min(settings.concurrency.development, capacity.agents)
-    state = State.OK if slots == settings.concurrency.development else State.WARNING
-    yield Finding("slots", state, f"{slots} of {settings.concurrency.development} workers at once; {capacity.reason}")
+    state = FindingState.OK if slots == settings.concurrency.development else FindingState.WARNING
+    yield DoctorFinding(
+        "slots", state, f"{slots} of {settings.concurrency.development} workers at once; {capacity.reason}"
+    )
 
 
-def examine_runtimes(runtimes: Mapping[str, Runtime | None]) -> Iterator[Finding]:
+def examine_runtimes(runtimes: Mapping[str, Runtime | None]) -> Iterator[DoctorFinding]:
     """How each drives its agents here, and all that keeps it from doing so."""
     for name, runtime in runtimes.items():
         if runtime is None:
-            yield Finding(f"runtime {name}", State.BAD, f"not in this version; it has {', '.join(RUNTIMES)}")
+            yield DoctorFinding(
+                f"runtime {name}", FindingState.BAD, f"not in this version; it has {', '.join(RUNTIMES)}"
+            )
             continue
         problems = runtime.problems()
-        yield from (Finding(f"runtime {name}", State.BAD, problem) for problem in problems)
+        yield from (DoctorFinding(f"runtime {name}", FindingState.BAD, problem) for problem in problems)
         if not problems:
             words = runtime.found() if isinstance(runtime, InstalledRuntime) else ""
-            yield Finding(f"runtime {name}", State.OK, words or "ready")
+            yield DoctorFinding(f"runtime {name}", FindingState.OK, words or "ready")
 
 
-def _journal(repo: Repository, places: Places, settings: Settings, now: float) -> Iterator[Finding]:
+def _journal(repo: Repository, places: Places, settings: Settings, now: float) -> Iterator[DoctorFinding]:
     held = flock.holder(places.lock) if places.lock.exists() else None
-    yield Finding("orchestrator", State.OK, _at_work(held))
+    yield DoctorFinding("orchestrator", FindingState.OK, _at_work(held))
     if not places.journal.exists():
-        yield Finding("journal", State.OK, "none yet")
+        yield DoctorFinding("journal", FindingState.OK, "none yet")
         return
     try:
         with Journal.read_only(places.journal) as journal:
@@ -122,29 +128,33 @@ def _journal(repo: Repository, places: Places, settings: Settings, now: float) -
             age, at_work = settings.cleanup.log_max_age, held is not None
             found = find_leftovers(repo, places, journal, now=now, max_age=age, at_work=at_work)
     except BlueFlameError as error:
-        yield Finding("journal", State.BAD, str(error))
+        yield DoctorFinding("journal", FindingState.BAD, str(error))
         return
     words = "; ".join(damage) or f"sound, {len(sessions)} session{'' if len(sessions) == 1 else 's'}"
-    yield Finding("journal", State.BAD if damage else State.OK, words)
+    yield DoctorFinding("journal", FindingState.BAD if damage else FindingState.OK, words)
     open_ones = [info.id for info in sessions if info.ended is None]
     if open_ones and held is None:
-        yield Finding("unfinished", State.WARNING, f"{', '.join(open_ones)}: 'blueflame resume' goes on")
+        yield DoctorFinding("unfinished", FindingState.WARNING, f"{', '.join(open_ones)}: 'blueflame resume' goes on")
     yield from _left_behind(found)
 
 
-def examine_level(guards: Guards) -> Finding:
+def examine_level(guards: GuardReport) -> DoctorFinding:
     """The level that the configuration asks for, against the one that this machine can hold."""
     asked, held = guards.asked, guards.held
     if asked is SandboxLevel.OFF:
         able = "this machine cannot hold any" if held is SandboxLevel.OFF else f"this machine could hold {held}"
-        return Finding("level", State.WARNING, f"off: agents run as you, without walls; {able}")
+        return DoctorFinding("level", FindingState.WARNING, f"off: agents run as you, without walls; {able}")
     if guards.problems:
         why = "; ".join(problem.words for problem in guards.problems)
-        return Finding("level", State.BAD, f"{asked} is asked for and cannot be held, so no session starts: {why}")
-    broken = [guard.name for guard in guards.table if guard.state is Held.IMPOSSIBLE]
+        return DoctorFinding(
+            "level", FindingState.BAD, f"{asked} is asked for and cannot be held, so no session starts: {why}"
+        )
+    broken = [guard.name for guard in guards.table if guard.state is GuardState.IMPOSSIBLE]
     if broken:
-        return Finding("level", State.BAD, f"{asked} is asked for, and not all of it holds: {', '.join(broken)}")
-    return Finding("level", State.OK, f"{asked} is asked for; this machine can hold {held}")
+        return DoctorFinding(
+            "level", FindingState.BAD, f"{asked} is asked for, and not all of it holds: {', '.join(broken)}"
+        )
+    return DoctorFinding("level", FindingState.OK, f"{asked} is asked for; this machine can hold {held}")
 
 
 def _at_work(held: str | None) -> str:
@@ -154,23 +164,23 @@ def _at_work(held: str | None) -> str:
     return f"at work: pid {pid} since {since}"
 
 
-def _left_behind(found: tuple[Leftover, ...]) -> Iterator[Finding]:
+def _left_behind(found: tuple[Leftover, ...]) -> Iterator[DoctorFinding]:
     """Refs of landed work cost nothing and are no cause to nag; commits that never landed are worth knowing of."""
     litter = [each for each in found if each.kind in (LeftoverKind.CHECKOUT, LeftoverKind.FOLDER, LeftoverKind.LOGS)]
     unmerged = sum(each.kind is LeftoverKind.UNMERGED for each in found)
     if litter:
         size = sum(each.bytes for each in litter) / 2**20
         words = f"old checkouts and folders: {len(litter)}, {size:,.1f} MB; 'blueflame cleanup' takes them away"
-        yield Finding("left behind", State.WARNING, words)
+        yield DoctorFinding("left behind", FindingState.WARNING, words)
     if unmerged:
         words = (
             f"{unmerged} attempts' commits are on no branch and kept: 'blueflame cleanup --drop-unmerged' drops them"
         )
-        yield Finding("never landed", State.OK, words)
+        yield DoctorFinding("never landed", FindingState.OK, words)
 
 
-def examine_editor(names: tuple[str, ...]) -> Finding:
+def examine_editor(names: tuple[str, ...]) -> DoctorFinding:
     found = next((name for name in names if name and shutil.which(name.split()[0])), None)
     if found is None:
-        return Finding("editor", State.WARNING, "none found: set $EDITOR to edit plans at a gate")
-    return Finding("editor", State.OK, found)
+        return DoctorFinding("editor", FindingState.WARNING, "none found: set $EDITOR to edit plans at a gate")
+    return DoctorFinding("editor", FindingState.OK, found)

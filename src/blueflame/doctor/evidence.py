@@ -28,7 +28,7 @@ from blueflame.orchestrator.engine.interface import ProcessOutcome
 from blueflame.telemetry.audit import Audit, read_audit
 
 
-class Held(StrEnum):
+class GuardState(StrEnum):
     ENFORCED = "enforced"
     DETECTED = "detected only"
     IMPOSSIBLE = "impossible here"
@@ -60,7 +60,7 @@ class Evidence:
         return self.main.box.network is Network.HOST and self.ground.machine.sandbox.allow_network
 
 
-Verdict: TypeAlias = tuple[Held, str]
+Verdict: TypeAlias = tuple[GuardState, str]
 
 
 def gather(ground: Ground, validation: ValidationSettings) -> Evidence:
@@ -109,8 +109,8 @@ def why_not(evidence: Evidence) -> str:
 
 def verdict(breaches: list[str], seen: str) -> Verdict:
     if breaches:
-        return Held.IMPOSSIBLE, f"NOT HELD: {'; '.join(breaches)}"
-    return Held.ENFORCED, seen
+        return GuardState.IMPOSSIBLE, f"NOT HELD: {'; '.join(breaches)}"
+    return GuardState.ENFORCED, seen
 
 
 def stolen(evidence: Evidence, name: str, what: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from blueflame.doctor import limit_verdicts as limits
 from blueflame.doctor import wall_verdicts as walls
-from blueflame.doctor.evidence import Evidence, Held, Verdict, gather, why_not
+from blueflame.doctor.evidence import Evidence, GuardState, Verdict, gather, why_not
 from blueflame.doctor.fixtures import Machine, MakeBox, laid_out
 from blueflame.model.sandbox import SandboxLevel
 from blueflame.model.settings.permissions import SandboxSettings, ValidationSettings
@@ -24,12 +24,12 @@ Judge: TypeAlias = Callable[[Evidence], Verdict]
 class Guard:
     name: str
     holds: str
-    state: Held
+    state: GuardState
     seen: str  # how it was tried and what was seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guards:
+class GuardReport:
     """`asked` is the level of the configuration, `held` what the machine can hold; `problems` are what is between."""
 
     asked: SandboxLevel
@@ -40,7 +40,7 @@ class Guards:
     @property
     def is_enough(self) -> bool:
         """Whether a session may start here as far as the walls go."""
-        return not self.problems and not any(guard.state is Held.IMPOSSIBLE for guard in self.table)
+        return not self.problems and not any(guard.state is GuardState.IMPOSSIBLE for guard in self.table)
 
 
 class Row(NamedTuple):
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
 def examine_guards(
     sandbox: SandboxSettings, validation: ValidationSettings, *, repo_root: Path | None = None, make: MakeBox = make_box
-) -> Guards:
+) -> GuardReport:
     """Takes one to two seconds. `make` is for whoever wants to see a wall with a hole in it."""
     asked, held = SandboxLevel(sandbox.level), find_highest_level()
     home = Path(os.environ.get("HOME") or Path("~").expanduser())
@@ -65,21 +65,25 @@ def examine_guards(
         make=make,
     )
     problems = find_sandbox_problems(asked)
-    why = (Held.OFF, "sandbox.level is off: agents run as you") if asked is SandboxLevel.OFF else _impossible(problems)
+    why = (
+        (GuardState.OFF, "sandbox.level is off: agents run as you")
+        if asked is SandboxLevel.OFF
+        else _impossible(problems)
+    )
     with laid_out(machine) as ground:
         evidence = gather(ground, validation)
         walled = tuple(_guard(row, evidence, None if machine.boxed else why) for row in WALLS)
         table = (*walled, *(_guard(row, evidence, None) for row in REST))
-    return Guards(asked=asked, held=held, problems=problems, table=table)
+    return GuardReport(asked=asked, held=held, problems=problems, table=table)
 
 
 def _impossible(problems: tuple[Problem, ...]) -> Verdict:
-    return Held.IMPOSSIBLE, "; ".join(problem.words for problem in problems) or "there is no box to be had"
+    return GuardState.IMPOSSIBLE, "; ".join(problem.words for problem in problems) or "there is no box to be had"
 
 
 def _guard(row: Row, evidence: Evidence, verdict: Verdict | None) -> Guard:
     if verdict is None and row.probe and not evidence.tried(row.probe):
-        verdict = Held.IMPOSSIBLE, f"it could not be tried: {why_not(evidence)}"
+        verdict = GuardState.IMPOSSIBLE, f"it could not be tried: {why_not(evidence)}"
     state, seen = verdict or row.judge(evidence)
     return Guard(name=row.name, holds=row.holds, state=state, seen=seen)
 

@@ -6,9 +6,9 @@ from contextlib import suppress
 from secrets import choice
 from string import ascii_letters, digits
 
-from blueflame.checks.postcheck import OUTSIDE_SCOPE, violations
-from blueflame.checks.secrets.scan import Allowed, Line, judge, look
-from blueflame.doctor.evidence import Evidence, Held, Verdict, escaped, sight, verdict
+from blueflame.checks.postcheck import OUTSIDE_SCOPE, check_result
+from blueflame.checks.secrets.scan import AddedLine, SecretAllowList, judge_findings, scan_lines
+from blueflame.doctor.evidence import Evidence, GuardState, Verdict, escaped, sight, verdict
 from blueflame.doctor.trials import TINY
 from blueflame.model.changes import Change
 from blueflame.model.errors import Refused
@@ -24,27 +24,33 @@ BREAKS = 2  # the exit code that keeps an agent from its call
 def memory(evidence: Evidence) -> Verdict:
     trial, outcome = evidence.memory
     if outcome is None or not trial.loot("memory"):
-        return Held.IMPOSSIBLE, "it could not be tried: the probe did not run"
+        return GuardState.IMPOSSIBLE, "it could not be tried: the probe did not run"
     limit, had_all = TINY["max_memory_mb"], "memory" in trial.found("escaped")
     if outcome.reason is not ExitReason.MEMORY:
-        return Held.IMPOSSIBLE, f"NOT HELD: a box for {limit} MB was not ended for more ({outcome.reason})"
+        return GuardState.IMPOSSIBLE, f"NOT HELD: a box for {limit} MB was not ended for more ({outcome.reason})"
     if had_all:
-        return Held.DETECTED, f"a box for {limit} MB took more and was ended: no control group here, so it is watched"
+        return (
+            GuardState.DETECTED,
+            f"a box for {limit} MB took more and was ended: no control group here, so it is watched",
+        )
     if "the system killed" in outcome.detail:
-        return Held.ENFORCED, f"a box for {limit} MB: the kernel ended it at its limit (control group)"
-    return Held.DETECTED, f"a box for {limit} MB was ended on its way to more: it is watched"
+        return GuardState.ENFORCED, f"a box for {limit} MB: the kernel ended it at its limit (control group)"
+    return GuardState.DETECTED, f"a box for {limit} MB was ended on its way to more: it is watched"
 
 
 def many(evidence: Evidence) -> Verdict:
     trial, outcome = evidence.many
     came, limit = len(trial.found("children")), TINY["max_processes"]
     if outcome is None or not came:
-        return Held.IMPOSSIBLE, "it could not be tried: the probe did not run"
+        return GuardState.IMPOSSIBLE, "it could not be tried: the probe did not run"
     if outcome.reason is not ExitReason.PROCESSES:
-        return Held.IMPOSSIBLE, f"NOT HELD: {came} processes in a box for {limit} were not ended ({outcome.reason})"
+        return (
+            GuardState.IMPOSSIBLE,
+            f"NOT HELD: {came} processes in a box for {limit} were not ended ({outcome.reason})",
+        )
     if came > limit + HEADROOM:
-        return Held.DETECTED, f"{came} processes came up in a box for {limit}, and it was ended: they are watched"
-    return Held.ENFORCED, f"a box for {limit}: the kernel let {came} come up, and it was ended"
+        return GuardState.DETECTED, f"{came} processes came up in a box for {limit}, and it was ended: they are watched"
+    return GuardState.ENFORCED, f"a box for {limit}: the kernel let {came} come up, and it was ended"
 
 
 def file_size(evidence: Evidence) -> Verdict:
@@ -53,7 +59,7 @@ def file_size(evidence: Evidence) -> Verdict:
         limit = TINY["max_file_size_mb"] * MB
         breaches = [f"a file of {size / MB:.1f} MB was written"] if size > limit else []
         return verdict(breaches, f"3 MB into a file where 1 MB is allowed: it has {size / MB:.1f} MB")
-    return Held.IMPOSSIBLE, "it could not be tried: no file was written"
+    return GuardState.IMPOSSIBLE, "it could not be tried: no file was written"
 
 
 def open_files(evidence: Evidence) -> Verdict:
@@ -71,8 +77,8 @@ def cpu(evidence: Evidence) -> Verdict:
 
 def disk(evidence: Evidence) -> Verdict:
     if evidence.disk is None or evidence.disk.reason is not ExitReason.DISK:
-        return Held.IMPOSSIBLE, "NOT HELD: an agent was started although the disk had less room than asked for"
-    return Held.DETECTED, "an agent that wants more room than there is: not started; later on it is watched"
+        return GuardState.IMPOSSIBLE, "NOT HELD: an agent was started although the disk had less room than asked for"
+    return GuardState.DETECTED, "an agent that wants more room than there is: not started; later on it is watched"
 
 
 def watcher(evidence: Evidence) -> Verdict:
@@ -87,7 +93,7 @@ def shell(evidence: Evidence) -> Verdict:
     try:
         find_shfmt()
     except Refused as e:
-        return Held.IMPOSSIBLE, str(e)
+        return GuardState.IMPOSSIBLE, str(e)
     breaches = _unlike(_decisions(evidence, "hidden", "plain"), {"hidden": "block", "plain": "allow"})
     return verdict(breaches, "a command hidden in another was refused, the same without it allowed")
 
@@ -119,18 +125,21 @@ def audit(evidence: Evidence) -> Verdict:
 
 def secrets(evidence: Evidence) -> Verdict:
     if not evidence.validation.secrets.enabled:
-        return Held.OFF, "validation.secrets.enabled is false"
+        return GuardState.OFF, "validation.secrets.enabled is false"
     token = "ghp_" + "".join(choice(ascii_letters + digits) for _ in range(36))
-    found = judge(look([Line("src/app.py", 1, f'token = "{token}"'), Line("src/app.py", 2, "x = 1")]), Allowed())
+    found = judge_findings(
+        scan_lines([AddedLine("src/app.py", 1, f'token = "{token}"'), AddedLine("src/app.py", 2, "x = 1")]),
+        SecretAllowList(),
+    )
     breaches = [] if [each.line for each in found] == [1] else ["a made-up token was not found"]
     return verdict(breaches, "a token made up just now, in an added line: found")
 
 
 def scope(evidence: Evidence) -> Verdict:
     if not evidence.validation.file_scope.enforce:
-        return Held.OFF, "validation.file_scope.enforce is false"
+        return GuardState.OFF, "validation.file_scope.enforce is false"
     changes = [Change(status="M", path="src/mine.py"), Change(status="M", path="src/others.py")]
-    found = violations(changes, [], allowed_paths=["src/**"], file_locks=["src/mine.py"])
+    found = check_result(changes, [], allowed_paths=["src/**"], file_locks=["src/mine.py"])
     breaches = (
         [] if [(one.rule, one.path) for one in found] == [(OUTSIDE_SCOPE, "src/others.py")] else ["it was missed"]
     )

@@ -7,12 +7,12 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from blueflame.doctor.evidence import Evidence, Held, Verdict, changed, escaped, sight, stolen, verdict
+from blueflame.doctor.evidence import Evidence, GuardState, Verdict, changed, escaped, sight, stolen, verdict
 from blueflame.doctor.fixtures import SYSTEM_FOLDERS
 from blueflame.doctor.probes import file_id
 
 MADE = ("objects/new", "objects/pack/new", "refs/heads/new", "hooks/post-commit")
-UNSEEN = (Held.IMPOSSIBLE, "the kernel does not say how it stands with the process inside")
+UNSEEN = (GuardState.IMPOSSIBLE, "the kernel does not say how it stands with the process inside")
 
 
 def files_outside(evidence: Evidence) -> Verdict:
@@ -108,7 +108,7 @@ def nothing_stays(evidence: Evidence) -> Verdict:
 def network(evidence: Evidence) -> Verdict:
     reached = evidence.ground.knocked("tcp", "udp")
     if reached and evidence.open_network:
-        return Held.OFF, "sandbox.allow_network is true: a service of this machine was reached"
+        return GuardState.OFF, "sandbox.allow_network is true: a service of this machine was reached"
     return verdict(
         [f"our {name} port was reached" for name in reached], "services of ours on 127.0.0.1, TCP and UDP: not reached"
     )
@@ -117,9 +117,9 @@ def network(evidence: Evidence) -> Verdict:
 def sockets(evidence: Evidence) -> Verdict:
     reached = evidence.ground.knocked("unix", "abstract")
     if reached == ["abstract"] and evidence.open_network:
-        return Held.OFF, "sandbox.allow_network is true: an abstract socket of this machine was reached"
+        return GuardState.OFF, "sandbox.allow_network is true: an abstract socket of this machine was reached"
     if not {"unix", "abstract"} & set(evidence.ground.doors):
-        return Held.IMPOSSIBLE, "it could not be tried: no socket could be made"
+        return GuardState.IMPOSSIBLE, "it could not be tried: no socket could be made"
     return verdict(
         [f"our {name} socket was reached" for name in reached],
         f"sockets of ours ({' and '.join(name for name in ('unix', 'abstract') if name in evidence.ground.doors)}): "
@@ -129,13 +129,13 @@ def sockets(evidence: Evidence) -> Verdict:
 
 def gateway(evidence: Evidence) -> Verdict:
     if evidence.open_network:
-        return Held.OFF, "sandbox.allow_network is true: nobody needs the gateway"
+        return GuardState.OFF, "sandbox.allow_network is true: nobody needs the gateway"
     lines = _gateway_lines(evidence.main.folder / "gateway.jsonl")
     allowed = [line for line in lines if line.get("decision") != "block"]
     breaches = ["our port was reached through it"] if evidence.ground.knocked("other") else []
     breaches += ["it let an unlisted host through"] if allowed else []
     if not lines:
-        return Held.IMPOSSIBLE, "it could not be tried: the gateway was not reached"
+        return GuardState.IMPOSSIBLE, "it could not be tried: the gateway was not reached"
     return verdict(breaches, f"127.0.0.1 and a host that is not listed: refused ({lines[-1].get('rule', '')})")
 
 

@@ -12,29 +12,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from blueflame.checks.secrets.scan import Line, Unscanned
-from blueflame.git.blobs import read_blobs, sizes_of
-from blueflame.git.command import fields, git
+from blueflame.checks.secrets.scan import AddedLine, Unscanned
+from blueflame.git.blobs import read_blob_sizes, read_blobs
+from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import SUBMODULE_MODE, Repository
 from blueflame.model.errors import GitFailed
 
 MEGABYTE = 1_000_000
-TIMEOUT = 300.0
-BATCH = 16 * MEGABYTE  # what is held in memory at once, unless one file is larger
+GIT_TIMEOUT = 300.0
+MAX_BATCH_BYTES = 16 * MEGABYTE  # what is held in memory at once, unless one file is larger
 HEADERS = re.compile(r"(?:[0-9a-f]+ [0-9a-f]+\n)+")
 UTF16_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-LOOKED_AT = 4000  # bytes that tell how a text is encoded
+ENCODING_SAMPLE_BYTES = 4000  # bytes that tell how a text is encoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class ReadLimits:
     """More than this is not searched, and told: nobody can say what is in there."""
 
     file: int = 64 * MEGABYTE
     total: int = 512 * MEGABYTE
 
 
-class _Step(NamedTuple):
+class _TreeComparison(NamedTuple):
     """One comparison: a tree with all the trees that it was made from."""
 
     commit: str  # empty: the whole result against its base
@@ -42,7 +42,7 @@ class _Step(NamedTuple):
     parents: tuple[str, ...]
 
 
-class _File(NamedTuple):
+class _AddedFile(NamedTuple):
     path: str
     blob: str
     before: frozenset[str]  # the same file in the parents that have it
@@ -50,66 +50,70 @@ class _File(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Changed:
+class _ChangedBlob:
     blob: str
     before: set[str] = field(default_factory=set)
     parents: int = 0
 
 
-def added_lines(repo: Repository, base: str, tip: str, *, bounds: Bounds | None = None) -> Iterator[Line | Unscanned]:
+def read_added_lines(
+    repo: Repository, base: str, tip: str, *, bounds: ReadLimits | None = None
+) -> Iterator[AddedLine | Unscanned]:
     """What tip adds to base; then what commits between them add although tip has it no more.
 
     Binary files are text like any other here. A file that is too large is told as Unscanned; git errors are raised.
     """
-    limits = bounds or Bounds()
-    files = _files(repo, base, tip)
-    sizes = sizes_of(repo, sorted({sha for file in files for sha in (file.blob, *file.before)}))
+    limits = bounds or ReadLimits()
+    files = _find_added_files(repo, base, tip)
+    sizes = read_blob_sizes(repo, sorted({sha for file in files for sha in (file.blob, *file.before)}))
     left = limits.total
-    for batch in _batches(files, sizes):
+    for batch in _split_batches(files, sizes):
         fitting = []
         for file in batch:
             if sizes[file.blob] > limits.file:
-                yield _too_large(file, sizes[file.blob], limits.file)
+                yield _build_too_large(file, sizes[file.blob], limits.file)
             else:
                 fitting.append(file)
         wanted = {sha: sizes[sha] for file in fitting for sha in (file.blob, *file.before) if sizes[sha] <= limits.file}
         left -= sum(wanted.values())
         if left < 0:
-            reason = f"the result is too large to be searched for secrets: more than {_shown(limits.total)} to read"
+            reason = (
+                f"the result is too large to be searched for secrets: more than {_format_size(limits.total)} to read"
+            )
             yield Unscanned(batch[0].path, reason)
             return
         blobs = read_blobs(repo, wanted)
         for file in fitting:
-            yield from _added(file, blobs)
+            yield from _list_added_lines(file, blobs)
 
 
-def _files(repo: Repository, base: str, tip: str) -> tuple[_File, ...]:
-    steps = _steps(repo, base, tip)
-    found: dict[tuple[str, str], _File] = {}
-    for step, changed in zip(steps, _compare(repo, steps), strict=True):
+def _find_added_files(repo: Repository, base: str, tip: str) -> tuple[_AddedFile, ...]:
+    steps = _list_comparisons(repo, base, tip)
+    found: dict[tuple[str, str], _AddedFile] = {}
+    for step, changed in zip(steps, _compare_trees(repo, steps), strict=True):
         for path, change in changed.items():
             # what every parent has the like of is new to none; what the first step saw, it saw against the base
             if change.parents == len(step.parents):
-                file = _File(path, change.blob, frozenset(change.before), step.commit)
+                file = _AddedFile(path, change.blob, frozenset(change.before), step.commit)
                 found.setdefault((path, change.blob), file)
     return tuple(found.values())
 
 
-def _steps(repo: Repository, base: str, tip: str) -> tuple[_Step, ...]:
+def _list_comparisons(repo: Repository, base: str, tip: str) -> tuple[_TreeComparison, ...]:
     form = "--format=%H %P"
     args = ("rev-list", "--reverse", "--topo-order", "--no-commit-header", form, f"{base}..{tip}", "--")
-    rows = [line.split() for line in git(repo.root, *args, timeout=TIMEOUT).splitlines()]
-    trees = _trees(repo, sorted({base, tip, *(sha for row in rows for sha in row)}))
-    nothing = git(repo.root, "hash-object", "-t", "tree", "--stdin", stdin="").strip()
+    rows = [line.split() for line in run_git(repo.root, *args, timeout=GIT_TIMEOUT).splitlines()]
+    trees = _find_trees(repo, sorted({base, tip, *(sha for row in rows for sha in row)}))
+    nothing = run_git(repo.root, "hash-object", "-t", "tree", "--stdin", stdin="").strip()
     return (
-        _Step("", trees[tip], (trees[base],)),
-        *(_Step(sha, trees[sha], tuple(trees[parent] for parent in of) or (nothing,)) for sha, *of in rows),
+        _TreeComparison("", trees[tip], (trees[base],)),
+        *(_TreeComparison(sha, trees[sha], tuple(trees[parent] for parent in of) or (nothing,)) for sha, *of in rows),
     )
 
 
-def _trees(repo: Repository, commits: Sequence[str]) -> dict[str, str]:
+def _find_trees(repo: Repository, commits: Sequence[str]) -> dict[str, str]:
     asked = "".join(f"{sha}^{{tree}}\n" for sha in commits)
-    said = git(repo.root, "cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked).splitlines()
+    said = run_git(repo.root, "cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked).splitlines()
     trees = {sha: line.removesuffix(" tree") for sha, line in zip(commits, said, strict=True) if line.endswith(" tree")}
     for sha in commits:
         if sha not in trees:
@@ -117,26 +121,26 @@ def _trees(repo: Repository, commits: Sequence[str]) -> dict[str, str]:
     return trees
 
 
-def _compare(repo: Repository, steps: Sequence[_Step]) -> list[dict[str, _Changed]]:
+def _compare_trees(repo: Repository, steps: Sequence[_TreeComparison]) -> list[dict[str, _ChangedBlob]]:
     """For each step the files that differ, and from how many of its parents."""
     pairs = [(number, parent, step.tree) for number, step in enumerate(steps) for parent in step.parents]
     asked = "".join(f"{parent} {tree}\n" for _, parent, tree in pairs)
     options = ("--stdin", "-r", "-M", "-z", "--raw", "--no-abbrev", "--no-relative", "--ignore-submodules=none")
-    parts = iter(fields(git(repo.root, "diff-tree", *options, stdin=asked, timeout=TIMEOUT) + "\0"))
-    compared: list[dict[str, _Changed]] = [{} for _ in steps]
+    parts = iter(split_nul(run_git(repo.root, "diff-tree", *options, stdin=asked, timeout=GIT_TIMEOUT) + "\0"))
+    compared: list[dict[str, _ChangedBlob]] = [{} for _ in steps]
     at = -1
     for part in parts:  # before the first entry of a pair, and instead of one, stand the two names
         heads = HEADERS.match(part)
         entry = part[heads.end() :] if heads else part
         at += len(part[: len(part) - len(entry)].splitlines())
         if entry:
-            _note(entry, parts, compared[pairs[at][0]])
+            _record_entry(entry, parts, compared[pairs[at][0]])
     if at != len(pairs) - 1:
         raise GitFailed(f"git diff-tree in {repo.root} compared {at + 1} of {len(pairs)} pairs")
     return compared
 
 
-def _note(entry: str, rest: Iterator[str], changed: dict[str, _Changed]) -> None:
+def _record_entry(entry: str, rest: Iterator[str], changed: dict[str, _ChangedBlob]) -> None:
     """`:100644 100644 <sha> <sha> R086`, then the old name if there are two, then the name."""
     old_mode, mode, old_sha, sha, status = entry.removeprefix(":").split(" ")
     path = next(rest)
@@ -144,17 +148,17 @@ def _note(entry: str, rest: Iterator[str], changed: dict[str, _Changed]) -> None
         path = next(rest)
     if status[0] == "D" or mode == SUBMODULE_MODE:
         return
-    file = changed.setdefault(path, _Changed(blob=sha))
+    file = changed.setdefault(path, _ChangedBlob(blob=sha))
     file.parents += 1
     if old_mode not in ("000000", SUBMODULE_MODE):
         file.before.add(old_sha)
 
 
-def _batches(files: Iterable[_File], sizes: dict[str, int]) -> Iterator[list[_File]]:
-    batch: list[_File] = []
+def _split_batches(files: Iterable[_AddedFile], sizes: dict[str, int]) -> Iterator[list[_AddedFile]]:
+    batch: list[_AddedFile] = []
     size = 0
     for file in files:
-        if batch and size >= BATCH:
+        if batch and size >= MAX_BATCH_BYTES:
             yield batch
             batch, size = [], 0
         batch.append(file)
@@ -163,20 +167,20 @@ def _batches(files: Iterable[_File], sizes: dict[str, int]) -> Iterator[list[_Fi
         yield batch
 
 
-def _added(file: _File, blobs: dict[str, bytes]) -> Iterator[Line]:
-    known = {line for sha in file.before if sha in blobs for line in _text(blobs[sha]).split("\n")}
-    for number, text in enumerate(_text(blobs[file.blob]).split("\n"), start=1):
+def _list_added_lines(file: _AddedFile, blobs: dict[str, bytes]) -> Iterator[AddedLine]:
+    known = {line for sha in file.before if sha in blobs for line in _decode_text(blobs[sha]).split("\n")}
+    for number, text in enumerate(_decode_text(blobs[file.blob]).split("\n"), start=1):
         if text and text not in known:
-            yield Line(file.path, number, text, file.commit)
+            yield AddedLine(file.path, number, text, file.commit)
 
 
-def _text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     """Bytes that are no text survive as they are: a key among them is still a key."""
-    wide = UTF16_MARKS.get(data[:2]) or _unmarked_utf16(data[:LOOKED_AT])
+    wide = UTF16_MARKS.get(data[:2]) or _detect_utf16(data[:ENCODING_SAMPLE_BYTES])
     return data.decode(wide, "replace") if wide else data.decode("utf-8", "surrogateescape")
 
 
-def _unmarked_utf16(head: bytes) -> str:
+def _detect_utf16(head: bytes) -> str:
     """Every other byte of Latin letters in UTF-16 is zero."""
     for encoding, zeros in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
         if len(zeros) >= 8 and zeros.count(0) > 0.9 * len(zeros):
@@ -184,11 +188,11 @@ def _unmarked_utf16(head: bytes) -> str:
     return ""
 
 
-def _too_large(file: _File, size: int, most: int) -> Unscanned:
+def _build_too_large(file: _AddedFile, size: int, most: int) -> Unscanned:
     return Unscanned(
-        file.path, f"too large to be searched for secrets: {_shown(size)}, at most {_shown(most)} are read"
+        file.path, f"too large to be searched for secrets: {_format_size(size)}, at most {_format_size(most)} are read"
     )
 
 
-def _shown(size: int) -> str:
+def _format_size(size: int) -> str:
     return f"{size / MEGABYTE:.0f} MB" if size >= MEGABYTE else f"{size} bytes"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from blueflame.git.command import QUIET, environment, failed, git
+from blueflame.git.command import GIT_SETTING_ARGS, build_environment, build_git_error, run_git
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
 from blueflame.system.process import Done, run_bytes
 
-TIMEOUT = 300.0
+GIT_TIMEOUT = 300.0
 
 
-def sizes_of(repo: Repository, shas: Sequence[str]) -> dict[str, int]:
+def read_blob_sizes(repo: Repository, shas: Sequence[str]) -> dict[str, int]:
     if not shas:
         return {}
-    said = git(repo.root, "cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin="\n".join(shas) + "\n")
+    said = run_git(repo.root, "cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin="\n".join(shas) + "\n")
     sizes: dict[str, int] = {}
     for sha, line in zip(shas, said.splitlines(), strict=True):
         kind, _, size = line.partition(" ")
@@ -28,9 +28,11 @@ def sizes_of(repo: Repository, shas: Sequence[str]) -> dict[str, int]:
 def read_blobs(repo: Repository, sizes: Mapping[str, int]) -> dict[str, bytes]:
     args = ("cat-file", "--batch=%(objectname)")
     asked = "".join(f"{sha}\n" for sha in sizes)
-    done = run_bytes("git", *QUIET, *args, cwd=repo.root, env=environment(), stdin=asked, timeout=TIMEOUT)
+    done = run_bytes(
+        "git", *GIT_SETTING_ARGS, *args, cwd=repo.root, env=build_environment(), stdin=asked, timeout=GIT_TIMEOUT
+    )
     if done.code:
-        raise failed(repo.root, args, Done(done.code, "", done.err.decode("utf-8", "replace")))
+        raise build_git_error(repo.root, args, Done(done.code, "", done.err.decode("utf-8", "replace")))
     blobs: dict[str, bytes] = {}
     at = 0
     for sha, size in sizes.items():  # each is: its name, a line break, its bytes, a line break

@@ -17,18 +17,18 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from blueflame.git.command import git, identity
+from blueflame.git.command import find_identity, run_git
 from blueflame.git.repository import Repository
 from blueflame.model.errors import WorldError
 from blueflame.system.files import trouble
 from blueflame.system.process import run
 
-PREFIX, SUFFIX = ".", ".checkout"
+RECORD_PREFIX, RECORD_SUFFIX = ".", ".checkout"
 CHECKOUT_TIMEOUT = 1800.0  # a very large tree on a slow disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class CheckoutRecord:
     base: str
     branch: str | None  # None: a detached scratch checkout
     ready: bool = False
@@ -36,65 +36,65 @@ class Card:
 
 def make_checkout(repo: Repository, path: Path, *, base: str, branch: str) -> None:
     """A checkout of `base` on the new branch `branch`; one that is already there and finished is left as it is."""
-    _make(repo, path, Card(base=base, branch=branch))
+    _make_checkout(repo, path, CheckoutRecord(base=base, branch=branch))
 
 
 def remove_checkout(path: Path) -> None:
     """Remove a checkout of ours, whatever its agent did to it; refuses any other folder."""
-    card = _read_card(path)
+    card = _read_record(path)
     if card is None:
         if path.is_symlink() or path.exists():
             raise WorldError(
-                f"will not remove {path}: Blue Flame did not make it (no {card_path(path)}); remove it yourself"
+                f"will not remove {path}: Blue Flame did not make it (no {get_record_path(path)}); remove it yourself"
             )
         return
-    _write_card(path, Card(base=card.base, branch=card.branch, ready=False))
+    _write_record(path, CheckoutRecord(base=card.base, branch=card.branch, ready=False))
     _remove_tree(path)
-    _remove_tree(fetch_path(path))
-    _draft_of(card_path(path)).unlink(missing_ok=True)
-    card_path(path).unlink(missing_ok=True)
+    _remove_tree(get_fetch_path(path))
+    _get_draft_path(get_record_path(path)).unlink(missing_ok=True)
+    get_record_path(path).unlink(missing_ok=True)
 
 
 def make_scratch(repo: Repository, path: Path, sha: str) -> None:
     """The files of a commit, on no branch: a place to run diagnostics in. One that is there and finished is kept."""
-    _make(repo, path, Card(base=sha, branch=None))
+    _make_checkout(repo, path, CheckoutRecord(base=sha, branch=None))
 
 
-def made_checkouts(folder: Path) -> tuple[Path, ...]:
+def list_checkouts(folder: Path) -> tuple[Path, ...]:
     """The checkouts of ours in a folder, finished or not, in the order of their names."""
-    cards = sorted(folder.glob(f"{PREFIX}*{SUFFIX}"))
-    return tuple(folder / card.name.removeprefix(PREFIX).removesuffix(SUFFIX) for card in cards)
+    cards = sorted(folder.glob(f"{RECORD_PREFIX}*{RECORD_SUFFIX}"))
+    return tuple(folder / card.name.removeprefix(RECORD_PREFIX).removesuffix(RECORD_SUFFIX) for card in cards)
 
 
-def card_path(path: Path) -> Path:
-    return path.with_name(f"{PREFIX}{path.name}{SUFFIX}")
+def get_record_path(path: Path) -> Path:
+    return path.with_name(f"{RECORD_PREFIX}{path.name}{RECORD_SUFFIX}")
 
 
-def fetch_path(path: Path) -> Path:
+def get_fetch_path(path: Path) -> Path:
     """Where its commits are fetched from: out of the agent's reach, and found again after a crash."""
-    return path.with_name(f"{PREFIX}{path.name}.fetch")
+    return path.with_name(f"{RECORD_PREFIX}{path.name}.fetch")
 
 
-def _make(repo: Repository, path: Path, wanted: Card) -> None:
-    found = _read_card(path)
+def _make_checkout(repo: Repository, path: Path, wanted: CheckoutRecord) -> None:
+    found = _read_record(path)
     if found is not None and found.ready and path.is_dir():
         if (found.base, found.branch) != (wanted.base, wanted.branch):
             raise WorldError(f"{path} is a checkout of {found.branch or found.base} already; remove that one first")
         return
     if found is None and (path.is_symlink() or path.exists()):
         raise WorldError(f"cannot make a checkout at {path}: something else is there; move it elsewhere")
-    _write_card(path, wanted)
+    _write_record(path, wanted)
     _remove_tree(path)
-    _borrow(repo, path, wanted.base)
+    _init_with_alternates(repo, path, wanted.base)
     # Nobody else has been in there yet, so git may look at it; after the agent has, it may not.
     place = ("--detach", wanted.base) if wanted.branch is None else ("--no-track", "-b", wanted.branch, wanted.base)
-    git(path, "checkout", "-q", *place, timeout=CHECKOUT_TIMEOUT)
-    _write_card(path, Card(base=wanted.base, branch=wanted.branch, ready=True))
+    run_git(path, "checkout", "-q", *place, timeout=CHECKOUT_TIMEOUT)
+    _write_record(path, CheckoutRecord(base=wanted.base, branch=wanted.branch, ready=True))
 
 
-def _borrow(repo: Repository, path: Path, base: str) -> None:
+def _init_with_alternates(repo: Repository, path: Path, base: str) -> None:
     form = "sha256" if len(base) == 64 else "sha1"
-    git(path.parent, "init", "-q", "--template=", f"--object-format={form}", "-b", "none", str(path))
+    run_git(path.parent, "init", "-q", "--template=", f"--object-format={form}", "-b", "none", str(path))
     inside = path / ".git"
     try:
         (inside / "objects" / "info" / "alternates").write_text(f"{repo.objects}\n", "utf-8", "surrogateescape")
@@ -103,41 +103,41 @@ def _borrow(repo: Repository, path: Path, base: str) -> None:
             with suppress(FileNotFoundError):
                 shutil.copyfile(repo.common_dir / name, inside / name)
         with (inside / "config").open("a", encoding="utf-8", errors="surrogateescape") as config:
-            config.write(_settings(*identity(repo.root)))
+            config.write(_format_config(*find_identity(repo.root)))
     except OSError as e:
         raise trouble("make the checkout", path, e) from e
 
 
-def _settings(name: str, email: str) -> str:
+def _format_config(name: str, email: str) -> str:
     """The person's name on the agents' commits; no background gc, which would copy all that is borrowed."""
     return (
-        f"[user]\n\tname = {_quoted(name)}\n\temail = {_quoted(email)}\n"
+        f"[user]\n\tname = {_quote_config_value(name)}\n\temail = {_quote_config_value(email)}\n"
         "[commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
     )
 
 
-def _quoted(value: str) -> str:
+def _quote_config_value(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
-def _read_card(path: Path) -> Card | None:
+def _read_record(path: Path) -> CheckoutRecord | None:
     try:
-        text = card_path(path).read_text("utf-8")
+        text = get_record_path(path).read_text("utf-8")
     except FileNotFoundError:
         return None
     except OSError as e:
-        raise trouble("read", card_path(path), e) from e
+        raise trouble("read", get_record_path(path), e) from e
     try:
-        return Card(**json.loads(text))
+        return CheckoutRecord(**json.loads(text))
     except (ValueError, TypeError) as e:
-        raise WorldError(f"{card_path(path)} is not a card of Blue Flame; remove it and {path} yourself") from e
+        raise WorldError(f"{get_record_path(path)} is not a card of Blue Flame; remove it and {path} yourself") from e
 
 
-def _write_card(path: Path, card: Card) -> None:
+def _write_record(path: Path, card: CheckoutRecord) -> None:
     """Its draft always has the same name: what a crash leaves of it is written over by the next one."""
-    place = card_path(path)
-    draft = _draft_of(place)
+    place = get_record_path(path)
+    draft = _get_draft_path(place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with draft.open("w", encoding="utf-8") as file:
@@ -149,7 +149,7 @@ def _write_card(path: Path, card: Card) -> None:
         raise trouble("write", place, e) from e
 
 
-def _draft_of(card: Path) -> Path:
+def _get_draft_path(card: Path) -> Path:
     return card.with_name(f"{card.name}.draft")
 
 

@@ -13,9 +13,11 @@ from blueflame.model.errors import GitFailed
 from blueflame.system.process import Capped, Done, run, run_capped
 
 # git exports GIT_DIR and GIT_INDEX_FILE to hooks; inherited, they point us at the wrong repository.
-KEPT = re.compile(r"GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|GIT_SSH(_\w+)?")
+KEPT_VARIABLES = re.compile(
+    r"GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|GIT_SSH(_\w+)?"
+)
 
-ALWAYS = MappingProxyType(
+FIXED_VARIABLES = MappingProxyType(
     {
         "LC_ALL": "C",
         "LANGUAGE": "C",
@@ -27,7 +29,7 @@ ALWAYS = MappingProxyType(
     }
 )
 
-SETTINGS = (
+GIT_SETTINGS = (
     "core.fsync=committed,reference",  # the journal builds on what we wrote, and it survives a power cut
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -44,12 +46,12 @@ SETTINGS = (
     "advice.detachedHead=false",
     "color.ui=false",
 )
-QUIET = tuple(part for setting in SETTINGS for part in ("-c", setting))
+GIT_SETTING_ARGS = tuple(part for setting in GIT_SETTINGS for part in ("-c", setting))
 
 FALLBACK_NAME, FALLBACK_EMAIL = "Blue Flame", "blueflame@localhost"
 
 
-def ask(
+def try_git(
     repo: Path,
     *args: str,
     stdin: str | bytes | None = None,
@@ -57,10 +59,10 @@ def ask(
     timeout: float | None = 60,
 ) -> Done:
     """Run git and hand back what it said, whatever its exit code."""
-    return run("git", *QUIET, *args, cwd=repo, env=environment(env), stdin=stdin, timeout=timeout)
+    return run("git", *GIT_SETTING_ARGS, *args, cwd=repo, env=build_environment(env), stdin=stdin, timeout=timeout)
 
 
-def git(
+def run_git(
     repo: Path,
     *args: str,
     stdin: str | bytes | None = None,
@@ -68,49 +70,55 @@ def git(
     timeout: float | None = 60,
 ) -> str:
     """Run git; anything but exit code 0 is a failure of the world."""
-    done = ask(repo, *args, stdin=stdin, env=env, timeout=timeout)
+    done = try_git(repo, *args, stdin=stdin, env=env, timeout=timeout)
     if done.code:
-        raise failed(repo, args, done)
+        raise build_git_error(repo, args, done)
     return done.out
 
 
-def git_capped(repo: Path, *args: str, max_bytes: int, timeout: float = 60) -> Capped:
+def run_git_capped(repo: Path, *args: str, max_bytes: int, timeout: float = 60) -> Capped:
     """For answers of unknown size: at most `max_bytes` of it."""
-    done = run_capped("git", *QUIET, *args, cwd=repo, env=environment(), max_bytes=max_bytes, timeout=timeout)
+    done = run_capped(
+        "git", *GIT_SETTING_ARGS, *args, cwd=repo, env=build_environment(), max_bytes=max_bytes, timeout=timeout
+    )
     if done.code and not done.truncated:
-        raise failed(repo, args, Done(done.code, "", done.err.decode("utf-8", "replace")))
+        raise build_git_error(repo, args, Done(done.code, "", done.err.decode("utf-8", "replace")))
     return done
 
 
-def failed(repo: Path, args: tuple[str, ...], done: Done) -> GitFailed:
+def build_git_error(repo: Path, args: tuple[str, ...], done: Done) -> GitFailed:
     said = done.err.strip() or done.out.strip()[-2000:] or f"exit code {done.code} without a word"
     return GitFailed(f"git {' '.join(args)} in {repo}: {said}")
 
 
-def fields(out: str) -> tuple[str, ...]:
+def split_nul(out: str) -> tuple[str, ...]:
     """The parts of a NUL-terminated list."""
     return tuple(out.split("\0")[:-1])
 
 
-def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+def build_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Ours, without what would point git elsewhere."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or KEPT.fullmatch(name)}
-    return {**kept, **ALWAYS, **(extra or {})}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or KEPT_VARIABLES.fullmatch(name)
+    }
+    return {**kept, **FIXED_VARIABLES, **(extra or {})}
 
 
-def identity(repo: Path) -> tuple[str, str]:
+def find_identity(repo: Path) -> tuple[str, str]:
     """The name and e-mail that commits in this repository carry: the person's, or ours when they have none."""
     name, email = os.environ.get("GIT_AUTHOR_NAME", ""), os.environ.get("GIT_AUTHOR_EMAIL", "")
     if not (name and email):
-        configured = _configured_identity(repo)
+        configured = _find_configured_identity(repo)
         name = name or configured.get("user.name", FALLBACK_NAME)
         email = email or configured.get("user.email", FALLBACK_EMAIL)
     return name, email
 
 
-def identity_environment(repo: Path) -> dict[str, str]:
+def build_identity_environment(repo: Path) -> dict[str, str]:
     """For commands that make commits: complete, so that git never guesses from the host name or refuses."""
-    name, email = identity(repo)
+    name, email = find_identity(repo)
     return {
         "GIT_AUTHOR_NAME": name,
         "GIT_AUTHOR_EMAIL": email,
@@ -119,11 +127,11 @@ def identity_environment(repo: Path) -> dict[str, str]:
     }
 
 
-def _configured_identity(repo: Path) -> dict[str, str]:
-    return _read_identity(repo, tuple(_stamp(place) for place in _identity_places(repo)))
+def _find_configured_identity(repo: Path) -> dict[str, str]:
+    return _read_identity(repo, tuple(_read_file_stamp(place) for place in _list_identity_files(repo)))
 
 
-def _identity_places(repo: Path) -> tuple[Path, ...]:
+def _list_identity_files(repo: Path) -> tuple[Path, ...]:
     """Where it is usually written; it is read again when one of these has changed."""
     home = Path(os.environ.get("HOME") or "/")
     chosen = os.environ.get("GIT_CONFIG_GLOBAL")
@@ -131,7 +139,7 @@ def _identity_places(repo: Path) -> tuple[Path, ...]:
     return (repo / ".git" / "config", repo / ".git", Path(chosen) if chosen else home / ".gitconfig", configured)
 
 
-def _stamp(place: Path) -> tuple[str, int, int]:
+def _read_file_stamp(place: Path) -> tuple[str, int, int]:
     try:
         found = place.stat()
     except OSError:
@@ -141,15 +149,15 @@ def _stamp(place: Path) -> tuple[str, int, int]:
 
 @lru_cache(maxsize=64)
 def _read_identity(repo: Path, _stamps: tuple[tuple[str, int, int], ...]) -> dict[str, str]:
-    entries = fields(ask(repo, "config", "-z", "--get-regexp", r"^user\.(name|email)$").out)
+    entries = split_nul(try_git(repo, "config", "-z", "--get-regexp", r"^user\.(name|email)$").out)
     pairs = (entry.partition("\n") for entry in entries)
     return {key: value for key, _, value in pairs if value.strip()}
 
 
 @lru_cache(maxsize=1)
-def git_version() -> tuple[int, ...]:
+def read_git_version() -> tuple[int, ...]:
     """(2, 39, 5) of `git version 2.39.5 (Apple Git-154)`."""
-    said = git(Path("/"), "version")
+    said = run_git(Path("/"), "version")
     found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
     if found is None:
         raise GitFailed(f"git version: cannot read a version out of {said!r}")

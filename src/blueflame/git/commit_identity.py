@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def commit_identity(agent_id: str) -> dict[str, str]:
+def build_agent_identity(agent_id: str) -> dict[str, str]:
     mail = f"{agent_id}@agents.invalid"
     return {
         f"GIT_{who}_{what}": value

@@ -47,7 +47,7 @@ SUFFIXES: Mapping[str, str] = {
 }
 LANGUAGE_OF: Mapping[str, str] = {suffix: name for name, suffixes in SUFFIXES.items() for suffix in suffixes.split()}
 
-NOT_OURS = frozenset(
+THIRD_PARTY_FOLDERS = frozenset(
     {
         "node_modules",
         "vendor",
@@ -87,11 +87,11 @@ LOCK_FILES = frozenset(
     ]
 )
 
-SECRET = re.compile(
+SECRET_FILE_NAME = re.compile(
     r"\.env(\..+)?|.+\.(secret|key|pem|p12|pfx|jks|keystore)|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.htpasswd"
     r"|credentials\.json|service-account.*\.json|secrets\.ya?ml"
 )
-HARMLESS = re.compile(r"\.env\.(example|sample|template|dist)")
+HARMLESS_FILE_NAME = re.compile(r"\.env\.(example|sample|template|dist)")
 
 TEST_NAME = re.compile(
     r"test_.+\.py|.+_test\.(py|go|rb|exs|cc|cpp|dart|lua)|.+\.(test|spec)\.[cm]?[jt]sx?|.+_spec\.rb"
@@ -106,7 +106,7 @@ def is_lock_file(file: str) -> bool:
 
 def is_secret_file(file: str) -> bool:
     name = PurePosixPath(file).name
-    return SECRET.fullmatch(name) is not None and HARMLESS.fullmatch(name) is None
+    return SECRET_FILE_NAME.fullmatch(name) is not None and HARMLESS_FILE_NAME.fullmatch(name) is None
 
 
 def is_test_file(file: str) -> bool:

@@ -13,21 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from blueflame.git.command import ask, failed
+from blueflame.git.command import build_git_error, try_git
 from blueflame.git.repository import Repository
 from blueflame.model.errors import WorldError
 from blueflame.system.process import Done, run
 
 PUSH_TIMEOUT, FORGE_TIMEOUT = 600.0, 120.0
-QUIET = {"GH_PROMPT_DISABLED": "1", "NO_PROMPT": "1", "NO_COLOR": "1", "GIT_TERMINAL_PROMPT": "0"}
-ADDRESS = re.compile(r"(?:^|\s)(https?://\S+)")
+PROMPT_VARIABLES = {"GH_PROMPT_DISABLED": "1", "NO_PROMPT": "1", "NO_COLOR": "1", "GIT_TERMINAL_PROMPT": "0"}
+URL_PATTERN = re.compile(r"(?:^|\s)(https?://\S+)")
 
 
 class ForgeFailed(WorldError):
     """A branch could not be pushed, or the forge's program could not open a pull request."""
 
 
-class Request(NamedTuple):
+class PullRequest(NamedTuple):
     branch: str
     base: str
     title: str
@@ -35,35 +35,35 @@ class Request(NamedTuple):
     draft: bool = True
 
 
-def push(repo: Repository, remote: str, commit: str, branch: str) -> None:
+def push_branch(repo: Repository, remote: str, commit: str, branch: str) -> None:
     """Never over something else: a branch of that name that has other commits is left alone and told of."""
     args = ("push", "-q", "--no-follow-tags", "--no-recurse-submodules", remote, f"{commit}:refs/heads/{branch}")
-    done = ask(repo.root, *args, timeout=PUSH_TIMEOUT)
+    done = try_git(repo.root, *args, timeout=PUSH_TIMEOUT)
     if done.code:
-        raise ForgeFailed(f"{branch} could not be pushed to {remote}: {failed(repo.root, args, done)}")
+        raise ForgeFailed(f"{branch} could not be pushed to {remote}: {build_git_error(repo.root, args, done)}")
 
 
-def forge_for(repo: Repository, remote: str, wanted: str) -> str:
+def choose_forge(repo: Repository, remote: str, wanted: str) -> str:
     """gh, glab or nothing. Left to us: by the remote's address, else whichever is installed."""
     if wanted != "auto":
         return "" if wanted == "none" else wanted
-    address = ask(repo.root, "remote", "get-url", "--push", remote).out.casefold()
+    address = try_git(repo.root, "remote", "get-url", "--push", remote).out.casefold()
     likely = [name for name, host in (("glab", "gitlab"), ("gh", "github")) if host in address]
     return next((name for name in (*likely, "gh", "glab") if shutil.which(name)), "")
 
 
-def open_request(repo: Repository, forge: str, request: Request) -> str:
+def create_pull_request(repo: Repository, forge: str, request: PullRequest) -> str:
     """Its address. One that is there already (opened before a crash) is found and not opened twice."""
     speak = FORGES[forge]
-    return speak.found(_ask(repo.root, forge, speak.looking(request))) or speak.opened(
-        _ask(repo.root, forge, speak.opening(request), request.text if speak.text_on_stdin else None)
+    return speak.found(_run_forge(repo.root, forge, speak.looking(request))) or speak.opened(
+        _run_forge(repo.root, forge, speak.opening(request), request.text if speak.text_on_stdin else None)
     )
 
 
-def _ask(root: Path, forge: str, args: Sequence[str], text: str | None = None) -> str:
+def _run_forge(root: Path, forge: str, args: Sequence[str], text: str | None = None) -> str:
     if shutil.which(forge) is None:
         raise ForgeFailed(f"{forge} is not installed: install it and log in, or set landing.forge to none")
-    environment: Mapping[str, str] = {**os.environ, **QUIET}
+    environment: Mapping[str, str] = {**os.environ, **PROMPT_VARIABLES}
     done: Done = run(forge, *args, cwd=root, env=environment, stdin=text, timeout=FORGE_TIMEOUT)
     if done.code:
         said = (done.err.strip() or done.out.strip())[-1000:]
@@ -71,37 +71,37 @@ def _ask(root: Path, forge: str, args: Sequence[str], text: str | None = None) -
     return done.out
 
 
-class _Speech(NamedTuple):
+class _ForgeCommands(NamedTuple):
     """How one forge's program is spoken to."""
 
-    looking: Callable[[Request], Sequence[str]]
+    looking: Callable[[PullRequest], Sequence[str]]
     found: Callable[[str], str]
-    opening: Callable[[Request], Sequence[str]]
+    opening: Callable[[PullRequest], Sequence[str]]
     opened: Callable[[str], str]
     text_on_stdin: bool
 
 
-def _gh_looks(request: Request) -> Sequence[str]:
+def _build_gh_list(request: PullRequest) -> Sequence[str]:
     return ("pr", "list", "--head", request.branch, "--state", "all", "--limit", "1", "--json", "url")
 
 
-def _gh_opens(request: Request) -> Sequence[str]:
+def _build_gh_create(request: PullRequest) -> Sequence[str]:
     draft = ("--draft",) if request.draft else ()
     base = ("--base", request.base, "--head", request.branch)
     return ("pr", "create", *base, "--title", request.title, "--body-file", "-", *draft)
 
 
-def _glab_looks(request: Request) -> Sequence[str]:
+def _build_glab_list(request: PullRequest) -> Sequence[str]:
     return ("mr", "list", "--source-branch", request.branch, "--all", "--output", "json")
 
 
-def _glab_opens(request: Request) -> Sequence[str]:
+def _build_glab_create(request: PullRequest) -> Sequence[str]:
     draft = ("--draft",) if request.draft else ()
     base = ("--target-branch", request.base, "--source-branch", request.branch)
     return ("mr", "create", *base, "--title", request.title, "--description", request.text, "--yes", *draft)
 
 
-def _listed(field: str) -> Callable[[str], str]:
+def _build_list_parser(field: str) -> Callable[[str], str]:
     def first(out: str) -> str:
         try:
             found = json.loads(out or "[]")
@@ -113,12 +113,14 @@ def _listed(field: str) -> Callable[[str], str]:
     return first
 
 
-def _address(out: str) -> str:
-    found = ADDRESS.findall(out)
+def _parse_url(out: str) -> str:
+    found = URL_PATTERN.findall(out)
     return str(found[-1]) if found else ""
 
 
-FORGES: Mapping[str, _Speech] = {
-    "gh": _Speech(_gh_looks, _listed("url"), _gh_opens, _address, text_on_stdin=True),
-    "glab": _Speech(_glab_looks, _listed("web_url"), _glab_opens, _address, text_on_stdin=False),
+FORGES: Mapping[str, _ForgeCommands] = {
+    "gh": _ForgeCommands(_build_gh_list, _build_list_parser("url"), _build_gh_create, _parse_url, text_on_stdin=True),
+    "glab": _ForgeCommands(
+        _build_glab_list, _build_list_parser("web_url"), _build_glab_create, _parse_url, text_on_stdin=False
+    ),
 }

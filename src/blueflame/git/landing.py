@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from blueflame.git.command import ask, failed, fields, git
-from blueflame.git.repository import COMMIT, Repository, head_of, is_ancestor
+from blueflame.git.command import build_git_error, run_git, split_nul, try_git
+from blueflame.git.repository import COMMIT_ID, Repository, is_ancestor, read_branch_head
 from blueflame.model.errors import GitFailed
 
 CHECKOUT_TIMEOUT = 1800.0
-UNDER_WAY = {
+OPERATION_FILES = {
     "MERGE_HEAD": "merge",
     "CHERRY_PICK_HEAD": "cherry-pick",
     "REVERT_HEAD": "revert",
@@ -50,109 +50,113 @@ class Dirty(NamedTuple):
     reason: str
 
 
-def advance(repo: Repository, branch: str, *, old: str, new: str) -> Advanced | Moved | Dirty:
+def advance_branch(repo: Repository, branch: str, *, old: str, new: str) -> Advanced | Moved | Dirty:
     """Move `branch` from `old` to `new` or leave everything as it was; calling again after a crash finishes it."""
-    checkouts = tuple(_checkouts_of(repo, branch)) if _may_be_checked_out(repo, branch) else ()
+    checkouts = tuple(_list_checkouts_of(repo, branch)) if _may_be_checked_out(repo, branch) else ()
     if (
         checkouts or old == new
     ):  # else the swap itself finds out, and there is nothing that could be taken along wrongly
-        found = head_of(repo, branch)
+        found = read_branch_head(repo, branch)
         if found != old or old == new:
             return Advanced("already landed") if is_ancestor(repo, new, found) else Moved(found)
-    obstacle = _rebase_of(repo, branch) or next(filter(None, (_obstacle(c, old=old, new=new) for c in checkouts)), None)
+    obstacle = _find_rebase(repo, branch) or next(
+        filter(None, (_find_obstacle(c, old=old, new=new) for c in checkouts)), None
+    )
     if obstacle is not None:
         return obstacle
     brought: list[Path] = []
     try:
         for checkout in checkouts:
-            if not _index_is(checkout, new):
+            if not _is_index_at(checkout, new):
                 brought.append(checkout)
-                _bring(checkout, old, new)
-        outcome = _swap(repo, branch, old=old, new=new, within=checkouts[0] if checkouts else repo.root)
+                _update_checkout(checkout, old, new)
+        outcome = _swap_branch(repo, branch, old=old, new=new, within=checkouts[0] if checkouts else repo.root)
     except GitFailed:
-        _take_back(brought, old=old, new=new)
+        _restore_checkouts(brought, old=old, new=new)
         raise
     if isinstance(outcome, Moved):
-        _take_back(brought, old=old, new=new)
+        _restore_checkouts(brought, old=old, new=new)
         return outcome
-    return Advanced(_in_words(checkouts))
+    return Advanced(_describe_checkouts(checkouts))
 
 
-def _swap(repo: Repository, branch: str, *, old: str, new: str, within: Path) -> Moved | None:
+def _swap_branch(repo: Repository, branch: str, *, old: str, new: str, within: Path) -> Moved | None:
     """Run within the checkout, so that its HEAD's reflog knows too."""
     args = ("update-ref", "-m", "blueflame: land", f"refs/heads/{branch}", new, old)
-    done = ask(within, *args)
+    done = try_git(within, *args)
     if done.code == 0:
         return None
-    found = head_of(repo, branch)
+    found = read_branch_head(repo, branch)
     if found == old:
-        raise failed(within, args, done)
+        raise build_git_error(within, args, done)
     return None if is_ancestor(repo, new, found) else Moved(found)
 
 
-def _bring(checkout: Path, old: str, new: str) -> None:
-    git(checkout, "read-tree", "-m", "-u", old, new, timeout=CHECKOUT_TIMEOUT)
+def _update_checkout(checkout: Path, old: str, new: str) -> None:
+    run_git(checkout, "read-tree", "-m", "-u", old, new, timeout=CHECKOUT_TIMEOUT)
 
 
-def _take_back(brought: list[Path], *, old: str, new: str) -> None:
+def _restore_checkouts(brought: list[Path], *, old: str, new: str) -> None:
     for checkout in brought:
-        if _index_is(checkout, new):
-            _bring(checkout, new, old)
+        if _is_index_at(checkout, new):
+            _update_checkout(checkout, new, old)
 
 
-def _obstacle(checkout: Path, *, old: str, new: str) -> Dirty | None:
+def _find_obstacle(checkout: Path, *, old: str, new: str) -> Dirty | None:
     """What speaks against bringing this checkout along."""
-    inside = Path(git(checkout, "rev-parse", "--absolute-git-dir").removesuffix("\n"))
-    under_way = sorted({what for name, what in UNDER_WAY.items() if (inside / name).exists()})
+    inside = Path(run_git(checkout, "rev-parse", "--absolute-git-dir").removesuffix("\n"))
+    under_way = sorted({what for name, what in OPERATION_FILES.items() if (inside / name).exists()})
     if under_way:
         return Dirty((), f"a {under_way[0]} is under way in {checkout}; finish or abort it first")
-    entries = _status(checkout)
+    entries = _read_status(checkout)
     if entries:
-        ours = all(entry[1] == " " for entry in entries) and _index_is(checkout, new)
+        ours = all(entry[1] == " " for entry in entries) and _is_index_at(checkout, new)
         reason = f"{checkout} has changes that are not committed; commit or stash them first"
         return None if ours else Dirty(tuple(sorted(entry[3:] for entry in entries)), reason)
-    in_the_way = _in_the_way(checkout, old, new)
+    in_the_way = _find_blocking_files(checkout, old, new)
     if in_the_way:
         return Dirty(in_the_way, f"files in {checkout} stand where new ones must go; move them elsewhere first")
-    return _objection(checkout, old, new)
+    return _find_git_objection(checkout, old, new)
 
 
-def _objection(checkout: Path, old: str, new: str) -> Dirty | None:
+def _find_git_objection(checkout: Path, old: str, new: str) -> Dirty | None:
     """Git's own, from a dry run."""
     args = ("read-tree", "-m", "-u", "-n", old, new)
-    trial = ask(checkout, *args, timeout=CHECKOUT_TIMEOUT)
+    trial = try_git(checkout, *args, timeout=CHECKOUT_TIMEOUT)
     if trial.code == 0:
         return None
     if "overwritten" in trial.err or "not uptodate" in trial.err:
         return Dirty((), f"{checkout} cannot be brought along: {trial.err.strip()[-500:]}")
-    raise failed(checkout, args, trial)
+    raise build_git_error(checkout, args, trial)
 
 
-def _status(checkout: Path) -> tuple[str, ...]:
+def _read_status(checkout: Path) -> tuple[str, ...]:
     """Tracked files only. May refresh the index, as the person's own `git status` would: read-tree relies on it."""
     args = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all")
-    return fields(git(checkout, *args, env={"GIT_OPTIONAL_LOCKS": "1"}, timeout=300))
+    return split_nul(run_git(checkout, *args, env={"GIT_OPTIONAL_LOCKS": "1"}, timeout=300))
 
 
-def _index_is(checkout: Path, sha: str) -> bool:
+def _is_index_at(checkout: Path, sha: str) -> bool:
     args = ("diff-index", "--cached", "--quiet", sha, "--")
-    done = ask(checkout, *args, timeout=300)
+    done = try_git(checkout, *args, timeout=300)
     if done.code not in (0, 1):
-        raise failed(checkout, args, done)
+        raise build_git_error(checkout, args, done)
     return done.code == 0
 
 
-def _in_the_way(checkout: Path, old: str, new: str) -> tuple[str, ...]:
+def _find_blocking_files(checkout: Path, old: str, new: str) -> tuple[str, ...]:
     """What is not tracked and stands where a new file must go. Git itself would overwrite it if it is ignored."""
-    listed = fields(git(checkout, "diff-tree", "-r", "-z", "--no-renames", "--name-status", old, new, timeout=300))
+    listed = split_nul(
+        run_git(checkout, "diff-tree", "-r", "-z", "--no-renames", "--name-status", old, new, timeout=300)
+    )
     named = tuple(zip(listed[::2], listed[1::2], strict=True))
     # folded: where upper and lower case are one, a file renamed from A to a is not in its own way
     going = frozenset(path.casefold() for status, path in named if status != "A")
-    blocks = (block for status, path in named if status == "A" for block in _blocks(checkout, path))
+    blocks = (block for status, path in named if status == "A" for block in _list_blocking_paths(checkout, path))
     return tuple(sorted({block for block in blocks if block.casefold() not in going}))
 
 
-def _blocks(checkout: Path, path: str) -> Iterator[str]:
+def _list_blocking_paths(checkout: Path, path: str) -> Iterator[str]:
     """A file in the place of one of its folders, a file in its own place, or the files of a folder there."""
     for folder in PurePosixPath(path).parents:
         real = checkout / folder
@@ -176,21 +180,21 @@ def _may_name(head: Path, branch: str) -> bool:
         text = head.read_text("utf-8", "surrogateescape").strip()
     except OSError:
         return True
-    if COMMIT.fullmatch(text):  # it stands on no branch
+    if COMMIT_ID.fullmatch(text):  # it stands on no branch
         return False
     other = text.startswith("ref: refs/heads/") and text != "ref: refs/heads/.invalid"  # where names are kept elsewhere
     return not other or text == f"ref: refs/heads/{branch}"
 
 
-def _checkouts_of(repo: Repository, branch: str) -> Iterator[Path]:
-    for entry in git(repo.root, "worktree", "list", "--porcelain", "-z").split("\0\0"):
+def _list_checkouts_of(repo: Repository, branch: str) -> Iterator[Path]:
+    for entry in run_git(repo.root, "worktree", "list", "--porcelain", "-z").split("\0\0"):
         lines = entry.split("\0")
         path = Path(lines[0].removeprefix("worktree "))
         if f"branch refs/heads/{branch}" in lines and path.is_dir():
             yield path
 
 
-def _rebase_of(repo: Repository, branch: str) -> Dirty | None:
+def _find_rebase(repo: Repository, branch: str) -> Dirty | None:
     """A rebase takes HEAD off the branch and sets the branch at its end: it must not move under it."""
     for inside in (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*"))):
         for name in ("rebase-merge", "rebase-apply"):
@@ -200,5 +204,5 @@ def _rebase_of(repo: Repository, branch: str) -> Dirty | None:
     return None
 
 
-def _in_words(checkouts: tuple[Path, ...]) -> str:
+def _describe_checkouts(checkouts: tuple[Path, ...]) -> str:
     return f"brought along: {', '.join(map(str, checkouts))}" if checkouts else "not checked out anywhere"

@@ -15,96 +15,98 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blueflame.git.checkouts import card_path
-from blueflame.git.command import ask, fields, git
+from blueflame.git.checkouts import get_record_path
+from blueflame.git.command import run_git, split_nul, try_git
 from blueflame.git.repository import Repository
 from blueflame.model.errors import WorldError
 
-MOST_ENTRIES = 200_000  # names in one checkout
-MOST_KNOWN = 500_000  # names that are remembered
-LARGEST = 2_000_000  # bytes of a file that is read
+MAX_ENTRIES = 200_000  # names in one checkout
+MAX_REMEMBERED = 500_000  # names that are remembered
+MAX_FILE_BYTES = 2_000_000  # bytes of a file that is read
 GONE = UNKNOWN = ""
 
 
-class TooLarge(WorldError):
+class CheckoutTooLarge(WorldError):
     """More than can be looked at while agents are at work."""
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class LiveChange:
     """A file that is not as the base has it."""
 
     base: str  # blob; empty: it is new
     now: str  # blob, or a word for what is there; empty: it is gone
 
 
-Stamp = tuple[int, int, int]
+InodeStamp = tuple[int, int, int]
 
 
 @dataclass(slots=True)
-class Ignored:
+class IgnoreCache:
     """Asks our own repository which new names its rules leave out; each name once."""
 
     repo: Repository
     known: dict[str, bool] = field(default_factory=dict)
 
-    def among(self, names: Iterable[str]) -> frozenset[str]:
+    def find_ignored(self, names: Iterable[str]) -> frozenset[str]:
         wanted = list(names)
         fresh = [name for name in wanted if name not in self.known]
         if fresh:
             asked = "".join(f"{name}\0" for name in fresh).encode("utf-8", "surrogateescape")
-            said = ask(self.repo.root, "check-ignore", "-z", "--stdin", "--no-index", stdin=asked)
+            said = try_git(self.repo.root, "check-ignore", "-z", "--stdin", "--no-index", stdin=asked)
             # when git cannot tell (128), new names are left out: a radar that cries at everything is switched off
-            left_out = set(fields(said.out)) if said.code in (0, 1) else set(fresh)
-            if len(self.known) > MOST_KNOWN:  # an agent may make up names for ever
+            left_out = set(split_nul(said.out)) if said.code in (0, 1) else set(fresh)
+            if len(self.known) > MAX_REMEMBERED:  # an agent may make up names for ever
                 self.known = {name: self.known[name] for name in wanted if name in self.known}
             self.known |= {name: name in left_out for name in fresh}
         return frozenset(name for name in wanted if self.known[name])
 
 
-class Checkout:
+class LiveCheckout:
     """One agent's checkout. Looking again costs little: what was read once is known by its stamp."""
 
-    def __init__(self, repo: Repository, path: Path, base: str, ignored: Ignored) -> None:
+    def __init__(self, repo: Repository, path: Path, base: str, ignored: IgnoreCache) -> None:
         self.path = path
-        self._made = card_path(path).stat().st_mtime_ns
-        self._base = _blobs_of(repo, base)
-        self._folders = {folder for name in self._base for folder in _above(name)}
+        self._made = get_record_path(path).stat().st_mtime_ns
+        self._base = _read_base_blobs(repo, base)
+        self._folders = {folder for name in self._base for folder in _list_parents(name)}
         self._ignored = ignored
-        self._read: dict[str, tuple[Stamp, str]] = {}
+        self._read: dict[str, tuple[InodeStamp, str]] = {}
         self._hash = hashlib.sha256 if len(base) == 64 else hashlib.sha1
 
-    def look(self) -> dict[str, Touch]:
+    def find_changes(self) -> dict[str, LiveChange]:
         seen = dict(self._entries())
         self._read = {name: known for name, known in self._read.items() if name in seen}
         new = [name for name in seen if name not in self._base]
-        left_out = self._ignored.among(new)
-        found = {name: Touch(blob, GONE) for name, blob in self._base.items() if blob and name not in seen}
+        left_out = self._ignored.find_ignored(new)
+        found = {name: LiveChange(blob, GONE) for name, blob in self._base.items() if blob and name not in seen}
         for name, about in seen.items():
             base = self._base.get(name)
             if name in left_out or base == UNKNOWN or (base and about.st_ctime_ns <= self._made):
                 continue
             now = self._content(name, about)
             if now != base:
-                found[name] = Touch(base or "", now)
+                found[name] = LiveChange(base or "", now)
         return found
 
-    def text(self, name: str) -> str | None:
+    def read_text(self, name: str) -> str | None:
         """None when it is gone, no plain file, or large."""
         data = read_beneath(self.path, name)
         return None if data is None else data.decode("utf-8", "replace")
 
     def _entries(self) -> Iterator[tuple[str, os.stat_result]]:
-        left = MOST_ENTRIES
+        left = MAX_ENTRIES
         front = [""]
         while front:
-            here = list(_listed(self.path, front.pop()))
+            here = list(_list_folder(self.path, front.pop()))
             left -= len(here)
             if left < 0:
-                raise TooLarge(f"{self.path} has more than {MOST_ENTRIES:,} names: overlaps are not looked for there")
+                raise CheckoutTooLarge(
+                    f"{self.path} has more than {MAX_ENTRIES:,} names: overlaps are not looked for there"
+                )
             folders = [name for name, about in here if stat.S_ISDIR(about.st_mode)]
             new = [f"{name}/" for name in folders if name not in self._folders]
-            left_out = self._ignored.among(new)
+            left_out = self._ignored.find_ignored(new)
             front += [name for name in folders if f"{name}/" not in left_out and name.rsplit("/", 1)[-1] != ".git"]
             yield from ((name, about) for name, about in here if not stat.S_ISDIR(about.st_mode))
 
@@ -122,24 +124,26 @@ class Checkout:
         return self._hash(b"blob %d\0%b" % (len(data), data)).hexdigest()
 
 
-def _blobs_of(repo: Repository, base: str) -> dict[str, str]:
+def _read_base_blobs(repo: Repository, base: str) -> dict[str, str]:
     """Path -> blob; of links and submodules nothing is known, so that they never count as touched."""
-    entries = (entry.partition("\t") for entry in fields(git(repo.root, "ls-tree", "-r", "-z", "--full-tree", base)))
-    return {path: _blob_in(head) for head, _, path in entries}
+    entries = (
+        entry.partition("\t") for entry in split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", base))
+    )
+    return {path: _parse_blob(head) for head, _, path in entries}
 
 
-def _blob_in(head: str) -> str:
+def _parse_blob(head: str) -> str:
     mode, _, sha = head.split(" ")[:3]
     return sha if mode in ("100644", "100755") else UNKNOWN
 
 
-def _above(name: str) -> Iterator[str]:
+def _list_parents(name: str) -> Iterator[str]:
     while "/" in name:
         name = name.rsplit("/", 1)[0]
         yield name
 
 
-def _listed(root: Path, folder: str) -> Iterator[tuple[str, os.stat_result]]:
+def _list_folder(root: Path, folder: str) -> Iterator[tuple[str, os.stat_result]]:
     """What an agent removes while we look is not there."""
     with suppress(OSError), os.scandir(root / folder if folder else root) as entries:
         for entry in entries:
@@ -159,11 +163,11 @@ def read_beneath(root: Path, name: str) -> bytes | None:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         handles.append(os.open(parts[-1], flags, dir_fd=handles[-1]))
         about = os.fstat(handles[-1])
-        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST:
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_FILE_BYTES:
             return None
         with os.fdopen(handles.pop(), "rb") as file:
-            data = file.read(LARGEST + 1)
-        return data if len(data) <= LARGEST else None
+            data = file.read(MAX_FILE_BYTES + 1)
+        return data if len(data) <= MAX_FILE_BYTES else None
     except OSError:
         return None
     finally:

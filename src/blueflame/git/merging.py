@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from blueflame.git.command import ask, failed, git, identity_environment
+from blueflame.git.command import build_git_error, build_identity_environment, run_git, try_git
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
 
 MERGE_TIMEOUT = 300.0
 
 
-class Clean(NamedTuple):
+class CleanMerge(NamedTuple):
     tree: str
 
 
-class Conflict(NamedTuple):
+class MergeConflict(NamedTuple):
     paths: tuple[str, ...]
     messages: tuple[str, ...]
     ours: str = ""
@@ -24,41 +24,41 @@ class Conflict(NamedTuple):
     tree: str = ""  # with conflict markers in its files
 
 
-class Merged(NamedTuple):
+class CombinedCommit(NamedTuple):
     sha: str
 
 
-class Folded(NamedTuple):
+class MergedTree(NamedTuple):
     tree: str  # empty when the commit below has it
     parents: tuple[str, ...]
     sha: str = ""  # a commit that has everything already, so that none needs to be made
 
 
-Resolved: TypeAlias = Mapping[tuple[str, str], str]
+ResolvedTrees: TypeAlias = Mapping[tuple[str, str], str]
 """Of conflicts that somebody has resolved: the tree of one side and the commit of the other, and the resulting tree."""
-UNRESOLVED: Resolved = {}
+NOTHING_RESOLVED: ResolvedTrees = {}
 
 
-def rehearse(repo: Repository, ours: str, theirs: str) -> Clean | Conflict:
+def trial_merge(repo: Repository, ours: str, theirs: str) -> CleanMerge | MergeConflict:
     """What a merge of two commits would give."""
     args = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages", ours, theirs)
-    done = ask(repo.root, *args, timeout=MERGE_TIMEOUT)
+    done = try_git(repo.root, *args, timeout=MERGE_TIMEOUT)
     parts = done.out.split("\0")
     if done.code == 0:
-        return Clean(parts[0])
+        return CleanMerge(parts[0])
     if done.code != 1 or len(parts) < 2:
-        _merge_base(repo, ours, theirs)  # says so in plain words if they have nothing in common
-        raise failed(repo.root, args, done)
+        _find_merge_base(repo, ours, theirs)  # says so in plain words if they have nothing in common
+        raise build_git_error(repo.root, args, done)
     end = parts.index("", 1)
     paths = tuple(dict.fromkeys(parts[1:end]))
-    return Conflict(paths, tuple(_messages(iter(parts[end + 1 : -1]))), ours, theirs, parts[0])
+    return MergeConflict(paths, tuple(_parse_messages(iter(parts[end + 1 : -1]))), ours, theirs, parts[0])
 
 
-def tree_of(repo: Repository, sha: str) -> str:
-    return git(repo.root, "rev-parse", f"{sha}^{{tree}}").strip()
+def find_tree(repo: Repository, sha: str) -> str:
+    return run_git(repo.root, "rev-parse", f"{sha}^{{tree}}").strip()
 
 
-def commit_tree(
+def create_commit(
     repo: Repository, tree: str, parents: Sequence[str], message: str, written: Mapping[str, str] | None = None
 ) -> str:
     """A commit that nothing points at yet. The message goes through stdin: it may be long, or begin with a dash.
@@ -66,72 +66,76 @@ def commit_tree(
     `written` says by whom and when it was written, in git's own variables; left out, by the person and now.
     """
     flags = [part for parent in parents for part in ("-p", parent)]
-    env = {**identity_environment(repo.root), **(written or {})}
-    return git(repo.root, "commit-tree", tree, *flags, "-F", "-", stdin=message, env=env).strip()
+    env = {**build_identity_environment(repo.root), **(written or {})}
+    return run_git(repo.root, "commit-tree", tree, *flags, "-F", "-", stdin=message, env=env).strip()
 
 
-def merge(repo: Repository, ours: str, theirs: str, message: str, *, fast_forward: bool = False) -> Merged | Conflict:
+def merge_commits(
+    repo: Repository, ours: str, theirs: str, message: str, *, fast_forward: bool = False
+) -> CombinedCommit | MergeConflict:
     """Both given as full commit ids. What ours has already needs no commit."""
-    shared = _merge_base(repo, ours, theirs)
+    shared = _find_merge_base(repo, ours, theirs)
     if shared == theirs:
-        return Merged(ours)
+        return CombinedCommit(ours)
     if shared == ours and fast_forward:
-        return Merged(theirs)
-    outcome = rehearse(repo, ours, theirs)
-    if isinstance(outcome, Conflict):
+        return CombinedCommit(theirs)
+    outcome = trial_merge(repo, ours, theirs)
+    if isinstance(outcome, MergeConflict):
         return outcome
-    return Merged(commit_tree(repo, outcome.tree, (ours, theirs), message))
+    return CombinedCommit(create_commit(repo, outcome.tree, (ours, theirs), message))
 
 
-def combine(
-    repo: Repository, base: str, shas: Sequence[str], message: str, resolved: Resolved = UNRESOLVED
-) -> Merged | Conflict:
+def combine_commits(
+    repo: Repository, base: str, shas: Sequence[str], message: str, resolved: ResolvedTrees = NOTHING_RESOLVED
+) -> CombinedCommit | MergeConflict:
     """One commit that has base and all of shas: the foundation of a task that depends on several.
 
     Commits that others contain are left out, so a chain of dependencies needs no merge at all.
     """
-    outcome = fold(repo, independent(repo, list(dict.fromkeys((base, *shas)))), message, resolved)
-    if isinstance(outcome, Conflict):
+    outcome = merge_heads(repo, drop_contained(repo, list(dict.fromkeys((base, *shas)))), message, resolved)
+    if isinstance(outcome, MergeConflict):
         return outcome
-    return Merged(outcome.sha or commit_tree(repo, outcome.tree, outcome.parents, message))
+    return CombinedCommit(outcome.sha or create_commit(repo, outcome.tree, outcome.parents, message))
 
 
-def fold(repo: Repository, heads: Sequence[str], message: str, resolved: Resolved = UNRESOLVED) -> Folded | Conflict:
+def merge_heads(
+    repo: Repository, heads: Sequence[str], message: str, resolved: ResolvedTrees = NOTHING_RESOLVED
+) -> MergedTree | MergeConflict:
     """The tree that has all of the heads; a commit is made only where a further merge needs one."""
     whole, tree = heads[0], ""
     parents: tuple[str, ...] = (whole,)
     for head in heads[1:]:
         if tree:
-            whole = commit_tree(repo, tree, parents, message)
-        outcome = rehearse(repo, whole, head)
-        if isinstance(outcome, Conflict):
-            known = resolved.get((tree_of(repo, whole), head)) if resolved else None
+            whole = create_commit(repo, tree, parents, message)
+        outcome = trial_merge(repo, whole, head)
+        if isinstance(outcome, MergeConflict):
+            known = resolved.get((find_tree(repo, whole), head)) if resolved else None
             if known is None:
                 return outcome
-            outcome = Clean(known)
+            outcome = CleanMerge(known)
         tree, parents = outcome.tree, (whole, head)
-    return Folded(tree, parents) if tree else Folded("", parents, whole)
+    return MergedTree(tree, parents) if tree else MergedTree("", parents, whole)
 
 
-def independent(repo: Repository, shas: list[str]) -> list[str]:
+def drop_contained(repo: Repository, shas: list[str]) -> list[str]:
     """In the order given, which makes the outcome the same every time."""
     if len(shas) == 1:
         return shas
-    kept = set(git(repo.root, "merge-base", "--independent", *shas, timeout=MERGE_TIMEOUT).split())
+    kept = set(run_git(repo.root, "merge-base", "--independent", *shas, timeout=MERGE_TIMEOUT).split())
     return [sha for sha in shas if sha in kept]
 
 
-def _merge_base(repo: Repository, ours: str, theirs: str) -> str:
+def _find_merge_base(repo: Repository, ours: str, theirs: str) -> str:
     args = ("merge-base", ours, theirs)
-    done = ask(repo.root, *args, timeout=MERGE_TIMEOUT)
+    done = try_git(repo.root, *args, timeout=MERGE_TIMEOUT)
     if done.code == 1 and not done.err:
         raise GitFailed(f"{ours} and {theirs} in {repo.root} share no history, so they are not merged")
     if done.code:
-        raise failed(repo.root, args, done)
+        raise build_git_error(repo.root, args, done)
     return done.out.strip()
 
 
-def _messages(parts: Iterator[str]) -> Iterator[str]:
+def _parse_messages(parts: Iterator[str]) -> Iterator[str]:
     """Each is: the number of paths, the paths, a fixed name of the kind, the words."""
     for count in parts:
         for _ in range(int(count)):

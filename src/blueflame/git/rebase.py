@@ -5,67 +5,67 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from blueflame.git.command import git
-from blueflame.git.merging import Conflict, commit_tree, rehearse, tree_of
+from blueflame.git.command import run_git
+from blueflame.git.merging import MergeConflict, create_commit, find_tree, trial_merge
 from blueflame.git.repository import Repository
 
-FORM = "%H%x00%P%x00%an%x00%ae%x00%ad%x00%cn%x00%ce%x00%cd%x00%B"
+LOG_FORMAT = "%H%x00%P%x00%an%x00%ae%x00%ad%x00%cn%x00%ce%x00%cd%x00%B"
 
 
-class Unfit(NamedTuple):
+class CannotRebase(NamedTuple):
     """The commits cannot be put in a row; `reason` says which one, and why."""
 
     reason: str
 
 
-class _Commit(NamedTuple):
+class _LoggedCommit(NamedTuple):
     sha: str
     parent: str
     message: str
     written: dict[str, str]
 
 
-def in_a_row(repo: Repository, base: str, tips: Sequence[str], tree: str) -> str | Unfit:
+def rebase_in_sequence(repo: Repository, base: str, tips: Sequence[str], tree: str) -> str | CannotRebase:
     """The last of the tips' commits, each replayed on the one before, the first on base; together they give `tree`.
 
     What stands on the right commit already is taken as it is. Merges are left out: they brought together what is in a
     row now. The dates stay as they were, so that the same is made after a crash.
     """
     head = base
-    for commit in _commits(repo, base, tips):
-        replayed = commit.sha if commit.parent == head else _replay(repo, commit, head)
-        if isinstance(replayed, Unfit):
+    for commit in _list_commits(repo, base, tips):
+        replayed = commit.sha if commit.parent == head else _replay_commit(repo, commit, head)
+        if isinstance(replayed, CannotRebase):
             return replayed
         head = replayed
-    if tree_of(repo, head) != tree:
-        return Unfit("its commits in a row do not give the tree that was merged and checked")
+    if find_tree(repo, head) != tree:
+        return CannotRebase("its commits in a row do not give the tree that was merged and checked")
     return head
 
 
-def _replay(repo: Repository, commit: _Commit, head: str) -> str | Unfit:
-    onto = tree_of(repo, head)
+def _replay_commit(repo: Repository, commit: _LoggedCommit, head: str) -> str | CannotRebase:
+    onto = find_tree(repo, head)
     # the parent is what both have in common if the place it goes to is made to look like another child of it
-    place = commit_tree(repo, onto, (commit.parent,), "the place that a commit is replayed on", commit.written)
-    outcome = rehearse(repo, place, commit.sha)
-    if isinstance(outcome, Conflict):
-        return Unfit(f"commit {commit.sha[:12]} conflicts in {', '.join(outcome.paths)} when it is replayed")
+    place = create_commit(repo, onto, (commit.parent,), "the place that a commit is replayed on", commit.written)
+    outcome = trial_merge(repo, place, commit.sha)
+    if isinstance(outcome, MergeConflict):
+        return CannotRebase(f"commit {commit.sha[:12]} conflicts in {', '.join(outcome.paths)} when it is replayed")
     if outcome.tree == onto:
         return head
-    return commit_tree(repo, outcome.tree, (head,), commit.message, commit.written)
+    return create_commit(repo, outcome.tree, (head,), commit.message, commit.written)
 
 
-def _commits(repo: Repository, base: str, tips: Sequence[str]) -> Iterator[_Commit]:
+def _list_commits(repo: Repository, base: str, tips: Sequence[str]) -> Iterator[_LoggedCommit]:
     """Oldest first, one task after the other; none twice."""
     for n, tip in enumerate(tips):
         known = [f"^{sha}" for sha in (base, *tips[:n])]
         args = ("log", "-z", "--reverse", "--topo-order", "--no-merges", "--date=raw", "--encoding=UTF-8")
-        out = git(repo.root, *args, f"--format={FORM}%x00", tip, *known, "--", timeout=300)
+        out = run_git(repo.root, *args, f"--format={LOG_FORMAT}%x00", tip, *known, "--", timeout=300)
         parts = out.split("\0")
         for at in range(0, len(parts) - 9, 10):
-            yield _commit(parts[at : at + 9])
+            yield _parse_commit(parts[at : at + 9])
 
 
-def _commit(parts: Sequence[str]) -> _Commit:
+def _parse_commit(parts: Sequence[str]) -> _LoggedCommit:
     sha, parents, name, email, date, committer, committer_email, committed, message = parts
     written = {
         "GIT_AUTHOR_NAME": name,
@@ -75,13 +75,13 @@ def _commit(parts: Sequence[str]) -> _Commit:
         "GIT_COMMITTER_EMAIL": committer_email,
         "GIT_COMMITTER_DATE": committed,
     }
-    return _Commit(sha, parents.split(" ")[0], message, written)
+    return _LoggedCommit(sha, parents.split(" ")[0], message, written)
 
 
-def revert(repo: Repository, head: str, *, before: str, after: str, message: str) -> str | Conflict:
+def revert_range(repo: Repository, head: str, *, before: str, after: str, message: str) -> str | MergeConflict:
     """A commit on `head` without what came between two of its ancestors; a Conflict where later work stands on it."""
-    back = commit_tree(repo, tree_of(repo, before), (after,), "as it was before")
-    outcome = rehearse(repo, head, back)
-    if isinstance(outcome, Conflict):
+    back = create_commit(repo, find_tree(repo, before), (after,), "as it was before")
+    outcome = trial_merge(repo, head, back)
+    if isinstance(outcome, MergeConflict):
         return outcome
-    return commit_tree(repo, outcome.tree, (head,), message)
+    return create_commit(repo, outcome.tree, (head,), message)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from blueflame.git.command import ask, failed, fields, git, git_version
+from blueflame.git.command import build_git_error, read_git_version, run_git, split_nul, try_git
 from blueflame.model.errors import GitFailed, Refused
 from blueflame.system.files import trouble, write_whole
 
-OLDEST_GIT = (2, 38)  # merge-tree --write-tree
-HEADER = "# blueflame"
-OURS = (".blueflame", ".trees")
+MIN_GIT_VERSION = (2, 38)  # merge-tree --write-tree
+EXCLUDE_HEADER = "# blueflame"
+STATE_FOLDERS = (".blueflame", ".trees")
 SUBMODULE_MODE = "160000"
-COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+COMMIT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +39,10 @@ def open_repository(path: Path, *, base_branch: str) -> Repository:
     """Any folder of a work tree will do; Refused says what is in the way and how to mend it."""
     _check_folder(path)
     _check_version()
-    places = _find_places(path)
+    places = _find_folders(path)
     root = places["root"]
-    head = ask(root, "rev-parse", "--symbolic-full-name", "HEAD")
-    base_sha = _base_of(root, base_branch)
+    head = try_git(root, "rev-parse", "--symbolic-full-name", "HEAD")
+    base_sha = _find_base(root, base_branch)
     return Repository(
         root=root,
         git_dir=places["git_dir"],
@@ -51,13 +51,13 @@ def open_repository(path: Path, *, base_branch: str) -> Repository:
         base_sha=base_sha,
         shallow=(places["common_dir"] / "shallow").is_file(),
         detached=head.code == 0 and head.out.strip() == "HEAD",
-        submodules=tuple(name for mode, name in _tree(root, base_sha) if mode == SUBMODULE_MODE),
+        submodules=tuple(name for mode, name in _list_tree(root, base_sha) if mode == SUBMODULE_MODE),
     )
 
 
-def dirty_paths(repo: Repository, ignore: Iterable[str] = OURS) -> tuple[str, ...]:
+def find_dirty_paths(repo: Repository, ignore: Iterable[str] = STATE_FOLDERS) -> tuple[str, ...]:
     """Tracked files that differ from the last commit, and untracked ones; what is inside submodules is theirs."""
-    out = git(
+    out = run_git(
         repo.root,
         "status",
         "--porcelain=v1",
@@ -67,25 +67,25 @@ def dirty_paths(repo: Repository, ignore: Iterable[str] = OURS) -> tuple[str, ..
         "--ignore-submodules=all",
         timeout=300,
     )
-    paths = (entry[3:] for entry in fields(out))
+    paths = (entry[3:] for entry in split_nul(out))
     skipped = tuple(ignore)
     return tuple(sorted(path for path in paths if not _is_below(path, skipped)))
 
 
-def exclude(repo: Repository, patterns: Iterable[str]) -> None:
+def exclude_from_status(repo: Repository, patterns: Iterable[str]) -> None:
     """Keep our folders out of `git status` without touching a file that is in the repository (D-20)."""
     path = (repo.common_dir / "info" / "exclude").resolve()
-    text = _lenient_text(path)
+    text = _read_bytes_as_text(path)
     lines = text.splitlines()
     missing = [pattern for pattern in patterns if pattern not in lines]
     if not missing:
         return
-    head = [] if HEADER in lines else [HEADER]
+    head = [] if EXCLUDE_HEADER in lines else [EXCLUDE_HEADER]
     gap = "" if not text or text.endswith("\n") else "\n"
     write_whole(path, text + gap + "\n".join([*head, *missing]) + "\n")
 
 
-def _lenient_text(path: Path) -> str:
+def _read_bytes_as_text(path: Path) -> str:
     """The person's file in the person's encoding: it goes back byte for byte."""
     try:
         return path.read_bytes().decode("utf-8", "surrogateescape")
@@ -95,46 +95,48 @@ def _lenient_text(path: Path) -> str:
         raise trouble("read", path, e) from e
 
 
-def head_of(repo: Repository, branch: str) -> str:
+def read_branch_head(repo: Repository, branch: str) -> str:
     """The commit a branch points at. An exact name, never an expression such as main~1.
 
     Read from the file in which git keeps it, where there is one: it is renamed into place, so it is whole.
     """
-    found = _loose_head(repo, branch) or _head(repo.root, branch)
+    found = _read_loose_head(repo, branch) or _ask_branch_head(repo.root, branch)
     if found is None:
         raise GitFailed(f"the branch {branch} is gone from {repo.root}")
     return found
 
 
-def _loose_head(repo: Repository, branch: str) -> str | None:
+def _read_loose_head(repo: Repository, branch: str) -> str | None:
     try:
         text = (repo.common_dir / "refs" / "heads" / branch).read_text("ascii").strip()
     except (OSError, ValueError):
         return None
-    return text if COMMIT.fullmatch(text) else None
+    return text if COMMIT_ID.fullmatch(text) else None
 
 
 def has_commit(repo: Repository, sha: str) -> bool:
-    return ask(repo.root, "cat-file", "-e", f"{sha}^{{commit}}").code == 0
+    return try_git(repo.root, "cat-file", "-e", f"{sha}^{{commit}}").code == 0
 
 
 def is_ancestor(repo: Repository, older: str, newer: str) -> bool:
     """A commit is its own ancestor."""
     args = ("merge-base", "--is-ancestor", older, newer)
-    done = ask(repo.root, *args)
+    done = try_git(repo.root, *args)
     if done.code not in (0, 1):
-        raise failed(repo.root, args, done)
+        raise build_git_error(repo.root, args, done)
     return done.code == 0
 
 
-def tree_files(repo: Repository, sha: str) -> tuple[str, ...]:
+def list_tree_files(repo: Repository, sha: str) -> tuple[str, ...]:
     """Every file of a commit, submodules not among them."""
-    return tuple(name for mode, name in _tree(repo.root, sha) if mode != SUBMODULE_MODE)
+    return tuple(name for mode, name in _list_tree(repo.root, sha) if mode != SUBMODULE_MODE)
 
 
-def tracked_size(repo: Repository, sha: str) -> int:
+def measure_tree(repo: Repository, sha: str) -> int:
     """The bytes that a checkout of the commit needs, its git folder aside."""
-    sizes = fields(git(repo.root, "ls-tree", "-r", "-z", "--full-tree", "--format=%(objectsize)", sha, timeout=300))
+    sizes = split_nul(
+        run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", "--format=%(objectsize)", sha, timeout=300)
+    )
     return sum(int(size) for size in sizes if size.strip() != "-")
 
 
@@ -146,15 +148,15 @@ def _check_folder(path: Path) -> None:
 
 
 def _check_version() -> None:
-    found = git_version()
-    if found < OLDEST_GIT:
-        shown, needed = ".".join(map(str, found)), ".".join(map(str, OLDEST_GIT))
+    found = read_git_version()
+    if found < MIN_GIT_VERSION:
+        shown, needed = ".".join(map(str, found)), ".".join(map(str, MIN_GIT_VERSION))
         raise Refused(f"git {shown} is too old: Blue Flame needs git {needed} or newer; upgrade git")
 
 
-def _find_places(path: Path) -> dict[str, Path]:
+def _find_folders(path: Path) -> dict[str, Path]:
     args = ("--is-bare-repository", "--is-inside-git-dir", "--path-format=absolute", "--git-dir", "--git-common-dir")
-    done = ask(path, "rev-parse", *args, "--show-toplevel")
+    done = try_git(path, "rev-parse", *args, "--show-toplevel")
     answers = done.out.split("\n")
     if answers[0] == "true":
         raise Refused(f"{path} is a bare repository: there are no files to work on; clone it and start in the clone")
@@ -163,7 +165,7 @@ def _find_places(path: Path) -> dict[str, Path]:
             f"{path} is inside a .git folder; start in the work tree instead, e.g. in {Path(answers[2]).parent}"
         )
     if done.code:
-        raise _no_repository(path, done.err)
+        raise _explain_not_repository(path, done.err)
     if len(answers) != 6:  # five answers and the empty end; more when a path holds a line break
         raise Refused(
             f"the path of the repository at {path} holds a line break, which git cannot serve; rename the folder"
@@ -171,7 +173,7 @@ def _find_places(path: Path) -> dict[str, Path]:
     return {"git_dir": Path(answers[2]), "common_dir": Path(answers[3]), "root": Path(answers[4])}
 
 
-def _no_repository(path: Path, said: str) -> Refused:
+def _explain_not_repository(path: Path, said: str) -> Refused:
     if "dubious ownership" in said:
         return Refused(
             f"git does not trust {path}, because it belongs to another user; if you do, say so with\n"
@@ -184,18 +186,20 @@ def _no_repository(path: Path, said: str) -> Refused:
     return Refused(f"git cannot use the repository at {path}: {said.strip()}")
 
 
-def _base_of(root: Path, base_branch: str) -> str:
-    sha = _head(root, base_branch)
+def _find_base(root: Path, base_branch: str) -> str:
+    sha = _ask_branch_head(root, base_branch)
     if sha is not None:
         return sha
-    branches = _branches(root, "refs/heads")
+    branches = _list_branches(root, "refs/heads")
     if not branches:
         raise Refused(f"{root} has no commits yet; make a first one: git add -A && git commit -m 'begin'")
-    raise Refused(f"the base branch {base_branch} does not exist in {root}; {_advice(root, base_branch, branches)}")
+    raise Refused(
+        f"the base branch {base_branch} does not exist in {root}; {_suggest_branch(root, base_branch, branches)}"
+    )
 
 
-def _advice(root: Path, wanted: str, branches: tuple[str, ...]) -> str:
-    remote = next((name for name in _branches(root, "refs/remotes") if name.partition("/")[2] == wanted), None)
+def _suggest_branch(root: Path, wanted: str, branches: tuple[str, ...]) -> str:
+    remote = next((name for name in _list_branches(root, "refs/remotes") if name.partition("/")[2] == wanted), None)
     if remote:
         return f"make it from the remote one: git branch {wanted} {remote}"
     near = get_close_matches(wanted, branches, n=1)
@@ -204,19 +208,19 @@ def _advice(root: Path, wanted: str, branches: tuple[str, ...]) -> str:
     return f"{question}There are: {shown}"
 
 
-def _branches(root: Path, below: str) -> tuple[str, ...]:
-    names = git(root, "for-each-ref", "--format=%(refname:lstrip=2)", below).split("\n")
+def _list_branches(root: Path, below: str) -> tuple[str, ...]:
+    names = run_git(root, "for-each-ref", "--format=%(refname:lstrip=2)", below).split("\n")
     return tuple(name for name in names if name and not name.startswith("blueflame/"))
 
 
-def _head(root: Path, branch: str) -> str | None:
-    done = ask(root, "show-ref", "--verify", "--hash", f"refs/heads/{branch}")
+def _ask_branch_head(root: Path, branch: str) -> str | None:
+    done = try_git(root, "show-ref", "--verify", "--hash", f"refs/heads/{branch}")
     return done.out.strip() if done.code == 0 else None
 
 
-def _tree(root: Path, sha: str) -> tuple[tuple[str, str], ...]:
-    entries = fields(
-        git(root, "ls-tree", "-r", "-z", "--full-tree", "--format=%(objectmode) %(path)", sha, timeout=300)
+def _list_tree(root: Path, sha: str) -> tuple[tuple[str, str], ...]:
+    entries = split_nul(
+        run_git(root, "ls-tree", "-r", "-z", "--full-tree", "--format=%(objectmode) %(path)", sha, timeout=300)
     )
     return tuple((mode, name) for mode, _, name in (entry.partition(" ") for entry in entries))
 

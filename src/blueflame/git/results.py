@@ -15,21 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from blueflame.git.checkouts import fetch_path
-from blueflame.git.command import fields, git, git_capped
+from blueflame.git.checkouts import get_fetch_path
+from blueflame.git.command import run_git, run_git_capped, split_nul
 from blueflame.git.repository import SUBMODULE_MODE, Repository, is_ancestor
-from blueflame.git.untrusted import refuse_odd_store, tip_of
+from blueflame.git.untrusted import check_object_store, read_branch_tip
 from blueflame.model.changes import Change, Commit
 from blueflame.model.errors import GitFailed
 from blueflame.model.ids import is_session_id, is_task_id
 from blueflame.system.files import trouble
 
 LINK_MODE = "120000"
-LONGEST_PATH = 4096
+MAX_PATH_LENGTH = 4096
 FETCH_TIMEOUT = 600.0
 
 # The agent's objects come with files that speed git up by claiming things about them; none of those is believed.
-SKELETON_CONFIG = """\
+FETCH_SOURCE_CONFIG = """\
 [core]
 \trepositoryFormatVersion = {version}
 \tbare = true
@@ -41,72 +41,80 @@ SKELETON_CONFIG = """\
 \tauto = 0
 {extensions}"""
 
-TREE_TO_TREE = ("diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=none")
+DIFF_TREE_ARGS = (
+    "diff-tree",
+    "-r",
+    "-M",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-relative",
+    "--ignore-submodules=none",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
+class CollectedResult:
     tip: str
     commits: tuple[Commit, ...]  # oldest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nothing:
+class NoResult:
     """There is no commit to collect; `reason` says why."""
 
     reason: str
 
 
-def collect(repo: Repository, checkout: Path, *, branch: str, base: str, ref: str) -> Collected | Nothing:
+def collect_result(repo: Repository, checkout: Path, *, branch: str, base: str, ref: str) -> CollectedResult | NoResult:
     """Bring the branch of an agent's checkout into our repository as `ref`; again is the same as once.
 
     What was brought in before a crash is taken as it is: its checkout may have been removed since.
     """
-    tip = refs(repo, ref).get(ref)
-    shutil.rmtree(fetch_path(checkout), ignore_errors=True)  # of a fetch that was killed
+    tip = list_refs(repo, ref).get(ref)
+    shutil.rmtree(get_fetch_path(checkout), ignore_errors=True)  # of a fetch that was killed
     if tip is None:
-        tip = tip_of(checkout, branch)
+        tip = read_branch_tip(checkout, branch)
         if tip is None:
-            return Nothing(reason=f"the branch {branch} is gone from {checkout}")
+            return NoResult(reason=f"the branch {branch} is gone from {checkout}")
         if tip == base:
-            return Nothing(reason=f"no commit was made on {branch}")
-        _fetch(repo, checkout, tip=tip, base=base, ref=ref)
-    if (kind := git(repo.root, "cat-file", "-t", tip).strip()) != "commit":
+            return NoResult(reason=f"no commit was made on {branch}")
+        _fetch_result(repo, checkout, tip=tip, base=base, ref=ref)
+    if (kind := run_git(repo.root, "cat-file", "-t", tip).strip()) != "commit":
         raise GitFailed(f"{branch} in {checkout} names a {kind}, not a commit")
     if not is_ancestor(repo, base, tip):
         raise GitFailed(
             f"{branch} in {checkout} no longer contains {base}, the commit it started from: history was rewritten"
         )
-    return Collected(tip=tip, commits=commits(repo, base, tip))
+    return CollectedResult(tip=tip, commits=list_commits(repo, base, tip))
 
 
-def commits(repo: Repository, base: str, tip: str) -> tuple[Commit, ...]:
+def list_commits(repo: Repository, base: str, tip: str) -> tuple[Commit, ...]:
     """What tip has and base has not, oldest first."""
     form = "--format=%H%n%an <%ae>%n%s%n%B"  # neither a name nor a subject can hold a line break
-    out = git(repo.root, "log", "-z", "--reverse", "--topo-order", "--encoding=UTF-8", form, f"{base}..{tip}", "--")
-    return tuple(_commit(entry) for entry in out.split("\0") if entry)
+    out = run_git(repo.root, "log", "-z", "--reverse", "--topo-order", "--encoding=UTF-8", form, f"{base}..{tip}", "--")
+    return tuple(_parse_commit(entry) for entry in out.split("\0") if entry)
 
 
-def changes(repo: Repository, base: str, tip: str) -> tuple[Change, ...]:
+def list_changes(repo: Repository, base: str, tip: str) -> tuple[Change, ...]:
     """Every path in which two commits differ, in git's order; of a rename both names."""
-    out = git(repo.root, *TREE_TO_TREE, "-z", "--raw", "--numstat", base, tip, "--", timeout=300)
-    parts = iter(fields(out))
-    entries: list[_Entry] = []
+    out = run_git(repo.root, *DIFF_TREE_ARGS, "-z", "--raw", "--numstat", base, tip, "--", timeout=300)
+    parts = iter(split_nul(out))
+    entries: list[_DiffEntry] = []
     counts: dict[str, tuple[str, str]] = {}
     for part in parts:
         if part.startswith(":"):
-            entries.append(_raw(part, parts))
+            entries.append(_parse_raw(part, parts))
         else:
-            path, added, deleted = _numbers(part, parts)
+            path, added, deleted = _parse_numstat(part, parts)
             counts[path] = (added, deleted)
-    targets = _link_targets(repo, sorted({entry.sha for entry in entries if entry.mode == LINK_MODE}))
-    return tuple(_change(entry, counts.get(entry.path, ("0", "0")), targets.get(entry.sha)) for entry in entries)
+    targets = _read_link_targets(repo, sorted({entry.sha for entry in entries if entry.mode == LINK_MODE}))
+    return tuple(_build_change(entry, counts.get(entry.path, ("0", "0")), targets.get(entry.sha)) for entry in entries)
 
 
-def diff_text(repo: Repository, base: str, tip: str, max_bytes: int) -> str:
+def read_diff(repo: Repository, base: str, tip: str, max_bytes: int) -> str:
     """The difference for people and reviewers to read, cut at a line's end when it is longer than `max_bytes`."""
-    args = (*TREE_TO_TREE, "-p", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", base, tip, "--")
-    done = git_capped(repo.root, *args, max_bytes=max_bytes)
+    args = (*DIFF_TREE_ARGS, "-p", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", base, tip, "--")
+    done = run_git_capped(repo.root, *args, max_bytes=max_bytes)
     text = done.out.decode("utf-8", "replace")
     if not done.truncated:
         return text
@@ -114,19 +122,19 @@ def diff_text(repo: Repository, base: str, tip: str, max_bytes: int) -> str:
 
 
 def set_ref(repo: Repository, ref: str, sha: str) -> None:
-    git(repo.root, "update-ref", "--no-deref", ref, sha)
+    run_git(repo.root, "update-ref", "--no-deref", ref, sha)
 
 
-def failed_ref(session: str, task: str, n: int) -> str:
+def build_failed_ref(session: str, task: str, n: int) -> str:
     """Where the commits of an attempt that failed are kept for a person to look at."""
     if not (is_session_id(session) and is_task_id(task)):
         raise ValueError(f"{session!r} and {task!r} are no ids that a ref can be named for")
     return f"refs/blueflame/failed/{session}/{task}/{n}"
 
 
-def keep_failed(repo: Repository, session: str, task: str, n: int, sha: str) -> str:
+def keep_failed_result(repo: Repository, session: str, task: str, n: int, sha: str) -> str:
     """The ref under which the failed result stays; again is the same as once."""
-    ref = failed_ref(session, task, n)
+    ref = build_failed_ref(session, task, n)
     set_ref(repo, ref, sha)
     return ref
 
@@ -140,18 +148,18 @@ def delete_refs(repo: Repository, names: Iterable[str]) -> None:
     """All or none."""
     orders = "".join(f"delete {name}\0\0" for name in names)
     if orders:
-        git(repo.root, "update-ref", "--no-deref", "--stdin", "-z", stdin=orders)
+        run_git(repo.root, "update-ref", "--no-deref", "--stdin", "-z", stdin=orders)
 
 
-def refs(repo: Repository, prefix: str) -> dict[str, str]:
+def list_refs(repo: Repository, prefix: str) -> dict[str, str]:
     """Name and commit of every ref below a prefix such as refs/blueflame/attempts/, sorted by name."""
-    lines = git(repo.root, "for-each-ref", "--format=%(objectname) %(refname)", prefix.rstrip("/")).splitlines()
+    lines = run_git(repo.root, "for-each-ref", "--format=%(objectname) %(refname)", prefix.rstrip("/")).splitlines()
     return {name: sha for sha, _, name in (line.partition(" ") for line in lines)}
 
 
-def _fetch(repo: Repository, checkout: Path, *, tip: str, base: str, ref: str) -> None:
-    with _skeleton(repo, checkout, tip) as source:
-        git(
+def _fetch_result(repo: Repository, checkout: Path, *, tip: str, base: str, ref: str) -> None:
+    with _open_fetch_source(repo, checkout, tip) as source:
+        run_git(
             repo.root,
             *("-c", "transfer.fsckObjects=true", "-c", "fetch.fsckObjects=true"),
             *("-c", "fetch.writeCommitGraph=false", "-c", "fetch.prune=false", "-c", "protocol.file.allow=always"),
@@ -169,11 +177,11 @@ def _fetch(repo: Repository, checkout: Path, *, tip: str, base: str, ref: str) -
 
 
 @contextmanager
-def _skeleton(repo: Repository, checkout: Path, tip: str) -> Iterator[Path]:
+def _open_fetch_source(repo: Repository, checkout: Path, tip: str) -> Iterator[Path]:
     """A repository without objects of its own, whose one branch is the agent's. It goes with the checkout."""
-    home = fetch_path(checkout)
+    home = get_fetch_path(checkout)
     try:
-        _build_skeleton(repo, checkout, tip, home)
+        _build_fetch_source(repo, checkout, tip, home)
         yield home
     except OSError as e:
         raise trouble("prepare to fetch from", checkout, e) from e
@@ -181,32 +189,32 @@ def _skeleton(repo: Repository, checkout: Path, tip: str) -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _build_skeleton(repo: Repository, checkout: Path, tip: str, home: Path) -> None:
-    refuse_odd_store(checkout, borrowed=f"{repo.objects}\n")
+def _build_fetch_source(repo: Repository, checkout: Path, tip: str, home: Path) -> None:
+    check_object_store(checkout, borrowed=f"{repo.objects}\n")
     sha256 = len(tip) == 64
     (home / "refs" / "heads").mkdir(parents=True)
     (home / "objects" / "info").mkdir(parents=True)
     (home / "HEAD").write_text("ref: refs/heads/tip\n")
     (home / "refs" / "heads" / "tip").write_text(f"{tip}\n")
     extensions = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
-    (home / "config").write_text(SKELETON_CONFIG.format(version=int(sha256), extensions=extensions))
+    (home / "config").write_text(FETCH_SOURCE_CONFIG.format(version=int(sha256), extensions=extensions))
     stores = f"{repo.objects}\n{checkout.absolute() / '.git' / 'objects'}\n"
     (home / "objects" / "info" / "alternates").write_text(stores, "utf-8", "surrogateescape")
     if repo.shallow:
         (home / "shallow").write_bytes((repo.common_dir / "shallow").read_bytes())
 
 
-def _commit(entry: str) -> Commit:
-    sha, author, subject, message = _readable(entry).split("\n", 3)
+def _parse_commit(entry: str) -> Commit:
+    sha, author, subject, message = _replace_undecodable(entry).split("\n", 3)
     return Commit(sha=sha, author=author, subject=subject, message=message.rstrip("\n"))
 
 
-def _readable(text: str) -> str:
+def _replace_undecodable(text: str) -> str:
     """Words, unlike paths, need not survive byte for byte; what cannot be read is shown as such."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-class _Entry(NamedTuple):
+class _DiffEntry(NamedTuple):
     status: str
     path: str
     old_path: str | None
@@ -216,16 +224,16 @@ class _Entry(NamedTuple):
     old_sha: str
 
 
-def _raw(head: str, rest: Iterator[str]) -> _Entry:
+def _parse_raw(head: str, rest: Iterator[str]) -> _DiffEntry:
     """`:100644 100644 <sha> <sha> R086`, then the old name if there are two, then the name."""
     old_mode, mode, old_sha, sha, letter = head.removeprefix(":").split(" ")
     first = next(rest)
     if letter[0] in "RC":
-        return _Entry(letter[0], next(rest), first, mode, sha, old_mode, old_sha)
-    return _Entry(letter[0], first, None, mode, sha, old_mode, old_sha)
+        return _DiffEntry(letter[0], next(rest), first, mode, sha, old_mode, old_sha)
+    return _DiffEntry(letter[0], first, None, mode, sha, old_mode, old_sha)
 
 
-def _numbers(head: str, rest: Iterator[str]) -> tuple[str, str, str]:
+def _parse_numstat(head: str, rest: Iterator[str]) -> tuple[str, str, str]:
     """`1<tab>2<tab>name`, or `1<tab>2<tab>` and then the old name and the name."""
     added, deleted, path = head.split("\t", 2)
     if not path:
@@ -234,13 +242,15 @@ def _numbers(head: str, rest: Iterator[str]) -> tuple[str, str, str]:
     return path, added, deleted
 
 
-def _link_targets(repo: Repository, shas: list[str]) -> dict[str, str]:
+def _read_link_targets(repo: Repository, shas: list[str]) -> dict[str, str]:
     """Where links point; of one whose target is longer than any path can be, nothing."""
     if not shas:
         return {}
-    sized = git(repo.root, "cat-file", "--batch-check=%(objectsize) %(objectname)", stdin="\n".join(shas)).splitlines()
-    short = [sha for size, _, sha in (line.partition(" ") for line in sized) if int(size) <= LONGEST_PATH]
-    said = git(repo.root, "cat-file", "--batch=%(objectsize)", stdin="".join(f"{sha}\n" for sha in short))
+    sized = run_git(
+        repo.root, "cat-file", "--batch-check=%(objectsize) %(objectname)", stdin="\n".join(shas)
+    ).splitlines()
+    short = [sha for size, _, sha in (line.partition(" ") for line in sized) if int(size) <= MAX_PATH_LENGTH]
+    said = run_git(repo.root, "cat-file", "--batch=%(objectsize)", stdin="".join(f"{sha}\n" for sha in short))
     data = said.encode("utf-8", "surrogateescape")
     targets: dict[str, str] = {}
     at = 0
@@ -251,7 +261,7 @@ def _link_targets(repo: Repository, shas: list[str]) -> dict[str, str]:
     return targets
 
 
-def _change(entry: _Entry, counted: tuple[str, str], target: str | None) -> Change:
+def _build_change(entry: _DiffEntry, counted: tuple[str, str], target: str | None) -> Change:
     added, deleted = counted
     binary = added == "-"
     return Change(

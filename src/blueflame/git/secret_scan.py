@@ -17,22 +17,22 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from blueflame.checks.secrets.scan import (
-    Allowed,
+    AddedLine,
     BadAllowFile,
-    Finding,
-    Line,
-    Looked,
+    ScanResult,
+    SecretAllowList,
+    SecretFinding,
     Unscanned,
-    fingerprint,
-    judge,
-    look,
-    parse_allowed,
-    preview,
+    compute_fingerprint,
+    format_preview,
+    judge_findings,
+    parse_allow_file,
+    scan_lines,
 )
-from blueflame.git.added_lines import added_lines
-from blueflame.git.command import fields, git
+from blueflame.git.added_lines import read_added_lines
+from blueflame.git.command import run_git, split_nul
 from blueflame.git.repository import Repository
-from blueflame.git.results import commits
+from blueflame.git.results import list_commits
 from blueflame.model.changes import Commit
 from blueflame.model.errors import ProcessFailed, UsageError
 from blueflame.model.settings.permissions import SecretSettings
@@ -42,21 +42,21 @@ from blueflame.system.process import run
 
 KINGFISHER = "kingfisher"
 SCAN_TIMEOUT = 300.0
-CLEAN, FOUND = 0, 200
+CLEAN_EXIT_CODE, FOUND_EXIT_CODE = 0, 200
 PLAIN_MODES = ("100644", "100755")
-LARGEST_ALLOW_FILE = 1_000_000
-ADVICE = "mend or reinstall it (pip install 'blueflame[secrets]'), or set validation.secrets.scanner to builtin"
+MAX_ALLOW_FILE_BYTES = 1_000_000
+SCANNER_HINT = "mend or reinstall it (pip install 'blueflame[secrets]'), or set validation.secrets.scanner to builtin"
 
 
-def scan(repo: Repository, base: str, tip: str, settings: SecretSettings) -> tuple[Violation, ...]:
+def scan_result(repo: Repository, base: str, tip: str, settings: SecretSettings) -> tuple[Violation, ...]:
     """The built-in rules on all that lands with tip: every commit's added lines, and every message."""
     if not settings.enabled:
         return ()
-    allowed = read_allowed(repo, base, settings.allow_file)
-    return judge(look(added_lines(repo, base, tip), commits(repo, base, tip)), allowed)
+    allowed = read_allow_list(repo, base, settings.allow_file)
+    return judge_findings(scan_lines(read_added_lines(repo, base, tip), list_commits(repo, base, tip)), allowed)
 
 
-def full_scan(
+def scan_changeset(
     repo: Repository,
     base: str,
     tip: str,
@@ -70,31 +70,31 @@ def full_scan(
     A scanner that is asked for and is missing, fails, takes too long or has not looked at everything raises
     ProcessFailed: nothing is known of the result then, so it does not land.
     """
-    program = scanner(settings)
+    program = find_scanner(settings)
     if program is None:
-        return scan(repo, base, tip, settings)
-    allowed = read_allowed(repo, base, settings.allow_file)
-    messages = commits(repo, base, tip)
-    with _copies() as copies:
-        looked = look(copies.passing(added_lines(repo, base, tip)), messages)
+        return scan_result(repo, base, tip, settings)
+    allowed = read_allow_list(repo, base, settings.allow_file)
+    messages = list_commits(repo, base, tip)
+    with _open_copies() as copies:
+        looked = scan_lines(copies.passing(read_added_lines(repo, base, tip)), messages)
         copies.keep_messages(messages)
-        more = _scanned(program, copies, cache or default_cache(), timeout) if copies.places else ()
+        more = _run_kingfisher(program, copies, cache or get_default_cache(), timeout) if copies.places else ()
     known = {(finding.path, finding.line, finding.commit) for finding in looked.findings}
     news = tuple(one for one in more if (one.path, one.line, one.commit) not in known)
-    return judge(Looked(findings=(*looked.findings, *news), unscanned=looked.unscanned), allowed)
+    return judge_findings(ScanResult(findings=(*looked.findings, *news), unscanned=looked.unscanned), allowed)
 
 
-def scanner(settings: SecretSettings) -> str | None:
+def find_scanner(settings: SecretSettings) -> str | None:
     """The program that looks through a changeset before it lands; None: the built-in rules alone."""
     if not settings.enabled or settings.scanner == "builtin":
         return None
     found = which(KINGFISHER, path=str(Path(sys.executable).parent)) or which(KINGFISHER)
     if found is None and settings.scanner == KINGFISHER:
-        raise ProcessFailed(f"validation.secrets.scanner asks for kingfisher, and it is not installed: {ADVICE}")
+        raise ProcessFailed(f"validation.secrets.scanner asks for kingfisher, and it is not installed: {SCANNER_HINT}")
     return found
 
 
-def default_cache() -> Path:
+def get_default_cache() -> Path:
     """Compiling its rules takes kingfisher eight seconds, once."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blueflame" / KINGFISHER
 
@@ -102,19 +102,19 @@ def default_cache() -> Path:
 # --- the allow file
 
 
-def read_allowed(repo: Repository, sha: str, name: str) -> Allowed:
+def read_allow_list(repo: Repository, sha: str, name: str) -> SecretAllowList:
     """What the person's allow file says in a commit; nothing when there is none. UsageError names every bad line."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise UsageError(f"validation.secrets.allow_file is {name!r}; write a path inside of the repository")
-    found = fields(git(repo.root, "ls-tree", "-z", "--full-tree", "--long", sha, "--", str(path)))
+    found = split_nul(run_git(repo.root, "ls-tree", "-z", "--full-tree", "--long", sha, "--", str(path)))
     if not found:
-        return Allowed()
+        return SecretAllowList()
     mode, kind, blob, size = found[0].partition("\t")[0].split()
-    if kind != "blob" or mode not in PLAIN_MODES or int(size) > LARGEST_ALLOW_FILE:
+    if kind != "blob" or mode not in PLAIN_MODES or int(size) > MAX_ALLOW_FILE_BYTES:
         raise UsageError(f"{name} at {sha[:12]} is no plain, small file; make it one, or remove it")
     try:
-        return parse_allowed(git(repo.root, "cat-file", "blob", blob))
+        return parse_allow_file(run_git(repo.root, "cat-file", "blob", blob))
     except BadAllowFile as error:
         problems = "\n".join(f"  - {problem}" for problem in error.problems)
         raise UsageError(f"{name} at {sha[:12]} cannot be read; mend and commit it:\n{problems}") from error
@@ -124,18 +124,18 @@ def read_allowed(repo: Repository, sha: str, name: str) -> Allowed:
 
 
 @dataclass(slots=True)
-class _Copies:
+class _LineCopies:
     """Added lines as files of our own making and naming, and where each of their lines is from."""
 
     folder: Path
-    places: list[list[Line]] = field(default_factory=list)
+    places: list[list[AddedLine]] = field(default_factory=list)
     size: int = 0
 
-    def passing(self, lines: Iterable[Line | Unscanned]) -> Iterator[Line | Unscanned]:
+    def passing(self, lines: Iterable[AddedLine | Unscanned]) -> Iterator[AddedLine | Unscanned]:
         """Hand the lines on, and keep a copy of them; one file after the other."""
-        group: list[Line] = []
+        group: list[AddedLine] = []
         for line in lines:
-            if isinstance(line, Line):
+            if isinstance(line, AddedLine):
                 if group and (group[0].path, group[0].commit) != (line.path, line.commit):
                     self._keep(group)
                     group = []
@@ -145,31 +145,31 @@ class _Copies:
 
     def keep_messages(self, messages: Iterable[Commit]) -> None:
         for commit in messages:
-            self._keep([Line(commit.sha, n, text) for n, text in enumerate(commit.message.split("\n"), start=1)])
+            self._keep([AddedLine(commit.sha, n, text) for n, text in enumerate(commit.message.split("\n"), start=1)])
 
-    def _keep(self, group: list[Line]) -> None:
+    def _keep(self, group: list[AddedLine]) -> None:
         # The number makes each one unique, since what has been seen already is not looked at again.
         data = "".join(f"{line.text}\n" for line in group).encode("utf-8", "surrogateescape")
         if data.strip():
             marked = f"#{len(self.places)}\n".encode() + data
             (self.folder / f"{len(self.places):06d}.txt").write_bytes(marked)
-            self.places.append([Line(group[0].path, 0, ""), *group])
+            self.places.append([AddedLine(group[0].path, 0, ""), *group])
             self.size += len(marked)
 
 
 @contextmanager
-def _copies() -> Iterator[_Copies]:
+def _open_copies() -> Iterator[_LineCopies]:
     """In a folder that only we can enter, and for no longer than the scan takes."""
     try:
         with TemporaryDirectory(prefix="blueflame-secrets-") as name:
             home = Path(name)
             (home / "lines").mkdir()
-            yield _Copies(folder=home / "lines")
+            yield _LineCopies(folder=home / "lines")
     except OSError as e:
         raise trouble("write lines to be searched for secrets below", Path(name), e) from e
 
 
-def _scanned(program: str, copies: _Copies, cache: Path, timeout: float) -> tuple[Finding, ...]:
+def _run_kingfisher(program: str, copies: _LineCopies, cache: Path, timeout: float) -> tuple[SecretFinding, ...]:
     options = (
         *("--no-validate", "--no-update-check"),  # or it sends what it found to the services that it belongs to
         *("--no-ignore", "--no-dedup", "--no-limits"),  # or a comment in the line is enough to hide it
@@ -179,14 +179,14 @@ def _scanned(program: str, copies: _Copies, cache: Path, timeout: float) -> tupl
     home = copies.folder.parent
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C.UTF-8"}
     done = run(program, "scan", str(copies.folder), *options, cwd=home, env=env, timeout=timeout)
-    if done.code not in (CLEAN, FOUND):
-        raise ProcessFailed(f"kingfisher ended with exit code {done.code}: {done.err.strip()[-500:]}; {ADVICE}")
-    report = _report(done.out)
-    _check_whole(report, copies)
-    return tuple(_finding(entry, copies) for entry in report["findings"])
+    if done.code not in (CLEAN_EXIT_CODE, FOUND_EXIT_CODE):
+        raise ProcessFailed(f"kingfisher ended with exit code {done.code}: {done.err.strip()[-500:]}; {SCANNER_HINT}")
+    report = _parse_report(done.out)
+    _check_complete(report, copies)
+    return tuple(_build_finding(entry, copies) for entry in report["findings"])
 
 
-def _report(said: str) -> Mapping[str, Any]:
+def _parse_report(said: str) -> Mapping[str, Any]:
     """Its words are never shown: they hold the secrets."""
     try:
         report = json.loads(said)
@@ -194,33 +194,33 @@ def _report(said: str) -> Mapping[str, Any]:
             return dict(report)
     except (ValueError, KeyError, TypeError):
         pass
-    raise ProcessFailed(f"kingfisher said nothing that can be understood; {ADVICE}")
+    raise ProcessFailed(f"kingfisher said nothing that can be understood; {SCANNER_HINT}")
 
 
-def _check_whole(report: Mapping[str, Any], copies: _Copies) -> None:
+def _check_complete(report: Mapping[str, Any], copies: _LineCopies) -> None:
     """A scanner that passes files over finds nothing in them, and says nothing about it."""
     summary = report["metadata"]["summary"]
     seen = (summary.get("blobs_scanned"), summary.get("bytes_scanned"))
     if seen != (len(copies.places), copies.size):
         raise ProcessFailed(
             f"kingfisher looked at {seen[0]} files of {seen[1]} bytes, not at {len(copies.places)} of {copies.size}, "
-            f"so nobody knows what is in the others; {ADVICE}"
+            f"so nobody knows what is in the others; {SCANNER_HINT}"
         )
 
 
-def _finding(entry: Mapping[str, Any], copies: _Copies) -> Finding:
+def _build_finding(entry: Mapping[str, Any], copies: _LineCopies) -> SecretFinding:
     try:
         found = entry["finding"]
         rule = f"{KINGFISHER}.{str(entry['rule']['id']).rpartition('.')[2]}"
         line = copies.places[int(Path(found["path"]).stem)][int(found["line"]) - 1]
         secret = str(found["snippet"])
     except (KeyError, ValueError, TypeError, IndexError) as e:
-        raise ProcessFailed(f"kingfisher found something that it cannot say the place of; {ADVICE}") from e
-    return Finding(
+        raise ProcessFailed(f"kingfisher found something that it cannot say the place of; {SCANNER_HINT}") from e
+    return SecretFinding(
         rule=rule,
         path=line.path,
         line=line.number,
-        preview=preview(secret),
-        fingerprint=fingerprint(rule, secret),
+        preview=format_preview(secret),
+        fingerprint=compute_fingerprint(rule, secret),
         commit=line.commit,
     )

@@ -18,59 +18,59 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from blueflame.git.command import ask, failed, fields, git
+from blueflame.git.command import build_git_error, run_git, split_nul, try_git
 from blueflame.model.errors import WorldError
 
 INCLUDE_FILE = ".worktreeinclude"
-OURS = ".blueflame"
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+STATE_FOLDER = ".blueflame"
+OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FICLONE = 0x40049409  # Linux: share the blocks until one side writes; other systems refuse it and get a copy
 
 
 @dataclass(frozen=True, slots=True)
-class Seeded:
+class SeedResult:
     copied: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()  # path, why
 
 
-def seed(repo_root: Path, checkout: Path, include_file: str = INCLUDE_FILE) -> Seeded:
+def seed_checkout(repo_root: Path, checkout: Path, include_file: str = INCLUDE_FILE) -> SeedResult:
     """Copy what the include file asks for. Nothing is overwritten and nothing is written outside the checkout.
 
     Copied files are ignored in the checkout as well, whoever ignored them here (a person's global excludes do not
     travel with a clone), so that no `git add -A` of an agent commits them.
     """
     if not (repo_root / include_file).is_file():
-        return Seeded()
+        return SeedResult()
     root, checkout = repo_root.resolve(), checkout.resolve()
-    wanted = tuple(_wanted(root, checkout, include_file))
-    _ignore(root, checkout, wanted)  # first: a crash in between must not leave a secret that is not ignored
-    notes = {path: _copy(root, checkout, path) for path in wanted}
-    return Seeded(
+    wanted = tuple(_list_wanted(root, checkout, include_file))
+    _ignore_copied(root, checkout, wanted)  # first: a crash in between must not leave a secret that is not ignored
+    notes = {path: _copy_file(root, checkout, path) for path in wanted}
+    return SeedResult(
         copied=tuple(path for path, why in notes.items() if not why),
         skipped=tuple((path, why) for path, why in notes.items() if why),
     )
 
 
-def _wanted(root: Path, checkout: Path, include_file: str) -> Iterator[str]:
+def _list_wanted(root: Path, checkout: Path, include_file: str) -> Iterator[str]:
     others = ("ls-files", "-z", "--others", "--ignored")
-    ignored = set(fields(git(root, *others, "--exclude-standard", timeout=None)))
-    matching = set(fields(git(root, *others, f"--exclude-from={include_file}", timeout=None)))
+    ignored = set(split_nul(run_git(root, *others, "--exclude-standard", timeout=None)))
+    matching = set(split_nul(run_git(root, *others, f"--exclude-from={include_file}", timeout=None)))
     # the state of Blue Flame and the checkouts of other attempts may lie in the repository and are ignored, too
-    homes = (root / OURS, checkout.parent if root in checkout.parent.parents else checkout)
+    homes = (root / STATE_FOLDER, checkout.parent if root in checkout.parent.parents else checkout)
     for path in sorted(ignored & matching):
         if not any((root / path).is_relative_to(home) for home in homes):
             yield path
 
 
-def _copy(root: Path, checkout: Path, path: str) -> str:
+def _copy_file(root: Path, checkout: Path, path: str) -> str:
     """Why it was not copied, or nothing."""
     *folders, name = PurePosixPath(path).parts
     source = root / path
     try:
         found = source.lstat()
-        if why := _unfit(root, source, found):
+        if why := _explain_unfit(root, source, found):
             return why
-        with _folder(checkout, folders) as folder:
+        with _open_folder(checkout, folders) as folder:
             _copy_into(folder, name, root, source, found)
         return ""
     except FileExistsError:
@@ -84,9 +84,9 @@ def _copy(root: Path, checkout: Path, path: str) -> str:
         raise WorldError(f"cannot copy {source} into {checkout}: {e.strerror}; {advice}") from e
 
 
-def _unfit(root: Path, source: Path, found: os.stat_result) -> str:
+def _explain_unfit(root: Path, source: Path, found: os.stat_result) -> str:
     if stat.S_ISLNK(found.st_mode):
-        if _target_inside(root, source) is None:
+        if _find_target_inside(root, source) is None:
             return f"is a link that leads out of the repository, to {source.readlink()}"
         return ""
     if stat.S_ISDIR(found.st_mode):
@@ -94,7 +94,7 @@ def _unfit(root: Path, source: Path, found: os.stat_result) -> str:
     return "" if stat.S_ISREG(found.st_mode) else "is neither a file nor a link"
 
 
-def _target_inside(root: Path, link: Path) -> str | None:
+def _find_target_inside(root: Path, link: Path) -> str | None:
     """Relative to the link, however it was written: copied as it stands, an absolute one would lead back to us."""
     real = Path(os.path.realpath(link))
     if not real.is_relative_to(root) or ".git" in real.relative_to(root).parts:
@@ -103,18 +103,18 @@ def _target_inside(root: Path, link: Path) -> str | None:
 
 
 @contextmanager
-def _folder(checkout: Path, folders: Iterable[str]) -> Iterator[int]:
+def _open_folder(checkout: Path, folders: Iterable[str]) -> Iterator[int]:
     """An open folder of the checkout, made if need be, reached by its descriptor and never through a link.
 
     The files there are the work of others, and after a restart an agent may be at work in it: no name that was
     looked at before can be trusted to lead to the same place now.
     """
-    handle = os.open(checkout, FOLDER)
+    handle = os.open(checkout, OPEN_FOLDER_FLAGS)
     try:
         for name in folders:
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=handle)
-            below = os.open(name, FOLDER, dir_fd=handle)
+            below = os.open(name, OPEN_FOLDER_FLAGS, dir_fd=handle)
             os.close(handle)
             handle = below
         yield handle
@@ -124,20 +124,20 @@ def _folder(checkout: Path, folders: Iterable[str]) -> Iterator[int]:
 
 def _copy_into(folder: int, name: str, root: Path, source: Path, found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
-        os.symlink(_target_inside(root, source) or ".", name, dir_fd=folder)
+        os.symlink(_find_target_inside(root, source) or ".", name, dir_fd=folder)
         return
     with source.open("rb") as reader:
         # exclusive: never over what is there, be it a file or a link that turned up meanwhile
         writer = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
         with os.fdopen(writer, "wb") as sink:
             try:
-                _fill(sink, reader, found)
+                _copy_content(sink, reader, found)
             except OSError:
                 os.unlink(name, dir_fd=folder)
                 raise
 
 
-def _fill(sink: IO[bytes], reader: IO[bytes], found: os.stat_result) -> None:
+def _copy_content(sink: IO[bytes], reader: IO[bytes], found: os.stat_result) -> None:
     try:
         fcntl.ioctl(sink.fileno(), FICLONE, reader.fileno())
     except OSError:
@@ -147,13 +147,13 @@ def _fill(sink: IO[bytes], reader: IO[bytes], found: os.stat_result) -> None:
     os.utime(sink.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))  # make and caches compare times
 
 
-def _ignore(root: Path, checkout: Path, wanted: Sequence[str]) -> None:
+def _ignore_copied(root: Path, checkout: Path, wanted: Sequence[str]) -> None:
     """Exact names (or the folder that is ignored as a whole), so that nothing an agent makes is ignored by mistake."""
     if not wanted or not os.path.lexists(checkout / ".git"):
         return  # an export without git: nothing can be committed there
-    lines = [os.fsencode(f"/{_escaped(entry)}") for entry in _ignored_as(root, wanted)]
+    lines = [os.fsencode(f"/{_escape_pattern(entry)}") for entry in _list_ignore_lines(root, wanted)]
     try:
-        with _folder(checkout, (".git", "info")) as info:
+        with _open_folder(checkout, (".git", "info")) as info:
             _append_lines(info, "exclude", lines)
     except OSError as e:
         hint = "only a clone of its own can be made ready, not a linked worktree"
@@ -169,26 +169,26 @@ def _append_lines(folder: int, name: str, lines: Iterable[bytes]) -> None:
         file.write(b"".join([b"\n" if before and not before.endswith(b"\n") else b"", *(line + b"\n" for line in new)]))
 
 
-def _ignored_as(root: Path, wanted: Sequence[str]) -> list[str]:
-    whole = _ignored_folders(root, wanted)
-    return sorted({next((folder for folder in _above(path) if folder in whole), path) for path in wanted})
+def _list_ignore_lines(root: Path, wanted: Sequence[str]) -> list[str]:
+    whole = _find_ignored_folders(root, wanted)
+    return sorted({next((folder for folder in _list_parents(path) if folder in whole), path) for path in wanted})
 
 
-def _ignored_folders(root: Path, wanted: Iterable[str]) -> frozenset[str]:
-    folders = sorted({folder for path in wanted for folder in _above(path)})
+def _find_ignored_folders(root: Path, wanted: Iterable[str]) -> frozenset[str]:
+    folders = sorted({folder for path in wanted for folder in _list_parents(path)})
     args = ("check-ignore", "-z", "--stdin")
-    done = ask(root, *args, stdin="".join(f"{folder}\0" for folder in folders), timeout=None)
+    done = try_git(root, *args, stdin="".join(f"{folder}\0" for folder in folders), timeout=None)
     if done.code > 1:  # 1: none of them is ignored
-        raise failed(root, args, done)
-    return frozenset(fields(done.out))
+        raise build_git_error(root, args, done)
+    return frozenset(split_nul(done.out))
 
 
-def _above(path: str) -> Iterator[str]:
+def _list_parents(path: str) -> Iterator[str]:
     """`a/`, `a/b/` of `a/b/c`."""
     for parent in reversed(PurePosixPath(path).parents[:-1]):
         yield f"{parent}/"
 
 
-def _escaped(path: str) -> str:
+def _escape_pattern(path: str) -> str:
     """A literal gitignore pattern. A newline cannot be written there; `?` covers it and next to nothing else."""
     return "".join(f"\\{letter}" if letter in "\\*?[ " else letter for letter in path).replace("\n", "?")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from blueflame.checks.leftovers import Leftovers
 from blueflame.model.errors import GitFailed
 
-SETTINGS = (
+STATUS_SETTINGS = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.untrackedCache=false",
@@ -23,12 +23,12 @@ SETTINGS = (
     "status.submoduleSummary=false",
     "diff.external=",
 )
-FIELDS = {"1": 8, "2": 9, "u": 10}  # how many words stand before the path
+WORDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}  # how many words stand before the path
 
 
-def status_argv() -> tuple[str, ...]:
+def build_status_argv() -> tuple[str, ...]:
     """To be run in the checkout, in a box; its whole output goes to parse_status."""
-    quiet = tuple(part for setting in SETTINGS for part in ("-c", setting))
+    quiet = tuple(part for setting in STATUS_SETTINGS for part in ("-c", setting))
     options = ("--porcelain=v2", "-z", "--ignore-submodules=all", "--untracked-files=normal", "--no-ahead-behind")
     return ("git", "--no-optional-locks", "--no-pager", *quiet, "status", *options)
 
@@ -36,7 +36,7 @@ def status_argv() -> tuple[str, ...]:
 def parse_status(said: bytes) -> Leftovers:
     """What cannot be read whole is an error: half an answer would hide the other half."""
     if said and not said.endswith(b"\0"):
-        raise _unreadable(said[-80:])
+        raise _build_unreadable_error(said[-80:])
     parts = iter(said.decode("utf-8", "surrogateescape").split("\0")[:-1])
     changed: set[str] = set()
     untracked: set[str] = set()
@@ -44,24 +44,24 @@ def parse_status(said: bytes) -> Leftovers:
         kind, _, rest = part.partition(" ")
         if kind == "?" and rest:
             untracked.add(rest)
-        elif kind in FIELDS:
-            changed.update(_changed(kind, part, parts))
+        elif kind in WORDS_BEFORE_PATH:
+            changed.update(_parse_changed(kind, part, parts))
         elif kind not in ("#", "!"):
-            raise _unreadable(part.encode("utf-8", "surrogateescape"))
+            raise _build_unreadable_error(part.encode("utf-8", "surrogateescape"))
     return Leftovers(changed=tuple(sorted(changed)), untracked=tuple(sorted(untracked)))
 
 
-def _changed(kind: str, part: str, rest: Iterator[str]) -> Iterator[str]:
-    words = part.split(" ", FIELDS[kind])
-    if len(words) <= FIELDS[kind] or not words[-1]:
-        raise _unreadable(part.encode("utf-8", "surrogateescape"))
+def _parse_changed(kind: str, part: str, rest: Iterator[str]) -> Iterator[str]:
+    words = part.split(" ", WORDS_BEFORE_PATH[kind])
+    if len(words) <= WORDS_BEFORE_PATH[kind] or not words[-1]:
+        raise _build_unreadable_error(part.encode("utf-8", "surrogateescape"))
     yield words[-1]
     if kind == "2":  # of a move or copy both names
         old = next(rest, "")
         if not old:
-            raise _unreadable(part.encode("utf-8", "surrogateescape"))
+            raise _build_unreadable_error(part.encode("utf-8", "surrogateescape"))
         yield old
 
 
-def _unreadable(said: bytes) -> GitFailed:
+def _build_unreadable_error(said: bytes) -> GitFailed:
     return GitFailed(f"git status said {said[:80]!r}, which is no status; nobody knows what was left uncommitted")

@@ -10,47 +10,47 @@ from pathlib import Path
 from blueflame.model.errors import GitFailed
 
 OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-BRANCH = "refs/heads/"
-LARGEST_REF_FILE = 10_000_000
+BRANCH_REFS = "refs/heads/"
+MAX_REF_FILE_BYTES = 10_000_000
 
 
-def tip_of(checkout: Path, branch: str) -> str | None:
+def read_branch_tip(checkout: Path, branch: str) -> str | None:
     """The commit that a branch names; None when there is no such branch."""
-    inside = _inside(checkout)
-    _refuse_links_above(inside, branch)
+    inside = _get_git_folder(checkout)
+    _check_no_links(inside, branch)
     loose = read_plain(inside / "refs" / "heads" / branch)
-    found = loose.strip() if loose is not None else _packed(inside / "packed-refs", f"{BRANCH}{branch}")
+    found = loose.strip() if loose is not None else _read_packed_ref(inside / "packed-refs", f"{BRANCH_REFS}{branch}")
     if found is not None and not OBJECT_ID.fullmatch(found):
         raise GitFailed(f"the branch {branch} in {checkout} does not name a commit but {found[:80]!r}")
     return found
 
 
-def head_of_checkout(checkout: Path) -> str | None:
+def read_checkout_head(checkout: Path) -> str | None:
     """The commit that is checked out; None when HEAD names a branch that has none."""
-    text = (read_plain(_inside(checkout) / "HEAD") or "").strip()
+    text = (read_plain(_get_git_folder(checkout) / "HEAD") or "").strip()
     name = text.removeprefix("ref: ").strip()
-    if name.startswith(BRANCH) and ".." not in name.split("/"):
-        return tip_of(checkout, name.removeprefix(BRANCH))
+    if name.startswith(BRANCH_REFS) and ".." not in name.split("/"):
+        return read_branch_tip(checkout, name.removeprefix(BRANCH_REFS))
     if not OBJECT_ID.fullmatch(text):
         raise GitFailed(f"HEAD in {checkout} names neither a commit nor a branch but {text[:80]!r}")
     return text
 
 
-def refuse_odd_store(checkout: Path, *, borrowed: str) -> None:
+def check_object_store(checkout: Path, *, borrowed: str) -> None:
     """Git opens what it finds in an object store: a pipe would hold it up, a link lead it anywhere. So only plain
     files and folders may be there, and the one note about other stores is the one that we wrote."""
-    objects = _inside(checkout) / "objects"
+    objects = _get_git_folder(checkout) / "objects"
     front = [objects]
     while front:
         folder = front.pop()
         if not stat.S_ISDIR(folder.lstat().st_mode):
-            raise _odd(folder)
+            raise _build_not_plain_error(folder)
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     front.append(Path(entry.path))
                 elif not entry.is_file(follow_symlinks=False):
-                    raise _odd(Path(entry.path))
+                    raise _build_not_plain_error(Path(entry.path))
     ours = borrowed.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     for name in ("alternates", "http-alternates"):
         said = read_plain(objects / "info" / name)
@@ -58,17 +58,17 @@ def refuse_odd_store(checkout: Path, *, borrowed: str) -> None:
             raise GitFailed(f"{objects / 'info' / name} is not as we wrote it: the agent points git to other objects")
 
 
-def _odd(path: Path) -> GitFailed:
+def _build_not_plain_error(path: Path) -> GitFailed:
     return GitFailed(f"{path} is neither a plain file nor a folder, so nothing is taken from this checkout")
 
 
-def _refuse_links_above(inside: Path, name: str) -> None:
+def _check_no_links(inside: Path, name: str) -> None:
     """A branch's name may have folders in it, and each of them has to be one."""
     folder = inside
     for part in ("refs", "heads", *name.split("/")[:-1]):
         folder /= part
         if folder.is_symlink():
-            raise _odd(folder)
+            raise _build_not_plain_error(folder)
 
 
 def read_plain(path: Path) -> str | None:
@@ -83,14 +83,14 @@ def read_plain(path: Path) -> str | None:
         about = os.fstat(handle)
         if stat.S_ISDIR(about.st_mode):  # git leaves empty folders where branches with longer names have been
             return None
-        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_REF_FILE:
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_REF_FILE_BYTES:
             raise GitFailed(f"{path} is not a plain file of git's, so nothing is taken from this checkout")
-        return os.read(handle, LARGEST_REF_FILE).decode("utf-8", "replace")
+        return os.read(handle, MAX_REF_FILE_BYTES).decode("utf-8", "replace")
     finally:
         os.close(handle)
 
 
-def _inside(checkout: Path) -> Path:
+def _get_git_folder(checkout: Path) -> Path:
     inside = checkout / ".git"
     if inside.is_symlink() or not inside.is_dir():
         raise GitFailed(
@@ -99,6 +99,6 @@ def _inside(checkout: Path) -> Path:
     return inside
 
 
-def _packed(path: Path, name: str) -> str | None:
+def _read_packed_ref(path: Path, name: str) -> str | None:
     lines = (read_plain(path) or "").splitlines()
     return next((line.split(" ", 1)[0] for line in lines if line.endswith(f" {name}")), None)

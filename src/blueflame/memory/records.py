@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from blueflame.checks.secrets.scan import Finding, find_secrets
+from blueflame.checks.secrets.scan import SecretFinding, find_secrets
 from blueflame.model.attempt import PLAN_SUBJECT
 from blueflame.model.gate import GateKind
 from blueflame.model.memory import (
@@ -47,7 +47,7 @@ def plain(text: str, longest: int) -> str:
     return one_line("\n".join(_without(lines, secrets) if secrets else lines), longest)
 
 
-def _without(lines: Sequence[str], secrets: Sequence[Finding]) -> Sequence[str]:
+def _without(lines: Sequence[str], secrets: Sequence[SecretFinding]) -> Sequence[str]:
     found = [find_secrets("note", [(1, line)]) for line in lines]
     known = {finding.fingerprint for findings in found for finding in findings}
     if any(secret.fingerprint not in known for secret in secrets):

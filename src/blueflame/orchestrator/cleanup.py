@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from blueflame.git.checkouts import made_checkouts, remove_checkout
-from blueflame.git.command import git
+from blueflame.git.checkouts import list_checkouts, remove_checkout
+from blueflame.git.command import run_git
 from blueflame.git.repository import Repository
-from blueflame.git.results import delete_refs, refs
+from blueflame.git.results import delete_refs, list_refs
 from blueflame.journal.journal import Journal
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
@@ -42,7 +42,7 @@ def find_leftovers(
     repo: Repository, places: Places, journal: Journal, *, now: float, max_age: float, at_work: bool
 ) -> tuple[Leftover, ...]:
     """In a stable order. Sessions that go on keep everything but the checkouts of ended attempts."""
-    checkouts = made_checkouts(places.worktrees)  # looked at before the journal: one made meanwhile is not among them
+    checkouts = list_checkouts(places.worktrees)  # looked at before the journal: one made meanwhile is not among them
     sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
     old = [session for session in sessions if session.ended and max_age and now - session.last_at > max_age]
     return (
@@ -63,7 +63,7 @@ def find_leftovers(
 
 def find_stale_checkouts(places: Places, journal: Journal) -> tuple[Leftover, ...]:
     """Those of sessions that have ended, or of nobody: an unfinished session's are kept for whoever looks into it."""
-    checkouts = made_checkouts(places.worktrees)
+    checkouts = list_checkouts(places.worktrees)
     if not checkouts:
         return ()
     sessions = [replay(journal.events(info.id)) for info in journal.sessions()]
@@ -107,7 +107,7 @@ def _list_log_folders(places: Places, session: Session) -> Iterator[Path]:
 
 
 def _find_stale_refs(repo: Repository, going_on: Collection[str]) -> Iterator[Leftover]:
-    found = refs(repo, "refs/blueflame/")
+    found = list_refs(repo, "refs/blueflame/")
     lonely = _find_unmerged(repo, {sha for name, sha in found.items() if name.startswith(AGENT_REFS)})
     for name, sha in sorted(found.items()):
         session = name.split("/")[3] if name.count("/") > 3 else ""
@@ -121,7 +121,7 @@ def _find_unmerged(repo: Repository, commits: Collection[str]) -> frozenset[str]
     if not commits:
         return frozenset()
     args = ("rev-list", "--stdin", "--not", "--branches", "--remotes", "--tags")
-    listed = git(repo.root, *args, stdin="".join(f"{sha}\n" for sha in sorted(commits)), timeout=300)
+    listed = run_git(repo.root, *args, stdin="".join(f"{sha}\n" for sha in sorted(commits)), timeout=300)
     return frozenset(listed.split()) & frozenset(commits)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from blueflame.config import compute_digest, compute_resolved_digest, format_resolved_json
 from blueflame.documents.tasks_file import EditedTasksFile, archive_edit, read_edited_tasks
-from blueflame.git.repository import head_of
+from blueflame.git.repository import read_branch_head
 from blueflame.model.errors import BlueFlameError, ConfigError, WorldError
 from blueflame.model.event import (
     ConfigDrifted,
@@ -40,7 +40,7 @@ async def cross_boundary(
         return [edit]
     if effect.stage:
         return [WaveStarted(cycle=effect.cycle, stage=effect.stage)]
-    base = await asyncio.to_thread(head_of, flame.repo, session.base_branch)
+    base = await asyncio.to_thread(read_branch_head, flame.repo, session.base_branch)
     return [CycleStarted(cycle=effect.cycle, base_sha=base)]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from blueflame.git.command import identity_environment
+from blueflame.git.command import build_identity_environment
 from blueflame.model.errors import Refused, WorldError
 from blueflame.model.sandbox import SandboxLevel, SandboxSpec
 from blueflame.model.settings import Settings
@@ -102,7 +102,7 @@ def _build_request(ground: CommandSite, folder: Path, hosts: Sequence[str], seen
             worktree=checkout.root,
             folder=folder,
             hosts=hosts,
-            variables=identity_environment(ground.main.root),
+            variables=build_identity_environment(ground.main.root),
             frozen=seen.frozen,
             hidden=seen.hidden,
             pinned=False,

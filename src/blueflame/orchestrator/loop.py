@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
-from blueflame.git.repository import tracked_size
+from blueflame.git.repository import measure_tree
 from blueflame.journal.journal import Journal, MessageSettlement
 from blueflame.model.errors import NoAnswer
 from blueflame.model.event import (
@@ -118,7 +118,7 @@ class SessionLoop:
         self._lookout = LimitWatcher(lambda: self.flame, session, self._hand_in)
         self._radar = OverlapWatcher(lambda: self.flame, session, self._hand_in)
         self._capacity = Capacity(agents=1)
-        self._checkout_bytes = tracked_size(flame.repo, session.base_sha)
+        self._checkout_bytes = measure_tree(flame.repo, session.base_sha)
 
     async def conduct(self, started: OrchestratorStarted) -> None:
         """Until the session has ended, or was stopped in good order."""

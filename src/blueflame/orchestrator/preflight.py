@@ -6,9 +6,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from blueflame.git.command import ask
-from blueflame.git.repository import Repository, dirty_paths, tracked_size
-from blueflame.git.secret_scan import read_allowed, scanner
+from blueflame.git.command import try_git
+from blueflame.git.repository import Repository, find_dirty_paths, measure_tree
+from blueflame.git.secret_scan import find_scanner, read_allow_list
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
@@ -64,15 +64,15 @@ def _check_allow_file(repo: Repository, settings: Settings) -> Iterator[str]:
     secrets = settings.validation.secrets
     try:
         if secrets.enabled:
-            read_allowed(repo, repo.base_sha, secrets.allow_file)
-            scanner(secrets)
+            read_allow_list(repo, repo.base_sha, secrets.allow_file)
+            find_scanner(secrets)
     except BlueFlameError as error:
         yield str(error)
 
 
 def _check_clean(repo: Repository, places: Places, config: Path | None) -> Iterator[str]:
     ours = (STATE_FOLDER, *_relative_to_repo(repo, places.worktrees))
-    dirty = dirty_paths(repo, ignore=(*ours, *_list_untracked(repo, config)))
+    dirty = find_dirty_paths(repo, ignore=(*ours, *_list_untracked(repo, config)))
     if dirty:
         more = f" and {len(dirty) - MAX_PATHS} more" if len(dirty) > MAX_PATHS else ""
         yield (
@@ -83,7 +83,7 @@ def _check_clean(repo: Repository, places: Places, config: Path | None) -> Itera
 
 def _list_untracked(repo: Repository, config: Path | None) -> tuple[str, ...]:
     names = _relative_to_repo(repo, config.parent.resolve() / config.name) if config else ()
-    return tuple(name for name in names if ask(repo.root, "ls-files", "--error-unmatch", "--", name).code)
+    return tuple(name for name in names if try_git(repo.root, "ls-files", "--error-unmatch", "--", name).code)
 
 
 def _relative_to_repo(repo: Repository, path: Path) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def _relative_to_repo(repo: Repository, path: Path) -> tuple[str, ...]:
 
 
 def _check_disk(repo: Repository, places: Places, settings: Settings) -> Iterator[str]:
-    needed = tracked_size(repo, repo.base_sha) * settings.concurrency.development * CHECKOUT_GROWTH
+    needed = measure_tree(repo, repo.base_sha) * settings.concurrency.development * CHECKOUT_GROWTH
     free = room_at(places.worktrees).disk
     if needed > free:
         yield (

@@ -15,7 +15,7 @@ from blueflame import __version__
 from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import Runtime
 from blueflame.config import LoadedConfig, compute_digest, find_config, format_resolved_json, load_config
-from blueflame.git.repository import Repository, exclude, open_repository
+from blueflame.git.repository import Repository, exclude_from_status, open_repository
 from blueflame.journal.journal import Journal, SessionInfo
 from blueflame.memory.builtin import BuiltIn
 from blueflame.memory.registry import builtin, memory_of, memory_problem
@@ -100,7 +100,7 @@ def prepare_folders(ground: Project) -> None:
     if not places.tasks_file.is_relative_to(places.state):
         file = places.tasks_file.relative_to(places.root)
         inside += [f"/{file}", f"/{file}.edited*"]
-    exclude(ground.repo, inside)
+    exclude_from_status(ground.repo, inside)
 
 
 @contextmanager

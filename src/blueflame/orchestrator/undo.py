@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from blueflame.git.command import git
-from blueflame.git.landing import Advanced, Dirty, advance
-from blueflame.git.merging import Conflict, tree_of
-from blueflame.git.rebase import revert
-from blueflame.git.repository import Repository, has_commit, head_of, is_ancestor
+from blueflame.git.command import run_git
+from blueflame.git.landing import Advanced, Dirty, advance_branch
+from blueflame.git.merging import MergeConflict, find_tree
+from blueflame.git.rebase import revert_range
+from blueflame.git.repository import Repository, has_commit, is_ancestor, read_branch_head
 from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.errors import Refused, UsageError
 from blueflame.model.event import LandingUndone
@@ -36,18 +36,18 @@ def plan_undo(repo: Repository, session: Session, changeset: str) -> Reversal:
     """Refuses with words: not landed, gone from the branch, or later work stands on it."""
     record = _find_landed(session, changeset)
     before, after = _find_landed_range(record)
-    head = head_of(repo, session.base_branch)
+    head = read_branch_head(repo, session.base_branch)
     if not (has_commit(repo, after) and is_ancestor(repo, after, head)):
         raise Refused(f"{changeset} landed as {after[:12]}, which is not on {session.base_branch} any more")
-    made = _find_earlier_undo(repo, session, changeset, after, head) or revert(
+    made = _find_earlier_undo(repo, session, changeset, after, head) or revert_range(
         repo, head, before=before, after=after, message=_format_message(session, record)
     )
-    if isinstance(made, Conflict):
+    if isinstance(made, MergeConflict):
         raise Refused(
             f"{changeset} cannot be taken back: later work on {session.base_branch} changed the same places "
             f"({', '.join(made.paths)}); undo that first, or revert {after[:12]} by hand"
         )
-    if made != head and tree_of(repo, made) == tree_of(repo, head):
+    if made != head and find_tree(repo, made) == find_tree(repo, head):
         raise Refused(f"nothing of {changeset} is left on {session.base_branch}: there is nothing to take back")
     return Reversal(
         changeset=changeset,
@@ -63,7 +63,7 @@ def plan_undo(repo: Repository, session: Session, changeset: str) -> Reversal:
 
 def undo_landing(repo: Repository, reversal: Reversal, *, by: str) -> LandingUndone:
     """By compare-and-swap, with a clean checkout brought along; a dirty one is not touched."""
-    done = advance(repo, reversal.branch, old=reversal.head, new=reversal.commit)
+    done = advance_branch(repo, reversal.branch, old=reversal.head, new=reversal.commit)
     if isinstance(done, Dirty):
         paths = f" ({', '.join(done.paths[:10])})" if done.paths else ""
         raise Refused(f"nothing was changed: {done.reason}{paths}")
@@ -93,7 +93,7 @@ def _find_earlier_undo(repo: Repository, session: Session, changeset: str, after
     """The branch was moved and we were gone before that was written down: then only the note is missing."""
     wanted = f"{TRAILER}: {session.id} {changeset}"
     args = ("log", "-1", "--format=%H", "--fixed-strings", f"--grep={wanted}", f"{after}..{head}", "--")
-    return head if git(repo.root, *args).strip() else None
+    return head if run_git(repo.root, *args).strip() else None
 
 
 def _find_dependents(session: Session, record: ChangesetRecord) -> Iterator[str]:

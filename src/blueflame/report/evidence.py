@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from blueflame.git.repository import Repository
-from blueflame.git.results import diff_text
+from blueflame.git.results import read_diff
 from blueflame.model.changeset import ChangesetRecord
 from blueflame.model.errors import WorldError
 from blueflame.report.build import Report
@@ -87,7 +87,7 @@ def _read_diff(repo: Repository, base: str, commit: str, left: int) -> SideBySid
     if left <= 0:
         return SideBySide(missing="left out, so that this page stays usable")
     try:
-        text = diff_text(repo, base, commit, max_bytes=MAX_DIFF_BYTES)
+        text = read_diff(repo, base, commit, max_bytes=MAX_DIFF_BYTES)
     except WorldError:
         return SideBySide(missing="git no longer has the commits that it was built from")
     whole, cut, _ = text.rpartition(CUT_HERE)

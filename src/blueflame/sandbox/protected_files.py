@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from blueflame.git.command import ask, fields
+from blueflame.git.command import split_nul, try_git
 from blueflame.paths.globs import Globs
 
 SKIPPED = (".git", "node_modules", ".venv", "venv", ".tox", ".nox", "target", "__pycache__")
@@ -56,8 +56,10 @@ def _entries(worktree: Path, folder: str) -> Iterator[tuple[str, bool, bool]]:
 
 
 def _ignored(worktree: Path) -> tuple[str, ...]:
-    done = ask(worktree, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", timeout=120)
-    return tuple(name.rstrip("/") for name in fields(done.out)) if done.code == 0 else ()
+    done = try_git(
+        worktree, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", timeout=120
+    )
+    return tuple(name.rstrip("/") for name in split_nul(done.out)) if done.code == 0 else ()
 
 
 def _is_in(name: str, folders: tuple[str, ...]) -> bool:

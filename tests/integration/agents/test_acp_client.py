@@ -13,7 +13,7 @@ import pytest
 
 from blueflame.agents.acp import build_runtime
 from blueflame.agents.runtime import AgentBrief, AgentOutput, read_spool
-from blueflame.checks.audit_gaps import defied, unwatched
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.telemetry.audit import Audit, read_audit
 from support import acp_agent
 from support.hook_servers import run_hook_server
@@ -32,7 +32,7 @@ class Played(NamedTuple):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        return unwatched(self.gathered.acts, self.audit.lines)
+        return find_unaudited_calls(self.gathered.acts, self.audit.lines)
 
 
 Play = Callable[..., Played]
@@ -113,7 +113,7 @@ def test_an_agent_that_asks_is_answered_by_the_hook(play: Play, repo: Path) -> N
         ("Edit", bad, True),
         ("Bash", "git status", False),
     ]
-    assert (played.gaps, defied(played.gathered.acts, played.audit.lines)) == ((), ())
+    assert (played.gaps, find_defied_refusals(played.gathered.acts, played.audit.lines)) == ((), ())
     assert played.gathered.output == {"done": True}
     assert played.gathered.finished is not None and played.gathered.finished.failure == ""
     assert played.code == 0
@@ -187,7 +187,7 @@ def test_an_agent_that_does_what_is_refused_without_a_question_is_stopped(play: 
 
     assert played.gathered.finished is not None
     assert "without asking" in played.gathered.finished.detail
-    assert [line.target for line in defied(played.gathered.acts, played.audit.lines)] == [f"{repo}/.env"]
+    assert [line.target for line in find_defied_refusals(played.gathered.acts, played.audit.lines)] == [f"{repo}/.env"]
     assert played.code == 1
 
 
@@ -200,7 +200,7 @@ def test_an_agent_that_does_something_else_than_it_asked_for_is_stopped(play: Pl
 
     assert played.answers == ["allow_once"]
     assert played.gathered.finished is not None and played.gathered.finished.failure == "error"
-    assert [line.target for line in defied(played.gathered.acts, played.audit.lines)] == [f"{repo}/.env"]
+    assert [line.target for line in find_defied_refusals(played.gathered.acts, played.audit.lines)] == [f"{repo}/.env"]
 
 
 def test_a_refusal_that_cannot_be_chosen_is_a_cancellation(play: Play, repo: Path) -> None:

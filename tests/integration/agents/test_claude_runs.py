@@ -15,7 +15,7 @@ import pytest
 
 from blueflame.agents.claude import ClaudeRuntime, build_runtime
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, AgentOutput, read_spool
-from blueflame.checks.audit_gaps import defied, unwatched
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.model.audit import AuditLine
 from blueflame.model.policy import CANARY
 from blueflame.model.settings.permissions import BashRules, PermissionSettings
@@ -61,7 +61,7 @@ class Ran:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        return unwatched(self.gathered.acts, self.audit, unread=self.gathered.unread)
+        return find_unaudited_calls(self.gathered.acts, self.audit, unread=self.gathered.unread)
 
     @property
     def failure(self) -> str | None:
@@ -180,7 +180,7 @@ def test_every_call_is_asked_for_and_only_what_the_policy_allows_is_done(
         assert ran.decided == [("Write", True), ("Write", False), ("Bash", True), ("Bash", False)]
         assert [act.denied for act in ran.gathered.acts] == [False, True, False, True]
         assert ran.gaps == ()
-        assert defied(ran.gathered.acts, ran.audit) == ()
+        assert find_defied_refusals(ran.gathered.acts, ran.audit) == ()
         assert (here.repo / "src" / "a.txt").read_text() == "x"
         assert (here.repo / "src" / "b.txt").exists()
         assert not (here.repo / "secret.key").exists()

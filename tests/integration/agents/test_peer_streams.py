@@ -10,7 +10,7 @@ from blueflame.agents.acp import AcpRuntime
 from blueflame.agents.codex import CodexRuntime
 from blueflame.agents.gemini import GeminiRuntime
 from blueflame.agents.runtime import AgentOutput, Runtime, read_spool
-from blueflame.checks.audit_gaps import defied, unwatched
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.model.audit import AuditLine, ObservedCall, compute_input_digest
 
 STREAMS = Path(__file__).parent / "peer_streams"
@@ -66,11 +66,13 @@ def test_codex_shows_what_it_ran_and_changed_and_its_last_words_are_its_answer()
 def test_codex_is_compared_with_the_log_by_what_it_did() -> None:
     acts = gathered(CODEX, "codex").acts
 
-    assert unwatched(acts, logged(RAN, ADDED, EDITED, QUOTED)) == ()
-    assert unwatched(acts, logged(RAN, ADDED, EDITED)) == (f"Bash {QUOTED[1]['command']!r} was never asked for",)
-    assert unwatched((*acts, acts[0]), logged(RAN, ADDED, EDITED, QUOTED))
+    assert find_unaudited_calls(acts, logged(RAN, ADDED, EDITED, QUOTED)) == ()
+    assert find_unaudited_calls(acts, logged(RAN, ADDED, EDITED)) == (
+        f"Bash {QUOTED[1]['command']!r} was never asked for",
+    )
+    assert find_unaudited_calls((*acts, acts[0]), logged(RAN, ADDED, EDITED, QUOTED))
     refused = ("Write", {"file_path": "/repo/b.txt"}, False)
-    assert [line.tool for line in defied(acts, logged(RAN, refused, EDITED, QUOTED))] == ["Write"]
+    assert [line.tool for line in find_defied_refusals(acts, logged(RAN, refused, EDITED, QUOTED))] == ["Write"]
 
 
 def test_codex_does_not_show_what_was_refused() -> None:
@@ -97,7 +99,7 @@ def test_a_shell_of_the_agents_own_is_not_taken_for_one() -> None:
     (act,) = CODEX.read(json.dumps(line))
 
     assert isinstance(act, ObservedCall)
-    assert unwatched((act,), logged(("Bash", {"command": "true"}, True)))
+    assert find_unaudited_calls((act,), logged(("Bash", {"command": "true"}, True)))
 
 
 def test_what_codex_does_in_ways_that_nobody_knows_is_a_gap() -> None:
@@ -106,7 +108,7 @@ def test_what_codex_does_in_ways_that_nobody_knows_is_a_gap() -> None:
     (act,) = CODEX.read(json.dumps(line))
 
     assert isinstance(act, ObservedCall)
-    assert unwatched((act,), logged(RAN)) == ("mcp_tool_call was never asked for",)
+    assert find_unaudited_calls((act,), logged(RAN)) == ("mcp_tool_call was never asked for",)
 
 
 def test_a_run_of_codex_that_failed_says_so() -> None:
@@ -125,8 +127,8 @@ def test_gemini_shows_every_call_and_says_which_came_to_nothing() -> None:
     ]
     ran = ("Bash", {"command": "echo one", "description": "say one"}, True)
     wrote = ("Write", {"file_path": "g.txt", "content": "hello\n"}, True)
-    assert unwatched(found.acts, logged(ran, wrote)) == ()
-    assert len(unwatched(found.acts, logged(ran))) == 1
+    assert find_unaudited_calls(found.acts, logged(ran, wrote)) == ()
+    assert len(find_unaudited_calls(found.acts, logged(ran))) == 1
     assert found.output == {"status": "pass"}
     assert found.finished is not None and found.finished.failure == ""
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from blueflame.agents.hook import find_hook
 from blueflame.agents.scripted import ScriptedRuntime, player
-from blueflame.checks.audit_gaps import defied, unwatched
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.model.audit import ObservedCall, compute_input_digest
 from blueflame.model.settings.permissions import BashRules, PermissionSettings
 from blueflame.telemetry.audit import read_audit
@@ -243,7 +243,7 @@ def acts_of(played: Played) -> list[ObservedCall]:
 
 
 def gaps(watch: WatchedAttempt, played: Played) -> tuple[str, ...]:
-    return unwatched(acts_of(played), read_audit(watch.audit).lines)
+    return find_unaudited_calls(acts_of(played), read_audit(watch.audit).lines)
 
 
 def test_a_good_agent_asks_before_each_step_and_leaves_no_gap(repo: Path, git: Git) -> None:
@@ -327,7 +327,7 @@ def test_a_rogue_step_asks_and_is_done_whatever_the_answer(repo: Path) -> None:
     audit = read_audit(watch.audit).lines
     assert [line.decision for line in audit] == ["block", "block"]
     assert gaps(watch, played) == ()
-    assert [line.target for line in defied(acts_of(played), audit)] == [str(repo / ".env")]
+    assert [line.target for line in find_defied_refusals(acts_of(played), audit)] == [str(repo / ".env")]
 
 
 def test_an_unasked_step_shows_and_is_a_gap(repo: Path) -> None:

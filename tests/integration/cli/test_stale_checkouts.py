@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.cli.main import run
-from blueflame.git.checkouts import made_checkouts, make_scratch
+from blueflame.git.checkouts import list_checkouts, make_scratch
 from blueflame.git.repository import open_repository
 from blueflame.testing import create_throwaway_repository
 
@@ -62,5 +62,5 @@ def test_stale_checkouts_are_treated_as_configured(
 
     assert run(["run", "--task", "y", "--quiet", "--decisions-file", str(tmp_path / decisions)]) == 5
 
-    assert len(made_checkouts(root / ".trees")) == (1 if said == KEPT else 0)
+    assert len(list_checkouts(root / ".trees")) == (1 if said == KEPT else 0)
     assert said in capfd.readouterr().err

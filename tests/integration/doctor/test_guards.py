@@ -15,10 +15,10 @@ import pytest
 
 from blueflame.doctor import limit_verdicts as limits
 from blueflame.doctor import wall_verdicts as walls
-from blueflame.doctor.environment import State, examine_level
-from blueflame.doctor.evidence import Evidence, Held, Verdict, gather
+from blueflame.doctor.environment import FindingState, examine_level
+from blueflame.doctor.evidence import Evidence, GuardState, Verdict, gather
 from blueflame.doctor.fixtures import Machine, laid_out
-from blueflame.doctor.guards import REST, WALLS, Guards, examine_guards
+from blueflame.doctor.guards import REST, WALLS, GuardReport, examine_guards
 from blueflame.model.sandbox import Mount, MountKind, Network, ResourceLimits, SandboxLevel, SandboxSpec
 from blueflame.model.settings.permissions import FileScope, SandboxSettings, SecretSettings, ValidationSettings
 from blueflame.orchestrator.engine.interface import ExitReason
@@ -33,16 +33,16 @@ pytestmark = needs_box
 WATCHED = {"memory", "processes", "free disk"}  # held by the kernel where it can be had
 
 
-def examine(make: Callable[[Site, Wanted], SandboxSpec] = make_box, **settings: object) -> Guards:
+def examine(make: Callable[[Site, Wanted], SandboxSpec] = make_box, **settings: object) -> GuardReport:
     return examine_guards(SandboxSettings.model_validate(settings), ValidationSettings(), make=make)
 
 
-def states(guards: Guards) -> dict[str, Held]:
+def states(guards: GuardReport) -> dict[str, GuardState]:
     return {guard.name: guard.state for guard in guards.table}
 
 
-def fallen(guards: Guards) -> set[str]:
-    return {guard.name for guard in guards.table if guard.state is Held.IMPOSSIBLE}
+def fallen(guards: GuardReport) -> set[str]:
+    return {guard.name for guard in guards.table if guard.state is GuardState.IMPOSSIBLE}
 
 
 def with_mounts(box: SandboxSpec, *mounts: Mount) -> SandboxSpec:
@@ -76,10 +76,10 @@ def evidence() -> Iterator[Evidence]:
 
 def test_every_guard_holds_here(evidence: Evidence) -> None:
     told = {row.name: row.judge(evidence) for row in (*WALLS, *REST)}
-    unlike = {name: verdict for name, verdict in told.items() if verdict[0] is not Held.ENFORCED}
+    unlike = {name: verdict for name, verdict in told.items() if verdict[0] is not GuardState.ENFORCED}
     assert set(unlike) <= WATCHED, unlike
-    assert {state for state, _ in unlike.values()} <= {Held.DETECTED}
-    assert told["free disk"][0] is Held.DETECTED
+    assert {state for state, _ in unlike.values()} <= {GuardState.DETECTED}
+    assert told["free disk"][0] is GuardState.DETECTED
 
 
 def test_every_probe_has_run(evidence: Evidence) -> None:
@@ -108,8 +108,8 @@ def test_every_probe_has_run(evidence: Evidence) -> None:
 def test_a_guard_of_which_less_was_seen_does_not_count_as_held(
     evidence: Evidence, judge: Callable[[Evidence], Verdict], change: dict[str, object]
 ) -> None:
-    assert judge(evidence)[0] is not Held.IMPOSSIBLE
-    assert judge(replace(evidence, **change))[0] is Held.IMPOSSIBLE  # type: ignore[arg-type]  # fields by name
+    assert judge(evidence)[0] is not GuardState.IMPOSSIBLE
+    assert judge(replace(evidence, **change))[0] is GuardState.IMPOSSIBLE  # type: ignore[arg-type]  # fields by name
 
 
 def test_what_the_kernel_says_of_those_inside_counts(evidence: Evidence) -> None:
@@ -123,24 +123,24 @@ def test_what_the_kernel_says_of_those_inside_counts(evidence: Evidence) -> None
         (limits.cpu, {"cpu_seconds": "unlimited"}),
     ):
         other = replace(evidence, sights={**evidence.sights, "everything": replace(seen, **change)})
-        assert judge(other)[0] is Held.IMPOSSIBLE, change
+        assert judge(other)[0] is GuardState.IMPOSSIBLE, change
 
 
 def test_limits_that_only_end_somebody_are_told_as_detected(evidence: Evidence) -> None:
     trial, outcome = evidence.memory
     assert outcome is not None
     watched = replace(outcome, detail="it used 100 MB of memory, more than the 64 MB allowed")
-    assert limits.memory(replace(evidence, memory=(trial, watched)))[0] is Held.DETECTED
+    assert limits.memory(replace(evidence, memory=(trial, watched)))[0] is GuardState.DETECTED
     unheld = replace(outcome, reason=ExitReason.EXITED)
-    assert limits.memory(replace(evidence, memory=(trial, unheld)))[0] is Held.IMPOSSIBLE
-    assert limits.many(replace(evidence, many=(evidence.many[0], unheld)))[0] is Held.IMPOSSIBLE
+    assert limits.memory(replace(evidence, memory=(trial, unheld)))[0] is GuardState.IMPOSSIBLE
+    assert limits.many(replace(evidence, many=(evidence.many[0], unheld)))[0] is GuardState.IMPOSSIBLE
 
 
 def test_what_is_switched_off_is_told_as_off(evidence: Evidence) -> None:
     off = ValidationSettings(secrets=SecretSettings(enabled=False), file_scope=FileScope(enforce=False))
     for judge in (limits.secrets, limits.scope):
-        assert judge(evidence)[0] is Held.ENFORCED
-        assert judge(replace(evidence, validation=off))[0] is Held.OFF
+        assert judge(evidence)[0] is GuardState.ENFORCED
+        assert judge(replace(evidence, validation=off))[0] is GuardState.OFF
 
 
 def test_one_hole_is_seen_and_only_that(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_one_hole_is_seen_and_only_that(tmp_path: Path) -> None:
     assert {"files outside"} <= fallen(guards) <= {"files outside", "sockets"}  # a socket is no less open read-only
     assert not guards.is_enough
     finding = examine_level(guards)
-    assert finding.state is State.BAD
+    assert finding.state is FindingState.BAD
     assert "files outside" in finding.words
 
 
@@ -191,26 +191,30 @@ def test_nothing_stays_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_without_walls_nothing_is_tried_that_needs_them() -> None:
     guards = examine(level="off")
-    assert {states(guards)[row.name] for row in WALLS} == {Held.OFF}
+    assert {states(guards)[row.name] for row in WALLS} == {GuardState.OFF}
     assert not fallen(guards)
-    assert states(guards)["watcher"] is Held.ENFORCED
-    assert examine_level(guards).state is State.WARNING
+    assert states(guards)["watcher"] is GuardState.ENFORCED
+    assert examine_level(guards).state is FindingState.WARNING
 
 
 def test_a_network_that_was_opened_is_told_as_off() -> None:
     guards = examine(allow_network=True)
-    assert {name for name, state in states(guards).items() if state is Held.OFF} == {"network", "sockets", "gateway"}
+    assert {name for name, state in states(guards).items() if state is GuardState.OFF} == {
+        "network",
+        "sockets",
+        "gateway",
+    }
     assert guards.is_enough
 
 
 def test_a_level_that_cannot_be_held_is_bad() -> None:
     problem = Problem("namespaces", "bubblewrap cannot build a box here; allow user namespaces")
-    guards = Guards(asked=SandboxLevel.STANDARD, held=SandboxLevel.OFF, problems=(problem,), table=())
+    guards = GuardReport(asked=SandboxLevel.STANDARD, held=SandboxLevel.OFF, problems=(problem,), table=())
     finding = examine_level(guards)
-    assert finding.state is State.BAD
+    assert finding.state is FindingState.BAD
     assert "allow user namespaces" in finding.words
-    held = Guards(asked=SandboxLevel.STANDARD, held=find_highest_level(), problems=(), table=())
-    assert examine_level(held).state is State.OK
+    held = GuardReport(asked=SandboxLevel.STANDARD, held=find_highest_level(), problems=(), table=())
+    assert examine_level(held).state is FindingState.OK
 
 
 def test_an_ordinary_user_gets_the_same_table() -> None:

@@ -9,7 +9,7 @@ import pytest
 from blueflame.agents.claude import ClaudeRuntime, build_runtime
 from blueflame.agents.claude.program import REQUIRED_FLAGS
 from blueflame.agents.scripted import ScriptedRuntime
-from blueflame.doctor.environment import State, examine_runtimes
+from blueflame.doctor.environment import FindingState, examine_runtimes
 from blueflame.orchestrator import project as app
 from support.command_line import configure
 
@@ -29,7 +29,7 @@ def program(tmp_path: Path) -> Path:
 def test_a_program_is_told_by_version_and_place(program: Path, tmp_path: Path) -> None:
     (finding,) = examine_runtimes({"claude": build_runtime({"command": str(program)}, tmp_path)})
 
-    assert finding.state is State.OK
+    assert finding.state is FindingState.OK
     assert finding.words == f"claude 2.1.300 at {program}"
 
 
@@ -40,7 +40,7 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
 
     findings = tuple(examine_runtimes({"mine": wrong}))
 
-    assert {finding.state for finding in findings} == {State.BAD}
+    assert {finding.state for finding in findings} == {FindingState.BAD}
     assert {finding.name for finding in findings} == {"runtime mine"}
     assert len(findings) == 3
 
@@ -48,8 +48,8 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
 def test_a_runtime_without_a_program_is_ready_and_an_unknown_one_is_bad() -> None:
     ready, lacking = examine_runtimes({"scripted": ScriptedRuntime(), "telepathy": None})
 
-    assert (ready.state, ready.words) == (State.OK, "ready")
-    assert lacking.state is State.BAD
+    assert (ready.state, ready.words) == (FindingState.OK, "ready")
+    assert lacking.state is FindingState.BAD
     assert "claude" in lacking.words
 
 

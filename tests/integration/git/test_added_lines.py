@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blueflame.checks.secrets.scan import Line, Unscanned
-from blueflame.git.added_lines import Bounds, added_lines
+from blueflame.checks.secrets.scan import AddedLine, Unscanned
+from blueflame.git.added_lines import ReadLimits, read_added_lines
 from blueflame.git.repository import Repository, open_repository
 from blueflame.model.errors import GitFailed
 
@@ -35,12 +35,12 @@ def write(ours: Repository, path: str, content: str | bytes) -> None:
     place.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def added(ours: Repository, tip: str, base: str | None = None) -> list[Line | Unscanned]:
-    return list(added_lines(ours, base or ours.base_sha, tip))
+def added(ours: Repository, tip: str, base: str | None = None) -> list[AddedLine | Unscanned]:
+    return list(read_added_lines(ours, base or ours.base_sha, tip))
 
 
-def texts(found: list[Line | Unscanned]) -> list[str]:
-    return [line.text for line in found if isinstance(line, Line)]
+def texts(found: list[AddedLine | Unscanned]) -> list[str]:
+    return [line.text for line in found if isinstance(line, AddedLine)]
 
 
 def test_nothing_is_added_by_nothing(ours: Repository, git: Git) -> None:
@@ -51,8 +51,8 @@ def test_nothing_is_added_by_nothing(ours: Repository, git: Git) -> None:
 def test_lines_carry_the_numbers_they_have_in_the_result(ours: Repository, git: Git) -> None:
     write(ours, "src/app.py", "import os\n\ndef answer():\n    return 43\n")
     assert added(ours, commit(git, ours)) == [
-        Line("src/app.py", 1, "import os"),
-        Line("src/app.py", 4, "    return 43"),
+        AddedLine("src/app.py", 1, "import os"),
+        AddedLine("src/app.py", 4, "    return 43"),
     ]
 
 
@@ -67,7 +67,7 @@ def test_a_last_line_without_an_end_is_a_line(ours: Repository, git: Git) -> Non
 )
 def test_odd_names_come_out_as_they_are(ours: Repository, git: Git, name: str) -> None:
     write(ours, name, "x\n")
-    assert added(ours, commit(git, ours)) == [Line(name, 1, "x")]
+    assert added(ours, commit(git, ours)) == [AddedLine(name, 1, "x")]
 
 
 def test_a_name_that_is_not_utf8_survives(ours: Repository, git: Git) -> None:
@@ -80,7 +80,7 @@ def test_what_was_added_and_taken_away_again_is_still_told_with_its_commit(ours:
     write(ours, "src/ключ.py", "key\n")
     leak = commit(git, ours)
     (ours.root / "src/ключ.py").unlink()
-    assert added(ours, commit(git, ours)) == [Line("src/ключ.py", 1, "key", leak)]
+    assert added(ours, commit(git, ours)) == [AddedLine("src/ключ.py", 1, "key", leak)]
 
 
 def test_what_the_result_has_is_told_of_the_result(ours: Repository, git: Git) -> None:
@@ -88,7 +88,7 @@ def test_what_the_result_has_is_told_of_the_result(ours: Repository, git: Git) -
     leak = commit(git, ours)
     write(ours, "a", "first\nkey\n")
     found = added(ours, commit(git, ours))
-    assert found == [Line("a", 1, "first"), Line("a", 2, "key"), Line("a", 1, "key", leak)]
+    assert found == [AddedLine("a", 1, "first"), AddedLine("a", 2, "key"), AddedLine("a", 1, "key", leak)]
 
 
 def test_lines_that_the_base_has_are_not_added_by_moving_or_renaming_them(ours: Repository, git: Git) -> None:
@@ -111,7 +111,7 @@ def test_attributes_hide_nothing(ours: Repository, git: Git, attributes: str) ->
     tip = commit(git, ours)
     write(ours, ".gitattributes", f"{attributes}\n")
     write(ours, "docs/.gitattributes", "* -diff\n")
-    assert Line("src/app.py", 1, "key") in added(ours, tip)
+    assert AddedLine("src/app.py", 1, "key") in added(ours, tip)
 
 
 def test_a_zero_byte_does_not_hide_the_lines_around_it(ours: Repository, git: Git) -> None:
@@ -131,7 +131,7 @@ def test_where_a_link_points_is_read_and_a_submodule_has_no_lines(ours: Reposito
     (ours.root / "sub").mkdir()
     git(ours.root, "add", "link")
     git(ours.root, "commit", "-q", "-m", "feat(task-001): link")
-    assert added(ours, git(ours.root, "rev-parse", "HEAD").strip()) == [Line("link", 1, "some/key")]
+    assert added(ours, git(ours.root, "rev-parse", "HEAD").strip()) == [AddedLine("link", 1, "some/key")]
 
 
 def test_a_merge_adds_only_what_no_parent_has(ours: Repository, git: Git) -> None:
@@ -146,7 +146,7 @@ def test_a_merge_adds_only_what_no_parent_has(ours: Repository, git: Git) -> Non
     merge = commit(git, ours)
     write(ours, "side.py", "from the side\n")
     found = added(ours, commit(git, ours))
-    assert [line for line in found if merge in line] == [Line("side.py", 2, "slipped into the merge", merge)]
+    assert [line for line in found if merge in line] == [AddedLine("side.py", 2, "slipped into the merge", merge)]
     assert texts([line for line in found if "" in line]) == ["from the other", "from the side"]
 
 
@@ -157,21 +157,21 @@ def test_a_history_without_beginning_in_ours_is_read_too(ours: Repository, git: 
     alone = commit(git, ours)
     git(ours.root, "checkout", "-q", "-b", "joined", ours.base_sha)
     git(ours.root, "merge", "-q", "--allow-unrelated-histories", "-s", "ours", "-m", "feat: join", alone)
-    assert added(ours, git(ours.root, "rev-parse", "HEAD").strip()) == [Line("alone.py", 1, "key", alone)]
+    assert added(ours, git(ours.root, "rev-parse", "HEAD").strip()) == [AddedLine("alone.py", 1, "key", alone)]
 
 
 def test_a_file_that_is_too_large_is_told_and_the_others_are_read(ours: Repository, git: Git) -> None:
     write(ours, "big", "x" * 2000)
     write(ours, "small", "key\n")
-    found = list(added_lines(ours, ours.base_sha, commit(git, ours), bounds=Bounds(file=1000)))
+    found = list(read_added_lines(ours, ours.base_sha, commit(git, ours), bounds=ReadLimits(file=1000)))
     assert found[0] == Unscanned("big", "too large to be searched for secrets: 2000 bytes, at most 1000 bytes are read")
-    assert found[1:] == [Line("small", 1, "key")]
+    assert found[1:] == [AddedLine("small", 1, "key")]
 
 
 def test_a_result_that_is_too_large_is_told(ours: Repository, git: Git) -> None:
     for n in range(5):
         write(ours, f"{n}", f"{n}" * 500)
-    (found,) = added_lines(ours, ours.base_sha, commit(git, ours), bounds=Bounds(total=1000))
+    (found,) = read_added_lines(ours, ours.base_sha, commit(git, ours), bounds=ReadLimits(total=1000))
     assert isinstance(found, Unscanned)
     assert "more than 1000 bytes" in found.reason
 
@@ -205,7 +205,7 @@ def test_every_line_of_every_commit_was_there_before_or_is_told(
         for name, text in files.items():
             write(ours, name, text)
         tip = commit(git, ours)
-    told = {(line.path, line.text) for line in added(ours, tip) if isinstance(line, Line)}
+    told = {(line.path, line.text) for line in added(ours, tip) if isinstance(line, AddedLine)}
     assert told == {
         (name, line) for files in story for name, text in files.items() for line in text.split("\n") if line
     }

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from blueflame.git import checkouts
-from blueflame.git.checkouts import card_path, made_checkouts, make_checkout, make_scratch, remove_checkout
-from blueflame.git.repository import Repository, head_of, open_repository
+from blueflame.git.checkouts import get_record_path, list_checkouts, make_checkout, make_scratch, remove_checkout
+from blueflame.git.repository import Repository, open_repository, read_branch_head
 from blueflame.model.errors import GitFailed, WorldError
 
 Git = Callable[..., str]
@@ -127,7 +127,7 @@ def test_a_crash_at_any_step_is_mended_by_making_it_again(
 
 def test_a_half_made_folder_is_made_anew(ours: Repository, place: Path) -> None:
     make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
-    card_path(place).write_text(f'{{"base": "{ours.base_sha}", "branch": "{BRANCH}", "ready": false}}')
+    get_record_path(place).write_text(f'{{"base": "{ours.base_sha}", "branch": "{BRANCH}", "ready": false}}')
     (place / "README.md").write_text("half")
     make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
     assert (place / "README.md").read_text() == "# sample\n"
@@ -149,7 +149,7 @@ def test_a_folder_that_is_not_ours_is_never_touched(ours: Repository, place: Pat
 
 def test_a_card_that_is_not_ours_is_not_believed(ours: Repository, place: Path) -> None:
     place.mkdir(parents=True)
-    card_path(place).write_text("rubbish")
+    get_record_path(place).write_text("rubbish")
     with pytest.raises(WorldError, match="not a card of Blue Flame"):
         remove_checkout(place)
     assert place.exists()
@@ -203,8 +203,8 @@ def test_checkouts_are_listed_by_name(ours: Repository, place: Path) -> None:
     for name in ("b", "a"):
         make_checkout(ours, place.with_name(name), base=ours.base_sha, branch=BRANCH)
     (place.parent / "not ours").mkdir()
-    assert made_checkouts(place.parent) == (place.with_name("a"), place.with_name("b"))
-    assert made_checkouts(place.parent / "none") == ()
+    assert list_checkouts(place.parent) == (place.with_name("a"), place.with_name("b"))
+    assert list_checkouts(place.parent / "none") == ()
 
 
 def test_a_shallow_repository_has_checkouts_too(repo: Path, tmp_path: Path, git: Git) -> None:
@@ -246,7 +246,7 @@ def test_ten_checkouts_at_once(ours: Repository, place: Path, git: Git) -> None:
     places = [place.with_name(f"worker {n}") for n in range(10)]
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(lambda at: make_checkout(ours, at, base=ours.base_sha, branch=f"{BRANCH}-{at.name[-1]}"), places))
-    assert made_checkouts(place.parent) == tuple(places)
+    assert list_checkouts(place.parent) == tuple(places)
     assert {git(at, "rev-parse", "HEAD").strip() for at in places} == {ours.base_sha}
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(remove_checkout, places))
@@ -259,7 +259,7 @@ def test_destroying_a_checkout_does_not_harm_our_repository(ours: Repository, pl
     git(place, "branch", "main", "HEAD")
     remove_checkout(place)
     git(ours.root, "fsck", "--strict", "--no-progress")
-    assert head_of(ours, "main") == ours.base_sha
+    assert read_branch_head(ours, "main") == ours.base_sha
     assert "Mallory" not in (ours.common_dir / "config").read_text()
 
 
@@ -284,17 +284,17 @@ def test_executables_and_links_are_checked_out_as_such(ours: Repository, place: 
     (ours.root / "link").symlink_to("README.md")
     git(ours.root, "add", "-A")
     git(ours.root, "commit", "-q", "-m", "more")
-    make_scratch(ours, place, head_of(ours, "main"))
+    make_scratch(ours, place, read_branch_head(ours, "main"))
     assert (place / "run.sh").stat().st_mode & stat.S_IXUSR
     assert (place / "link").readlink() == Path("README.md")
 
 
 def test_a_draft_of_a_card_that_a_crash_left_goes_with_the_checkout(ours: Repository, place: Path) -> None:
     place.parent.mkdir()
-    draft = card_path(place).with_name(f"{card_path(place).name}.draft")
+    draft = get_record_path(place).with_name(f"{get_record_path(place).name}.draft")
     draft.write_text("half of a ca")
     make_checkout(ours, place, base=ours.base_sha, branch=BRANCH)
-    assert made_checkouts(place.parent) == (place,)
+    assert list_checkouts(place.parent) == (place,)
     draft.write_text("half of a ca")
     remove_checkout(place)
     assert list(place.parent.iterdir()) == []

@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from blueflame.git.checkouts import make_checkout, make_scratch, remove_checkout
-from blueflame.git.landing import Advanced, advance
-from blueflame.git.merging import Merged, merge
-from blueflame.git.repository import Repository, dirty_paths, exclude, head_of, open_repository
-from blueflame.git.results import Collected, changes, collect, diff_text
+from blueflame.git.landing import Advanced, advance_branch
+from blueflame.git.merging import CombinedCommit, merge_commits
+from blueflame.git.repository import (
+    Repository,
+    exclude_from_status,
+    find_dirty_paths,
+    open_repository,
+    read_branch_head,
+)
+from blueflame.git.results import CollectedResult, collect_result, list_changes, read_diff
 
 Git = Callable[..., str]
 
@@ -83,28 +89,28 @@ LIVELY = """
 def journey(ours: Repository, place: Path, git: Git) -> str:
     """Check out, work, collect, compare, merge, run something on it, land; the commit that landed."""
     branch, ref = "blueflame/ses-1/task-001/1", "refs/blueflame/attempts/ses-1/task-001/1"
-    old = head_of(ours, "main")
+    old = read_branch_head(ours, "main")
     make_checkout(ours, place, base=old, branch=branch)
     (place / "новый файл.txt").write_text("text\n")
     git(place, "mv", "src/app.py", "src/main.py")
     git(place, "add", "-A")
     git(place, "-c", "commit.gpgSign=false", "commit", "-q", "-m", "feat(task-001): work")
-    outcome = collect(ours, place, branch=branch, base=old, ref=ref)
-    assert isinstance(outcome, Collected)
+    outcome = collect_result(ours, place, branch=branch, base=old, ref=ref)
+    assert isinstance(outcome, CollectedResult)
     assert [entry.subject for entry in outcome.commits] == ["feat(task-001): work"]
-    assert [change.paths for change in changes(ours, old, outcome.tip)] == [
+    assert [change.paths for change in list_changes(ours, old, outcome.tip)] == [
         ("src/app.py", "src/main.py"),
         ("новый файл.txt",),
     ]
-    assert "diff --git a/src/app.py b/src/main.py" in diff_text(ours, old, outcome.tip, 10_000)
+    assert "diff --git a/src/app.py b/src/main.py" in read_diff(ours, old, outcome.tip, 10_000)
     remove_checkout(place)
-    built = merge(ours, old, outcome.tip, "feat(task-001): land")
-    assert isinstance(built, Merged)
+    built = merge_commits(ours, old, outcome.tip, "feat(task-001): land")
+    assert isinstance(built, CombinedCommit)
     make_scratch(ours, place, built.sha)
     assert (place / "новый файл.txt").read_text() == "text\n"
     remove_checkout(place)
-    assert isinstance(advance(ours, "main", old=old, new=built.sha), Advanced)
-    assert head_of(ours, "main") == built.sha
+    assert isinstance(advance_branch(ours, "main", old=old, new=built.sha), Advanced)
+    assert read_branch_head(ours, "main") == built.sha
     return built.sha
 
 
@@ -114,9 +120,9 @@ def test_a_lively_configuration_breaks_nothing(
     (tmp_path / "gitconfig").write_text(LIVELY)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     ours = open_repository(repo / "src", base_branch="main")
-    exclude(ours, ["/.trees/"])
+    exclude_from_status(ours, ["/.trees/"])
     landed = journey(ours, repo / ".trees" / "worker", git)
-    assert dirty_paths(ours) == ()
+    assert find_dirty_paths(ours) == ()
     assert (repo / "src" / "main.py").exists()
     assert git(repo, "rev-parse", "HEAD").strip() == landed
 

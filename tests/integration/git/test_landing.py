@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from blueflame.git import landing
-from blueflame.git.landing import Advanced, Dirty, Moved, advance
-from blueflame.git.merging import commit_tree
-from blueflame.git.repository import Repository, dirty_paths, head_of, open_repository
+from blueflame.git.landing import Advanced, Dirty, Moved, advance_branch
+from blueflame.git.merging import create_commit
+from blueflame.git.repository import Repository, find_dirty_paths, open_repository, read_branch_head
 from blueflame.model.errors import GitFailed
 
 Git = Callable[..., str]
@@ -49,8 +49,8 @@ def landed(root: Path) -> None:
 
 
 def test_a_clean_checkout_is_brought_along(ours: Repository, new: str, git: Git) -> None:
-    assert advance(ours, "main", old=ours.base_sha, new=new) == Advanced(f"brought along: {ours.root}")
-    assert head_of(ours, "main") == new
+    assert advance_branch(ours, "main", old=ours.base_sha, new=new) == Advanced(f"brought along: {ours.root}")
+    assert read_branch_head(ours, "main") == new
     assert git(ours.root, "status", "--porcelain") == ""
     assert git(ours.root, "symbolic-ref", "HEAD") == "refs/heads/main\n"
     assert "blueflame: land" in git(ours.root, "reflog", "-1", "HEAD")
@@ -61,21 +61,21 @@ def test_a_branch_that_is_not_checked_out_just_moves(ours: Repository, new: str,
     git(ours.root, "checkout", "-q", "-b", "other")
     before = snapshot(ours.root)
     (ours.root / "README.md").write_text("work of mine")
-    assert advance(ours, "main", old=ours.base_sha, new=new) == Advanced("not checked out anywhere")
-    assert head_of(ours, "main") == new
+    assert advance_branch(ours, "main", old=ours.base_sha, new=new) == Advanced("not checked out anywhere")
+    assert read_branch_head(ours, "main") == new
     assert snapshot(ours.root) == {**before, "README.md": b"work of mine"}
 
 
 def test_untracked_files_out_of_the_way_stay(ours: Repository, new: str) -> None:
     (ours.root / "notes").write_text("mine")
-    assert isinstance(advance(ours, "main", old=ours.base_sha, new=new), Advanced)
+    assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Advanced)
     assert (ours.root / "notes").read_text() == "mine"
 
 
 def test_a_touched_but_unchanged_file_is_clean(ours: Repository, new: str) -> None:
     for name in ("README.md", "src/app.py"):
         os.utime(ours.root / name, (1, 1))
-    assert isinstance(advance(ours, "main", old=ours.base_sha, new=new), Advanced)
+    assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Advanced)
     landed(ours.root)
 
 
@@ -86,12 +86,12 @@ def test_a_dirty_checkout_is_not_touched(ours: Repository, new: str, git: Git, s
     if staged:
         git(ours.root, "add", "-A")
     before = snapshot(ours.root)
-    outcome = advance(ours, "main", old=ours.base_sha, new=new)
+    outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)
     assert isinstance(outcome, Dirty)
     assert outcome.paths == (name,)
     assert str(ours.root) in outcome.reason
     assert snapshot(ours.root) == before
-    assert head_of(ours, "main") == ours.base_sha
+    assert read_branch_head(ours, "main") == ours.base_sha
 
 
 @pytest.mark.parametrize("ignored", [False, True])
@@ -100,17 +100,17 @@ def test_an_untracked_file_in_the_way_is_not_overwritten(ours: Repository, new: 
         (ours.common_dir / "info").mkdir(exist_ok=True)
         (ours.common_dir / "info" / "exclude").write_text("новый*\n")
     (ours.root / "новый файл").write_text("mine")
-    outcome = advance(ours, "main", old=ours.base_sha, new=new)
+    outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)
     assert isinstance(outcome, Dirty)
     assert outcome.paths == ("новый файл",)
     assert (ours.root / "новый файл").read_text() == "mine"
     assert (ours.root / "README.md").read_text() == "# sample\n"
-    assert head_of(ours, "main") == ours.base_sha
+    assert read_branch_head(ours, "main") == ours.base_sha
 
 
 def landing_of(ours: Repository, git: Git, change: Callable[[], None]) -> tuple[str, str]:
     """The base and a commit on it with some change, in which the checkout stands at the base."""
-    old = head_of(ours, "main")
+    old = read_branch_head(ours, "main")
     git(ours.root, "checkout", "-q", "--detach")
     change()
     git(ours.root, "add", "-A")
@@ -129,12 +129,12 @@ def test_an_ignored_file_in_the_place_of_a_new_folder_is_kept(ours: Repository, 
     (ours.common_dir / "info").mkdir(exist_ok=True)
     (ours.common_dir / "info" / "exclude").write_text("/build\n")
     (ours.root / "build").write_text("mine")
-    outcome = advance(ours, "main", old=old, new=new)
+    outcome = advance_branch(ours, "main", old=old, new=new)
     assert isinstance(outcome, Dirty)
     assert outcome.paths == ("build",)
     (ours.root / "build").unlink()
     (ours.root / "build").symlink_to("src")
-    outcome = advance(ours, "main", old=old, new=new)
+    outcome = advance_branch(ours, "main", old=old, new=new)
     assert isinstance(outcome, Dirty)
     assert (ours.root / "build").is_symlink()
 
@@ -149,11 +149,11 @@ def test_ignored_files_in_a_folder_in_the_place_of_a_new_file_are_kept(ours: Rep
     (ours.common_dir / "info").mkdir(exist_ok=True)
     (ours.common_dir / "info" / "exclude").write_text("*.pyc\n")
     (ours.root / "src" / "app.pyc").write_text("mine")
-    outcome = advance(ours, "main", old=old, new=new)
+    outcome = advance_branch(ours, "main", old=old, new=new)
     assert isinstance(outcome, Dirty)
     assert outcome.paths == ("src/app.pyc",)
     (ours.root / "src" / "app.pyc").unlink()
-    assert isinstance(advance(ours, "main", old=old, new=new), Advanced)
+    assert isinstance(advance_branch(ours, "main", old=old, new=new), Advanced)
     assert (ours.root / "src").read_text() == "a file now"
 
 
@@ -164,33 +164,33 @@ def test_a_file_that_becomes_a_folder_lands(ours: Repository, git: Git) -> None:
         (ours.root / "README.md" / "part").write_text("one")
 
     old, new = landing_of(ours, git, change)
-    assert isinstance(advance(ours, "main", old=old, new=new), Advanced)
+    assert isinstance(advance_branch(ours, "main", old=old, new=new), Advanced)
     assert (ours.root / "README.md" / "part").read_text() == "one"
     assert git(ours.root, "status", "--porcelain") == ""
 
 
 def test_a_branch_that_moved_is_reported_and_left(ours: Repository, new: str, git: Git) -> None:
     git(ours.root, "commit", "-q", "--allow-empty", "-m", "somebody else")
-    other = head_of(ours, "main")
+    other = read_branch_head(ours, "main")
     before = snapshot(ours.root)
-    assert advance(ours, "main", old=ours.base_sha, new=new) == Moved(other)
-    assert head_of(ours, "main") == other
+    assert advance_branch(ours, "main", old=ours.base_sha, new=new) == Moved(other)
+    assert read_branch_head(ours, "main") == other
     assert snapshot(ours.root) == before
 
 
 def test_landing_twice_is_landing_once(ours: Repository, new: str, git: Git) -> None:
-    advance(ours, "main", old=ours.base_sha, new=new)
-    assert advance(ours, "main", old=ours.base_sha, new=new) == Advanced("already landed")
+    advance_branch(ours, "main", old=ours.base_sha, new=new)
+    assert advance_branch(ours, "main", old=ours.base_sha, new=new) == Advanced("already landed")
     git(ours.root, "commit", "-q", "--allow-empty", "-m", "on top")
-    top = head_of(ours, "main")
-    assert advance(ours, "main", old=ours.base_sha, new=new) == Advanced("already landed")
-    assert advance(ours, "main", old=top, new=top) == Advanced("already landed")
-    assert head_of(ours, "main") == top
+    top = read_branch_head(ours, "main")
+    assert advance_branch(ours, "main", old=ours.base_sha, new=new) == Advanced("already landed")
+    assert advance_branch(ours, "main", old=top, new=top) == Advanced("already landed")
+    assert read_branch_head(ours, "main") == top
 
 
 def test_a_missing_branch_is_an_error(ours: Repository, new: str) -> None:
     with pytest.raises(GitFailed, match="is gone"):
-        advance(ours, "gone", old=ours.base_sha, new=new)
+        advance_branch(ours, "gone", old=ours.base_sha, new=new)
 
 
 def test_a_linked_worktree_with_the_branch_is_brought_along(
@@ -198,7 +198,7 @@ def test_a_linked_worktree_with_the_branch_is_brought_along(
 ) -> None:
     git(ours.root, "checkout", "-q", "-b", "other")
     git(ours.root, "worktree", "add", "-q", str(tmp_path / "their tree"), "main")
-    outcome = advance(ours, "main", old=ours.base_sha, new=new)
+    outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)
     assert outcome == Advanced(f"brought along: {tmp_path / 'their tree'}")
     landed(tmp_path / "their tree")
     assert git(tmp_path / "their tree", "status", "--porcelain") == ""
@@ -209,7 +209,7 @@ def test_a_worktree_whose_folder_is_gone_does_not_matter(ours: Repository, new: 
     git(ours.root, "checkout", "-q", "-b", "other")
     git(ours.root, "worktree", "add", "-q", str(tmp_path / "tree"), "main")
     (tmp_path / "tree").rename(tmp_path / "elsewhere")
-    assert advance(ours, "main", old=ours.base_sha, new=new) == Advanced("not checked out anywhere")
+    assert advance_branch(ours, "main", old=ours.base_sha, new=new) == Advanced("not checked out anywhere")
 
 
 def test_two_checkouts_of_the_branch_are_both_brought_or_none(
@@ -217,10 +217,10 @@ def test_two_checkouts_of_the_branch_are_both_brought_or_none(
 ) -> None:
     git(ours.root, "worktree", "add", "-q", "--force", str(tmp_path / "second"), "main")
     (tmp_path / "second" / "README.md").write_text("mine")
-    assert isinstance(advance(ours, "main", old=ours.base_sha, new=new), Dirty)
-    assert dirty_paths(ours) == ()
+    assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Dirty)
+    assert find_dirty_paths(ours) == ()
     git(tmp_path / "second", "checkout", "-q", "--", "README.md")
-    assert isinstance(advance(ours, "main", old=ours.base_sha, new=new), Advanced)
+    assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Advanced)
     for root in (ours.root, tmp_path / "second"):
         landed(root)
         assert git(root, "status", "--porcelain") == ""
@@ -228,7 +228,7 @@ def test_two_checkouts_of_the_branch_are_both_brought_or_none(
 
 def test_a_merge_or_rebase_under_way_is_left_in_peace(ours: Repository, new: str, git: Git) -> None:
     (ours.git_dir / "MERGE_HEAD").write_text(f"{ours.base_sha}\n")
-    outcome = advance(ours, "main", old=ours.base_sha, new=new)
+    outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)
     assert isinstance(outcome, Dirty)
     assert "a merge is under way" in outcome.reason
     (ours.git_dir / "MERGE_HEAD").unlink()
@@ -236,24 +236,24 @@ def test_a_merge_or_rebase_under_way_is_left_in_peace(ours: Repository, new: str
     git(ours.root, "checkout", "-q", "--detach")
     (ours.git_dir / "rebase-merge").mkdir()
     (ours.git_dir / "rebase-merge" / "head-name").write_text("refs/heads/main\n")
-    outcome = advance(ours, "main", old=ours.base_sha, new=new)
+    outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)
     assert isinstance(outcome, Dirty)
     assert "a rebase of main is under way" in outcome.reason
-    assert head_of(ours, "main") == ours.base_sha
+    assert read_branch_head(ours, "main") == ours.base_sha
 
 
 def test_submodules_of_the_person_are_no_obstacle(ours: Repository, git: Git, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", str(ours.root), "part")
     git(ours.root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "part"), "sub")
     git(ours.root, "commit", "-q", "-m", "add a submodule")
-    old = head_of(ours, "main")
+    old = read_branch_head(ours, "main")
     git(ours.root, "checkout", "-q", "--detach")
     (ours.root / "README.md").write_text("landed\n")
     git(ours.root, "commit", "-q", "-am", "more")
     new = git(ours.root, "rev-parse", "HEAD").strip()
     git(ours.root, "checkout", "-q", "main")
     (ours.root / "sub" / "README.md").write_text("theirs")
-    assert isinstance(advance(ours, "main", old=old, new=new), Advanced)
+    assert isinstance(advance_branch(ours, "main", old=old, new=new), Advanced)
     assert (ours.root / "sub" / "README.md").read_text() == "theirs"
 
 
@@ -267,13 +267,13 @@ def test_a_crash_between_the_two_steps_is_mended_by_calling_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(landing, "_swap", crash)
+        patch.setattr(landing, "_swap_branch", crash)
         with pytest.raises(KeyboardInterrupt):
-            advance(ours, "main", old=ours.base_sha, new=new)
-    assert head_of(ours, "main") == ours.base_sha
+            advance_branch(ours, "main", old=ours.base_sha, new=new)
+    assert read_branch_head(ours, "main") == ours.base_sha
     landed(ours.root)
-    assert isinstance(advance(ours, "main", old=ours.base_sha, new=new), Advanced)
-    assert head_of(ours, "main") == new
+    assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Advanced)
+    assert read_branch_head(ours, "main") == new
     assert git(ours.root, "status", "--porcelain") == ""
 
 
@@ -282,7 +282,7 @@ def test_work_begun_after_such_a_crash_is_not_touched(
 ) -> None:
     git(ours.root, "read-tree", "-m", "-u", ours.base_sha, new)
     (ours.root / "README.md").write_text("mine now")
-    outcome = advance(ours, "main", old=ours.base_sha, new=new)
+    outcome = advance_branch(ours, "main", old=ours.base_sha, new=new)
     assert isinstance(outcome, Dirty)
     assert "README.md" in outcome.paths
     assert (ours.root / "README.md").read_text() == "mine now"
@@ -292,17 +292,17 @@ def test_when_the_swap_is_lost_the_checkout_goes_back(
     ours: Repository, new: str, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = git(ours.root, "rev-parse", "HEAD^{tree}").strip()
-    other = commit_tree(ours, tree, (ours.base_sha,), "somebody was faster")
+    other = create_commit(ours, tree, (ours.base_sha,), "somebody was faster")
     before = snapshot(ours.root)
-    real = landing._swap
+    real = landing._swap_branch
 
     def late(*args: object, **more: object) -> object:
         git(ours.root, "update-ref", "refs/heads/main", other)
         return real(*args, **more)  # type: ignore[arg-type]  # handed on as they came
 
-    monkeypatch.setattr(landing, "_swap", late)
-    assert advance(ours, "main", old=ours.base_sha, new=new) == Moved(other)
-    assert head_of(ours, "main") == other
+    monkeypatch.setattr(landing, "_swap_branch", late)
+    assert advance_branch(ours, "main", old=ours.base_sha, new=new) == Moved(other)
+    assert read_branch_head(ours, "main") == other
     assert snapshot(ours.root) == before
     assert git(ours.root, "status", "--porcelain") == ""
 
@@ -311,34 +311,34 @@ def test_when_the_swap_cannot_be_done_the_checkout_goes_back(ours: Repository, n
     before = snapshot(ours.root)
     (ours.common_dir / "refs" / "heads" / "main.lock").write_text("")
     with pytest.raises(GitFailed, match=r"main\.lock"):
-        advance(ours, "main", old=ours.base_sha, new=new)
+        advance_branch(ours, "main", old=ours.base_sha, new=new)
     (ours.common_dir / "refs" / "heads" / "main.lock").unlink()
     assert snapshot(ours.root) == before
     assert git(ours.root, "status", "--porcelain") == ""
-    assert isinstance(advance(ours, "main", old=ours.base_sha, new=new), Advanced)
+    assert isinstance(advance_branch(ours, "main", old=ours.base_sha, new=new), Advanced)
 
 
 def test_a_locked_index_stops_everything(ours: Repository, new: str) -> None:
     before = snapshot(ours.root)
     (ours.git_dir / "index.lock").write_text("")
     with pytest.raises(GitFailed, match=r"index\.lock"):
-        advance(ours, "main", old=ours.base_sha, new=new)
+        advance_branch(ours, "main", old=ours.base_sha, new=new)
     assert snapshot(ours.root) == before
-    assert head_of(ours, "main") == ours.base_sha
+    assert read_branch_head(ours, "main") == ours.base_sha
 
 
 def test_of_ten_landings_at_once_one_wins(ours: Repository, git: Git) -> None:
     git(ours.root, "checkout", "-q", "--detach")
     tree = git(ours.root, "rev-parse", "HEAD^{tree}").strip()
-    rivals = [commit_tree(ours, tree, (ours.base_sha,), f"rival {n}") for n in range(10)]
+    rivals = [create_commit(ours, tree, (ours.base_sha,), f"rival {n}") for n in range(10)]
 
     def land(rival: str) -> object:
         try:
-            return advance(ours, "main", old=ours.base_sha, new=rival)
+            return advance_branch(ours, "main", old=ours.base_sha, new=rival)
         except GitFailed as e:  # the branch was locked for a moment by the winner
             return e
 
     with ThreadPoolExecutor(10) as pool:
         outcomes = list(pool.map(land, rivals))
     assert sum(isinstance(outcome, Advanced) for outcome in outcomes) == 1
-    assert head_of(ours, "main") == rivals[[isinstance(outcome, Advanced) for outcome in outcomes].index(True)]
+    assert read_branch_head(ours, "main") == rivals[[isinstance(outcome, Advanced) for outcome in outcomes].index(True)]

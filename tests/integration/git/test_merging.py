@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git.merging import Clean, Conflict, Merged, combine, commit_tree, merge, rehearse
-from blueflame.git.repository import Repository, head_of, is_ancestor, open_repository, tree_files
+from blueflame.git.merging import (
+    CleanMerge,
+    CombinedCommit,
+    MergeConflict,
+    combine_commits,
+    create_commit,
+    merge_commits,
+    trial_merge,
+)
+from blueflame.git.repository import Repository, is_ancestor, list_tree_files, open_repository, read_branch_head
 from blueflame.model.errors import GitFailed
 
 Git = Callable[..., str]
@@ -38,16 +46,16 @@ def branch(ours: Repository, git: Git) -> Branch:
 
 
 def test_a_clean_rehearsal_gives_the_combined_tree(ours: Repository, branch: Branch, git: Git) -> None:
-    outcome = rehearse(ours, branch(a="1"), branch(b="2"))
-    assert isinstance(outcome, Clean)
+    outcome = trial_merge(ours, branch(a="1"), branch(b="2"))
+    assert isinstance(outcome, CleanMerge)
     assert git(ours.root, "ls-tree", "--name-only", outcome.tree).split() == ["README.md", "a", "b", "src"]
 
 
 def test_a_conflict_names_its_paths_and_says_what_happened(ours: Repository, branch: Branch) -> None:
     left = branch(**{"мой файл\n1": "left\n", "two": "left\n", "fine": "same\n"})
     right = branch(**{"мой файл\n1": "right\n", "two": "right\n", "fine": "same\n"})
-    outcome = rehearse(ours, left, right)
-    assert isinstance(outcome, Conflict)
+    outcome = trial_merge(ours, left, right)
+    assert isinstance(outcome, MergeConflict)
     assert outcome.paths == ("two", "мой файл\n1")
     assert len(outcome.messages) == 2
     assert any("CONFLICT (add/add): Merge conflict in two" in message for message in outcome.messages)
@@ -61,16 +69,16 @@ def test_a_file_changed_here_and_deleted_there_is_a_conflict(ours: Repository, b
     git(ours.root, "commit", "-q", "-m", "drop it")
     deleted = git(ours.root, "rev-parse", "HEAD").strip()
     git(ours.root, "checkout", "-q", "main")
-    outcome = rehearse(ours, changed, deleted)
-    assert isinstance(outcome, Conflict)
+    outcome = trial_merge(ours, changed, deleted)
+    assert isinstance(outcome, MergeConflict)
     assert outcome.paths == ("README.md",)
     assert "modify/delete" in outcome.messages[0]
 
 
 def test_an_unknown_commit_is_an_error_not_a_conflict(ours: Repository) -> None:
     for question in (
-        lambda: rehearse(ours, ours.base_sha, "1" * 40),
-        lambda: merge(ours, "1" * 40, ours.base_sha, "m"),
+        lambda: trial_merge(ours, ours.base_sha, "1" * 40),
+        lambda: merge_commits(ours, "1" * 40, ours.base_sha, "m"),
     ):
         with pytest.raises(GitFailed):
             question()
@@ -78,25 +86,25 @@ def test_an_unknown_commit_is_an_error_not_a_conflict(ours: Repository) -> None:
 
 def test_unrelated_histories_are_an_error(ours: Repository, git: Git) -> None:
     tree = git(ours.root, "rev-parse", "HEAD^{tree}").strip()
-    stranger = commit_tree(ours, tree, (), "no parents")
+    stranger = create_commit(ours, tree, (), "no parents")
     with pytest.raises(GitFailed, match="share no history"):
-        merge(ours, ours.base_sha, stranger, "m")
+        merge_commits(ours, ours.base_sha, stranger, "m")
     with pytest.raises(GitFailed):
-        rehearse(ours, ours.base_sha, stranger)
+        trial_merge(ours, ours.base_sha, stranger)
 
 
 def test_a_merge_has_both_parents_and_its_message_and_touches_nothing(
     ours: Repository, branch: Branch, git: Git
 ) -> None:
     left, right = branch(a="1"), branch(b="2")
-    outcome = merge(ours, left, right, "-feat(task-001): слить\n\nтело " + "x" * 200_000)
-    assert isinstance(outcome, Merged)
+    outcome = merge_commits(ours, left, right, "-feat(task-001): слить\n\nтело " + "x" * 200_000)
+    assert isinstance(outcome, CombinedCommit)
     assert git(ours.root, "log", "-1", "--format=%P%n%s%n%an", outcome.sha).splitlines() == [
         f"{left} {right}",
         "-feat(task-001): слить",
         "Ада Лавлейс",
     ]
-    assert head_of(ours, "main") == ours.base_sha
+    assert read_branch_head(ours, "main") == ours.base_sha
     assert git(ours.root, "status", "--porcelain") == ""
 
 
@@ -106,61 +114,61 @@ def test_a_person_without_a_name_can_merge(
     left, right = branch(a="1"), branch(b="2")
     for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
         monkeypatch.delenv(name)
-    outcome = merge(ours, left, right, "m")
-    assert isinstance(outcome, Merged)
+    outcome = merge_commits(ours, left, right, "m")
+    assert isinstance(outcome, CombinedCommit)
     assert git(ours.root, "log", "-1", "--format=%an <%ae>", outcome.sha) == "Blue Flame <blueflame@localhost>\n"
 
 
 def test_what_is_contained_already_needs_no_commit(ours: Repository, branch: Branch) -> None:
     newer = branch(a="1")
-    assert merge(ours, newer, ours.base_sha, "m") == Merged(newer)
-    assert merge(ours, newer, newer, "m") == Merged(newer)
+    assert merge_commits(ours, newer, ours.base_sha, "m") == CombinedCommit(newer)
+    assert merge_commits(ours, newer, newer, "m") == CombinedCommit(newer)
 
 
 def test_a_fast_forward_happens_only_when_asked_for(ours: Repository, branch: Branch) -> None:
     newer = branch(a="1")
-    assert merge(ours, ours.base_sha, newer, "m", fast_forward=True) == Merged(newer)
-    outcome = merge(ours, ours.base_sha, newer, "m")
-    assert isinstance(outcome, Merged)
+    assert merge_commits(ours, ours.base_sha, newer, "m", fast_forward=True) == CombinedCommit(newer)
+    outcome = merge_commits(ours, ours.base_sha, newer, "m")
+    assert isinstance(outcome, CombinedCommit)
     assert outcome.sha not in (newer, ours.base_sha)
 
 
 def test_a_conflicting_merge_makes_no_commit(ours: Repository, branch: Branch) -> None:
-    outcome = merge(ours, branch(a="1\n"), branch(a="2\n"), "m")
-    assert isinstance(outcome, Conflict)
+    outcome = merge_commits(ours, branch(a="1\n"), branch(a="2\n"), "m")
+    assert isinstance(outcome, MergeConflict)
     assert outcome.paths == ("a",)
 
 
 def test_a_foundation_of_nothing_is_the_base(ours: Repository) -> None:
-    assert combine(ours, ours.base_sha, (), "m") == Merged(ours.base_sha)
-    assert combine(ours, ours.base_sha, (ours.base_sha,), "m") == Merged(ours.base_sha)
+    assert combine_commits(ours, ours.base_sha, (), "m") == CombinedCommit(ours.base_sha)
+    assert combine_commits(ours, ours.base_sha, (ours.base_sha,), "m") == CombinedCommit(ours.base_sha)
 
 
 def test_a_chain_of_dependencies_needs_no_commit(ours: Repository, branch: Branch) -> None:
     first = branch(a="1")
     second = branch(first, b="2")
-    assert combine(ours, ours.base_sha, (first, second), "m") == Merged(second)
-    assert combine(ours, ours.base_sha, (second, first, second), "m") == Merged(second)
+    assert combine_commits(ours, ours.base_sha, (first, second), "m") == CombinedCommit(second)
+    assert combine_commits(ours, ours.base_sha, (second, first, second), "m") == CombinedCommit(second)
 
 
 def test_several_foundations_become_one_that_has_them_all(ours: Repository, branch: Branch) -> None:
     heads = [branch(a="1"), branch(b="2"), branch(c="3")]
-    outcome = combine(ours, ours.base_sha, heads, "foundation")
-    assert isinstance(outcome, Merged)
-    assert tree_files(ours, outcome.sha) == ("README.md", "a", "b", "c", "src/app.py")
+    outcome = combine_commits(ours, ours.base_sha, heads, "foundation")
+    assert isinstance(outcome, CombinedCommit)
+    assert list_tree_files(ours, outcome.sha) == ("README.md", "a", "b", "c", "src/app.py")
     assert all(is_ancestor(ours, head, outcome.sha) for head in heads)
 
 
 def test_a_base_that_moved_on_is_part_of_the_foundation(ours: Repository, branch: Branch) -> None:
     moved, head = branch(base="new"), branch(a="1")
-    outcome = combine(ours, moved, (head,), "foundation")
-    assert isinstance(outcome, Merged)
-    assert tree_files(ours, outcome.sha) == ("README.md", "a", "base", "src/app.py")
+    outcome = combine_commits(ours, moved, (head,), "foundation")
+    assert isinstance(outcome, CombinedCommit)
+    assert list_tree_files(ours, outcome.sha) == ("README.md", "a", "base", "src/app.py")
 
 
 def test_foundations_that_do_not_fit_are_a_conflict(ours: Repository, branch: Branch) -> None:
     left, right = branch(a="1\n"), branch(a="2\n")
-    outcome = combine(ours, ours.base_sha, (left, right), "foundation")
-    assert isinstance(outcome, Conflict)
+    outcome = combine_commits(ours, ours.base_sha, (left, right), "foundation")
+    assert isinstance(outcome, MergeConflict)
     assert outcome.paths == ("a",)
     assert (outcome.ours, outcome.theirs) == (left, right)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git.merging import Conflict, Merged, combine, tree_of
-from blueflame.git.rebase import Unfit, in_a_row, revert
+from blueflame.git.merging import CombinedCommit, MergeConflict, combine_commits, find_tree
+from blueflame.git.rebase import CannotRebase, rebase_in_sequence, revert_range
 from blueflame.git.repository import Repository, open_repository
 
 Git = Callable[..., str]
@@ -37,8 +37,8 @@ def branch(ours: Repository, git: Git) -> Branch:
 
 
 def whole(repo: Repository, *shas: str) -> str:
-    outcome = combine(repo, repo.base_sha, shas, "all")
-    assert isinstance(outcome, Merged)
+    outcome = combine_commits(repo, repo.base_sha, shas, "all")
+    assert isinstance(outcome, CombinedCommit)
     return outcome.sha
 
 
@@ -47,24 +47,24 @@ def test_commits_of_two_branches_stand_in_a_row_with_their_authors_dates_and_mes
 ) -> None:
     one = branch(branch(a="1\n"), b="2\n")
     two = branch(c="3\n")
-    tree = tree_of(ours, whole(ours, one, two))
-    last = in_a_row(ours, ours.base_sha, [one, two], tree)
+    tree = find_tree(ours, whole(ours, one, two))
+    last = rebase_in_sequence(ours, ours.base_sha, [one, two], tree)
     assert isinstance(last, str)
-    assert tree_of(ours, last) == tree
+    assert find_tree(ours, last) == tree
     said = git(ours.root, "log", "--reverse", "--format=%an: %s", f"{ours.base_sha}..{last}").splitlines()
     assert said == ["Ада Лавлейс: feat: a", "Ада Лавлейс: feat: b", "Ада Лавлейс: feat: c"]
     assert git(ours.root, "rev-parse", f"{last}^").strip() == one, "what stands right is taken as it is"
     form = "--format=%ad %cd%n%B"
     assert git(ours.root, "log", "-1", form, last) == git(ours.root, "log", "-1", form, two)
-    assert in_a_row(ours, ours.base_sha, [one, two], tree) == last, "again is the same as once"
+    assert rebase_in_sequence(ours, ours.base_sha, [one, two], tree) == last, "again is the same as once"
 
 
 def test_work_built_on_other_work_is_replayed_once(ours: Repository, branch: Branch, git: Git) -> None:
     first = branch(a="1\n")
     second = branch(first, b="2\n")
     base = branch(z="z\n")
-    tree = tree_of(ours, whole(ours, base, second))
-    last = in_a_row(ours, base, [first, second], tree)
+    tree = find_tree(ours, whole(ours, base, second))
+    last = rebase_in_sequence(ours, base, [first, second], tree)
     assert isinstance(last, str)
     assert git(ours.root, "log", "--reverse", "--format=%s", f"{base}..{last}").splitlines() == ["feat: a", "feat: b"]
 
@@ -72,20 +72,20 @@ def test_work_built_on_other_work_is_replayed_once(ours: Repository, branch: Bra
 def test_what_conflicts_on_its_own_is_told(ours: Repository, branch: Branch) -> None:
     detour = branch(branch(a="1\n"), a="2\n")
     base = branch(a="2\n")
-    unfit = in_a_row(ours, base, [detour], tree_of(ours, base))
-    assert isinstance(unfit, Unfit)
+    unfit = rebase_in_sequence(ours, base, [detour], find_tree(ours, base))
+    assert isinstance(unfit, CannotRebase)
     assert "conflicts in a when it is replayed" in unfit.reason
-    other = in_a_row(ours, ours.base_sha, [branch(q="1\n")], tree_of(ours, ours.base_sha))
-    assert isinstance(other, Unfit)
+    other = rebase_in_sequence(ours, ours.base_sha, [branch(q="1\n")], find_tree(ours, ours.base_sha))
+    assert isinstance(other, CannotRebase)
 
 
 def test_a_landing_is_reverted_with_what_came_later_left_alone(ours: Repository, branch: Branch, git: Git) -> None:
     landed = branch(a="1\n", b="2\n")
     later = branch(landed, c="3\n")
-    back = revert(ours, later, before=ours.base_sha, after=landed, message="back")
+    back = revert_range(ours, later, before=ours.base_sha, after=landed, message="back")
     assert isinstance(back, str)
     assert git(ours.root, "diff", "--name-status", later, back).split() == ["D", "a", "D", "b"]
     assert git(ours.root, "rev-parse", f"{back}^@").split() == [later]
-    clash = revert(ours, branch(landed, a="mine\n"), before=ours.base_sha, after=landed, message="back")
-    assert isinstance(clash, Conflict)
+    clash = revert_range(ours, branch(landed, a="mine\n"), before=ours.base_sha, after=landed, message="back")
+    assert isinstance(clash, MergeConflict)
     assert clash.paths == ("a",)

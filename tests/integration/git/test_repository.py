@@ -11,17 +11,17 @@ import pytest
 
 from blueflame.git import command as commands
 from blueflame.git import repository
-from blueflame.git.command import ask, identity, identity_environment
+from blueflame.git.command import build_identity_environment, find_identity, try_git
 from blueflame.git.repository import (
     Repository,
-    dirty_paths,
-    exclude,
+    exclude_from_status,
+    find_dirty_paths,
     has_commit,
-    head_of,
     is_ancestor,
+    list_tree_files,
+    measure_tree,
     open_repository,
-    tracked_size,
-    tree_files,
+    read_branch_head,
 )
 from blueflame.model.errors import GitFailed, Refused
 
@@ -45,7 +45,7 @@ def test_inherited_git_variables_do_not_lead_us_astray(
 
 def test_a_failure_names_the_command_the_place_and_the_reason(repo: Path) -> None:
     with pytest.raises(GitFailed) as caught:
-        commands.git(repo, "rev-parse", "--verify", "no-such-thing")
+        commands.run_git(repo, "rev-parse", "--verify", "no-such-thing")
     assert str(caught.value).startswith(f"git rev-parse --verify no-such-thing in {repo}: ")
     assert "Needed a single revision" in str(caught.value)
 
@@ -55,24 +55,24 @@ def test_hooks_of_the_repository_stay_silent(repo: Path, tmp_path: Path) -> None
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\ntouch '{tmp_path}/canary'\n")
     hook.chmod(0o755)
-    commands.git(repo, "update-ref", "refs/heads/other", "HEAD")
+    commands.run_git(repo, "update-ref", "refs/heads/other", "HEAD")
     assert not (tmp_path / "canary").exists()
 
 
 def test_a_person_without_a_name_gets_ours(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(identity_environment(repo)):
+    for name in list(build_identity_environment(repo)):
         monkeypatch.delenv(name)
-    assert identity(repo) == ("Blue Flame", "blueflame@localhost")
-    commands.git(repo, "config", "user.name", 'Grace "G" Hopper')
-    assert identity(repo) == ('Grace "G" Hopper', "blueflame@localhost")
+    assert find_identity(repo) == ("Blue Flame", "blueflame@localhost")
+    commands.run_git(repo, "config", "user.name", 'Grace "G" Hopper')
+    assert find_identity(repo) == ('Grace "G" Hopper', "blueflame@localhost")
 
 
 def test_the_person_s_name_is_used(repo: Path) -> None:
-    assert identity(repo) == ("Ада Лавлейс", "ada@example.org")
+    assert find_identity(repo) == ("Ада Лавлейс", "ada@example.org")
 
 
 def test_versions_are_read_as_numbers() -> None:
-    assert commands.git_version() >= repository.OLDEST_GIT
+    assert commands.read_git_version() >= repository.MIN_GIT_VERSION
 
 
 # --- fit
@@ -82,7 +82,7 @@ def test_a_repository_opens_from_any_of_its_folders(repo: Path) -> None:
     found = opened(repo / "src")
     assert (found.root, found.git_dir, found.common_dir) == (repo, repo / ".git", repo / ".git")
     assert found == opened(repo)
-    assert found.base_sha == head_of(found, "main")
+    assert found.base_sha == read_branch_head(found, "main")
     assert not found.shallow
     assert not found.detached
 
@@ -93,7 +93,7 @@ def test_a_linked_worktree_of_the_person_is_fine(repo: Path, tmp_path: Path, git
     assert found.root == tmp_path / "other tree"
     assert found.common_dir == repo / ".git"
     assert found.git_dir.parent == repo / ".git" / "worktrees"
-    exclude(found, ["/.trees/"])
+    exclude_from_status(found, ["/.trees/"])
     assert "/.trees/" in (repo / ".git" / "info" / "exclude").read_text()
 
 
@@ -120,9 +120,9 @@ def test_submodules_are_reported(repo: Path, tmp_path: Path, git: Git) -> None:
     git(repo, "commit", "-q", "-m", "add a submodule")
     found = opened(repo)
     assert found.submodules == ("под модуль",)
-    assert "под модуль" not in tree_files(found, found.base_sha)
+    assert "под модуль" not in list_tree_files(found, found.base_sha)
     (repo / "под модуль" / "README.md").write_text("changed inside")
-    assert dirty_paths(found) == ()
+    assert find_dirty_paths(found) == ()
 
 
 # --- unfit
@@ -182,7 +182,7 @@ def test_a_base_branch_that_only_the_remote_has_gets_the_command(repo: Path, tmp
 
 
 def test_an_old_git_is_refused(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repository, "git_version", lambda: (2, 30, 2))
+    monkeypatch.setattr(repository, "read_git_version", lambda: (2, 30, 2))
     assert "git 2.30.2 is too old: Blue Flame needs git 2.38" in refusal(repo)
 
 
@@ -215,8 +215,8 @@ def test_a_clean_tree_is_clean_and_ours_do_not_count(repo: Path) -> None:
     (repo / ".trees" / "worker").mkdir(parents=True)
     (repo / ".trees" / "worker" / "file").write_text("")
     found = opened(repo)
-    assert dirty_paths(found) == ()
-    assert dirty_paths(found, ignore=()) == (".blueflame/", ".trees/")
+    assert find_dirty_paths(found) == ()
+    assert find_dirty_paths(found, ignore=()) == (".blueflame/", ".trees/")
 
 
 def test_every_kind_of_change_is_seen_whatever_the_names(repo: Path, git: Git) -> None:
@@ -226,7 +226,7 @@ def test_every_kind_of_change_is_seen_whatever_the_names(repo: Path, git: Git) -
     (repo / odd).write_text("")
     (repo / ".blueflame-not-ours").write_text("")
     git(repo, "config", "status.showUntrackedFiles", "no")
-    assert dirty_paths(opened(repo)) == tuple(
+    assert find_dirty_paths(opened(repo)) == tuple(
         sorted([".blueflame-not-ours", "README.md", odd, "src/app.py", "src/moved.py"])
     )
 
@@ -236,13 +236,13 @@ def test_excluding_is_done_once_and_keeps_what_is_there(repo: Path) -> None:
     path = repo / ".git" / "info" / "exclude"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"mine \xe9")
-    exclude(found, ["/.trees/"])
-    exclude(found, ["/.trees/", "/.blueflame/"])
-    exclude(found, ["/.blueflame/"])
+    exclude_from_status(found, ["/.trees/"])
+    exclude_from_status(found, ["/.trees/", "/.blueflame/"])
+    exclude_from_status(found, ["/.blueflame/"])
     assert path.read_bytes() == b"mine \xe9\n# blueflame\n/.trees/\n/.blueflame/\n"
     (repo / ".trees").mkdir()
     (repo / ".trees" / "x").write_text("")
-    assert dirty_paths(found, ignore=()) == ()
+    assert find_dirty_paths(found, ignore=()) == ()
 
 
 def test_excluding_works_without_an_info_folder(repo: Path) -> None:
@@ -250,14 +250,14 @@ def test_excluding_works_without_an_info_folder(repo: Path) -> None:
     (repo / ".git" / "info" / "exclude").unlink(missing_ok=True)
     if (repo / ".git" / "info").exists():
         (repo / ".git" / "info").rmdir()
-    exclude(found, ["/.trees/"])
+    exclude_from_status(found, ["/.trees/"])
     assert (repo / ".git" / "info" / "exclude").read_text() == "# blueflame\n/.trees/\n"
 
 
 def test_ancestry_and_existence_are_told_apart_from_errors(repo: Path, git: Git) -> None:
     found = opened(repo)
     git(repo, "commit", "-q", "--allow-empty", "-m", "second")
-    newer = head_of(found, "main")
+    newer = read_branch_head(found, "main")
     assert is_ancestor(found, found.base_sha, newer)
     assert not is_ancestor(found, newer, found.base_sha)
     assert has_commit(found, newer)
@@ -265,7 +265,7 @@ def test_ancestry_and_existence_are_told_apart_from_errors(repo: Path, git: Git)
     with pytest.raises(GitFailed):
         is_ancestor(found, "0" * 40, newer)
     with pytest.raises(GitFailed, match="the branch gone is gone"):
-        head_of(found, "gone")
+        read_branch_head(found, "gone")
 
 
 def test_the_size_of_a_checkout_is_the_size_of_its_files(repo: Path, git: Git) -> None:
@@ -273,16 +273,16 @@ def test_the_size_of_a_checkout_is_the_size_of_its_files(repo: Path, git: Git) -
     git(repo, "add", "-A")
     git(repo, "commit", "-q", "-m", "more")
     found = opened(repo)
-    assert tree_files(found, found.base_sha) == ("README.md", "src/app.py", "большой file")
-    assert tracked_size(found, found.base_sha) == sum(
-        (repo / name).stat().st_size for name in tree_files(found, "main")
+    assert list_tree_files(found, found.base_sha) == ("README.md", "src/app.py", "большой file")
+    assert measure_tree(found, found.base_sha) == sum(
+        (repo / name).stat().st_size for name in list_tree_files(found, "main")
     )
 
 
 def test_asking_does_not_write_the_person_s_index(repo: Path) -> None:
     os.utime(repo / "README.md", (1, 1))
     before = (repo / ".git" / "index").stat().st_mtime_ns
-    assert ask(repo, "status", "--porcelain").out == ""
+    assert try_git(repo, "status", "--porcelain").out == ""
     assert (repo / ".git" / "index").stat().st_mtime_ns == before
 
 
@@ -293,7 +293,7 @@ def test_refs_and_commits_are_forced_to_the_disk_before_the_journal_builds_on_th
     repo: Path, tmp_path: Path, args: tuple[str, ...]
 ) -> None:
     trace = tmp_path / "trace"
-    commands.git(repo, *args, env={"GIT_TRACE2_EVENT": str(trace)})
+    commands.run_git(repo, *args, env={"GIT_TRACE2_EVENT": str(trace)})
     told = [json.loads(line) for line in trace.read_text().splitlines()]
     flushes = [int(each["value"]) for each in told if each.get("key") == "fsync/hardware-flush"]
     assert sum(flushes) > 0

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blueflame.git.checkouts import card_path, fetch_path, make_checkout, remove_checkout
+from blueflame.git.checkouts import get_fetch_path, get_record_path, make_checkout, remove_checkout
 from blueflame.git.repository import Repository, has_commit, open_repository
 from blueflame.git.results import (
-    Collected,
-    Nothing,
-    changes,
-    collect,
-    commits,
+    CollectedResult,
+    NoResult,
+    collect_result,
     delete_ref,
     delete_refs,
-    diff_text,
-    keep_failed,
-    refs,
+    keep_failed_result,
+    list_changes,
+    list_commits,
+    list_refs,
+    read_diff,
     set_ref,
 )
 from blueflame.model.changes import Change
@@ -52,9 +52,9 @@ def commit(git: Git, place: Path, message: str = "feat(task-001): work") -> str:
     return git(place, "rev-parse", "HEAD").strip()
 
 
-def collected(ours: Repository, theirs: Path) -> Collected:
-    outcome = collect(ours, theirs, branch=BRANCH, base=ours.base_sha, ref=REF)
-    assert isinstance(outcome, Collected)
+def collected(ours: Repository, theirs: Path) -> CollectedResult:
+    outcome = collect_result(ours, theirs, branch=BRANCH, base=ours.base_sha, ref=REF)
+    assert isinstance(outcome, CollectedResult)
     return outcome
 
 
@@ -70,7 +70,7 @@ def test_commits_come_over_oldest_first_and_stay_reachable(ours: Repository, the
     assert outcome.commits[0].subject == "feat(task-001): первый"
     assert outcome.commits[0].message == "feat(task-001): первый\n\nс телом\nв две строки"
     assert outcome.commits[0].author == "Ада Лавлейс <ada@example.org>"
-    assert refs(ours, "refs/blueflame/") == {REF: second}
+    assert list_refs(ours, "refs/blueflame/") == {REF: second}
     remove_checkout(theirs)
     git(ours.root, "fsck", "--strict", "--no-progress")
     assert git(ours.root, "cat-file", "-t", second) == "commit\n"
@@ -95,33 +95,33 @@ def test_what_was_brought_in_once_stays_whatever_becomes_of_the_checkout(
     else:
         remove_checkout(theirs)
     assert collected(ours, theirs) == before
-    assert refs(ours, "refs/blueflame/attempts") == {REF: tip}
+    assert list_refs(ours, "refs/blueflame/attempts") == {REF: tip}
 
 
 def test_a_fetch_that_was_killed_leaves_nothing_beside_the_checkout(ours: Repository, theirs: Path, git: Git) -> None:
     commit(git, theirs)
-    (fetch_path(theirs) / "refs" / "heads").mkdir(parents=True)
-    (fetch_path(theirs) / "refs" / "heads" / "tip").write_text("half of a commit")
+    (get_fetch_path(theirs) / "refs" / "heads").mkdir(parents=True)
+    (get_fetch_path(theirs) / "refs" / "heads" / "tip").write_text("half of a commit")
     collected(ours, theirs)
-    assert sorted(path.name for path in theirs.parent.iterdir()) == [card_path(theirs).name, theirs.name]
-    fetch_path(theirs).mkdir()
+    assert sorted(path.name for path in theirs.parent.iterdir()) == [get_record_path(theirs).name, theirs.name]
+    get_fetch_path(theirs).mkdir()
     remove_checkout(theirs)
     assert list(theirs.parent.iterdir()) == []
 
 
 def test_no_commit_is_nothing(ours: Repository, theirs: Path) -> None:
     (theirs / "uncommitted").write_text("")
-    outcome = collect(ours, theirs, branch=BRANCH, base=ours.base_sha, ref=REF)
-    assert outcome == Nothing(reason=f"no commit was made on {BRANCH}")
-    assert refs(ours, "refs/blueflame") == {}
+    outcome = collect_result(ours, theirs, branch=BRANCH, base=ours.base_sha, ref=REF)
+    assert outcome == NoResult(reason=f"no commit was made on {BRANCH}")
+    assert list_refs(ours, "refs/blueflame") == {}
 
 
 def test_a_branch_that_is_gone_is_nothing(ours: Repository, theirs: Path, git: Git) -> None:
     git(theirs, "checkout", "-q", "-b", "own-idea")
     commit(git, theirs)
     git(theirs, "branch", "-q", "-D", BRANCH)
-    outcome = collect(ours, theirs, branch=BRANCH, base=ours.base_sha, ref=REF)
-    assert isinstance(outcome, Nothing)
+    outcome = collect_result(ours, theirs, branch=BRANCH, base=ours.base_sha, ref=REF)
+    assert isinstance(outcome, NoResult)
     assert "is gone from" in outcome.reason
 
 
@@ -136,9 +136,9 @@ def test_neither_tags_nor_other_branches_nor_fetch_head_come_along(ours: Reposit
     commit(git, theirs)
     git(theirs, "tag", "v1")
     git(theirs, "branch", "other")
-    before = set(refs(ours, "refs/"))
+    before = set(list_refs(ours, "refs/"))
     collected(ours, theirs)
-    assert set(refs(ours, "refs/")) - before == {REF}
+    assert set(list_refs(ours, "refs/")) - before == {REF}
     assert not (ours.git_dir / "FETCH_HEAD").exists()
 
 
@@ -164,7 +164,7 @@ def test_a_shallow_repository_collects_too(repo: Path, tmp_path: Path, git: Git)
     (tmp_path / "tree" / "new").write_text("")
     tip = commit(git, tmp_path / "tree")
     assert collected(ours, tmp_path / "tree").tip == tip
-    assert [change.path for change in changes(ours, ours.base_sha, tip)] == ["new"]
+    assert [change.path for change in list_changes(ours, ours.base_sha, tip)] == ["new"]
     assert open_repository(tmp_path / "shallow", base_branch="main").shallow
 
 
@@ -183,8 +183,8 @@ def test_a_commit_on_a_dependency_that_only_we_have_works(ours: Repository, thei
     place = theirs.with_name("second")
     make_checkout(ours, place, base=first, branch=BRANCH + "0")
     tip = commit(git, place)
-    outcome = collect(ours, place, branch=BRANCH + "0", base=first, ref=REF + "0")
-    assert isinstance(outcome, Collected)
+    outcome = collect_result(ours, place, branch=BRANCH + "0", base=first, ref=REF + "0")
+    assert isinstance(outcome, CollectedResult)
     assert [entry.sha for entry in outcome.commits] == [tip]
 
 
@@ -239,8 +239,8 @@ def work_with_everything(ours: Repository, theirs: Path, tip: str) -> None:
     """All that we ever do with a result."""
     outcome = collected(ours, theirs)
     assert outcome.tip == tip
-    assert changes(ours, ours.base_sha, tip)
-    assert diff_text(ours, ours.base_sha, tip, 10_000)
+    assert list_changes(ours, ours.base_sha, tip)
+    assert read_diff(ours, ours.base_sha, tip, 10_000)
     remove_checkout(theirs)
     assert not theirs.exists()
 
@@ -271,7 +271,7 @@ def test_a_missing_object_with_a_hostile_promisor_never_runs_it(
     (theirs / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     with pytest.raises(GitFailed):
         collected(ours, theirs)
-    assert refs(ours, "refs/blueflame") == {}
+    assert list_refs(ours, "refs/blueflame") == {}
     remove_checkout(theirs)
     assert not canary.exists()
 
@@ -288,10 +288,10 @@ def test_a_nested_repository_as_gitlink_never_runs(
     git(nested, "config", "core.fsmonitor", bite)
     outcome = collected(ours, theirs)
     assert outcome.tip == tip
-    assert changes(ours, ours.base_sha, tip) == (
+    assert list_changes(ours, ours.base_sha, tip) == (
         Change(status="A", path="nested", mode="160000", added=1, deleted=0, submodule=True),
     )
-    diff_text(ours, ours.base_sha, tip, 10_000)
+    read_diff(ours, ours.base_sha, tip, 10_000)
     remove_checkout(theirs)
     assert not canary.exists()
 
@@ -319,7 +319,7 @@ def test_alternates_that_are_not_ours_are_not_followed(ours: Repository, theirs:
     commit(git, theirs)
     (theirs / ".git" / "objects" / "info" / "alternates").write_text(f"{ours.objects}\n/dev/stdin\n/nowhere\n")
     with pytest.raises(GitFailed, match="not as we wrote it"):
-        collect(ours, theirs, branch=BRANCH, base=ours.base_sha, ref=REF)
+        collect_result(ours, theirs, branch=BRANCH, base=ours.base_sha, ref=REF)
 
 
 def test_commondir_leads_nowhere(ours: Repository, theirs: Path, git: Git, bite: str, canary: Path) -> None:
@@ -355,7 +355,7 @@ def test_a_replace_ref_does_not_change_what_we_see(ours: Repository, theirs: Pat
     git(theirs, "replace", evil, honest)
     git(theirs, "update-ref", f"refs/heads/{BRANCH}", evil)
     work_with_everything(ours, theirs, evil)
-    assert [change.path for change in changes(ours, ours.base_sha, evil)] == ["evil", "honest"]
+    assert [change.path for change in list_changes(ours, ours.base_sha, evil)] == ["evil", "honest"]
 
 
 def test_an_empty_folder_where_the_branch_was_is_as_git_sees_it(ours: Repository, theirs: Path, git: Git) -> None:
@@ -402,7 +402,7 @@ def test_a_tree_that_would_write_into_git_s_folder_is_refused(
     git(theirs, "update-ref", f"refs/heads/{BRANCH}", tip)
     with pytest.raises(GitFailed, match="fsck"):
         collected(ours, theirs)
-    assert refs(ours, "refs/blueflame") == {}
+    assert list_refs(ours, "refs/blueflame") == {}
     assert not has_commit(ours, tip)
 
 
@@ -449,7 +449,7 @@ def test_every_kind_of_change_is_named(ours: Repository, git: Git) -> None:
     (root / "image.png").write_bytes(b"\x89PNG\0\1\2")
     (root / "src" / "app.py").chmod(0o755)
     after = commit(git, root)
-    assert set(changes(ours, before, after)) == {
+    assert set(list_changes(ours, before, after)) == {
         Change(status="R", path="переименован file.txt", old_path="long.txt", added=1),
         Change(
             status="T", path="type", mode="120000", added=1, deleted=1, symlink=True, link_target="../../etc/passwd"
@@ -476,37 +476,37 @@ def test_configured_blindness_does_not_hide_changes(ours: Repository, git: Git) 
     git(ours.root, "update-index", "--add", "--cacheinfo", f"160000,{ours.base_sha},sub")
     git(ours.root, "commit", "-q", "-m", "both")
     tip = git(ours.root, "rev-parse", "HEAD").strip()
-    assert [change.paths for change in changes(ours, ours.base_sha, tip)] == [("sub",), ("README.md", "ЧИТАЙ")]
-    assert "diff --git a/README.md b/ЧИТАЙ" in diff_text(ours, ours.base_sha, tip, 10_000)
+    assert [change.paths for change in list_changes(ours, ours.base_sha, tip)] == [("sub",), ("README.md", "ЧИТАЙ")]
+    assert "diff --git a/README.md b/ЧИТАЙ" in read_diff(ours, ours.base_sha, tip, 10_000)
 
 
 def test_no_difference_is_no_change(ours: Repository) -> None:
-    assert changes(ours, ours.base_sha, ours.base_sha) == ()
-    assert diff_text(ours, ours.base_sha, ours.base_sha, 100) == ""
-    assert commits(ours, ours.base_sha, ours.base_sha) == ()
+    assert list_changes(ours, ours.base_sha, ours.base_sha) == ()
+    assert read_diff(ours, ours.base_sha, ours.base_sha, 100) == ""
+    assert list_commits(ours, ours.base_sha, ours.base_sha) == ()
 
 
 @pytest.mark.verification(16)
 def test_an_unknown_commit_is_an_error_not_an_empty_list(ours: Repository) -> None:
-    for question in (changes, commits):
+    for question in (list_changes, list_commits):
         with pytest.raises(GitFailed):
             question(ours, ours.base_sha, "1" * 40)
     with pytest.raises(GitFailed):
-        diff_text(ours, ours.base_sha, "1" * 40, 100)
+        read_diff(ours, ours.base_sha, "1" * 40, 100)
 
 
 def test_a_long_difference_is_cut_at_a_line(ours: Repository, git: Git) -> None:
     (ours.root / "big").write_text("строка\n" * 10_000)
     tip = commit(git, ours.root)
-    text = diff_text(ours, ours.base_sha, tip, 1000)
+    text = read_diff(ours, ours.base_sha, tip, 1000)
     assert text.endswith("+строка\n[cut here: the difference is longer than 1000 bytes]\n")
     assert len(text.encode()) < 1100
-    assert "cut here" not in diff_text(ours, ours.base_sha, tip, 1_000_000)
+    assert "cut here" not in read_diff(ours, ours.base_sha, tip, 1_000_000)
 
 
 def test_line_ends_are_shown_as_they_are(ours: Repository, git: Git) -> None:
     (ours.root / "dos.txt").write_bytes(b"one\r\ntwo\r\n")
-    assert "+one\r\n+two\r\n" in diff_text(ours, ours.base_sha, commit(git, ours.root), 10_000)
+    assert "+one\r\n+two\r\n" in read_diff(ours, ours.base_sha, commit(git, ours.root), 10_000)
 
 
 NAME = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=20).filter(
@@ -521,7 +521,7 @@ def test_any_name_comes_back_as_it_was(ours: Repository, git: Git, name: str) ->
     entry = f"100644 blob {blob}\t{name}\0"
     made = subprocess.run(["git", "mktree", "-z"], cwd=ours.root, input=entry.encode(), capture_output=True, check=True)
     tip = git(ours.root, "commit-tree", made.stdout.decode().strip(), "-p", ours.base_sha, "-m", "x").strip()
-    assert name in {path for change in changes(ours, ours.base_sha, tip) for path in change.paths}
+    assert name in {path for change in list_changes(ours, ours.base_sha, tip) for path in change.paths}
 
 
 # --- refs
@@ -530,13 +530,13 @@ def test_any_name_comes_back_as_it_was(ours: Repository, git: Git, name: str) ->
 def test_refs_are_set_listed_and_deleted(ours: Repository) -> None:
     for name in ("b/2", "a/1", "a/2"):
         set_ref(ours, f"refs/blueflame/{name}", ours.base_sha)
-    assert list(refs(ours, "refs/blueflame/")) == [f"refs/blueflame/{name}" for name in ("a/1", "a/2", "b/2")]
-    assert list(refs(ours, "refs/blueflame/a")) == ["refs/blueflame/a/1", "refs/blueflame/a/2"]
+    assert list(list_refs(ours, "refs/blueflame/")) == [f"refs/blueflame/{name}" for name in ("a/1", "a/2", "b/2")]
+    assert list(list_refs(ours, "refs/blueflame/a")) == ["refs/blueflame/a/1", "refs/blueflame/a/2"]
     delete_ref(ours, "refs/blueflame/a/1")
     delete_ref(ours, "refs/blueflame/a/1")
     delete_refs(ours, ["refs/blueflame/a/2", "refs/blueflame/b/2", "refs/blueflame/never"])
     delete_refs(ours, [])
-    assert refs(ours, "refs/blueflame/") == {}
+    assert list_refs(ours, "refs/blueflame/") == {}
 
 
 def test_a_ref_to_nothing_is_refused(ours: Repository) -> None:
@@ -571,11 +571,11 @@ def test_a_tree_with_a_name_that_stands_for_git_is_not_let_in(
 
 def test_a_failed_result_is_kept_where_a_person_finds_it(ours: Repository) -> None:
     for _ in range(2):
-        ref = keep_failed(ours, "ses-20260101-000000", "task-001", 2, ours.base_sha)
+        ref = keep_failed_result(ours, "ses-20260101-000000", "task-001", 2, ours.base_sha)
     assert ref == "refs/blueflame/failed/ses-20260101-000000/task-001/2"
-    assert refs(ours, "refs/blueflame/failed/") == {ref: ours.base_sha}
+    assert list_refs(ours, "refs/blueflame/failed/") == {ref: ours.base_sha}
 
 
 def test_a_failed_result_is_kept_under_no_other_name(ours: Repository) -> None:
     with pytest.raises(ValueError, match="no ids"):
-        keep_failed(ours, "ses-20260101-000000", "../../heads/main", 1, ours.base_sha)
+        keep_failed_result(ours, "ses-20260101-000000", "../../heads/main", 1, ours.base_sha)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.checks.secrets.scan import Allowed
+from blueflame.checks.secrets.scan import SecretAllowList
 from blueflame.git import secret_scan as secrets
 from blueflame.git.repository import Repository, open_repository
-from blueflame.git.secret_scan import full_scan, read_allowed, scan, scanner
+from blueflame.git.secret_scan import find_scanner, read_allow_list, scan_changeset, scan_result
 from blueflame.model.errors import GitFailed, ProcessFailed, UsageError
 from blueflame.model.settings.permissions import SecretSettings
 from blueflame.model.verdict import Violation
@@ -50,31 +50,31 @@ def token(seed: int = 7) -> str:
 
 
 def test_a_clean_result_passes(ours: Repository, git: Git) -> None:
-    assert scan(ours, ours.base_sha, commit(git, ours, {"src/b.py": "x = 1\n"}), BUILTIN) == ()
+    assert scan_result(ours, ours.base_sha, commit(git, ours, {"src/b.py": "x = 1\n"}), BUILTIN) == ()
 
 
 def test_secrets_in_lines_messages_and_history_are_found(ours: Repository, git: Git) -> None:
     commit(git, ours, {"src/мой ключ.py": f"\nT = '{token(1)}'\n"})
     tip = commit(git, ours, {"src/мой ключ.py": "\n", "b.py": token(2)}, f"feat(task-001): use\n\n{token(3)}")
-    found = places(scan(ours, ours.base_sha, tip, BUILTIN))
+    found = places(scan_result(ours, ours.base_sha, tip, BUILTIN))
     assert sorted(found) == sorted([("b.py", 1), (tip, 3), ("src/мой ключ.py", 2)])
 
 
 def test_secrets_that_the_base_has_are_not_the_agents(ours: Repository, git: Git) -> None:
     base = commit(git, ours, {"old.py": f"{token()}\n"})
     tip = commit(git, ours, {"old.py": f"{token()}\nx = 1\n"})
-    assert scan(ours, base, tip, BUILTIN) == ()
+    assert scan_result(ours, base, tip, BUILTIN) == ()
 
 
 def test_switched_off_nothing_is_searched(ours: Repository, git: Git) -> None:
     tip = commit(git, ours, {"a.py": token()})
-    assert scan(ours, ours.base_sha, tip, SecretSettings(enabled=False)) == ()
-    assert full_scan(ours, ours.base_sha, tip, SecretSettings(enabled=False)) == ()
+    assert scan_result(ours, ours.base_sha, tip, SecretSettings(enabled=False)) == ()
+    assert scan_changeset(ours, ours.base_sha, tip, SecretSettings(enabled=False)) == ()
 
 
 def test_a_commit_that_is_missing_is_a_failure(ours: Repository) -> None:
     with pytest.raises(GitFailed):
-        scan(ours, ours.base_sha, "1" * 40, BUILTIN)
+        scan_result(ours, ours.base_sha, "1" * 40, BUILTIN)
 
 
 # --- the allow file
@@ -83,41 +83,41 @@ def test_a_commit_that_is_missing_is_a_failure(ours: Repository) -> None:
 def test_the_allow_file_of_the_base_lets_findings_through(ours: Repository, git: Git) -> None:
     base = commit(git, ours, {".blueflame-secrets": "# примеры\ndocs/**\n"})
     tip = commit(git, ours, {"docs/a.md": token(1), "src/a.py": token(2)})
-    assert places(scan(ours, base, tip, BUILTIN)) == [("src/a.py", 1)]
+    assert places(scan_result(ours, base, tip, BUILTIN)) == [("src/a.py", 1)]
 
 
 def test_an_agent_cannot_allow_its_own_leak(ours: Repository, git: Git) -> None:
     tip = commit(git, ours, {".blueflame-secrets": "**\n", "src/a.py": token()})
-    assert places(scan(ours, ours.base_sha, tip, BUILTIN)) == [("src/a.py", 1)]
+    assert places(scan_result(ours, ours.base_sha, tip, BUILTIN)) == [("src/a.py", 1)]
 
 
 def test_no_allow_file_allows_nothing(ours: Repository) -> None:
-    assert read_allowed(ours, ours.base_sha, ".blueflame-secrets") == Allowed()
+    assert read_allow_list(ours, ours.base_sha, ".blueflame-secrets") == SecretAllowList()
 
 
 def test_the_allow_file_may_have_another_name_with_spaces(ours: Repository, git: Git) -> None:
     base = commit(git, ours, {"мои файлы/no secrets*": "docs/**\n", "мои файлы/no secrets, other": "?:nonsense"})
-    assert read_allowed(ours, base, "мои файлы/no secrets*").paths.matches("docs/a")
+    assert read_allow_list(ours, base, "мои файлы/no secrets*").paths.matches("docs/a")
 
 
 def test_every_bad_line_is_an_error_that_names_it(ours: Repository, git: Git) -> None:
     base = commit(git, ours, {".blueflame-secrets": "docs/**\nsrc/**:nonsense\n\n!x\n"})
     with pytest.raises(UsageError, match=r"(?s)\.blueflame-secrets at .*line 2: .*line 4: "):
-        scan(ours, base, base, BUILTIN)
+        scan_result(ours, base, base, BUILTIN)
 
 
 def test_an_allow_file_that_is_a_link_or_a_folder_is_refused(ours: Repository, git: Git) -> None:
     (ours.root / ".blueflame-secrets").symlink_to("README.md")
     with pytest.raises(UsageError, match="no plain, small file"):
-        read_allowed(ours, commit(git, ours, {}), ".blueflame-secrets")
+        read_allow_list(ours, commit(git, ours, {}), ".blueflame-secrets")
     with pytest.raises(UsageError, match="no plain, small file"):
-        read_allowed(ours, commit(git, ours, {}), "src")
+        read_allow_list(ours, commit(git, ours, {}), "src")
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../outside", "a/../../b", "."])
 def test_an_allow_file_outside_of_the_repository_is_refused(ours: Repository, name: str) -> None:
     with pytest.raises(UsageError, match="inside of the repository"):
-        read_allowed(ours, ours.base_sha, name)
+        read_allow_list(ours, ours.base_sha, name)
 
 
 # --- the full scanner, played by others
@@ -137,7 +137,7 @@ def test_a_scanner_that_fails_is_a_failure(
 ) -> None:
     pretend(tmp_path, monkeypatch, "echo 'no rules' >&2; exit 3")
     with pytest.raises(ProcessFailed, match="exit code 3: no rules; mend or reinstall"):
-        full_scan(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
+        scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
 
 
 def test_a_scanner_that_hangs_is_a_failure(
@@ -145,7 +145,7 @@ def test_a_scanner_that_hangs_is_a_failure(
 ) -> None:
     pretend(tmp_path, monkeypatch, "exec sleep 1000")
     with pytest.raises(ProcessFailed, match="not finished"):
-        full_scan(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings(), timeout=0.2)
+        scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings(), timeout=0.2)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_scanner_that_cannot_be_understood_is_a_failure_whatever_its_exit_code
 ) -> None:
     pretend(tmp_path, monkeypatch, f"echo '{said}'")
     with pytest.raises(ProcessFailed, match="can be understood"):
-        full_scan(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
+        scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
 
 
 def test_a_scanner_that_passed_something_over_is_a_failure(
@@ -165,7 +165,7 @@ def test_a_scanner_that_passed_something_over_is_a_failure(
     said = '{"findings": [], "metadata": {"summary": {"blobs_scanned": 1, "bytes_scanned": 5}}}'
     pretend(tmp_path, monkeypatch, f"echo '{said}'")
     with pytest.raises(ProcessFailed, match="looked at 1 files of 5 bytes, not at 2 of"):
-        full_scan(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
+        scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
 
 
 def test_the_scanner_gets_no_environment_of_ours_and_no_folder_of_an_agents(
@@ -174,7 +174,7 @@ def test_the_scanner_gets_no_environment_of_ours_and_no_folder_of_an_agents(
     pretend(tmp_path, monkeypatch, f"env > '{tmp_path}/env'; pwd > '{tmp_path}/cwd'; exit 9")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "мой")
     with pytest.raises(ProcessFailed):
-        full_scan(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
+        scan_changeset(ours, ours.base_sha, commit(git, ours, {"a": "x\n"}), SecretSettings())
     assert "ANTHROPIC_API_KEY" not in (tmp_path / "env").read_text()
     assert not Path((tmp_path / "cwd").read_text().strip()).exists()
 
@@ -185,9 +185,9 @@ def test_without_the_scanner_auto_uses_the_builtin_rules_and_kingfisher_refuses(
     tip = commit(git, ours, {"a": token()})
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setattr(secrets, "which", lambda _name, path=None: None)
-    assert places(full_scan(ours, ours.base_sha, tip, SecretSettings())) == [("a", 1)]
+    assert places(scan_changeset(ours, ours.base_sha, tip, SecretSettings())) == [("a", 1)]
     with pytest.raises(ProcessFailed, match=r"not installed: .*blueflame\[secrets\]"):
-        full_scan(ours, ours.base_sha, tip, SecretSettings(scanner="kingfisher"))
+        scan_changeset(ours, ours.base_sha, tip, SecretSettings(scanner="kingfisher"))
 
 
 # --- the real one
@@ -198,7 +198,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kingfisher rules")
 
 
-needs_kingfisher = pytest.mark.skipif(scanner(SecretSettings()) is None, reason="kingfisher is not installed")
+needs_kingfisher = pytest.mark.skipif(find_scanner(SecretSettings()) is None, reason="kingfisher is not installed")
 
 
 @needs_kingfisher
@@ -209,7 +209,7 @@ def test_the_real_scanner_knows_more_and_comments_do_not_silence_it(ours: Reposi
         git, ours, {"src/мой.py": f"a = 1\nT = '{known}'  # kingfisher:ignore\nF = '{unknown}'  # kingfisher:ignore\n"}
     )
     tip = commit(git, ours, {"src/мой.py": "a = 1\n", "b.py": "x = 1\n", "c.py": "x = 1\n"}, f"feat: {unknown}")
-    found = full_scan(ours, ours.base_sha, tip, SecretSettings(scanner="kingfisher"), cache=cache)
+    found = scan_changeset(ours, ours.base_sha, tip, SecretSettings(scanner="kingfisher"), cache=cache)
     assert sorted(places(found)) == sorted([(tip, 1), ("src/мой.py", 2), ("src/мой.py", 3)])
     assert all(known not in one.detail and unknown not in one.detail for one in found)
     (figma,) = (one for one in found if one.line == 3)
@@ -222,7 +222,7 @@ def test_what_the_allow_file_lets_through_is_let_through_here_as_well(ours: Repo
     base = commit(git, ours, {".blueflame-secrets": "docs/**\nsrc/**:kingfisher.figma-personal-access-token\n"})
     leak = f"figd_{Dice(2)(40)}\n"
     tip = commit(git, ours, {"docs/a.md": token(), "src/a.py": leak, "b.py": leak})
-    assert places(full_scan(ours, base, tip, SecretSettings(), cache=cache)) == [("b.py", 1)]
+    assert places(scan_changeset(ours, base, tip, SecretSettings(), cache=cache)) == [("b.py", 1)]
 
 
 @needs_kingfisher
@@ -237,7 +237,7 @@ def test_a_result_of_odd_files_is_scanned_whole(ours: Repository, git: Git, cach
         "a.lock": "y\n",
     }
     tip = commit(git, ours, files)
-    assert full_scan(ours, ours.base_sha, tip, SecretSettings(scanner="kingfisher"), cache=cache) == ()
+    assert scan_changeset(ours, ours.base_sha, tip, SecretSettings(scanner="kingfisher"), cache=cache) == ()
 
 
 @needs_kingfisher
@@ -246,8 +246,8 @@ def test_an_allowed_builtin_finding_is_not_found_again_under_another_name(
     ours: Repository, git: Git, cache: Path
 ) -> None:
     leak = MAKERS["github-token"](Dice())
-    (told,) = scan(ours, ours.base_sha, commit(git, ours, {"a.sh": leak}), BUILTIN)
+    (told,) = scan_result(ours, ours.base_sha, commit(git, ours, {"a.sh": leak}), BUILTIN)
     git(ours.root, "reset", "-q", "--hard", ours.base_sha)
     base = commit(git, ours, {".blueflame-secrets": f"{told.detail.rpartition(' ')[2]}\n"})
     tip = commit(git, ours, {"a.sh": leak})
-    assert full_scan(ours, base, tip, SecretSettings(scanner="kingfisher"), cache=cache) == ()
+    assert scan_changeset(ours, base, tip, SecretSettings(scanner="kingfisher"), cache=cache) == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.git.seed_checkout import Seeded, seed
+from blueflame.git.seed_checkout import SeedResult, seed_checkout
 from blueflame.model.errors import WorldError
 
 Git = Callable[..., str]
@@ -41,7 +41,7 @@ def include(repo: Path, *patterns: str) -> None:
 def test_without_an_include_file_nothing_is_copied(repo: Path, checkout: Path, git: Git) -> None:
     ignore(repo, git, ".env")
     put(repo, ".env")
-    assert seed(repo, checkout) == Seeded()
+    assert seed_checkout(repo, checkout) == SeedResult()
     assert not (checkout / ".env").exists()
 
 
@@ -53,7 +53,7 @@ def test_a_file_comes_along_only_when_it_matches_and_is_ignored(repo: Path, chec
     put(repo, "unfinished.env.txt")  # matches nothing
     put(repo, "notes.md")  # matches below, yet is not ignored
     include(repo, ".env*", "кэш и прочее/", "notes.md", "src/app.py")
-    seeded = seed(repo, checkout)
+    seeded = seed_checkout(repo, checkout)
     assert seeded.copied == (".env", "apps/веб app/.env.local", "кэш и прочее/глубже/a [1]*.bin")
     assert seeded.skipped == ()
     assert (checkout / ".env").read_text() == "SECRET=1\n"
@@ -65,7 +65,7 @@ def test_modes_and_times_are_kept_and_special_bits_are_not(repo: Path, checkout:
     tool = put(repo, "bin/tool", "#!/bin/sh\n", 0o4755)
     os.utime(tool, ns=(10**18, 10**18))
     include(repo, "bin/")
-    seed(repo, checkout)
+    seed_checkout(repo, checkout)
     found = (checkout / "bin/tool").stat()
     assert (found.st_mode & 0o7777, found.st_mtime_ns) == (0o755, 10**18)
 
@@ -77,8 +77,8 @@ def test_what_is_there_is_never_overwritten(repo: Path, checkout: Path, git: Git
     put(checkout, ".env", "theirs\n")
     (checkout / "link").symlink_to("nowhere")
     include(repo, ".env", "link")
-    seeded = seed(repo, checkout)
-    assert seeded == Seeded((), ((".env", "is already there"), ("link", "is already there")))
+    seeded = seed_checkout(repo, checkout)
+    assert seeded == SeedResult((), ((".env", "is already there"), ("link", "is already there")))
     assert (checkout / ".env").read_text() == "theirs\n"
     assert not (checkout / "nowhere").exists()
 
@@ -92,7 +92,7 @@ def test_a_link_in_the_checkout_does_not_lead_a_copy_outside(
     ignore(repo, git, "conf/")
     put(repo, "conf/.env")
     include(repo, "conf/")
-    seeded = seed(repo, checkout)
+    seeded = seed_checkout(repo, checkout)
     assert seeded.copied == ()
     assert seeded.skipped == (("conf/.env", "something that is no folder stands in its way in the checkout"),)
     assert list(outside.iterdir()) == []
@@ -112,7 +112,7 @@ def test_links_are_copied_when_they_point_inside_and_skipped_otherwise(
     (repo / "links/git").symlink_to("../.git/config")
     (repo / "links/loop").symlink_to("loop")
     include(repo, "links/")
-    seeded = seed(repo, checkout)
+    seeded = seed_checkout(repo, checkout)
     assert seeded.copied == ("links/absolute", "links/by-name", "links/inside", "links/loop")
     assert [path for path, _ in seeded.skipped] == ["links/climbs", "links/git", "links/outside"]
     assert all("leads out of the repository" in why for _, why in seeded.skipped)
@@ -131,7 +131,7 @@ def test_copied_files_are_ignored_in_the_checkout_whoever_ignored_them_here(
     put(repo, "odd [x]*? \\name")
     put(repo, "odd\nline")
     include(repo, "*")
-    seeded = seed(repo, checkout)
+    seeded = seed_checkout(repo, checkout)
     assert set(seeded.copied) == {".env", "deep/.env", "odd\nline", "odd [x]*? \\name", "vendor/a/b.js"}
     assert git(checkout, "status", "--porcelain") == ""
     put(checkout, "deep/new.py")
@@ -153,7 +153,7 @@ def test_a_link_in_the_place_of_git_s_own_files_is_not_written_through(
     before = sorted((path, path.read_bytes()) for path in [outside, *outside.rglob("*")] if path.is_file())
     (checkout / place).symlink_to(outside)
     with pytest.raises(WorldError, match="exclude"):
-        seed(repo, checkout)
+        seed_checkout(repo, checkout)
     assert before == sorted((path, path.read_bytes()) for path in [outside, *outside.rglob("*")] if path.is_file())
     assert not (checkout / ".env").exists()
 
@@ -163,9 +163,9 @@ def test_a_second_time_changes_nothing(repo: Path, checkout: Path, git: Git) -> 
     put(repo, ".env")
     put(repo, "cache/a")
     include(repo, ".env", "cache/")
-    seed(repo, checkout)
+    seed_checkout(repo, checkout)
     exclude = (checkout / ".git/info/exclude").read_text()
-    assert seed(repo, checkout).copied == ()
+    assert seed_checkout(repo, checkout).copied == ()
     assert (checkout / ".git/info/exclude").read_text().split() == exclude.split()
 
 
@@ -178,7 +178,7 @@ def test_our_own_state_and_other_checkouts_stay_where_they_are(repo: Path, git: 
     git(repo, "init", "-q", "nested")
     put(repo, "nested/file")
     include(repo, "*")
-    assert seed(repo, checkout) == Seeded((), (("nested/", "is a repository of its own"),))
+    assert seed_checkout(repo, checkout) == SeedResult((), (("nested/", "is a repository of its own"),))
 
 
 def test_a_negated_pattern_leaves_a_file_behind(repo: Path, checkout: Path, git: Git) -> None:
@@ -186,7 +186,7 @@ def test_a_negated_pattern_leaves_a_file_behind(repo: Path, checkout: Path, git:
     put(repo, "a.local")
     put(repo, "big.local")
     include(repo, "# what agents need", "*.local", "!big.local")
-    assert seed(repo, checkout).copied == ("a.local",)
+    assert seed_checkout(repo, checkout).copied == ("a.local",)
 
 
 def test_strange_files_are_skipped_with_a_note(repo: Path, checkout: Path, git: Git) -> None:
@@ -194,7 +194,7 @@ def test_strange_files_are_skipped_with_a_note(repo: Path, checkout: Path, git: 
     os.mkfifo(repo / "pipe.local")
     put(repo, "fine.local")
     include(repo, "*.local")
-    seeded = seed(repo, checkout)  # git does not list pipes at all; were it to, they would be skipped
+    seeded = seed_checkout(repo, checkout)  # git does not list pipes at all; were it to, they would be skipped
     assert seeded.copied == ("fine.local",)
     assert not (checkout / "pipe.local").exists()
 
@@ -205,7 +205,7 @@ def test_a_linked_worktree_cannot_be_made_ready(repo: Path, tmp_path: Path, git:
     include(repo, ".env")
     git(repo, "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
     with pytest.raises(WorldError, match="only a clone"):
-        seed(repo, tmp_path / "linked")
+        seed_checkout(repo, tmp_path / "linked")
 
 
 def test_an_export_without_git_can_be_made_ready(repo: Path, tmp_path: Path, git: Git) -> None:
@@ -213,7 +213,7 @@ def test_an_export_without_git_can_be_made_ready(repo: Path, tmp_path: Path, git
     put(repo, ".env")
     include(repo, ".env")
     (tmp_path / "export").mkdir()
-    assert seed(repo, tmp_path / "export").copied == (".env",)
+    assert seed_checkout(repo, tmp_path / "export").copied == (".env",)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -221,7 +221,7 @@ def test_a_file_that_cannot_be_read_is_skipped(repo: Path, checkout: Path, git: 
     ignore(repo, git, ".env")
     put(repo, ".env", mode=0o000)
     include(repo, ".env")
-    assert seed(repo, checkout).skipped == ((".env", "cannot be read: Permission denied"),)
+    assert seed_checkout(repo, checkout).skipped == ((".env", "cannot be read: Permission denied"),)
 
 
 def test_a_full_disk_is_an_error_and_leaves_no_half_file(
@@ -237,7 +237,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_file(
     monkeypatch.setattr("shutil.copyfileobj", no_space)
     monkeypatch.setattr("fcntl.ioctl", no_space)
     with pytest.raises(WorldError, match=r"cannot copy .*\.env.*No space left"):
-        seed(repo, checkout)
+        seed_checkout(repo, checkout)
     assert not (checkout / ".env").exists()
 
 
@@ -249,4 +249,4 @@ def test_the_environment_of_a_surrounding_git_hook_does_not_mislead_it(
     include(repo, ".env")
     subprocess.run(["git", "init", "-q", str(tmp_path / "other")], check=True)
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
-    assert seed(repo, checkout).copied == (".env",)
+    assert seed_checkout(repo, checkout).copied == (".env",)

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.checks.leftovers import Leftovers
-from blueflame.git.status import parse_status, status_argv
+from blueflame.git.status import build_status_argv, parse_status
 from blueflame.model.errors import GitFailed
 
 Git = Callable[..., str]
 
 
 def left_in(repo: Path) -> Leftovers:
-    return parse_status(subprocess.run(status_argv(), cwd=repo, check=True, capture_output=True).stdout)
+    return parse_status(subprocess.run(build_status_argv(), cwd=repo, check=True, capture_output=True).stdout)
 
 
 def test_a_clean_checkout_has_no_leftovers(repo: Path) -> None:

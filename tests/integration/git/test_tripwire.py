@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.git.repository import Repository, open_repository
-from blueflame.git.tripwire import differences, fingerprint, notes
+from blueflame.git.tripwire import find_tampering, list_notes, take_fingerprint
 from blueflame.model.errors import GitFailed
 
 Git = Callable[..., str]
@@ -35,8 +35,8 @@ def append(path: Path, text: str) -> None:
 
 def test_nothing_happened_and_nothing_is_told(ours: Repository) -> None:
     hook(ours)
-    assert differences(fingerprint(ours), fingerprint(ours)) == ()
-    assert notes(fingerprint(ours), fingerprint(ours)) == ()
+    assert find_tampering(take_fingerprint(ours), take_fingerprint(ours)) == ()
+    assert list_notes(take_fingerprint(ours), take_fingerprint(ours)) == ()
 
 
 TAMPERING: dict[str, tuple[str, Callable[[Repository], object]]] = {
@@ -78,23 +78,25 @@ def test_what_makes_git_run_or_borrow_something_is_a_violation(ours: Repository,
     name, tamper = TAMPERING[what]
     hook(ours)
     git(ours.root, "config", "alias.x", "!y")
-    before = fingerprint(ours)
+    before = take_fingerprint(ours)
     tamper(ours)
-    (found,) = differences(before, fingerprint(ours))
+    (found,) = find_tampering(before, take_fingerprint(ours))
     assert (found.rule, found.path) == ("repository_touched", name)
 
 
 def test_hooks_that_become_a_link_to_others_are_a_violation(ours: Repository, tmp_path: Path) -> None:
     hooks = hook(ours).parent
-    before = fingerprint(ours)
+    before = take_fingerprint(ours)
     others = tmp_path / "мои hooks"
     hooks.rename(others)
     hooks.symlink_to(others)
-    assert ("repository_touched", "hooks") in [(one.rule, one.path) for one in differences(before, fingerprint(ours))]
+    assert ("repository_touched", "hooks") in [
+        (one.rule, one.path) for one in find_tampering(before, take_fingerprint(ours))
+    ]
 
 
 def test_the_person_may_commit_branch_fetch_and_configure_meanwhile(ours: Repository, git: Git) -> None:
-    before = fingerprint(ours)
+    before = take_fingerprint(ours)
     (ours.root / "README.md").write_text("news\n")
     git(ours.root, "commit", "-q", "-am", "docs: news")
     git(ours.root, "checkout", "-q", "-b", "мой-branch")
@@ -103,9 +105,9 @@ def test_the_person_may_commit_branch_fetch_and_configure_meanwhile(ours: Reposi
     git(ours.root, "config", "remote.origin.url", "https://git.internal/a.git")
     git(ours.root, "pack-refs", "--all")
     append(ours.common_dir / "info" / "exclude", "x\n")
-    after = fingerprint(ours)
-    assert differences(before, after) == ()
-    assert notes(before, after) == (
+    after = take_fingerprint(ours)
+    assert find_tampering(before, after) == ()
+    assert list_notes(before, after) == (
         "HEAD was changed",
         "config: remote.origin.url was added",
         "config: user.name was added",
@@ -117,17 +119,17 @@ def test_the_person_may_commit_branch_fetch_and_configure_meanwhile(ours: Reposi
 
 
 def test_refs_of_ours_are_no_news(ours: Repository, git: Git) -> None:
-    before = fingerprint(ours)
+    before = take_fingerprint(ours)
     git(ours.root, "update-ref", "refs/blueflame/attempts/x/y/1", ours.base_sha)
-    assert notes(before, fingerprint(ours)) == ()
+    assert list_notes(before, take_fingerprint(ours)) == ()
 
 
 def test_a_value_that_holds_a_password_is_not_kept(ours: Repository, git: Git) -> None:
     git(ours.root, "config", "remote.origin.url", "https://ada:hunter2@git.internal/a.git")
-    assert "hunter2" not in repr(fingerprint(ours))
+    assert "hunter2" not in repr(take_fingerprint(ours))
 
 
 def test_a_config_that_git_cannot_read_is_a_failure(ours: Repository) -> None:
     (ours.common_dir / "config").write_text("[core\n")
     with pytest.raises(GitFailed):
-        fingerprint(ours)
+        take_fingerprint(ours)

@@ -12,7 +12,7 @@ import pytest
 
 from blueflame.config import compute_digest
 from blueflame.documents.plans import parse_tasks
-from blueflame.git.results import refs
+from blueflame.git.results import list_refs
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError, WorldError
 from blueflame.model.event import Event, JournalEntry, OrchestratorStarted, PlanProposed, SessionOpened
@@ -222,7 +222,7 @@ def test_a_fresh_start_ends_the_agents_of_the_session_it_closes_and_keeps_what_t
     assert not session.live
     ended = session.attempts[record.attempt.id].ended
     assert ended is not None
-    assert list(refs(ground.repo, "refs/blueflame/attempts/").values()) == [ended.tip]
+    assert list(list_refs(ground.repo, "refs/blueflame/attempts/").values()) == [ended.tip]
     assert stage.read("src/1.txt", at=str(ended.tip)) == "one\n"
     assert not [each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
 

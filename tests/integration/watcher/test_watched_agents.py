@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from blueflame.agents.runtime import AgentBrief, AgentOutput, read_spool
 from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.agents.scripted.script import parse_script
-from blueflame.checks.audit_gaps import defied, unwatched
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.telemetry.audit import Audit, read_audit
 from support.hook_servers import build_watch
 from support.wardens import order, run
@@ -21,7 +21,7 @@ class Ended(NamedTuple):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        return unwatched(self.gathered.acts, self.audit.lines, unread=self.gathered.unread)
+        return find_unaudited_calls(self.gathered.acts, self.audit.lines, unread=self.gathered.unread)
 
 
 def worked(repo: Path, steps: str, **changes: object) -> Ended:
@@ -64,7 +64,9 @@ def test_an_agent_that_is_refused_goes_on_and_one_that_defies_is_known(repo: Pat
     assert not (repo / ".env").exists()
     assert (repo / "b.secret").exists()
     assert ended.gaps == ()
-    assert [line.target for line in defied(ended.gathered.acts, ended.audit.lines)] == [str(repo / "b.secret")]
+    assert [line.target for line in find_defied_refusals(ended.gathered.acts, ended.audit.lines)] == [
+        str(repo / "b.secret")
+    ]
     assert ended.gathered.said == "1 step was refused."
 
 

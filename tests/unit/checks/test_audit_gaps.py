@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.checks.audit_gaps import defied, unwatched
+from blueflame.checks.audit_gaps import find_defied_refusals, find_unaudited_calls
 from blueflame.model.audit import ALLOW, BLOCK, AuditLine, ObservedCall
 
 
@@ -32,58 +32,61 @@ RUN = ObservedCall("Bash", "make", "call-2", "sha256:2")
 
 
 def test_a_stream_and_a_log_that_match_leave_no_gap() -> None:
-    assert unwatched([], []) == ()
-    assert unwatched([WRITE, RUN], [line(WRITE), line(RUN)]) == ()
-    assert unwatched([RUN, WRITE], [line(WRITE), line(RUN)]) == ()
+    assert find_unaudited_calls([], []) == ()
+    assert find_unaudited_calls([WRITE, RUN], [line(WRITE), line(RUN)]) == ()
+    assert find_unaudited_calls([RUN, WRITE], [line(WRITE), line(RUN)]) == ()
 
 
 def test_a_refused_call_has_its_line_too() -> None:
-    assert unwatched([replace(WRITE, denied=True)], [line(WRITE, BLOCK)]) == ()
-    assert unwatched([replace(WRITE, denied=True)], []) != ()
+    assert find_unaudited_calls([replace(WRITE, denied=True)], [line(WRITE, BLOCK)]) == ()
+    assert find_unaudited_calls([replace(WRITE, denied=True)], []) != ()
 
 
 def test_lines_without_a_call_are_no_gap() -> None:
     """The agent had asked and was ended before it could show what it did."""
-    assert unwatched([], [line(WRITE)]) == ()
-    assert unwatched([WRITE], [line(WRITE), line(WRITE), line(RUN)]) == ()
+    assert find_unaudited_calls([], [line(WRITE)]) == ()
+    assert find_unaudited_calls([WRITE], [line(WRITE), line(WRITE), line(RUN)]) == ()
 
 
 def test_a_call_without_a_line_is_a_gap() -> None:
-    assert unwatched([WRITE, RUN], [line(WRITE)]) == ("Bash 'make' was never asked for",)
+    assert find_unaudited_calls([WRITE, RUN], [line(WRITE)]) == ("Bash 'make' was never asked for",)
 
 
 def test_a_call_that_is_not_what_was_asked_for_is_a_gap() -> None:
     asked = ObservedCall("Bash", "git status", "call-2", "sha256:9")
 
-    assert unwatched([RUN], [line(asked)]) == ("Bash 'make' is not what was asked for: Bash 'git status'",)
+    assert find_unaudited_calls([RUN], [line(asked)]) == ("Bash 'make' is not what was asked for: Bash 'git status'",)
 
 
 def test_a_name_that_is_used_twice_is_a_gap_even_when_it_was_asked_for_twice() -> None:
     other = replace(RUN, call=WRITE.call)
 
-    assert "'call-1' stands 2 times" in unwatched([WRITE, other], [line(WRITE), line(other)])[0]
-    assert "'call-1' stands 2 times" in unwatched([WRITE, WRITE], [line(WRITE), line(WRITE)])[0]
-    assert unwatched([WRITE, WRITE], [line(WRITE)])[1] == "Write 'src/a.py' was asked for less often than it was done"
+    assert "'call-1' stands 2 times" in find_unaudited_calls([WRITE, other], [line(WRITE), line(other)])[0]
+    assert "'call-1' stands 2 times" in find_unaudited_calls([WRITE, WRITE], [line(WRITE), line(WRITE)])[0]
+    assert (
+        find_unaudited_calls([WRITE, WRITE], [line(WRITE)])[1]
+        == "Write 'src/a.py' was asked for less often than it was done"
+    )
 
 
 def test_a_call_without_a_name_is_a_gap() -> None:
     for nameless in (replace(WRITE, call=""), replace(WRITE, call="", digest=""), ObservedCall("", "")):
-        (gap,) = unwatched([nameless], [line(nameless)])
+        (gap,) = find_unaudited_calls([nameless], [line(nameless)])
         assert "no name" in gap
 
 
 def test_a_call_without_a_digest_is_found_by_its_name_alone() -> None:
     shown, asked = replace(WRITE, digest=""), replace(WRITE, target="/whole/src/a.py")
 
-    assert unwatched([shown, RUN], [line(asked), line(RUN)]) == ()
-    assert unwatched([shown], [line(RUN)]) == ("Write 'src/a.py' was never asked for",)
-    assert unwatched([shown], []) == ("Write 'src/a.py' was never asked for",)
+    assert find_unaudited_calls([shown, RUN], [line(asked), line(RUN)]) == ()
+    assert find_unaudited_calls([shown], [line(RUN)]) == ("Write 'src/a.py' was never asked for",)
+    assert find_unaudited_calls([shown], []) == ("Write 'src/a.py' was never asked for",)
 
 
 def test_a_line_stands_for_one_call_without_a_digest_only() -> None:
     shown = replace(WRITE, digest="")
 
-    gaps = unwatched([shown, shown], [line(WRITE)])
+    gaps = find_unaudited_calls([shown, shown], [line(WRITE)])
 
     assert gaps == (
         "the call 'call-1' stands 2 times in its output",
@@ -94,20 +97,20 @@ def test_a_line_stands_for_one_call_without_a_digest_only() -> None:
 def test_a_refused_call_that_is_shown_as_done_without_a_digest_is_defied() -> None:
     shown = replace(WRITE, digest="")
 
-    assert defied([shown], [line(WRITE, BLOCK)]) == (line(WRITE, BLOCK),)
-    assert defied([replace(shown, denied=True)], [line(WRITE, BLOCK)]) == ()
-    assert defied([shown], [line(WRITE, BLOCK), line(WRITE)]) == ()
-    assert defied([shown], [line(RUN, BLOCK)]) == ()
+    assert find_defied_refusals([shown], [line(WRITE, BLOCK)]) == (line(WRITE, BLOCK),)
+    assert find_defied_refusals([replace(shown, denied=True)], [line(WRITE, BLOCK)]) == ()
+    assert find_defied_refusals([shown], [line(WRITE, BLOCK), line(WRITE)]) == ()
+    assert find_defied_refusals([shown], [line(RUN, BLOCK)]) == ()
 
 
 def test_what_was_not_read_is_a_gap() -> None:
-    assert "too large" in unwatched([WRITE], [line(WRITE)], unread=True)[0]
+    assert "too large" in find_unaudited_calls([WRITE], [line(WRITE)], unread=True)[0]
 
 
 def test_what_is_told_is_bounded_and_harmless_on_a_terminal() -> None:
     many = [ObservedCall("\x1b[2J" * 100, "\x1b]0;x\x07" * 1000, f"c{n}", "sha256:0") for n in range(1000)]
 
-    gaps = unwatched(many, [])
+    gaps = find_unaudited_calls(many, [])
 
     assert len(gaps) == 21
     assert gaps[-1] == "and 980 more"
@@ -117,14 +120,14 @@ def test_what_is_told_is_bounded_and_harmless_on_a_terminal() -> None:
 def test_a_refused_call_that_was_done_is_defied_and_no_gap() -> None:
     audit = [line(WRITE, BLOCK), line(RUN)]
 
-    assert unwatched([WRITE, RUN], audit) == ()
-    assert defied([WRITE, RUN], audit) == (audit[0],)
-    assert defied([replace(WRITE, denied=True), RUN], audit) == ()
-    assert defied([], audit) == ()
+    assert find_unaudited_calls([WRITE, RUN], audit) == ()
+    assert find_defied_refusals([WRITE, RUN], audit) == (audit[0],)
+    assert find_defied_refusals([replace(WRITE, denied=True), RUN], audit) == ()
+    assert find_defied_refusals([], audit) == ()
 
 
 def test_a_call_that_was_refused_and_then_allowed_is_not_defied() -> None:
-    assert defied([WRITE], [line(WRITE, BLOCK), line(WRITE)]) == ()
+    assert find_defied_refusals([WRITE], [line(WRITE, BLOCK), line(WRITE)]) == ()
 
 
 ACTS = st.lists(
@@ -140,7 +143,7 @@ def test_the_order_of_the_log_does_not_matter(acts: list[ObservedCall], chance: 
     audit = [line(act) for act in acts]
     chance.shuffle(audit)  # type: ignore[attr-defined] # hypothesis calls it a Random
 
-    assert unwatched(acts, audit) == ()
+    assert find_unaudited_calls(acts, audit) == ()
 
 
 @given(ACTS.filter(bool), st.data())
@@ -148,4 +151,4 @@ def test_each_line_that_is_missing_is_one_gap(acts: list[ObservedCall], data: st
     missing = data.draw(st.sets(st.sampled_from(range(len(acts))), min_size=1, max_size=20))
     audit = [line(act) for n, act in enumerate(acts) if n not in missing]
 
-    assert len(unwatched(acts, audit)) == len(missing)
+    assert len(find_unaudited_calls(acts, audit)) == len(missing)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.checks.file_names import unsafe
+from blueflame.checks.file_names import find_unsafe_part
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from blueflame.checks.file_names import unsafe
     ],
 )
 def test_honest_names_are_fine(path: str) -> None:
-    assert unsafe(path) == ""
+    assert find_unsafe_part(path) == ""
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_honest_names_are_fine(path: str) -> None:
     ],
 )
 def test_names_that_are_something_else_elsewhere_are_told(path: str, why: str) -> None:
-    assert why in unsafe(path)
+    assert why in find_unsafe_part(path)

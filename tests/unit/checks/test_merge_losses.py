@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.checks.merge_losses import Case, Version, losses
+from blueflame.checks.merge_losses import ChangedFile, FileVersions, find_losses
 from blueflame.model.changeset import LOST, RETURNED, MergeLoss
 
 
@@ -15,18 +15,18 @@ def text(*lines: str) -> bytes:
 
 def case(
     before: bytes | None, after: bytes | None, combined: bytes | None, *others: tuple[str, bytes | None, bytes | None]
-) -> Case:
-    return Case(
+) -> ChangedFile:
+    return ChangedFile(
         task="task-001",
         path="src/a.py",
-        own=Version(name="task-001", before=before, after=after),
+        own=FileVersions(name="task-001", before=before, after=after),
         combined=combined,
-        others=tuple(Version(name=name, before=old, after=new) for name, old, new in others),
+        others=tuple(FileVersions(name=name, before=old, after=new) for name, old, new in others),
     )
 
 
-def told(*cases: Case) -> list[str]:
-    return [str(loss) for loss in losses(cases)]
+def told(*cases: ChangedFile) -> list[str]:
+    return [str(loss) for loss in find_losses(cases)]
 
 
 def test_lines_that_survive_are_not_told() -> None:
@@ -53,7 +53,7 @@ def test_silent_losses_come_before_those_that_somebody_accounts_for() -> None:
         text("a"), text("a", "mine"), text("a", "theirs"), ("task-002", text("a", "mine"), text("a", "theirs"))
     )
     silent = case(text("z"), text("z", "gone"), text("z"))
-    assert [loss.by for loss in losses([explained, silent])] == ["", "task-002"]
+    assert [loss.by for loss in find_losses([explained, silent])] == ["", "task-002"]
 
 
 def test_a_copy_that_was_there_before_is_held_against_the_one_that_others_took_out() -> None:
@@ -73,14 +73,16 @@ def test_a_line_that_comes_back_is_told() -> None:
         "1 line that task-001 took out of src/a.py is in the result again: old"
     ]
     again = ("task-002", text("a"), text("a", "old"))
-    assert losses([case(text("a", "old"), text("a"), text("a", "old"), again)])[0].by == "task-002"
+    assert find_losses([case(text("a", "old"), text("a"), text("a", "old"), again)])[0].by == "task-002"
     bracket = ("task-002", text("a"), text("a", "}"))
     assert told(case(text("a", "}"), text("a"), text("a", "}"), bracket)) == []
 
 
 def test_a_file_that_is_gone_has_lost_all_and_a_deleted_one_that_is_there_has_it_all_back() -> None:
-    assert [(one.kind, one.count) for one in losses([case(None, text("a", "b"), None)])] == [(LOST, 2)]
-    assert [(one.kind, one.count) for one in losses([case(text("a", "b"), None, text("a", "b"))])] == [(RETURNED, 2)]
+    assert [(one.kind, one.count) for one in find_losses([case(None, text("a", "b"), None)])] == [(LOST, 2)]
+    assert [(one.kind, one.count) for one in find_losses([case(text("a", "b"), None, text("a", "b"))])] == [
+        (RETURNED, 2)
+    ]
 
 
 def test_of_files_that_are_no_text_only_the_whole_is_compared() -> None:
@@ -90,7 +92,7 @@ def test_of_files_that_are_no_text_only_the_whole_is_compared() -> None:
 
 def test_long_lists_and_long_lines_are_cut() -> None:
     lines = [f"line {n} " + "x" * 200 for n in range(10)]
-    (loss,) = losses([case(text("a"), text("a", *lines), text("a"))])
+    (loss,) = find_losses([case(text("a"), text("a", *lines), text("a"))])
     assert (loss.count, len(loss.lines)) == (10, 3)
     assert str(loss).endswith("(and 7 more)")
     assert len(str(loss)) < 400
@@ -107,7 +109,7 @@ contents = st.lists(st.sampled_from("abc"), max_size=6).map(lambda lines: text(*
 def test_what_is_not_told_is_as_the_task_left_it(before: bytes, after: bytes, combined: bytes) -> None:
     """Whatever was added and is not told lost is there, and whatever was taken out and not told is not."""
     found: dict[tuple[str, str], int] = {}
-    for loss in losses([case(before, after, combined)]):
+    for loss in find_losses([case(before, after, combined)]):
         assert isinstance(loss, MergeLoss)
         assert not loss.by
         found[loss.kind, "".join(loss.lines)] = loss.count
@@ -121,4 +123,4 @@ def test_what_is_not_told_is_as_the_task_left_it(before: bytes, after: bytes, co
 
 @given(before=contents, after=contents)
 def test_a_task_alone_loses_nothing(before: bytes, after: bytes) -> None:
-    assert losses([case(before, after, after)]) == ()
+    assert find_losses([case(before, after, after)]) == ()

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.checks.postcheck import violations
+from blueflame.checks.postcheck import check_result
 from blueflame.model.changes import Change, Commit
 from blueflame.model.verdict import Violation
 from blueflame.paths.naming_style import STYLES, well_named
 
 EVERYTHING = ("**",)
-free = partial(violations, commits=(), enforce_scope=False, allowed_paths=EVERYTHING)
+free = partial(check_result, commits=(), enforce_scope=False, allowed_paths=EVERYTHING)
 
 
 def added(path: str, *, binary: bool = False) -> Change:
@@ -39,12 +39,12 @@ def broken(found: tuple[Violation, ...]) -> list[tuple[str, str]]:
 
 @pytest.mark.verification(43)
 def test_no_changes_and_no_commits_break_nothing() -> None:
-    assert violations((), (), allowed_paths=("src/**",), commit_pattern="^x", require_tests=True) == ()
+    assert check_result((), (), allowed_paths=("src/**",), commit_pattern="^x", require_tests=True) == ()
 
 
 @pytest.mark.verification(15)
 def test_changes_within_all_bounds_break_nothing() -> None:
-    found = violations(
+    found = check_result(
         [added("src/мой файл.py"), Change(status="D", path="src/old.py"), renamed("src/a.py", "src/b.py")],
         [commit("feat(task-001): add it")],
         allowed_paths=("src/**",),
@@ -94,7 +94,7 @@ def test_a_link_in_the_place_of_a_blocked_folder_is_blocked() -> None:
 @pytest.mark.verification(17)
 def test_only_what_the_locks_cover_is_in_scope() -> None:
     changes = [added("src/auth/a.py"), added("src/authority.py"), added("src/app.py"), renamed("src/app.py", "lib/x")]
-    found = violations(changes, (), allowed_paths=EVERYTHING, file_locks=("src/auth/", "src/app.py"))
+    found = check_result(changes, (), allowed_paths=EVERYTHING, file_locks=("src/auth/", "src/app.py"))
     assert broken(found) == [("outside_file_scope", "lib/x"), ("outside_file_scope", "src/authority.py")]
 
 
@@ -103,11 +103,11 @@ def test_scope_is_not_asked_for_when_it_is_not_enforced() -> None:
 
 
 def test_a_task_without_locks_has_the_whole_repository_locked() -> None:
-    assert violations([added("lib/x.py")], (), allowed_paths=EVERYTHING, file_locks=()) == ()
+    assert check_result([added("lib/x.py")], (), allowed_paths=EVERYTHING, file_locks=()) == ()
 
 
 def test_a_name_with_brackets_is_a_name_and_not_a_pattern() -> None:
-    assert broken(violations([added("app/[id]/page.tsx")], (), allowed_paths=EVERYTHING, file_locks=("app/x",))) == [
+    assert broken(check_result([added("app/[id]/page.tsx")], (), allowed_paths=EVERYTHING, file_locks=("app/x",))) == [
         ("outside_file_scope", "app/[id]/page.tsx")
     ]
 
@@ -231,18 +231,18 @@ PATTERN = r"^(feat|fix|refactor|test|docs|chore)\(task-\d+\): .+"
 @pytest.mark.verification(14)
 def test_every_commit_must_be_worded_as_agreed() -> None:
     commits = [commit("feat(task-001): add it", "aaa"), commit("wip", "bbb"), commit("", "ccc")]
-    found = violations((), commits, allowed_paths=(), commit_pattern=PATTERN)
+    found = check_result((), commits, allowed_paths=(), commit_pattern=PATTERN)
     assert broken(found) == [("commit_format", "bbb"), ("commit_format", "ccc")]
     assert "'wip' does not match" in found[0].detail
 
 
 def test_a_subject_of_endless_length_is_refused_before_it_is_matched() -> None:
-    (found,) = violations((), [commit("a" * 50_000)], allowed_paths=(), commit_pattern=r"^(a+)+$")
+    (found,) = check_result((), [commit("a" * 50_000)], allowed_paths=(), commit_pattern=r"^(a+)+$")
     assert "50000 characters" in found.detail
 
 
 def test_without_a_pattern_commits_say_what_they_like() -> None:
-    assert violations((), [commit("wip")], allowed_paths=()) == ()
+    assert check_result((), [commit("wip")], allowed_paths=()) == ()
 
 
 NAMES = st.sampled_from(["src/a.py", "src/A.py", "docs/x", ".env", "src/b_test.go", "lib/Über.go"])
@@ -261,7 +261,7 @@ CHANGES = st.builds(
 @given(st.lists(CHANGES), st.randoms(use_true_random=False))
 def test_the_order_of_the_changes_does_not_matter(changes: list[Change], random: Random) -> None:
     judge = partial(
-        violations,
+        check_result,
         commits=(),
         allowed_paths=("src/**",),
         blocked_paths=(".env*",),

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.checks.dependencies import is_manifest, new_dependencies
-from blueflame.checks.risks import KINDS, Changed, risks
+from blueflame.checks.dependencies import find_new_dependencies, is_manifest
+from blueflame.checks.risks import RISK_KINDS, RiskInputs, find_risks
 from blueflame.model.changes import Change
 
 
 def kinds(*changes: Change, **more: object) -> list[str]:
-    return [risk.kind for risk in risks(Changed(changes=changes, **more))]  # type: ignore[arg-type]
+    return [risk.kind for risk in find_risks(RiskInputs(changes=changes, **more))]  # type: ignore[arg-type]
 
 
 def changed(path: str, **fields: object) -> Change:
@@ -56,17 +56,17 @@ def test_what_happens_to_a_file_is_a_hint_too() -> None:
 
 def test_size_counts_files_and_lines() -> None:
     assert kinds(*(changed(f"src/{n}.py", added=1) for n in range(41))) == ["large"]
-    (risk,) = risks(Changed(changes=[changed("a.py", added=900, deleted=101)]))
+    (risk,) = find_risks(RiskInputs(changes=[changed("a.py", added=900, deleted=101)]))
     assert str(risk) == "is large: 1 files, 1,001 changed lines"
 
 
 def test_hints_come_in_one_order_with_the_first_names() -> None:
     many = [changed(f"c{n}.toml") for n in range(10)]
-    found = risks(Changed(changes=[*many, changed("Jenkinsfile")], dependencies={"c1.toml": ("left-pad",)}))
+    found = find_risks(RiskInputs(changes=[*many, changed("Jenkinsfile")], dependencies={"c1.toml": ("left-pad",)}))
     assert [risk.kind for risk in found] == ["ci", "config", "dependency"]
     assert str(found[1]).endswith("c7.toml and 2 more")
     assert str(found[2]) == "asks for a new dependency: left-pad (c1.toml)"
-    assert set(KINDS) >= {risk.kind for risk in found}
+    assert set(RISK_KINDS) >= {risk.kind for risk in found}
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_hints_come_in_one_order_with_the_first_names() -> None:
 )
 def test_new_dependencies_are_found_by_name(path: str, before: str, after: str, new: tuple[str, ...]) -> None:
     assert is_manifest(f"deep/{path}")
-    assert new_dependencies(path, before, after) == new
-    assert new_dependencies(path, after, after) == ()
-    assert new_dependencies(path, after, None) == ()
+    assert find_new_dependencies(path, before, after) == new
+    assert find_new_dependencies(path, after, after) == ()
+    assert find_new_dependencies(path, after, None) == ()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"dependencies": [' + "[" * 100_000])
 def test_a_manifest_that_cannot_be_read_is_told_as_such(text: str) -> None:
-    assert new_dependencies("package.json", "{}", text) is None
+    assert find_new_dependencies("package.json", "{}", text) is None

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.checks.secrets.rules import ABOUT, RULES
+from blueflame.checks.secrets.rules import RULE_DESCRIPTIONS, RULES
 from blueflame.checks.secrets.scan import (
-    Allowed,
+    AddedLine,
     BadAllowFile,
-    Finding,
-    Line,
+    SecretAllowList,
+    SecretFinding,
     Unscanned,
     find_secrets,
-    judge,
-    look,
-    parse_allowed,
+    judge_findings,
+    parse_allow_file,
+    scan_lines,
 )
 from blueflame.model.changes import Commit
 from support.fake_secrets import BASE64, HEX, MAKERS, Dice, jwt, pem
@@ -31,7 +31,7 @@ def found(text: str, path: str = "src/мой файл.py") -> list[tuple[str, in
 
 def test_every_rule_has_an_example_here_and_a_name_of_its_own() -> None:
     assert set(MAKERS) == {rule.name for rule in RULES}
-    assert len(ABOUT) == len(RULES)
+    assert len(RULE_DESCRIPTIONS) == len(RULES)
 
 
 @pytest.mark.parametrize("rule", MAKERS)
@@ -217,7 +217,7 @@ def test_a_finding_never_carries_the_secret() -> None:
     secret = Dice()(36)
     (finding,) = find_secrets("a.py", [(3, f"ghp_{secret}")])
     assert secret[:8] not in repr(finding)
-    (violation,) = judge(look([Line("a.py", 3, f"ghp_{secret}")]), Allowed())
+    (violation,) = judge_findings(scan_lines([AddedLine("a.py", 3, f"ghp_{secret}")]), SecretAllowList())
     assert secret[:8] not in repr(violation)
     assert (violation.rule, violation.path, violation.line) == ("sensitive_content", "a.py", 3)
     assert violation.detail.startswith("GitHub token (ghp_..., 40 characters)")
@@ -237,8 +237,14 @@ def test_the_fingerprint_is_the_secrets_own_wherever_it_stands() -> None:
 
 def test_what_the_result_still_has_is_told_there_and_not_once_more_for_its_history() -> None:
     secret = f"ghp_{Dice()(36)}"
-    looked = look([Line("a.py", 5, secret), Line("a.py", 1, secret, "c0ffee"), Line("b.py", 2, secret, "c0ffee" * 6)])
-    told = judge(looked, Allowed())
+    looked = scan_lines(
+        [
+            AddedLine("a.py", 5, secret),
+            AddedLine("a.py", 1, secret, "c0ffee"),
+            AddedLine("b.py", 2, secret, "c0ffee" * 6),
+        ]
+    )
+    told = judge_findings(looked, SecretAllowList())
     assert [(one.path, one.line, "history" in one.detail) for one in told] == [("a.py", 5, False), ("b.py", 2, True)]
     assert "added by c0ffeec0ffee and still in the history" in told[1].detail
 
@@ -247,18 +253,18 @@ def test_commit_messages_and_authors_are_searched() -> None:
     secret = f"ghp_{Dice()(36)}"
     commit = Commit(sha="abc123", author="ада", subject="feat: x", message=f"feat: x\n\nuse {secret}")
     signed = Commit(sha="def456", author=secret, subject="feat: y", message="feat: y")
-    told = judge(look([], [commit, signed]), Allowed())
+    told = judge_findings(scan_lines([], [commit, signed]), SecretAllowList())
     assert [(one.path, one.line) for one in told] == [("abc123", 3), ("def456", 2)]
 
 
 def test_a_file_that_nobody_looked_through_is_a_violation() -> None:
-    (told,) = judge(look([Unscanned("huge.bin", "too large")]), Allowed())
+    (told,) = judge_findings(scan_lines([Unscanned("huge.bin", "too large")]), SecretAllowList())
     assert (told.rule, told.path, told.detail) == ("sensitive_content", "huge.bin", "too large")
 
 
 def test_of_very_many_secrets_the_first_hundred_are_listed_and_the_others_counted() -> None:
-    lines = [Line("a.py", n, f"ghp_{Dice(n)(36)}") for n in range(1, 151)]
-    told = judge(look(lines), Allowed())
+    lines = [AddedLine("a.py", n, f"ghp_{Dice(n)(36)}") for n in range(1, 151)]
+    told = judge_findings(scan_lines(lines), SecretAllowList())
     assert len(told) == 101
     assert (told[-1].line, told[-1].detail) == (101, "and 50 more secrets, from here on")
 
@@ -266,37 +272,37 @@ def test_of_very_many_secrets_the_first_hundred_are_listed_and_the_others_counte
 # --- the allow file
 
 
-def finding(text: str, path: str = "tests/fixtures/мой ключ.py") -> Finding:
+def finding(text: str, path: str = "tests/fixtures/мой ключ.py") -> SecretFinding:
     (one,) = find_secrets(path, [(1, text)])
     return one
 
 
-def covers(allowed: Allowed, one: Finding) -> bool:
+def covers(allowed: SecretAllowList, one: SecretFinding) -> bool:
     return allowed.covers(one.rule, one.path, one.fingerprint)
 
 
 def test_findings_are_let_through_by_fingerprint_path_or_path_and_rule() -> None:
     one = finding(f"ghp_{Dice()(36)}")
-    assert covers(parse_allowed(f"# наш\n\n{one.fingerprint}  # made by dice\n"), one)
-    assert covers(parse_allowed("tests/fixtures/**"), one)
-    assert covers(parse_allowed("tests/fixtures/**:github-token"), one)
-    assert not covers(parse_allowed("tests/fixtures/**:jwt"), one)
-    assert not covers(parse_allowed("src/**"), one)
-    assert not covers(parse_allowed("0123456789abcdef"), one)
-    assert not covers(parse_allowed(""), one)
+    assert covers(parse_allow_file(f"# наш\n\n{one.fingerprint}  # made by dice\n"), one)
+    assert covers(parse_allow_file("tests/fixtures/**"), one)
+    assert covers(parse_allow_file("tests/fixtures/**:github-token"), one)
+    assert not covers(parse_allow_file("tests/fixtures/**:jwt"), one)
+    assert not covers(parse_allow_file("src/**"), one)
+    assert not covers(parse_allow_file("0123456789abcdef"), one)
+    assert not covers(parse_allow_file(""), one)
 
 
 def test_the_rules_of_the_full_scanner_can_be_named_too() -> None:
-    assert parse_allowed("docs/**:kingfisher.github-pat").covers("kingfisher.github-pat", "docs/a.md", "")
+    assert parse_allow_file("docs/**:kingfisher.github-pat").covers("kingfisher.github-pat", "docs/a.md", "")
 
 
 def test_a_path_that_is_allowed_need_not_be_looked_through() -> None:
-    assert judge(look([Unscanned("assets/model.bin", "too large")]), parse_allowed("assets/**")) == ()
+    assert judge_findings(scan_lines([Unscanned("assets/model.bin", "too large")]), parse_allow_file("assets/**")) == ()
 
 
 def test_every_bad_line_is_named() -> None:
     with pytest.raises(BadAllowFile) as caught:
-        parse_allowed("docs/**\na/**:no-such-rule\n!src/**\n\n[unfinished\n")
+        parse_allow_file("docs/**\na/**:no-such-rule\n!src/**\n\n[unfinished\n")
     assert [problem.split(":")[0] for problem in caught.value.problems] == ["line 2", "line 3", "line 5"]
     assert "'a/**:no-such-rule' ends in no rule that we know" in caught.value.problems[0]
 
@@ -304,11 +310,11 @@ def test_every_bad_line_is_named() -> None:
 @given(st.text(max_size=200))
 def test_any_text_is_an_allow_file_or_a_clear_refusal(text: str) -> None:
     try:
-        allowed = parse_allowed(text)
+        allowed = parse_allow_file(text)
     except BadAllowFile as error:
         assert all(problem.startswith("line ") for problem in error.problems)
     else:
-        assert isinstance(allowed, Allowed)
+        assert isinstance(allowed, SecretAllowList)
 
 
 @given(st.text(alphabet=st.characters(codec=None), max_size=300))

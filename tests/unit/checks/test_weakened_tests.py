@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.checks.weakened_tests import KINDS, Versions, weakened
+from blueflame.checks.weakened_tests import WEAKENING_KINDS, SourceVersions, find_weakened_tests
 
 PY = """\
 import pytest
@@ -111,8 +111,8 @@ FILES = {
 
 
 def told(path: str, before: str | None, after: str | None) -> list[tuple[str, int | None, tuple[str, ...]]]:
-    found = weakened([Versions(path=path, before=before, after=after)])
-    assert all(each.kind in KINDS and each.path == path for each in found)
+    found = find_weakened_tests([SourceVersions(path=path, before=before, after=after)])
+    assert all(each.kind in WEAKENING_KINDS and each.path == path for each in found)
     return [(each.kind, each.line, each.lines) for each in found]
 
 
@@ -216,7 +216,7 @@ def test_a_deleted_and_an_emptied_test_are_told() -> None:
 
 @pytest.mark.parametrize("path", FILES)
 def test_a_deleted_file_of_tests_is_told_with_what_it_held(path: str) -> None:
-    (found,) = weakened([Versions(path=path, before=FILES[path], after=None)])
+    (found,) = find_weakened_tests([SourceVersions(path=path, before=FILES[path], after=None)])
     assert found.kind == "file"
     assert "2 tests" in found.words
 
@@ -225,15 +225,17 @@ def test_a_test_that_moved_or_was_renamed_is_known_by_its_name_or_its_lines() ->
     renamed = PY.replace("test_adds", "test_sums_are_right")
     assert told("tests/test_sums.py", PY, renamed) == []
     files = [
-        Versions(path="tests/test_sums.py", before=PY, after=None),
-        Versions(path="tests/sums/test_all.py", before=None, after=PY),
+        SourceVersions(path="tests/test_sums.py", before=PY, after=None),
+        SourceVersions(path="tests/sums/test_all.py", before=None, after=PY),
     ]
-    assert weakened(files) == ()
+    assert find_weakened_tests(files) == ()
     half_moved = [
-        Versions(path="tests/test_sums.py", before=PY, after=PY[: PY.index("    @pytest.mark.param")]),
-        Versions(path="tests/test_halves.py", before=None, after="def test_halves(n):\n    pass\n"),
+        SourceVersions(path="tests/test_sums.py", before=PY, after=PY[: PY.index("    @pytest.mark.param")]),
+        SourceVersions(path="tests/test_halves.py", before=None, after="def test_halves(n):\n    pass\n"),
     ]
-    assert [(found.kind, found.path) for found in weakened(half_moved)] == [("emptied", "tests/test_halves.py")]
+    assert [(found.kind, found.path) for found in find_weakened_tests(half_moved)] == [
+        ("emptied", "tests/test_halves.py")
+    ]
 
 
 def test_assertions_of_helpers_count() -> None:
@@ -242,7 +244,7 @@ def test_assertions_of_helpers_count() -> None:
 
 
 def test_files_of_other_languages_and_broken_ones_say_nothing() -> None:
-    assert weakened([Versions(path="tests/data.bin", before="\0", after=None)]) == ()
+    assert find_weakened_tests([SourceVersions(path="tests/data.bin", before="\0", after=None)]) == ()
     assert told("tests/test_sums.py", PY, "def test_adds(self:\n\0\0 ==== \n" + PY) == []
     long = "def test_a():\n    assert " + "(" * 100_000 + "\n"
     assert told("tests/test_a.py", long, long) == []
@@ -253,9 +255,9 @@ def test_of_thousands_that_are_new_and_gone_only_the_names_are_compared() -> Non
     after = "".join(f"def test_other_{n}():\n    assert f({n}) == {n}\n" for n in range(400))
     moved = before.replace("assert", "assert ")
     files = [
-        Versions(path="tests/test_a.py", before=before, after=None),
-        Versions(path="tests/test_b.py", before=None, after=after),
+        SourceVersions(path="tests/test_a.py", before=before, after=None),
+        SourceVersions(path="tests/test_b.py", before=None, after=after),
     ]
-    assert [found.kind for found in weakened(files)] == ["file"]
-    files[1] = Versions(path="tests/test_b.py", before=None, after=moved)
-    assert weakened(files) == ()
+    assert [found.kind for found in find_weakened_tests(files)] == ["file"]
+    files[1] = SourceVersions(path="tests/test_b.py", before=None, after=moved)
+    assert find_weakened_tests(files) == ()

@@ -3,10 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.git.code_map import Terrain, TreeFile, draw_map
+from blueflame.git.code_map import CodeSurvey, TreeFile, format_code_map
 from blueflame.text.tokens import tokens_of
 
-SMALL = Terrain(
+SMALL = CodeSurvey(
     files=(
         TreeFile("README.md", 100),
         TreeFile("src/app/main.py", 9_000, "python"),
@@ -19,7 +19,7 @@ SMALL = Terrain(
 
 
 def test_a_map_says_where_to_begin_and_what_is_where() -> None:
-    assert draw_map(SMALL, 3000).splitlines() == [
+    assert format_code_map(SMALL, 3000).splitlines() == [
         "4 files, 29 kB",
         "languages: python (3)",
         "begin to read at: README.md, src/app/main.py",
@@ -34,9 +34,9 @@ def test_a_map_says_where_to_begin_and_what_is_where() -> None:
 
 
 def test_with_less_room_it_is_less_deep_and_then_nothing() -> None:
-    assert "src/app/deep" not in draw_map(SMALL, 100).partition("folders:")[2]
-    assert draw_map(SMALL, 5) == ""
-    assert draw_map(Terrain(files=()), 3000) == ""
+    assert "src/app/deep" not in format_code_map(SMALL, 100).partition("folders:")[2]
+    assert format_code_map(SMALL, 5) == ""
+    assert format_code_map(CodeSurvey(files=()), 3000) == ""
 
 
 @given(
@@ -44,5 +44,5 @@ def test_with_less_room_it_is_less_deep_and_then_nothing() -> None:
     st.integers(0, 500),
 )
 def test_a_map_never_takes_more_than_its_budget(files: list[TreeFile], budget: int) -> None:
-    drawn = draw_map(Terrain(files=tuple(files)), budget)
+    drawn = format_code_map(CodeSurvey(files=tuple(files)), budget)
     assert tokens_of(drawn) <= budget or drawn == ""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blueflame.checks.postcheck import violations
+from blueflame.checks.postcheck import check_result
 from blueflame.model.changes import Change
 from blueflame.model.policy import Decision, Policy, ToolCall
 from blueflame.model.settings.permissions import FileNaming, PermissionSettings, ValidationSettings
@@ -582,7 +582,7 @@ def test_whatever_may_be_written_is_where_it_seems_to_be_and_allowed_there(groun
 
 def broken(path: str) -> Iterator[str]:
     """What the postcheck would hold against such a file: the first wall must not let through what the third stops."""
-    found = violations(
+    found = check_result(
         [Change(status="A", path=path)],
         [],
         allowed_paths=PERMISSIONS.allowed_paths,

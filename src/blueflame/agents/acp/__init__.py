@@ -21,7 +21,7 @@ from blueflame.agents.hook import HOOK_VARIABLE, find_hook
 from blueflame.agents.programs import Program, check_model, check_variables, find_program
 from blueflame.agents.runtime import Acted, AgentBrief, AgentLaunch, OutputProblem, RunResult, Signal, TextOutput
 from blueflame.agents.structured_output import add_schema_to_prompt
-from blueflame.git.commit_identity import commit_identity
+from blueflame.git.commit_identity import build_agent_identity
 from blueflame.model.errors import Refused
 from blueflame.session.runtime_support import is_named
 from blueflame.system.files import write_whole
@@ -161,7 +161,7 @@ def build_client_launch(
     paths = ":".join(dict.fromkeys((str(package.parent), *(str(folder.parent) for folder in folders))))
     return AgentLaunch(
         argv=(sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY_POINT, paths, str(orders)),
-        env={**commit_identity(brief.agent_id), **env, HOOK_VARIABLE: str(find_hook())},
+        env={**build_agent_identity(brief.agent_id), **env, HOOK_VARIABLE: str(find_hook())},
         stdin=add_schema_to_prompt("\n\n".join(filter(None, (brief.system, brief.prompt))), brief.schema),
         needs=(package, *folders, orders, find_hook(), *needs),
         apis=apis,

@@ -20,7 +20,7 @@ from blueflame.agents.claude.stream import parse_line
 from blueflame.agents.claude.terminal import build_terminal_launch
 from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
-from blueflame.git.commit_identity import commit_identity
+from blueflame.git.commit_identity import build_agent_identity
 from blueflame.model.errors import Refused
 from blueflame.model.policy import SKILL
 from blueflame.model.spend import Unit
@@ -137,7 +137,7 @@ class ClaudeRuntime:
     def _environment(self, brief: AgentBrief) -> dict[str, str]:
         """What a person has set goes before our own preferences, and never before what governs."""
         model = {"ANTHROPIC_BASE_URL": f"{brief.gateway}/anthropic", "ANTHROPIC_API_KEY": brief.token}
-        return {**commit_identity(brief.agent_id), **self.env, **ENVIRONMENT, **(model if brief.gateway else {})}
+        return {**build_agent_identity(brief.agent_id), **self.env, **ENVIRONMENT, **(model if brief.gateway else {})}
 
 
 def build_runtime(options: Mapping[str, Any], root: Path) -> ClaudeRuntime:

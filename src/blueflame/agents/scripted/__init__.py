@@ -24,7 +24,7 @@ from blueflame.agents.runtime import (
 from blueflame.agents.scripted import player
 from blueflame.agents.scripted.script import BUILT_IN_SCRIPT, Script, build_attempt_steps, load_script
 from blueflame.agents.scripted.steps import TOKEN_FIELDS
-from blueflame.git.commit_identity import commit_identity
+from blueflame.git.commit_identity import build_agent_identity
 from blueflame.model.errors import UsageError
 from blueflame.model.spend import Spend, to_micro_usd
 from blueflame.system.files import trouble
@@ -81,7 +81,7 @@ def build_runtime(options: Mapping[str, Any], root: Path) -> ScriptedRuntime:
 def _build_environment(brief: AgentBrief) -> dict[str, str]:
     ledger = os.environ.get(LEDGER_VARIABLE)
     return (
-        commit_identity(brief.agent_id)
+        build_agent_identity(brief.agent_id)
         | {HOOK_VARIABLE: str(find_hook())}
         | ({LEDGER_VARIABLE: ledger} if ledger else {})
     )

@@ -17,9 +17,9 @@ LETTER_PAIRS: Final = (
     "rt ru ry sa sc se sh si so sp ss st su ta tc te th ti tl to tr ts tt tu ty ub ue ui ul um un up ur us ut va ve vi "
     "wa we wh wi wo wr xt yp yt ze"
 )
-PAIRS: Final = frozenset(LETTER_PAIRS.split())
+COMMON_LETTER_PAIRS: Final = frozenset(LETTER_PAIRS.split())
 WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
-STAND_IN = re.compile(
+EXAMPLE_VALUE = re.compile(
     r"(?i)example|placeholder|change_?me|your[_-]|dummy|fake|redacted|xxxx|\*\*\*\*|\.\.\.|00000000|12345678|abcdefgh|"
     r"deadbeef|IkpvaG4gRG9l"  # the last: John Doe, in whose name every manual signs its JSON web tokens
 )
@@ -28,31 +28,31 @@ PLACEHOLDER = re.compile(
     r"environ|getenv|process\.env|lorem|foobar|qwerty|hunter2|letmein|correct.?horse|^\$|^~?/[a-z.]{2,}/|://"
 )
 HEX = re.compile(r"[0-9a-fA-F-]+")
-MOST_WORDS = 0.6
-LEAST_ENTROPY, LEAST_HEX_ENTROPY = 3.2, 2.8
-LEAST_LETTERS = 8
+MAX_WORD_SHARE = 0.6
+MIN_ENTROPY, MIN_HEX_ENTROPY = 3.2, 2.8
+MIN_DISTINCT_LETTERS = 8
 
 
-def is_stand_in(text: str) -> bool:
+def is_example(text: str) -> bool:
     """Written for a manual: AKIAIOSFODNN7EXAMPLE, ghp_xxxx."""
-    return STAND_IN.search(text) is not None
+    return EXAMPLE_VALUE.search(text) is not None
 
 
 def is_placeholder(text: str) -> bool:
     """Written to be replaced, or for a test, or as the name of the place where the secret really is."""
-    return is_stand_in(text) or PLACEHOLDER.search(text) is not None
+    return is_example(text) or PLACEHOLDER.search(text) is not None
 
 
-def looks_random(text: str) -> bool:
-    if len(set(text)) < LEAST_LETTERS or not any(letter.isalnum() for letter in text):
+def is_random(text: str) -> bool:
+    if len(set(text)) < MIN_DISTINCT_LETTERS or not any(letter.isalnum() for letter in text):
         return False
-    least = LEAST_HEX_ENTROPY if HEX.fullmatch(text) else LEAST_ENTROPY
-    if entropy(text) < least or not _is_mixed(text):
+    least = MIN_HEX_ENTROPY if HEX.fullmatch(text) else MIN_ENTROPY
+    if compute_entropy(text) < least or not _is_mixed(text):
         return False
-    return _in_words(text) < MOST_WORDS * len(text)
+    return _count_word_letters(text) < MAX_WORD_SHARE * len(text)
 
 
-def entropy(text: str) -> float:
+def compute_entropy(text: str) -> float:
     """Bits for each letter, by Shannon."""
     counts = Counter(text).values()
     return -sum(count / len(text) * log2(count / len(text)) for count in counts)
@@ -66,11 +66,11 @@ def _is_mixed(text: str) -> bool:
     return letters and (digits or turns >= 5)
 
 
-def _in_words(text: str) -> int:
+def _count_word_letters(text: str) -> int:
     """How many letters are part of something that could be read aloud."""
     return sum(len(word) for word in WORD.findall(text) if _is_readable(word.lower()))
 
 
 def _is_readable(word: str) -> bool:
-    pairs = [word[i : i + 2] in PAIRS for i in range(len(word) - 1)]
+    pairs = [word[i : i + 2] in COMMON_LETTER_PAIRS for i in range(len(word) - 1)]
     return sum(pairs) >= 0.6 * len(pairs)

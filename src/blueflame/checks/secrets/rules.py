@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from blueflame.checks.secrets.entropy import is_placeholder, is_stand_in, looks_random
+from blueflame.checks.secrets.entropy import is_example, is_placeholder, is_random
 
-Check = Callable[[re.Match[str]], bool]
+MatchCheck = Callable[[re.Match[str]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,60 +25,60 @@ class SecretRule:
     about: str
     anchors: tuple[str, ...]
     pattern: re.Pattern[str]
-    check: Check
+    check: MatchCheck
     fold: bool = False  # anchors are written in small letters, and letter case does not count
     config_only: bool = False  # tried only in files that hold settings: elsewhere it would see names, not values
 
 
-def _vendor_made(found: re.Match[str]) -> bool:
+def _is_vendor_token(found: re.Match[str]) -> bool:
     """Its shape says what it is; only what is plainly written for a manual is let go."""
     secret = found["secret"]
-    return len(set(secret)) >= 8 and not is_stand_in(secret)
+    return len(set(secret)) >= 8 and not is_example(secret)
 
 
-def _machine_made(found: re.Match[str]) -> bool:
+def _is_random_value(found: re.Match[str]) -> bool:
     """Its name says what it is, and nobody thought of the value."""
-    return not is_stand_in(found["secret"]) and looks_random(found["secret"])
+    return not is_example(found["secret"]) and is_random(found["secret"])
 
 
-def _random(found: re.Match[str]) -> bool:
+def _is_random_not_placeholder(found: re.Match[str]) -> bool:
     secret = found["secret"]
-    return not is_placeholder(secret) and looks_random(secret)
+    return not is_placeholder(secret) and is_random(secret)
 
 
-NO_VALUE = re.compile(
+HARMLESS_SUFFIX = re.compile(
     r"(?i)hash|digest|name|path|file|ur[il]|header|type|field|label|regex|pattern|hint|prompt|policy|ttl|limit|size|"
     r"count|length|expir|placeholder|template|endpoint|scope|version|format|prefix|(?:^|[_.-])ids?$|^i[sz]"
 )
 
 
-def _assigned(found: re.Match[str]) -> bool:
+def _is_assigned_secret(found: re.Match[str]) -> bool:
     """`token_name` and `password_hash` hold no secret, whatever they are set to."""
-    return not NO_VALUE.search(found["rest"]) and _random(found)
+    return not HARMLESS_SUFFIX.search(found["rest"]) and _is_random_not_placeholder(found)
 
 
 COMMON_PASSWORDS = re.compile(
     r"(?i)postgres|passw(?:or)?d|pass|root|admin|guest|secret|user(?:name)?|mysql|redis|rabbitmq|mongo|token|changeit"
 )
-OWN_HOSTS = re.compile(
+TEST_HOSTS = re.compile(
     r"(?i)(localhost|127\.|0\.0\.0\.0|\[?::1|example\.|[\w.-]*\.example\b|[\w.-]*\.(test|invalid)\b)"
 )
 
 
-def _in_url(found: re.Match[str]) -> bool:
+def _is_url_password(found: re.Match[str]) -> bool:
     """A password of the local test database is none; one that equals its user is no secret either."""
     secret, user = found["secret"], found["user"]
     plain = COMMON_PASSWORDS.fullmatch(secret) or secret.lower() == user.lower() or is_placeholder(secret)
-    return not plain and len(set(secret)) >= 5 and not OWN_HOSTS.match(found["host"])
+    return not plain and len(set(secret)) >= 5 and not TEST_HOSTS.match(found["host"])
 
 
-def _in_netrc(found: re.Match[str]) -> bool:
+def _is_netrc_password(found: re.Match[str]) -> bool:
     secret = found["secret"]
     return not COMMON_PASSWORDS.fullmatch(secret) and not is_placeholder(secret)
 
 
 def _shaped(
-    name: str, about: str, anchors: str, pattern: str, *, fold: bool = False, check: Check = _vendor_made
+    name: str, about: str, anchors: str, pattern: str, *, fold: bool = False, check: MatchCheck = _is_vendor_token
 ) -> SecretRule:
     return SecretRule(name, about, tuple(anchors.split()), re.compile(pattern), check, fold=fold)
 
@@ -92,7 +92,7 @@ UUID: Final = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 KEY_KINDS = ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ", "PGP ")
 
 
-def _base64_heads() -> str:
+def _build_base64_heads() -> str:
     """`-----BEGIN RSA PRIVATE` and its like in base64, as far as the letters are certain."""
     heads = (f"-----BEGIN {kind}PRIVATE".encode() for kind in KEY_KINDS)
     return "|".join(re.escape(b64encode(head).decode()[: len(head) * 8 // 6]) for head in heads)
@@ -117,7 +117,7 @@ KEYWORD_RULES: Final = (
         "private-key-base64",
         "private key in base64",
         "LS0tLS1CRUdJTi",
-        rf"(?P<secret>(?:{_base64_heads()})[A-Za-z0-9+/=]{{40,100}})",
+        rf"(?P<secret>(?:{_build_base64_heads()})[A-Za-z0-9+/=]{{40,100}})",
     ),
     _shaped(
         "putty-key",
@@ -139,7 +139,7 @@ KEYWORD_RULES: Final = (
         "secret",
         rf"(?i:(?<=aws_)secret|(?<=aws)secret|secret[_-]?access)[\w-]{{0,20}}{SET}[\"'`]?(?P<secret>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])",
         fold=True,
-        check=_machine_made,
+        check=_is_random_value,
     ),
     _shaped("gitlab-token", "GitLab token", "glpat-", r"(?<![\w-])(?P<secret>glpat-[A-Za-z0-9_.-]{20,100})"),
     _shaped("slack-token", "Slack token", "xox", r"(?<![\w-])(?P<secret>xox[abeoprs]-[0-9][A-Za-z0-9-]{16,250})"),
@@ -234,14 +234,14 @@ KEYWORD_RULES: Final = (
         "machine",
         r"machine[ \t]{1,8}\S{1,100}[ \t]{1,8}login[ \t]{1,8}\S{1,100}"
         r"[ \t]{1,8}password[ \t]{1,8}(?P<secret>\S{6,200})",
-        check=_in_netrc,
+        check=_is_netrc_password,
     ),
     _shaped(
         "url-password",
         "password in a URL",
         "://",
         r"://(?P<user>[^\s:/@\"'`<>{}$%]{0,80}):(?P<secret>[^\s/@\"'`<>{}$\\]{6,200})@(?P<host>[\w.\[\]:-]{1,100})",
-        check=_in_url,
+        check=_is_url_password,
     ),
     SecretRule(
         "assigned-secret",
@@ -250,7 +250,7 @@ KEYWORD_RULES: Final = (
         re.compile(
             rf"{NAMED}[brufBRUF@]{{0,2}}(?P<quote>[\"'`])(?P<secret>[^\s\"'`<>(){{}}\[\],;$]{{16,200}})(?P=quote)"
         ),
-        _assigned,
+        _is_assigned_secret,
         fold=True,
     ),
     SecretRule(
@@ -258,7 +258,7 @@ KEYWORD_RULES: Final = (
         "setting that looks like a secret",
         NAME_ANCHORS,
         re.compile(rf"{NAMED}(?P<secret>[^\s\"'`<>(){{}}\[\],;$]{{16,200}})(?=\s|\Z)"),
-        _assigned,
+        _is_assigned_secret,
         fold=True,
         config_only=True,
     ),
@@ -300,7 +300,7 @@ PREFIX_RULES: Final = (
         "key of a model provider",
         "sk-",
         r"(?<![\w-])(?P<secret>sk-[A-Za-z0-9]{32,64})(?![\w-])",
-        check=_machine_made,
+        check=_is_random_value,
     ),
     _shaped("openrouter-key", "OpenRouter key", "sk-or-v1-", r"(?<![\w-])(?P<secret>sk-or-v1-[0-9a-f]{64})(?![\w-])"),
     _shaped("groq-key", "Groq key", "gsk_", rf"{EDGE}(?P<secret>gsk_[A-Za-z0-9]{{48,60}}){STOP}"),
@@ -326,7 +326,7 @@ PREFIX_RULES: Final = (
 RULES: Final = (*KEYWORD_RULES[:-2], *PREFIX_RULES, *KEYWORD_RULES[-2:])
 """The more a rule knows, the earlier it stands: of two that see the same letters the first names them."""
 
-ABOUT: Final = {rule.name: rule.about for rule in RULES}
+RULE_DESCRIPTIONS: Final = {rule.name: rule.about for rule in RULES}
 
 CONFIG_FILE = re.compile(
     r"(?i)(?:^|/)(?:\.env[^/]*|[^/]*\.(?:env|ya?ml|ini|cfg|conf|config|properties|toml|tfvars|sh|bash|zsh|service|txt|"

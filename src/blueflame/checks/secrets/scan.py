@@ -15,24 +15,32 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from blueflame.checks.secrets.rules import ABOUT, CONFIG_FILE, KEYWORD_RULES, PREFIX_RULES, RULES, TAIL, SecretRule
+from blueflame.checks.secrets.rules import (
+    CONFIG_FILE,
+    KEYWORD_RULES,
+    PREFIX_RULES,
+    RULE_DESCRIPTIONS,
+    RULES,
+    TAIL,
+    SecretRule,
+)
 from blueflame.model.changes import Commit
 from blueflame.model.verdict import Violation
 from blueflame.paths.globs import BadPattern, Globs
 
 SENSITIVE_CONTENT: Final = "sensitive_content"
-PIECE = 1_000_000  # characters that are searched at once
-OVERLAP = 40  # lines that are searched with the next piece again: a key may lie across
-MOST_FINDINGS = 100  # more than these are counted, not listed
-PREVIEW = 4
+MAX_PIECE_CHARACTERS = 1_000_000  # characters that are searched at once
+OVERLAP_LINES = 40  # lines that are searched with the next piece again: a key may lie across
+MAX_FINDINGS = 100  # more than these are counted, not listed
+PREVIEW_LENGTH = 4
 FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 RANKS = {rule.name: rank for rank, rule in enumerate(RULES)}
 PREFIXES = {anchor: rule for rule in PREFIX_RULES for anchor in rule.anchors}
-ENDS = tuple(sorted(PREFIXES))
-LONGEST_PREFIX = max(map(len, ENDS))
+PREFIX_ENDINGS = tuple(sorted(PREFIXES))
+MAX_PREFIX_LENGTH = max(map(len, PREFIX_ENDINGS))
 
 
-def _by_anchor() -> Mapping[tuple[str, bool], tuple[SecretRule, ...]]:
+def _group_by_anchor() -> Mapping[tuple[str, bool], tuple[SecretRule, ...]]:
     """Each anchor is looked for once, whoever needs it."""
     wanted: dict[tuple[str, bool], tuple[SecretRule, ...]] = {}
     for rule in KEYWORD_RULES:
@@ -41,10 +49,10 @@ def _by_anchor() -> Mapping[tuple[str, bool], tuple[SecretRule, ...]]:
     return wanted
 
 
-ANCHORED = _by_anchor()
+RULES_BY_ANCHOR = _group_by_anchor()
 
 
-class Line(NamedTuple):
+class AddedLine(NamedTuple):
     """A line that a commit adds to a file."""
 
     path: str
@@ -61,7 +69,7 @@ class Unscanned(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class SecretFinding:
     rule: str
     path: str
     line: int
@@ -71,7 +79,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowed:
+class SecretAllowList:
     """What a person said is no secret: by fingerprint, by path, or by path and rule."""
 
     fingerprints: frozenset[str] = frozenset()
@@ -84,67 +92,67 @@ class Allowed:
         return any(name == rule and globs.matches(path) for name, globs in self.by_rule)
 
 
-def fingerprint(rule: str, secret: str) -> str:
+def compute_fingerprint(rule: str, secret: str) -> str:
     return sha256(f"{rule}\0{secret}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def preview(secret: str) -> str:
-    shown = "".join(letter if letter.isprintable() else "?" for letter in secret[:PREVIEW])
+def format_preview(secret: str) -> str:
+    shown = "".join(letter if letter.isprintable() else "?" for letter in secret[:PREVIEW_LENGTH])
     return f"{shown}..., {len(secret)} characters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class ScanResult:
     """All that was found, before anybody says that some of it is no secret."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SecretFinding, ...] = ()
     unscanned: tuple[Unscanned, ...] = ()
 
 
-def look(lines: Iterable[Line | Unscanned], commits: Sequence[Commit] = ()) -> Looked:
+def scan_lines(lines: Iterable[AddedLine | Unscanned], commits: Sequence[Commit] = ()) -> ScanResult:
     """Through added lines and through what the commits say of themselves."""
     unscanned: list[Unscanned] = []
-    findings = (*_in_files(lines, unscanned), *_in_messages(commits))
-    return Looked(findings=findings, unscanned=tuple(unscanned))
+    findings = (*_scan_files(lines, unscanned), *_scan_messages(commits))
+    return ScanResult(findings=findings, unscanned=tuple(unscanned))
 
 
-def judge(looked: Looked, allowed: Allowed) -> tuple[Violation, ...]:
+def judge_findings(looked: ScanResult, allowed: SecretAllowList) -> tuple[Violation, ...]:
     """One secret in one file is told once, where it is seen first: in the result rather than in its history."""
-    found: dict[tuple[str, str], Finding] = {}
+    found: dict[tuple[str, str], SecretFinding] = {}
     for finding in looked.findings:
         if not allowed.covers(finding.rule, finding.path, finding.fingerprint):
             found.setdefault((finding.path, finding.fingerprint), finding)
     unread = [one for one in looked.unscanned if not allowed.paths.matches(one.path)]
     return (
         *(Violation(rule=SENSITIVE_CONTENT, path=one.path, detail=one.reason) for one in unread),
-        *as_violations(found.values()),
+        *build_violations(found.values()),
     )
 
 
-def as_violations(findings: Iterable[Finding]) -> tuple[Violation, ...]:
+def build_violations(findings: Iterable[SecretFinding]) -> tuple[Violation, ...]:
     ordered = sorted(findings, key=lambda one: (one.path, one.line, one.rule, one.fingerprint))
-    listed = [_violation(finding) for finding in ordered[:MOST_FINDINGS]]
-    if len(ordered) > MOST_FINDINGS:
-        left = ordered[MOST_FINDINGS]
-        detail = f"and {len(ordered) - MOST_FINDINGS} more secrets, from here on"
+    listed = [_build_violation(finding) for finding in ordered[:MAX_FINDINGS]]
+    if len(ordered) > MAX_FINDINGS:
+        left = ordered[MAX_FINDINGS]
+        detail = f"and {len(ordered) - MAX_FINDINGS} more secrets, from here on"
         listed.append(Violation(rule=SENSITIVE_CONTENT, path=left.path, line=left.line, detail=detail))
     return tuple(listed)
 
 
-def _violation(finding: Finding) -> Violation:
+def _build_violation(finding: SecretFinding) -> Violation:
     gone = f", added by {finding.commit[:12]} and still in the history" if finding.commit else ""
-    about = ABOUT.get(finding.rule, "secret")
+    about = RULE_DESCRIPTIONS.get(finding.rule, "secret")
     detail = f"{about} ({finding.preview}){gone}; rule {finding.rule}, fingerprint {finding.fingerprint}"
     return Violation(rule=SENSITIVE_CONTENT, path=finding.path, line=finding.line, detail=detail)
 
 
-def _in_files(lines: Iterable[Line | Unscanned], unscanned: list[Unscanned]) -> Iterator[Finding]:
-    for (path, commit), group in groupby(_readable(lines, unscanned), key=attrgetter("path", "commit")):
+def _scan_files(lines: Iterable[AddedLine | Unscanned], unscanned: list[Unscanned]) -> Iterator[SecretFinding]:
+    for (path, commit), group in groupby(_separate_unscanned(lines, unscanned), key=attrgetter("path", "commit")):
         written = ((line.number, line.text) for line in group)
         yield from find_secrets(path, chain([(1, path)], written), commit=commit)  # a name lands as well as its lines
 
 
-def _readable(lines: Iterable[Line | Unscanned], unscanned: list[Unscanned]) -> Iterator[Line]:
+def _separate_unscanned(lines: Iterable[AddedLine | Unscanned], unscanned: list[Unscanned]) -> Iterator[AddedLine]:
     for line in lines:
         if isinstance(line, Unscanned):
             unscanned.append(line)
@@ -152,7 +160,7 @@ def _readable(lines: Iterable[Line | Unscanned], unscanned: list[Unscanned]) -> 
             yield line
 
 
-def _in_messages(commits: Sequence[Commit]) -> Iterator[Finding]:
+def _scan_messages(commits: Sequence[Commit]) -> Iterator[SecretFinding]:
     for commit in commits:
         text = enumerate([*commit.message.split("\n"), commit.author], start=1)
         yield from find_secrets(commit.sha, text)
@@ -161,24 +169,24 @@ def _in_messages(commits: Sequence[Commit]) -> Iterator[Finding]:
 # --- looking through lines
 
 
-def find_secrets(path: str, lines: Iterable[tuple[int, str]], *, commit: str = "") -> tuple[Finding, ...]:
+def find_secrets(path: str, lines: Iterable[tuple[int, str]], *, commit: str = "") -> tuple[SecretFinding, ...]:
     """Every secret in some lines of one file, in the order of the lines; one that stands there twice is told once."""
     config = CONFIG_FILE.search(path) is not None
-    found: dict[str, Finding] = {}
-    for numbers, texts in _pieces(lines):
+    found: dict[str, SecretFinding] = {}
+    for numbers, texts in _split_pieces(lines):
         text = "\n".join(texts)
         at = seen = 0
-        for begin, rule, secret in _spans(text, config):
+        for begin, rule, secret in _find_spans(text, config):
             at, seen = at + text.count("\n", seen, begin), begin
-            mark, shown = fingerprint(rule.name, secret), preview(secret)
-            finding = Finding(
+            mark, shown = compute_fingerprint(rule.name, secret), format_preview(secret)
+            finding = SecretFinding(
                 rule=rule.name, path=path, line=numbers[at], preview=shown, fingerprint=mark, commit=commit
             )
             found.setdefault(mark, finding)
     return tuple(found.values())
 
 
-def _pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[list[int], list[str]]]:
+def _split_pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[list[int], list[str]]]:
     """Line numbers and lines, no more at once than can be searched without taking much memory."""
     numbers: list[int] = []
     texts: list[str] = []
@@ -187,26 +195,26 @@ def _pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[list[int], list[
         numbers.append(number)
         texts.append(text)
         size += len(text) + 1
-        if size >= PIECE:
+        if size >= MAX_PIECE_CHARACTERS:
             yield numbers, texts
-            numbers, texts = _kept(numbers, texts)
+            numbers, texts = _keep_overlap(numbers, texts)
             size = 0
     if size:
         yield numbers, texts
 
 
-def _kept(numbers: list[int], texts: list[str]) -> tuple[list[int], list[str]]:
+def _keep_overlap(numbers: list[int], texts: list[str]) -> tuple[list[int], list[str]]:
     """The short lines at the end; a long one was seen whole, and seeing it over and over would take for ever."""
     keep = 0
-    while keep < min(OVERLAP, len(texts) - 1) and len(texts[-keep - 1]) < 1000:
+    while keep < min(OVERLAP_LINES, len(texts) - 1) and len(texts[-keep - 1]) < 1000:
         keep += 1
     return (numbers[-keep:], texts[-keep:]) if keep else ([], [])
 
 
-def _spans(text: str, config: bool) -> list[tuple[int, SecretRule, str]]:
+def _find_spans(text: str, config: bool) -> list[tuple[int, SecretRule, str]]:
     """Where secrets begin; of rules that see the same letters, the one that knows more."""
     candidates = sorted(
-        ((match, rule) for match, rule in _matches(text, config) if rule.check(match)),
+        ((match, rule) for match, rule in _find_matches(text, config) if rule.check(match)),
         key=lambda one: RANKS[one[1].name],
     )
     taken: list[tuple[int, int]] = []  # sorted, and no two of them overlap
@@ -221,30 +229,30 @@ def _spans(text: str, config: bool) -> list[tuple[int, SecretRule, str]]:
     return sorted(kept, key=lambda one: one[0])
 
 
-def _matches(text: str, config: bool) -> Iterator[tuple[re.Match[str], SecretRule]]:
-    folded = _small(text)
-    for (anchor, fold), rules in ANCHORED.items():
+def _find_matches(text: str, config: bool) -> Iterator[tuple[re.Match[str], SecretRule]]:
+    folded = _lower_in_place(text)
+    for (anchor, fold), rules in RULES_BY_ANCHOR.items():
         tried = [rule for rule in rules if config or not rule.config_only]
-        for at in _places(folded if fold else text, anchor):
+        for at in _find_anchor(folded if fold else text, anchor):
             for rule in tried:
                 if match := rule.pattern.match(text, at):
                     yield match, rule
     for tail in TAIL.finditer(text):
         end = tail.start() + 1
-        before = text[max(0, end - LONGEST_PREFIX) : end]
-        for prefix in ENDS if before.endswith(ENDS) else ():
+        before = text[max(0, end - MAX_PREFIX_LENGTH) : end]
+        for prefix in PREFIX_ENDINGS if before.endswith(PREFIX_ENDINGS) else ():
             if before.endswith(prefix) and (match := PREFIXES[prefix].pattern.match(text, end - len(prefix))):
                 yield match, PREFIXES[prefix]
 
 
-def _places(text: str, anchor: str) -> Iterator[int]:
+def _find_anchor(text: str, anchor: str) -> Iterator[int]:
     at = text.find(anchor)
     while at >= 0:
         yield at
         at = text.find(anchor, at + len(anchor))
 
 
-def _small(text: str) -> str:
+def _lower_in_place(text: str) -> str:
     """In small letters, every letter in its place: a few letters become two when they are made small."""
     small = text.lower()
     return small if len(small) == len(text) else "".join(c if len(c.lower()) != 1 else c.lower() for c in text)
@@ -261,7 +269,7 @@ class BadAllowFile(ValueError):
         self.problems = tuple(problems)
 
 
-def parse_allowed(text: str) -> Allowed:
+def parse_allow_file(text: str) -> SecretAllowList:
     """`fingerprint`, `path-glob` or `path-glob:rule`, one on a line; `#` begins a comment. Raises BadAllowFile."""
     fingerprints: set[str] = set()
     paths: list[str] = []
@@ -273,14 +281,14 @@ def parse_allowed(text: str) -> Allowed:
             fingerprints.add(entry)
         elif entry:
             glob, _, rule = entry.rpartition(":") if ":" in entry else (entry, "", "")
-            problem = _problem(entry, glob, rule)
+            problem = _find_entry_problem(entry, glob, rule)
             if problem:
                 problems.append(f"line {number}: {problem}")
             else:
                 (by_rule.setdefault(rule, []) if rule else paths).append(glob)
     if problems:
         raise BadAllowFile(problems)
-    return Allowed(
+    return SecretAllowList(
         fingerprints=frozenset(fingerprints),
         paths=Globs(tuple(paths)),
         by_rule=tuple((rule, Globs(tuple(globs))) for rule, globs in sorted(by_rule.items())),
@@ -290,8 +298,8 @@ def parse_allowed(text: str) -> Allowed:
 RULE_NAME = re.compile(r"[a-z0-9]+([-.][a-z0-9]+)*")
 
 
-def _problem(entry: str, glob: str, rule: str) -> str:
-    if ":" in entry and rule not in ABOUT and not rule.startswith("kingfisher."):
+def _find_entry_problem(entry: str, glob: str, rule: str) -> str:
+    if ":" in entry and rule not in RULE_DESCRIPTIONS and not rule.startswith("kingfisher."):
         return f"{entry!r} ends in no rule that we know; write path-glob:rule, with ? for a colon in the path"
     try:
         Globs((glob,))

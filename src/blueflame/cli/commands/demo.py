@@ -57,14 +57,14 @@ def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: b
 
 def _disable_sandbox_if_unavailable(config: Path, *, quiet: bool) -> None:
     """These agents are ours and play a script; a machine without a sandbox may still show how a session goes."""
-    from blueflame.git.command import git, identity_environment
+    from blueflame.git.command import build_identity_environment, run_git
     from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
 
     problems = find_sandbox_problems("standard")
     if not problems:
         return
     config.write_text(f"{config.read_text()}\nsandbox: {{ level: off }}  # this machine can hold none\n")
-    git(config.parent, "commit", "-qam", "Go without a sandbox", env=identity_environment(config.parent))
+    run_git(config.parent, "commit", "-qam", "Go without a sandbox", env=build_identity_environment(config.parent))
     if not quiet:
         print_text(f"Without a sandbox on this machine ({problems[0].words}): fine for a demo, not for real agents.\n")
 
@@ -77,6 +77,6 @@ def _print_history(repo: Path, *, kept: bool) -> None:
 
 
 def _read_git_log(repo: Path) -> list[str]:
-    from blueflame.git.command import git
+    from blueflame.git.command import run_git
 
-    return git(repo, "log", "--graph", "--oneline", "--no-decorate", "main").splitlines()
+    return run_git(repo, "log", "--graph", "--oneline", "--no-decorate", "main").splitlines()

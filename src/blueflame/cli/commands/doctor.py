@@ -14,14 +14,14 @@ from blueflame.model.exit_codes import ExitCode
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from blueflame.doctor.environment import Finding
-    from blueflame.doctor.guards import Guard, Guards
+    from blueflame.doctor.environment import DoctorFinding
+    from blueflame.doctor.guards import Guard, GuardReport
     from blueflame.orchestrator.project import Project
 
 
 def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """Look at the machine, the configuration, the repository and what earlier sessions left, and try every guard."""
-    from blueflame.doctor.environment import Finding, State, examine_level
+    from blueflame.doctor.environment import DoctorFinding, FindingState, examine_level
     from blueflame.model.errors import BlueFlameError
     from blueflame.orchestrator import project as app
 
@@ -31,22 +31,28 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     except BlueFlameError as error:
         ground = error
     found = list(_examine_project(ground))
-    guards: Guards | None = None
+    guards: GuardReport | None = None
     try:
         guards = _examine_guards(None if isinstance(ground, BlueFlameError) else ground)
         found.append(examine_level(guards))
     except BlueFlameError as error:
-        found.append(Finding("level", State.BAD, f"the guards could not be tried: {error}"))
+        found.append(DoctorFinding("level", FindingState.BAD, f"the guards could not be tried: {error}"))
     if as_json:
         print_json(_build_json(found, guards))
     else:
         _print_findings(found, guards)
-    return ExitCode.REFUSED if any(each.state is State.BAD for each in found) else ExitCode.OK
+    return ExitCode.REFUSED if any(each.state is FindingState.BAD for each in found) else ExitCode.OK
 
 
-def _examine_project(ground: object) -> Iterator[Finding]:
+def _examine_project(ground: object) -> Iterator[DoctorFinding]:
     from blueflame.cli.render.memory import describe_memory
-    from blueflame.doctor.environment import Finding, State, examine_editor, examine_machine, examine_project
+    from blueflame.doctor.environment import (
+        DoctorFinding,
+        FindingState,
+        examine_editor,
+        examine_machine,
+        examine_project,
+    )
     from blueflame.model.errors import BlueFlameError
     from blueflame.orchestrator.project import Project, build_runtime_set, find_memory_problem
     from blueflame.system.clock import SystemClock
@@ -54,12 +60,12 @@ def _examine_project(ground: object) -> Iterator[Finding]:
     yield from examine_machine()
     yield examine_editor((os.environ.get("VISUAL", ""), os.environ.get("EDITOR", ""), "nano", "vi"))
     if not isinstance(ground, Project):
-        yield Finding("project", State.BAD, str(ground))
+        yield DoctorFinding("project", FindingState.BAD, str(ground))
         return
     cast = build_runtime_set(ground)
     try:
-        yield Finding("configuration", State.OK, str(ground.loaded.path))
-        yield from (Finding("configuration", State.WARNING, warning) for warning in ground.loaded.warnings)
+        yield DoctorFinding("configuration", FindingState.OK, str(ground.loaded.path))
+        yield from (DoctorFinding("configuration", FindingState.WARNING, warning) for warning in ground.loaded.warnings)
         yield from examine_project(
             ground.repo,
             ground.places,
@@ -68,14 +74,18 @@ def _examine_project(ground: object) -> Iterator[Finding]:
             now=SystemClock().now(),
             runtimes=(runtimes := cast.at_work()),
         )
-        yield from (Finding("credential", State.WARNING, reason) for reason in cast.without_credential(runtimes))
+        yield from (
+            DoctorFinding("credential", FindingState.WARNING, reason) for reason in cast.without_credential(runtimes)
+        )
         problem = find_memory_problem(ground)
-        yield Finding("memory", State.WARNING if problem else State.OK, problem or describe_memory(ground.settings))
+        yield DoctorFinding(
+            "memory", FindingState.WARNING if problem else FindingState.OK, problem or describe_memory(ground.settings)
+        )
     except BlueFlameError as error:
-        yield Finding("project", State.BAD, str(error))
+        yield DoctorFinding("project", FindingState.BAD, str(error))
 
 
-def _examine_guards(ground: Project | None) -> Guards:
+def _examine_guards(ground: Project | None) -> GuardReport:
     """Without a configuration, as the defaults have it."""
     from blueflame.doctor.guards import examine_guards
     from blueflame.model.settings.permissions import SandboxSettings, ValidationSettings
@@ -86,7 +96,7 @@ def _examine_guards(ground: Project | None) -> Guards:
     return examine_guards(settings.sandbox, settings.validation, repo_root=ground.repo.root)
 
 
-def _build_json(found: list[Finding], guards: Guards | None) -> dict[str, object]:
+def _build_json(found: list[DoctorFinding], guards: GuardReport | None) -> dict[str, object]:
     table = guards.table if guards is not None else ()
     level = {"asked": guards.asked.value, "held": guards.held.value} if guards is not None else None
     return {
@@ -98,7 +108,7 @@ def _build_json(found: list[Finding], guards: Guards | None) -> dict[str, object
     }
 
 
-def _print_findings(found: list[Finding], guards: Guards | None) -> None:
+def _print_findings(found: list[DoctorFinding], guards: GuardReport | None) -> None:
     from rich.text import Text
 
     from blueflame.cli.console import build_columns, make_console, print_view, stack_parts
@@ -110,7 +120,7 @@ def _print_findings(found: list[Finding], guards: Guards | None) -> None:
     print_view(make_console(), stack_parts(build_columns(rows), _render_guards(guards) if guards is not None else None))
 
 
-def _render_guards(guards: Guards) -> RenderableType:
+def _render_guards(guards: GuardReport) -> RenderableType:
     from rich.text import Text
 
     from blueflame.cli.console import Heading, build_columns, stack_parts

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from blueflame.config.detect.commands import Commands, TrackedFiles, detect_commands
-from blueflame.git.command import ask, fields, git
-from blueflame.git.file_kinds import LANGUAGE_OF, NOT_OURS, is_lock_file, is_secret_file, is_test_file
+from blueflame.git.command import run_git, split_nul, try_git
+from blueflame.git.file_kinds import LANGUAGE_OF, THIRD_PARTY_FOLDERS, is_lock_file, is_secret_file, is_test_file
 from blueflame.model.errors import Refused
 
 DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
@@ -64,32 +64,34 @@ def find_repository_root(start: Path) -> Path:
     """The top of the work tree that `start` is in."""
     if not start.is_dir():
         raise Refused(f"{start} is not a folder; run this in a git repository")
-    done = ask(start, "rev-parse", "--show-toplevel")
+    done = try_git(start, "rev-parse", "--show-toplevel")
     if done.code == 0 and done.out.strip("\n"):
         return Path(done.out.removesuffix("\n"))
-    if ask(start, "rev-parse", "--is-bare-repository").out.strip() == "true":
+    if try_git(start, "rev-parse", "--is-bare-repository").out.strip() == "true":
         raise Refused(f"{start} is a bare repository, without files; run this in a clone of it")
     raise Refused(f"{start} is not in a git repository; run `git init` there first")
 
 
 def list_tracked_files(repo: Path) -> tuple[str, ...]:
-    return tuple(sorted(set(fields(git(repo, "ls-files", "-z")))))
+    return tuple(sorted(set(split_nul(run_git(repo, "ls-files", "-z")))))
 
 
 def find_base_branch(repo: Path) -> str:
     """What the remote calls its main branch, what git would call one, main, master, or where we are."""
-    remote = ask(repo, "symbolic-ref", "--short", "-q", "refs/remotes/origin/HEAD").out.strip().removeprefix("origin/")
-    configured = ask(repo, "config", "--get", "init.defaultBranch").out.strip()
-    current = ask(repo, "symbolic-ref", "--short", "-q", "HEAD").out.strip()
+    remote = (
+        try_git(repo, "symbolic-ref", "--short", "-q", "refs/remotes/origin/HEAD").out.strip().removeprefix("origin/")
+    )
+    configured = try_git(repo, "config", "--get", "init.defaultBranch").out.strip()
+    current = try_git(repo, "symbolic-ref", "--short", "-q", "HEAD").out.strip()
     for branch in (remote, configured, "main", "master", current):
-        if branch and ask(repo, "rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}").code == 0:
+        if branch and try_git(repo, "rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}").code == 0:
             return branch
     return current or "main"
 
 
 def _build_notes(repo: Path, files: tuple[str, ...], sources: tuple[str, ...]) -> tuple[str, ...]:
     notes = []
-    if ask(repo, "rev-parse", "-q", "--verify", "HEAD^{commit}").code:
+    if try_git(repo, "rev-parse", "-q", "--verify", "HEAD^{commit}").code:
         notes.append("the repository has no commit yet: make one before the first session")
     if not files:
         notes.append("no files are tracked yet: the paths are guesses, look at permissions.allowed_paths")
@@ -115,7 +117,7 @@ def _rank_languages(sources: tuple[str, ...]) -> tuple[str, ...]:
 def _is_foreign(file: str) -> bool:
     """Hidden, vendored, built, a lock file or a secret: nothing that work is done on."""
     folders = PurePosixPath(file).parts[:-1]
-    return _is_hidden(file) or not NOT_OURS.isdisjoint(folders) or is_lock_file(file) or is_secret_file(file)
+    return _is_hidden(file) or not THIRD_PARTY_FOLDERS.isdisjoint(folders) or is_lock_file(file) or is_secret_file(file)
 
 
 def _is_hidden(file: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from blueflame.git.checkouts import make_scratch, remove_checkout
-from blueflame.git.seed_checkout import seed
+from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.attempts.walls import build_command_walls
 from blueflame.orchestrator.context import SessionContext
@@ -75,7 +75,7 @@ async def _open_scratch(flame: SessionContext, stem: str, path: Path, sha: str) 
     if not await _is_in_use(flame, stem):
         await asyncio.to_thread(remove_checkout, path)
     await asyncio.to_thread(make_scratch, flame.repo, path, sha)
-    await asyncio.to_thread(seed, flame.repo.root, path, flame.settings.worktree.include)
+    await asyncio.to_thread(seed_checkout, flame.repo.root, path, flame.settings.worktree.include)
     yield path
     await asyncio.to_thread(remove_checkout, path)
 

@@ -8,14 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from blueflame.agents.runtime import AgentOutput
-from blueflame.checks.audit_gaps import unwatched
-from blueflame.checks.leftovers import Leftovers, leftover_note, leftover_violations
-from blueflame.checks.postcheck import violations
-from blueflame.git.repository import tree_files
-from blueflame.git.results import Collected, changes
-from blueflame.git.secret_scan import scan
+from blueflame.checks.audit_gaps import find_unaudited_calls
+from blueflame.checks.leftovers import Leftovers, describe_leftovers, find_leftover_violations
+from blueflame.checks.postcheck import check_result
+from blueflame.git.repository import list_tree_files
+from blueflame.git.results import CollectedResult, list_changes
+from blueflame.git.secret_scan import scan_result
 from blueflame.git.status import parse_status
-from blueflame.git.tripwire import Fingerprint, differences, fingerprint
+from blueflame.git.tripwire import RepositoryFingerprint, find_tampering, take_fingerprint
 from blueflame.model.attempt import WORKER, Attempt
 from blueflame.model.errors import GitFailed
 from blueflame.model.verdict import Violation
@@ -40,7 +40,7 @@ def find_audit_gaps(
     return (
         *_check_watch(outcome, audit.last),
         *audit.findings,
-        *unwatched(gathered.acts, audit.lines, unread=gathered.unread),
+        *find_unaudited_calls(gathered.acts, audit.lines, unread=gathered.unread),
     )
 
 
@@ -69,19 +69,19 @@ def summarize_audit(flame: SessionContext, session: Session, task: str) -> str:
 
 def save_fingerprint(flame: SessionContext, folder: Path) -> None:
     """How our own repository was before the agent came."""
-    write_whole(folder / FINGERPRINT_FILE, json.dumps(asdict(fingerprint(flame.repo))))
+    write_whole(folder / FINGERPRINT_FILE, json.dumps(asdict(take_fingerprint(flame.repo))))
 
 
 def compare_fingerprint(flame: SessionContext, folder: Path) -> tuple[Violation, ...]:
     try:
-        before = Fingerprint(**json.loads((folder / FINGERPRINT_FILE).read_bytes()))
+        before = RepositoryFingerprint(**json.loads((folder / FINGERPRINT_FILE).read_bytes()))
     except FileNotFoundError:  # an attempt from before this was noted down
         return ()
     except (OSError, ValueError, TypeError) as e:
         raise GitFailed(
             f"{folder / FINGERPRINT_FILE} cannot be read ({e}); how the repository was before is not known"
         ) from e
-    return differences(before, fingerprint(flame.repo))
+    return find_tampering(before, take_fingerprint(flame.repo))
 
 
 def read_leftovers(flame: SessionContext, attempt: Attempt, outcome: ProcessOutcome) -> Leftovers | None:
@@ -94,28 +94,28 @@ def read_leftovers(flame: SessionContext, attempt: Attempt, outcome: ProcessOutc
             return None
         raise GitFailed("git status in the box gave no answer: what the agent left there cannot be told") from None
     try:
-        return after.since(parse_status((folder / "survey-before").read_bytes()))
+        return after.subtract(parse_status((folder / "survey-before").read_bytes()))
     except FileNotFoundError:
         return after
 
 
 def format_leftovers(left: Leftovers | None) -> str:
-    return leftover_note(left) if left else ""
+    return describe_leftovers(left) if left else ""
 
 
 def find_violations(
-    flame: SessionContext, handed: FinishedAttempt, found: Collected, left: Leftovers | None
+    flame: SessionContext, handed: FinishedAttempt, found: CollectedResult, left: Leftovers | None
 ) -> tuple[Violation, ...]:
     """The third wall, on the pinned commits, by the very policy that the watcher went by."""
     policy = load_policy(flame.engine.directory(handed.attempt.id) / "policy.json")
     secrets, base = flame.settings.validation.secrets, handed.base
     also = (
-        *scan(flame.repo, base, found.tip, secrets),
+        *scan_result(flame.repo, base, found.tip, secrets),
         *compare_fingerprint(flame, flame.engine.directory(handed.attempt.id)),
-        *(leftover_violations(left, policy.blocked_paths.written) if left else ()),
+        *(find_leftover_violations(left, policy.blocked_paths.written) if left else ()),
     )
-    return violations(
-        changes(flame.repo, base, found.tip),
+    return check_result(
+        list_changes(flame.repo, base, found.tip),
         found.commits,
         allowed_paths=policy.allowed_paths.written,
         blocked_paths=policy.blocked_paths.written,
@@ -129,6 +129,6 @@ def find_violations(
         test_patterns=policy.test_patterns.written,
         expected_binaries=policy.expected_binaries.written,
         secrets_file=secrets.allow_file if secrets.enabled else "",
-        existing=tree_files(flame.repo, found.tip),
+        existing=list_tree_files(flame.repo, found.tip),
         also=also,
     )

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from secrets import token_hex
 
-from blueflame.checks.conflict_markers import left_over, shown
+from blueflame.checks.conflict_markers import find_leftover_markers, format_conflicts
 from blueflame.checks.leftovers import Leftovers
 from blueflame.checks.postcheck import OUTSIDE_SCOPE
 from blueflame.documents.verdicts import VerdictError, parse_verdict
-from blueflame.git.merging import Conflict as Clash
-from blueflame.git.merging import commit_tree, rehearse, tree_of
+from blueflame.git.merging import MergeConflict, create_commit, find_tree, trial_merge
 from blueflame.git.repository import Repository
-from blueflame.git.results import Collected, Nothing, changes, collect
-from blueflame.git.snapshots import files_at
+from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes
+from blueflame.git.snapshots import read_files_at
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import ChangesetState, Conflict, Resolution
 from blueflame.model.errors import UsageError, WorldError
@@ -42,11 +41,11 @@ from blueflame.session.state import Session
 def prepare_merge(repo: Repository, session: Session, changeset: str) -> str:
     """The merge as far as git gets, as a commit: the files in conflict have markers in them."""
     conflict = find_conflict(session, changeset)
-    outcome = rehearse(repo, conflict.ours, conflict.theirs)
-    if not isinstance(outcome, Clash):
+    outcome = trial_merge(repo, conflict.ours, conflict.theirs)
+    if not isinstance(outcome, MergeConflict):
         raise WorldError(f"{changeset} is no longer in conflict: {conflict.theirs[:12]} merges by itself")
     message = f"Conflict of {changeset} in {', '.join(conflict.paths)}"
-    return commit_tree(repo, outcome.tree, (conflict.ours, conflict.theirs), message)
+    return create_commit(repo, outcome.tree, (conflict.ours, conflict.theirs), message)
 
 
 def find_conflict(session: Session, changeset: str) -> Conflict:
@@ -70,7 +69,7 @@ def build_merger_prompt(flame: SessionContext, session: Session, attempt: Attemp
         theirs=conflict.theirs,
         task=conflict.task,
         conflicts=conflict.paths,
-        conflict_text=shown(files_at(flame.repo, base, conflict.paths)),
+        conflict_text=format_conflicts(read_files_at(flame.repo, base, conflict.paths)),
         messages=conflict.messages,
         blocked_paths=session.limits.blocked_paths,
         commit_pattern=settings.validation.commit_format.pattern,
@@ -100,7 +99,7 @@ async def read_merger(
         broken = await asyncio.to_thread(_find_violations, flame, handed, conflict, found, left)
     except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
-    tip, count = (found.tip, len(found.commits)) if isinstance(found, Collected) else (None, 0)
+    tip, count = (found.tip, len(found.commits)) if isinstance(found, CollectedResult) else (None, 0)
     facts = Facts(
         role=attempt.role,
         reason=outcome.reason.value,
@@ -122,7 +121,7 @@ async def read_merger(
         return ended, [give_back(session, attempt.subject, conflict, _format_refusal(verdict))]
     if ended.ending is not Ending.PASSED or tip is None:
         return ended, []
-    ours = await asyncio.to_thread(tree_of, flame.repo, conflict.ours)
+    ours = await asyncio.to_thread(find_tree, flame.repo, conflict.ours)
     resolution = Resolution(
         ours=ours,
         theirs=conflict.theirs,
@@ -150,21 +149,21 @@ def _read_verdict(output: Mapping[str, object] | None, by: str) -> Verdict | Non
         return None
 
 
-def _fetch_result(flame: SessionContext, attempt: Attempt, base: str) -> Collected | Nothing:
+def _fetch_result(flame: SessionContext, attempt: Attempt, base: str) -> CollectedResult | NoResult:
     assert attempt.branch is not None, f"{attempt.id} has no branch"
     checkout = flame.places.checkout(attempt.agent_id)
     ref = build_attempt_ref(attempt.session, attempt.subject, attempt.n)
-    return collect(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
+    return collect_result(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
 
 
 def _find_violations(
     flame: SessionContext,
     handed: FinishedAttempt,
     conflict: Conflict,
-    found: Collected | Nothing,
+    found: CollectedResult | NoResult,
     left: Leftovers | None,
 ) -> tuple[Violation, ...]:
-    if isinstance(found, Nothing):
+    if isinstance(found, NoResult):
         return ()
     rules = find_violations(flame, handed, found, left)
     more = (
@@ -176,12 +175,12 @@ def _find_violations(
 
 def _find_changes_elsewhere(repo: Repository, base: str, tip: str, conflict: Conflict) -> Iterator[Violation]:
     """Whatever the configuration says of scopes: a merger changes files in conflict, and no others."""
-    for change in changes(repo, base, tip):
+    for change in list_changes(repo, base, tip):
         for path in change.paths:
             if path not in conflict.paths:
                 yield Violation(rule=OUTSIDE_SCOPE, path=path, detail="it is not in conflict")
 
 
 def _find_markers(repo: Repository, tip: str, conflict: Conflict) -> Iterator[Violation]:
-    sides = [files_at(repo, sha, conflict.paths) for sha in (conflict.ours, conflict.theirs)]
-    return left_over(conflict.paths, files_at(repo, tip, conflict.paths), sides)
+    sides = [read_files_at(repo, sha, conflict.paths) for sha in (conflict.ours, conflict.theirs)]
+    return find_leftover_markers(conflict.paths, read_files_at(repo, tip, conflict.paths), sides)

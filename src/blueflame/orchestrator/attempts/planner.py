@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from secrets import token_hex
 
 from blueflame.documents.plans import parse_tasks
-from blueflame.git.code_map import draw_map
-from blueflame.git.code_survey import terrain
+from blueflame.git.code_map import format_code_map
+from blueflame.git.code_survey import survey_code
 from blueflame.memory.provider import Asking
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import PlanError, WorldError
@@ -53,7 +53,7 @@ def _draw_code_map(flame: SessionContext, base: str) -> str:
     """A help, not a need: a planner can read the repository itself."""
     budget = flame.settings.memory.codebase_tokens
     try:
-        return draw_map(terrain(flame.repo, base), budget) if budget else ""
+        return format_code_map(survey_code(flame.repo, base), budget) if budget else ""
     except WorldError as error:
         return f"(no map of the code base could be made: {one_line(str(error), 200)})"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from blueflame.agents.runtime import AgentOutput, read_spool
 from blueflame.git.checkouts import make_checkout, remove_checkout
-from blueflame.git.merging import Conflict, combine
-from blueflame.git.results import delete_ref, refs, set_ref
-from blueflame.git.seed_checkout import seed
+from blueflame.git.merging import MergeConflict, combine_commits
+from blueflame.git.results import delete_ref, list_refs, set_ref
+from blueflame.git.seed_checkout import seed_checkout
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER, Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.errors import BlueFlameError, WorldError
 from blueflame.model.event import AttemptEnded, AttemptStarted, Event, PlanFailed
@@ -123,7 +123,7 @@ def _base_ref(attempt: Attempt) -> str:
 
 
 def _read_base(flame: SessionContext, attempt: Attempt) -> str | None:
-    return refs(flame.repo, _base_ref(attempt)).get(_base_ref(attempt))
+    return list_refs(flame.repo, _base_ref(attempt)).get(_base_ref(attempt))
 
 
 def _prepare_checkout(
@@ -134,7 +134,7 @@ def _prepare_checkout(
         set_ref(flame.repo, _base_ref(attempt), base)
     branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
     make_checkout(flame.repo, checkout, base=base, branch=branch)
-    seed(flame.repo.root, checkout, flame.settings.worktree.include)
+    seed_checkout(flame.repo.root, checkout, flame.settings.worktree.include)
     folder = flame.engine.directory(attempt.id)
     make_folder(folder)
     save_fingerprint(flame, folder)
@@ -150,8 +150,8 @@ def _find_base(flame: SessionContext, session: Session, attempt: Attempt) -> str
         return prepare_merge(flame.repo, session, attempt.subject)
     shas = [foundation.sha for foundation in attempt.built_on]
     names = ", ".join(foundation.task for foundation in attempt.built_on)
-    found = combine(flame.repo, session.base_sha, shas, f"Foundation of {attempt.subject}: {names}")
-    if isinstance(found, Conflict):
+    found = combine_commits(flame.repo, session.base_sha, shas, f"Foundation of {attempt.subject}: {names}")
+    if isinstance(found, MergeConflict):
         raise WorldError(f"{names} conflict with each other in {', '.join(found.paths)}: nothing to build on")
     return found.sha
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from secrets import token_hex
 
-from blueflame.checks.leftovers import validator_left_changes
+from blueflame.checks.leftovers import find_validator_changes
 from blueflame.documents.verdicts import VerdictError, parse_verdict
 from blueflame.git.repository import Repository
-from blueflame.git.results import changes, diff_text
-from blueflame.git.untrusted import head_of_checkout
+from blueflame.git.results import list_changes, read_diff
+from blueflame.git.untrusted import read_checkout_head
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import FileChange
 from blueflame.model.errors import GitFailed
@@ -43,7 +43,7 @@ def build_validator_prompt(flame: SessionContext, session: Session, attempt: Att
         task=record.task,
         base=base,
         sha=sha,
-        diff=diff_text(flame.repo, base, sha, max_bytes=MAX_DIFF_BYTES * 4),
+        diff=read_diff(flame.repo, base, sha, max_bytes=MAX_DIFF_BYTES * 4),
         files=list_file_changes(flame.repo, base, sha),
         checks=session.checks.get(attempt.subject, ()),
         diagnostics=session.limits.checks,
@@ -55,7 +55,8 @@ def build_validator_prompt(flame: SessionContext, session: Session, attempt: Att
 
 def list_file_changes(repo: Repository, base: str, tip: str) -> tuple[FileChange, ...]:
     return tuple(
-        FileChange(path=change.path, added=change.added, deleted=change.deleted) for change in changes(repo, base, tip)
+        FileChange(path=change.path, added=change.added, deleted=change.deleted)
+        for change in list_changes(repo, base, tip)
     )
 
 
@@ -94,5 +95,5 @@ def _find_reviewer_changes(flame: SessionContext, handed: FinishedAttempt) -> tu
     left = read_leftovers(flame, handed.attempt, handed.outcome)
     if left is None:
         return ()
-    head = head_of_checkout(flame.places.checkout(handed.attempt.agent_id))
-    return validator_left_changes(left, head=head, expected=handed.base)
+    head = read_checkout_head(flame.places.checkout(handed.attempt.agent_id))
+    return find_validator_changes(left, head=head, expected=handed.base)

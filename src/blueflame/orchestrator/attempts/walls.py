@@ -10,8 +10,8 @@ from typing import Any
 
 from blueflame.agents.hook import HOOK_VARIABLE, find_hook
 from blueflame.agents.runtime import AgentLaunch
-from blueflame.git.repository import tree_files
-from blueflame.git.status import status_argv
+from blueflame.git.repository import list_tree_files
+from blueflame.git.status import build_status_argv
 from blueflame.model.attempt import MERGER, WORKER, Attempt
 from blueflame.model.policy import Policy
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
@@ -65,7 +65,7 @@ def build_agent_walls(
         "mounts": dict(prepared.mounts),
         **({"dialect": launch.dialect} if launch.dialect != "claude" else {}),
     }
-    survey = {"survey": list(status_argv())} if box.level is not SandboxLevel.OFF else {}
+    survey = {"survey": list(build_status_argv())} if box.level is not SandboxLevel.OFF else {}
     write_home(folder / "home", launch.home)
     terminal = {"terminal": dict(TERMINAL_SIZE)} if launch.terminal else {}
     return _build_walls(box, prepared, {"watch": watch, **survey, **terminal}, door)
@@ -160,4 +160,4 @@ def _list_frozen(flame: SessionContext, base: str, checkout: Path) -> Iterator[s
 def _list_files(flame: SessionContext, base: str, checkout: Path) -> Iterable[str]:
     """Tracked files, and what was laid beside them at the top (.env): before the agent has been there."""
     top = sorted(entry.name for entry in checkout.iterdir() if entry.is_file() and not entry.is_symlink())
-    return dict.fromkeys((*tree_files(flame.repo, base), *top))
+    return dict.fromkeys((*list_tree_files(flame.repo, base), *top))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from secrets import token_hex
 
 from blueflame.checks.leftovers import Leftovers
-from blueflame.git.results import Collected, Nothing, collect, keep_failed
+from blueflame.git.results import CollectedResult, NoResult, collect_result, keep_failed_result
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import UsageError, WorldError
 from blueflame.model.event import Event
@@ -63,8 +63,8 @@ async def read_worker(
         broken = await asyncio.to_thread(_find_violations, flame, handed, found, left)
     except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
-    tip, count = (found.tip, len(found.commits)) if isinstance(found, Collected) else (None, 0)
-    subject = found.commits[-1].subject if isinstance(found, Collected) and found.commits else ""
+    tip, count = (found.tip, len(found.commits)) if isinstance(found, CollectedResult) else (None, 0)
+    subject = found.commits[-1].subject if isinstance(found, CollectedResult) and found.commits else ""
     facts = Facts(
         role=attempt.role,
         reason=outcome.reason.value,
@@ -77,7 +77,7 @@ async def read_worker(
     )
     ending = judge(facts)
     if ending is not Ending.PASSED and tip is not None:
-        await asyncio.to_thread(keep_failed, flame.repo, attempt.session, attempt.subject, attempt.n, tip)
+        await asyncio.to_thread(keep_failed_result, flame.repo, attempt.session, attempt.subject, attempt.n, tip)
     words = gathered.said if ending is Ending.PASSED else describe_ending(outcome, gathered)
     notes = "\n".join(part for part in (format_gaps(gaps) if gaps else "", words, format_leftovers(left)) if part)
     ended = AttemptOutcome(
@@ -86,14 +86,14 @@ async def read_worker(
     return ended, []
 
 
-def _fetch_result(flame: SessionContext, attempt: Attempt, base: str) -> Collected | Nothing:
+def _fetch_result(flame: SessionContext, attempt: Attempt, base: str) -> CollectedResult | NoResult:
     assert attempt.branch is not None, f"{attempt.id} has no branch"
     checkout = flame.places.checkout(attempt.agent_id)
     ref = build_attempt_ref(attempt.session, attempt.subject, attempt.n)
-    return collect(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
+    return collect_result(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
 
 
 def _find_violations(
-    flame: SessionContext, handed: FinishedAttempt, found: Collected | Nothing, left: Leftovers | None
+    flame: SessionContext, handed: FinishedAttempt, found: CollectedResult | NoResult, left: Leftovers | None
 ) -> tuple[Violation, ...]:
-    return () if isinstance(found, Nothing) else find_violations(flame, handed, found, left)
+    return () if isinstance(found, NoResult) else find_violations(flame, handed, found, left)

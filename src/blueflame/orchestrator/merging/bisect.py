@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from blueflame.git.merging import tree_of
+from blueflame.git.merging import find_tree
 from blueflame.model.event import Event
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.merging.assemble import MergeCommit, MergeInputs, trial_merge
@@ -69,7 +69,7 @@ async def find_culprit(laboratory: CheckRunner, scene: MergeInputs, checks: Chec
     """What follows from red checks: the task that brings them in goes back, alone; a base that is red blames nobody."""
     session, changeset, base = scene.session, scene.changeset, scene.base
     red = frozenset(check.name for check in _list_failed(checks))
-    ground = await laboratory.examine(MergeCommit(base, await asyncio.to_thread(tree_of, scene.repo, base)))
+    ground = await laboratory.examine(MergeCommit(base, await asyncio.to_thread(find_tree, scene.repo, base)))
     if _has_failure(ground, red):
         words = f"checks are red on {session.base_branch} itself, at {base[:12]}: {', '.join(sorted(red))}"
         return list(skip(session, changeset.id, f"{words}; mend that first"))

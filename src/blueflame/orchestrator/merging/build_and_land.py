@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from blueflame.checks.merge_losses import losses
-from blueflame.git.landing import Advanced, Dirty, advance
-from blueflame.git.merge_sides import Side, cases
-from blueflame.git.merging import tree_of
-from blueflame.git.rebase import Unfit
-from blueflame.git.repository import Repository, head_of
-from blueflame.git.secret_scan import full_scan
+from blueflame.checks.merge_losses import find_losses
+from blueflame.git.landing import Advanced, Dirty, advance_branch
+from blueflame.git.merge_sides import MergeSide, read_changed_files
+from blueflame.git.merging import find_tree
+from blueflame.git.rebase import CannotRebase
+from blueflame.git.repository import Repository, read_branch_head
+from blueflame.git.secret_scan import scan_changeset
 from blueflame.model.changeset import Build, Changeset, Conflict
 from blueflame.model.event import BaseMoved, ChangesetBuilt, ChangesetEvicted, Event, Landed
 from blueflame.model.verdict import Check
@@ -51,10 +51,10 @@ async def build_changeset(
     site = BuildSite(
         repo=flame.repo,
         laboratory=CheckRunner(run=run, known=known, retry=flame.settings.merging.retry_red_checks),
-        leaks=lambda base, commit: full_scan(flame.repo, base, commit, flame.settings.validation.secrets),
+        leaks=lambda base, commit: scan_changeset(flame.repo, base, commit, flame.settings.validation.secrets),
         mode=flame.settings.landing.mode,
     )
-    base = await asyncio.to_thread(head_of, flame.repo, session.base_branch)
+    base = await asyncio.to_thread(read_branch_head, flame.repo, session.base_branch)
     events = await build_on_base(site, session, changeset.id, base)
     allow_file = flame.settings.validation.secrets.allow_file
     return await asyncio.to_thread(add_hints, flame.repo, events, allow_file=allow_file)
@@ -66,7 +66,7 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
     made = await asyncio.to_thread(assemble_changeset, scene, site.mode)
     if isinstance(made, Conflict):
         return [after_conflict(session, name, made)]
-    if isinstance(made, Unfit):
+    if isinstance(made, CannotRebase):
         words = f"it cannot land by {site.mode}: {made.reason}"
         return list(skip(session, name, f"{words}; set landing.mode to merge or squash"))
     leaks = await asyncio.to_thread(site.leaks, base, made.commit)
@@ -80,7 +80,9 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
     except ChecksStopped:
         return []
     files = await asyncio.to_thread(list_file_changes, site.repo, base, made.commit)
-    lost = losses(await asyncio.to_thread(cases, site.repo, base, _list_sides(session, scene.changeset), made.commit))
+    lost = find_losses(
+        await asyncio.to_thread(read_changed_files, site.repo, base, _list_sides(session, scene.changeset), made.commit)
+    )
     built = Build(base=base, commit=made.commit, files=files, checks=checks, losses=lost)
     return [ChangesetBuilt(changeset=name, build=built)]
 
@@ -91,16 +93,16 @@ def list_known_checks(repo: Repository, session: Session, changeset: Changeset) 
     for name in changeset.tasks:
         result = session.tasks[name].result
         if result is not None and name in session.checks:
-            known[tree_of(repo, result.sha)] = session.checks[name]
+            known[find_tree(repo, result.sha)] = session.checks[name]
     last = session.changesets[session.landings[-1]] if session.landings else None
     if last is not None and last.build is not None:
-        known[tree_of(repo, last.build.commit)] = last.build.checks
+        known[find_tree(repo, last.build.commit)] = last.build.checks
     return known
 
 
-def _list_sides(session: Session, changeset: Changeset) -> list[Side]:
+def _list_sides(session: Session, changeset: Changeset) -> list[MergeSide]:
     results = [(name, session.tasks[name].result) for name in changeset.tasks]
-    return [Side(name, result.base, result.sha) for name, result in results if result is not None]
+    return [MergeSide(name, result.base, result.sha) for name, result in results if result is not None]
 
 
 async def land_changeset(
@@ -112,7 +114,7 @@ async def land_changeset(
     assert build is not None, f"{effect.changeset} is approved without being built"
     if flame.settings.landing.mode == PULL_REQUEST:
         return await asyncio.to_thread(open_pull_request, flame, session, record, build)
-    done = await asyncio.to_thread(advance, flame.repo, session.base_branch, old=build.base, new=build.commit)
+    done = await asyncio.to_thread(advance_branch, flame.repo, session.base_branch, old=build.base, new=build.commit)
     if isinstance(done, Advanced):
         return [Landed(changeset=effect.changeset, before=build.base, after=build.commit, checkout=done.checkout)]
     if isinstance(done, Dirty):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blueflame.git.forges import Request, forge_for, open_request, push
+from blueflame.git.forges import PullRequest, choose_forge, create_pull_request, push_branch
 from blueflame.model.changeset import Build, ChangesetRecord
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event, PullRequestOpened
@@ -21,16 +21,16 @@ def open_pull_request(
     landing, changeset = flame.settings.landing, record.changeset
     branch = f"{landing.branch_prefix}{session.id}/{changeset.id}"
     try:
-        push(flame.repo, landing.remote, build.commit, branch)
-        forge = forge_for(flame.repo, landing.remote, landing.forge)
-        request = Request(
+        push_branch(flame.repo, landing.remote, build.commit, branch)
+        forge = choose_forge(flame.repo, landing.remote, landing.forge)
+        request = PullRequest(
             branch=branch,
             base=session.base_branch,
             title=title(record),
             text=text(session, record, build),
             draft=landing.draft,
         )
-        url = open_request(flame.repo, forge, request) if forge else ""
+        url = create_pull_request(flame.repo, forge, request) if forge else ""
     except WorldError as error:
         return list(skip(session, changeset.id, f"no pull request could be opened: {error}"))
     return [PullRequestOpened(changeset=changeset.id, commit=build.commit, branch=branch, url=url)]

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from blueflame.checks.code_tests import may_hold_tests
-from blueflame.checks.dependencies import is_manifest, new_dependencies
-from blueflame.checks.risks import Changed, risks
-from blueflame.checks.weakened_tests import Versions, weakened
-from blueflame.git.blobs import read_blobs, sizes_of
+from blueflame.checks.dependencies import find_new_dependencies, is_manifest
+from blueflame.checks.risks import RiskInputs, find_risks
+from blueflame.checks.weakened_tests import SourceVersions, find_weakened_tests
+from blueflame.git.blobs import read_blob_sizes, read_blobs
 from blueflame.git.repository import Repository
-from blueflame.git.results import changes
+from blueflame.git.results import list_changes
 from blueflame.model.changes import Change
 from blueflame.model.event import ChangesetBuilt, Event
 from blueflame.model.review import Risk, Weakening
@@ -38,11 +38,11 @@ def find_hints(
     repo: Repository, base: str, tip: str, *, allow_file: str = ""
 ) -> tuple[tuple[Risk, ...], tuple[Weakening, ...]]:
     """Only manifests and files that may hold tests are read; the rest is told by names, modes and counts."""
-    changed = changes(repo, base, tip)
+    changed = list_changes(repo, base, tip)
     read, unread = _read_texts(repo, [change for change in changed if _is_worth_reading(change)])
-    asked = {path: new_dependencies(path, *texts) for path, texts in read.items() if is_manifest(path)}
+    asked = {path: find_new_dependencies(path, *texts) for path, texts in read.items() if is_manifest(path)}
     broken = [path for path, names in asked.items() if names is None]
-    about = Changed(
+    about = RiskInputs(
         changes=changed,
         dependencies={path: names for path, names in asked.items() if names is not None},
         unread=sorted({*unread, *broken}),
@@ -50,11 +50,11 @@ def find_hints(
     )
     old_paths = {change.path: change.old_path for change in changed}
     tests = [
-        Versions(path=path, before=before, after=after, old_path=old_paths[path])
+        SourceVersions(path=path, before=before, after=after, old_path=old_paths[path])
         for path, (before, after) in read.items()
         if _may_hold_tests(path, old_paths[path])
     ]
-    return risks(about), weakened(tests)[:MAX_HINTS]
+    return find_risks(about), find_weakened_tests(tests)[:MAX_HINTS]
 
 
 def _may_hold_tests(path: str, old_path: str | None) -> bool:
@@ -74,7 +74,7 @@ def _read_texts(repo: Repository, changed: Iterable[Change]) -> tuple[_Texts, li
         change.path: (_file_blob(change.old_mode, change.old_blob), _file_blob(change.mode, change.blob))
         for change in changed
     }
-    sizes = sizes_of(repo, sorted({sha for pair in wanted.values() for sha in pair if sha}))
+    sizes = read_blob_sizes(repo, sorted({sha for pair in wanted.values() for sha in pair if sha}))
     left, fitting, unread = MAX_TOTAL_BYTES, dict[str, tuple[str, str]](), list[str]()
     for path, pair in wanted.items():
         need = [sizes[sha] for sha in pair if sha]

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from blueflame.git.results import changes
+from blueflame.git.results import list_changes
 from blueflame.journal.journal import Journal
 from blueflame.memory.provider import NO_MEMORY, Mark
 from blueflame.memory.records import FILES, TITLE, plain, records_of
@@ -132,7 +132,7 @@ class MemoryWriter:
         """What a result really changed; unknown when git cannot tell any more."""
         if (base, tip) not in self._files:
             try:
-                found = [path for change in changes(self._flame.repo, base, tip) for path in change.paths]
+                found = [path for change in list_changes(self._flame.repo, base, tip) for path in change.paths]
             except WorldError:
                 found = []
             self._files[base, tip] = tuple(one_line(path, TITLE) for path in dict.fromkeys(found))[:FILES]

@@ -8,8 +8,8 @@ from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 
-from blueflame.git.blobs import read_blobs, sizes_of
-from blueflame.git.live_changes import LARGEST, Checkout, Ignored, Touch
+from blueflame.git.blobs import read_blob_sizes, read_blobs
+from blueflame.git.live_changes import MAX_FILE_BYTES, IgnoreCache, LiveChange, LiveCheckout
 from blueflame.model.attempt import WORKER
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event
@@ -26,9 +26,9 @@ class OverlapWatcher:
 
     def __init__(self, flame: Callable[[], SessionContext], session: Session, emit: Emit) -> None:
         self._flame, self._session, self._emit = flame, session, emit
-        self._checkouts: dict[str, Checkout] = {}
+        self._checkouts: dict[str, LiveCheckout] = {}
         self._beyond: set[str] = set()  # attempts whose checkouts cannot be looked at
-        self._ignored = Ignored(flame().repo)
+        self._ignored = IgnoreCache(flame().repo)
 
     async def keep(self) -> None:
         """Until cancelled."""
@@ -69,44 +69,48 @@ class OverlapWatcher:
             if record.worktree and record.base and not record.cancel_reason and name not in self._beyond
         }
 
-    def _touched(self, names: Mapping[str, tuple[Path, str]]) -> dict[str, dict[str, Touch]]:
+    def _touched(self, names: Mapping[str, tuple[Path, str]]) -> dict[str, dict[str, LiveChange]]:
         """A checkout that cannot be looked at is left alone from then on: the walls behind this one still stand."""
-        found: dict[str, dict[str, Touch]] = {}
+        found: dict[str, dict[str, LiveChange]] = {}
         for name, (path, base) in names.items():
             try:
                 if name not in self._checkouts:
-                    self._checkouts[name] = Checkout(self._flame().repo, path, base, self._ignored)
-                found[name] = self._checkouts[name].look()
+                    self._checkouts[name] = LiveCheckout(self._flame().repo, path, base, self._ignored)
+                found[name] = self._checkouts[name].find_changes()
             except FileNotFoundError:  # it has just been cleared away
                 continue
             except (WorldError, OSError):
                 self._beyond.add(name)
         return found
 
-    def _nearness(self, first: str, later: str, common: Mapping[str, tuple[Touch, Touch]]) -> dict[str, str]:
+    def _nearness(self, first: str, later: str, common: Mapping[str, tuple[LiveChange, LiveChange]]) -> dict[str, str]:
         texts = self._bases({one.base for one, other in common.values() if one.base == other.base and one.base})
         one, two = self._checkouts[first], self._checkouts[later]
         found: dict[str, str] = {}
         for path, (here, there) in common.items():
             known = here.base == there.base and (not here.base or here.base in texts)
             base = texts.get(here.base)
-            found[path] = nearness(base, one.text(path), two.text(path)) if known else FILE
+            found[path] = nearness(base, one.read_text(path), two.read_text(path)) if known else FILE
         return found
 
     def _bases(self, blobs: set[str]) -> Mapping[str, str]:
         with suppress(WorldError):
-            sizes = sizes_of(self._flame().repo, sorted(blobs))
-            small = {sha: size for sha, size in sizes.items() if size <= LARGEST}
+            sizes = read_blob_sizes(self._flame().repo, sorted(blobs))
+            small = {sha: size for sha, size in sizes.items() if size <= MAX_FILE_BYTES}
             read = read_blobs(self._flame().repo, small) if small else {}
             return {sha: data.decode("utf-8", "replace") for sha, data in read.items()}
         return {}
 
 
-def _find_common(one: Mapping[str, Touch], other: Mapping[str, Touch]) -> dict[str, tuple[Touch, Touch]]:
+def _find_common(
+    one: Mapping[str, LiveChange], other: Mapping[str, LiveChange]
+) -> dict[str, tuple[LiveChange, LiveChange]]:
     return dict(_find_shared(one, other))
 
 
-def _find_shared(one: Mapping[str, Touch], other: Mapping[str, Touch]) -> Iterator[tuple[str, tuple[Touch, Touch]]]:
+def _find_shared(
+    one: Mapping[str, LiveChange], other: Mapping[str, LiveChange]
+) -> Iterator[tuple[str, tuple[LiveChange, LiveChange]]]:
     """What both changed, and not to the same."""
     for path in sorted(one.keys() & other.keys()):
         if one[path].now != other[path].now:
