@@ -48,7 +48,9 @@ def test_v55_a_planner_that_does_not_talk_is_run_in_print_mode(tmp_path: Path, *
         home=str(tmp_path),
         interactive=interactive,
     )
-    launch = RUNTIMES["claude"]({"command": str(program)}, tmp_path).launch(brief, directory=tmp_path / "attempt")
+    launch = RUNTIMES["claude"]({"command": str(program)}, tmp_path).prepare_launch(
+        brief, directory=tmp_path / "attempt"
+    )
     assert launch.terminal is interactive
     if not interactive:
         assert {"-p", "--json-schema"} <= set(launch.argv)

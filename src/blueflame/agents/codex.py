@@ -48,12 +48,12 @@ class CodexRuntime:
     name: str = "codex"
     finishes: bool = True
 
-    def found(self) -> str:
+    def describe_program(self) -> str:
         """For people: which one would be started."""
         program = self._program()
         return f"codex at {program.path}" if program else ""
 
-    def problems(self) -> tuple[str, ...]:
+    def find_problems(self) -> tuple[str, ...]:
         program = self._program()
         if program is None:
             return (self._not_found(),)
@@ -61,7 +61,7 @@ class CodexRuntime:
         added = (f"runtimes.{self.name}.args: codex takes none from a person; take them out",) if self.args else ()
         return (*((old,) if old else ()), *added, *check_variables(self.name, self.env, "CODEX_.*|OPENAI_.*"))
 
-    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
+    def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = self._program()
         if program is None:
             raise Refused(self._not_found())
@@ -86,7 +86,7 @@ class CodexRuntime:
             dialect="codex",
         )
 
-    def read(self, line: str) -> tuple[Signal, ...]:
+    def parse_line(self, line: str) -> tuple[Signal, ...]:
         return parse_line(line)
 
     def _program(self) -> Program | None:

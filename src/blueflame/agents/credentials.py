@@ -35,7 +35,7 @@ class Access:
     file: str = ""
     origin: str = "nothing is shown"  # for people: where the credential comes from
 
-    def orders(self, api: str) -> dict[str, str]:
+    def build_launch_entry(self, api: str) -> dict[str, str]:
         """For launch.json, which the value is not in."""
         secret = {"secret": api} if self.value else {}
         return {"upstream": self.upstream, "auth": self.auth, **secret, **({"file": self.file} if self.file else {})}

@@ -41,12 +41,12 @@ class GeminiRuntime:
     name: str = "gemini"
     finishes: bool = True
 
-    def found(self) -> str:
+    def describe_program(self) -> str:
         """For people: which one would be started."""
         program = self._program()
         return f"gemini at {program.path}" if program else ""
 
-    def problems(self) -> tuple[str, ...]:
+    def find_problems(self) -> tuple[str, ...]:
         program = self._program()
         if program is None:
             return (self._not_found(),)
@@ -54,7 +54,7 @@ class GeminiRuntime:
         added = (f"runtimes.{self.name}.args: gemini takes none from a person; take them out",) if self.args else ()
         return (*((old,) if old else ()), *added, *check_variables(self.name, self.env, "GEMINI_.*|GOOGLE_.*"))
 
-    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
+    def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = self._program()
         if program is None:
             raise Refused(self._not_found())
@@ -76,7 +76,7 @@ class GeminiRuntime:
             dialect="gemini",
         )
 
-    def read(self, line: str) -> tuple[Signal, ...]:
+    def parse_line(self, line: str) -> tuple[Signal, ...]:
         return parse_line(line)
 
     def _program(self) -> Program | None:

@@ -54,12 +54,12 @@ class OpencodeRuntime:
     name: str = "opencode"
     finishes: bool = True
 
-    def found(self) -> str:
+    def describe_program(self) -> str:
         """For people: which one would be started."""
         program = self._program()
         return f"opencode at {program.path}" if program else ""
 
-    def problems(self) -> tuple[str, ...]:
+    def find_problems(self) -> tuple[str, ...]:
         program = self._program()
         if program is None:
             return (self._not_found(), *find_library_problems())
@@ -72,7 +72,7 @@ class OpencodeRuntime:
             *check_variables(self.name, self.env, "OPENCODE.*|OPENAI_.*"),
         )
 
-    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
+    def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = self._program()
         if program is None:
             raise Refused(self._not_found())
@@ -92,7 +92,7 @@ class OpencodeRuntime:
             without=(".config/opencode", ".opencode"),
         )
 
-    def read(self, line: str) -> tuple[Signal, ...]:
+    def parse_line(self, line: str) -> tuple[Signal, ...]:
         return parse_line(line)
 
     def _program(self) -> Program | None:

@@ -127,13 +127,13 @@ class Runtime(Protocol):
     def finishes(self) -> bool:
         """Whether it always ends with a last word of its own, so that one that is missing is a failure."""
 
-    def problems(self) -> tuple[str, ...]:
+    def find_problems(self) -> tuple[str, ...]:
         """Why it cannot be used on this machine, in words to act on: no program, too old, lacks a flag."""
 
-    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
+    def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         """How to start an agent for this brief; files that it needs are put into the attempt's directory."""
 
-    def read(self, line: str) -> tuple[Signal, ...]:
+    def parse_line(self, line: str) -> tuple[Signal, ...]:
         """What one line of its output means. Never raises: a line that makes no sense is a complaint."""
 
 
@@ -141,7 +141,7 @@ class Runtime(Protocol):
 class InstalledRuntime(Protocol):
     """A runtime that drives a program which a person has installed."""
 
-    def found(self) -> str:
+    def describe_program(self) -> str:
         """Which one would be started, its version and place, for people; "" when there is none."""
 
 
@@ -181,7 +181,7 @@ class _OutputCollector:
     finished: RunResult | None = None
     speaking: bool = False
 
-    def take(self, signal: Signal) -> None:
+    def add(self, signal: Signal) -> None:
         was_speaking, self.speaking = self.speaking, isinstance(signal, TextOutput)
         match signal:
             case TextOutput(text, more):
@@ -205,11 +205,11 @@ class _OutputCollector:
                 if len(self.complaints) < MAX_PROBLEMS:
                     self.complaints.append(text)
 
-    def answer(self) -> Mapping[str, Any] | None:
+    def find_structured_output(self) -> Mapping[str, Any] | None:
         in_words = self.output is None and self.finished is not None and self.finished.in_words
         return parse_object(self.said) if in_words else self.output
 
-    def done(self) -> Iterator[ObservedCall]:
+    def list_acts(self) -> Iterator[ObservedCall]:
         """Without the calls that came to nothing. One that still waits for its result counts, unless its program
         broke off by itself: then there was nobody left to ask for it, and the attempt has failed anyway."""
         broken_off = self.finished is None or self.finished.failure != ""
@@ -226,16 +226,16 @@ def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED_BYTE
     for part in spool_lines(path, max_bytes):
         if isinstance(part, Gap):
             unread += part.size
-            gathering.take(OutputProblem(_describe_gap(part, path.name)))
+            gathering.add(OutputProblem(_describe_gap(part, path.name)))
             continue
-        for signal in runtime.read(part):
-            gathering.take(signal)
-    acts = tuple(gathering.done())
+        for signal in runtime.parse_line(part):
+            gathering.add(signal)
+    acts = tuple(gathering.list_acts())
     return AgentOutput(
         said=gathering.said,
         spend=gathering.spend,
         metered=gathering.metered,
-        output=gathering.answer(),
+        output=gathering.find_structured_output(),
         complaints=tuple(gathering.complaints),
         complaint_count=gathering.complaint_count,
         actions=gathering.actions - len(gathering.acts) + len(acts),
@@ -266,5 +266,5 @@ def read_new_signals(
         if len(data) < max_bytes:
             return (), offset
         return (OutputProblem(f"a line longer than {max_bytes} bytes was left out"),), offset + len(data)
-    signals = tuple(signal for line in text_lines(data[:end]) for signal in runtime.read(line))
+    signals = tuple(signal for line in text_lines(data[:end]) for signal in runtime.parse_line(line))
     return signals, offset + end

@@ -30,20 +30,20 @@ class TmuxRuntime:
     config: str = ""  # by which the pane finds the session; left out, the one in `root`
     finishes: bool = True
 
-    def found(self) -> str:
-        return self.claude.found()
+    def describe_program(self) -> str:
+        return self.claude.describe_program()
 
-    def problems(self) -> tuple[str, ...]:
-        return (*windows.problems(), *self.claude.problems())
+    def find_problems(self) -> tuple[str, ...]:
+        return (*windows.problems(), *self.claude.find_problems())
 
-    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
-        launch = self.claude.launch(brief, directory=directory, in_terminal=True)
+    def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
+        launch = self.claude.prepare_launch(brief, directory=directory, in_terminal=True)
         if not brief.interactive:  # else the person has its terminal in front of them
             _open_window(brief, directory, self.root, self.config)
         return launch
 
-    def read(self, line: str) -> tuple[Signal, ...]:
-        return self.claude.read(line)
+    def parse_line(self, line: str) -> tuple[Signal, ...]:
+        return self.claude.parse_line(line)
 
 
 def build_runtime(options: Mapping[str, Any], root: Path) -> TmuxRuntime:

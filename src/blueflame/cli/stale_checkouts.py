@@ -41,7 +41,7 @@ def _ask_to_remove(title: str, options: RunOptions) -> str:
     gate = stale_gate(title)
     if options.decisions is not None:
         try:
-            return options.decisions.answer(gate, frozenset()).choice
+            return options.decisions.find_answer(gate, frozenset()).choice
         except NoAnswer:  # not worth stopping for: what is kept is told
             return gate.default
     if not is_attended() or options.as_json:

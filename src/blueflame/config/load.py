@@ -116,11 +116,13 @@ def _read_version(document: ConfigDocument, path: Path) -> int:
     version = document.data.get("schema_version", 1)
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
         text = f"must be a whole number (got {format_value(version)}); write schema_version: {SCHEMA_VERSION}"
-        document.problems.append(ConfigProblem(document.line(("schema_version",)), ("schema_version",), text))
+        document.problems.append(ConfigProblem(document.find_line(("schema_version",)), ("schema_version",), text))
         return SCHEMA_VERSION
     if version > SCHEMA_VERSION:
         text = f"unsupported schema_version {version} (max supported: {SCHEMA_VERSION}); install a newer Blue Flame"
-        raise _build_config_error(path, [ConfigProblem(document.line(("schema_version",)), ("schema_version",), text)])
+        raise _build_config_error(
+            path, [ConfigProblem(document.find_line(("schema_version",)), ("schema_version",), text)]
+        )
     return version
 
 
@@ -128,8 +130,8 @@ def _validate_settings(document: ConfigDocument, lifted: LiftedConfig, path: Pat
     settings, faults = validate_settings(lifted.data)
     problems = [*document.problems, *lifted.problems]
     for at, text in faults:
-        origin = lifted.origin(at)
-        problems.append(ConfigProblem(document.line(origin), origin, text))
+        origin = lifted.find_origin(at)
+        problems.append(ConfigProblem(document.find_line(origin), origin, text))
     if problems or settings is None:
         raise _build_config_error(path, problems)
     return settings
@@ -145,10 +147,10 @@ def _find_warnings(
     elif version == SCHEMA_VERSION:
         for place in find_old_sections(data):
             text = "is the place of schema 1 and still read; schema 2 has it under roles (`blueflame config migrate`)"
-            yield ConfigProblem(document.line(place), place, text)
+            yield ConfigProblem(document.find_line(place), place, text)
     for at, text in doubts(settings):
-        origin: KeyPath = lifted.origin(at)
-        yield ConfigProblem(document.line(origin), origin, text)
+        origin: KeyPath = lifted.find_origin(at)
+        yield ConfigProblem(document.find_line(origin), origin, text)
 
 
 def _sort_problems(problems: Iterator[ConfigProblem] | list[ConfigProblem]) -> list[ConfigProblem]:

@@ -50,7 +50,7 @@ class LiftedConfig:
     origins: dict[KeyPath, KeyPath] = field(default_factory=dict)  # new place -> where the person wrote it
     problems: list[ConfigProblem] = field(default_factory=list)
 
-    def origin(self, path: KeyPath) -> KeyPath:
+    def find_origin(self, path: KeyPath) -> KeyPath:
         for cut in range(len(path), 0, -1):
             if path[:cut] in self.origins:
                 return (*self.origins[path[:cut]], *path[cut:])
@@ -80,8 +80,8 @@ def _move_value(
 ) -> None:
     if new in lifted.origins or _has_path(data, new):
         other = ".".join(str(part) for part in lifted.origins.get(new, new))
-        text = f"the same is also set by {other} (line {document.line(lifted.origins.get(new, new))}); keep one"
-        lifted.problems.append(ConfigProblem(document.line(old), old, text))
+        text = f"the same is also set by {other} (line {document.find_line(lifted.origins.get(new, new))}); keep one"
+        lifted.problems.append(ConfigProblem(document.find_line(old), old, text))
         return
     if _set_value(lifted.data, new, _get_value(data, old)):
         lifted.origins[new] = old
@@ -94,12 +94,12 @@ def _report_unknown_keys(document: ConfigDocument, lifted: LiftedConfig, data: d
         content = _get_value(data, section)
         known = [old[-1] for old, _ in MOVES if old[:-1] == section]
         for path, text in _find_unknown_keys(section, content, known):
-            lifted.problems.append(ConfigProblem(document.line(path), path, text))
+            lifted.problems.append(ConfigProblem(document.find_line(path), path, text))
     if version < 2:
         for key in sorted(data.keys() - V1_KEYS):
             if key in Settings.model_fields:
                 text = "belongs to schema 2; write schema_version: 2, or run `blueflame config migrate --write`"
-                lifted.problems.append(ConfigProblem(document.line((key,)), (key,), text))
+                lifted.problems.append(ConfigProblem(document.find_line((key,)), (key,), text))
                 lifted.data.pop(key)
 
 

@@ -108,10 +108,10 @@ def examine_runtimes(runtimes: Mapping[str, Runtime | None]) -> Iterator[DoctorF
                 f"runtime {name}", FindingState.BAD, f"not in this version; it has {', '.join(RUNTIMES)}"
             )
             continue
-        problems = runtime.problems()
+        problems = runtime.find_problems()
         yield from (DoctorFinding(f"runtime {name}", FindingState.BAD, problem) for problem in problems)
         if not problems:
-            words = runtime.found() if isinstance(runtime, InstalledRuntime) else ""
+            words = runtime.describe_program() if isinstance(runtime, InstalledRuntime) else ""
             yield DoctorFinding(f"runtime {name}", FindingState.OK, words or "ready")
 
 

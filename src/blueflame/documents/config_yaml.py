@@ -42,13 +42,13 @@ class ConfigDocument:
     problems: list[ConfigProblem] = field(default_factory=list)
     nodes: int = 0
 
-    def line(self, path: KeyPath) -> int:
+    def find_line(self, path: KeyPath) -> int:
         """Of the key itself, or of the nearest one above it that is in the file."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
-    def fault(self, node: Node, path: KeyPath, text: str) -> None:
+    def add_problem(self, node: Node, path: KeyPath, text: str) -> None:
         self.problems.append(ConfigProblem(node.start_mark.line + 1, path, text))
 
 
@@ -117,7 +117,7 @@ def _read_value(document: ConfigDocument, node: Node, path: KeyPath, above: tupl
     if document.nodes > MAX_NODES:
         raise TooManyValues
     if any(node is outer for outer in above) or len(above) > MAX_DEPTH:
-        document.fault(node, path, "the value holds itself, or is nested too deeply; write it out")
+        document.add_problem(node, path, "the value holds itself, or is nested too deeply; write it out")
         return None
     if isinstance(node, MappingNode):
         return _read_mapping(document, node, path, (*above, node))
@@ -146,7 +146,7 @@ def _read_mapping(
         line = key_node.start_mark.line + 1
         if key in own:
             text = f"the key is there twice (first in line {own[key]}); keep one of the two"
-            document.fault(key_node, (*path, key), text)
+            document.add_problem(key_node, (*path, key), text)
             continue
         own[key] = line
         document.lines[(*path, key)] = line
@@ -176,14 +176,14 @@ def _iter_merge_sources(document: ConfigDocument, node: MappingNode, path: KeyPa
             if isinstance(source, MappingNode):
                 yield source
             else:
-                document.fault(source, path, "<< merges mappings only; point it at one, such as <<: *defaults")
+                document.add_problem(source, path, "<< merges mappings only; point it at one, such as <<: *defaults")
 
 
 def _read_key(document: ConfigDocument, node: Node, path: KeyPath) -> str | None:
     if isinstance(node, ScalarNode) and node.tag == f"{TAG}str":
         return str(node.value)
     shown = repr(node.value) if isinstance(node, ScalarNode) else "a list or a mapping"
-    document.fault(node, path, f"a key must be text (got {shown}); put it in quotes, or take it out")
+    document.add_problem(node, path, f"a key must be text (got {shown}); put it in quotes, or take it out")
     return None
 
 
@@ -198,10 +198,12 @@ def _read_scalar(document: ConfigDocument, node: Node, path: KeyPath) -> Any:  #
     if kind in ("str", "timestamp"):  # a project may be called 2024-01-01
         return str(node.value)
     if kind not in ("null", "bool", "int", "float"):
-        document.fault(node, path, f"the tag {node.tag} is not allowed; write a plain value")
+        document.add_problem(node, path, f"the tag {node.tag} is not allowed; write a plain value")
         return None
     try:
         return _get_constructor().construct_object(node)
     except (ValueError, OverflowError, TypeError, KeyError):
-        document.fault(node, path, f"is not a value of the kind {kind} (got {str(node.value)[:60]!r}); write another")
+        document.add_problem(
+            node, path, f"is not a value of the kind {kind} (got {str(node.value)[:60]!r}); write another"
+        )
         return None

@@ -49,7 +49,7 @@ class DecisionsFile:
     path: Path
     entries: tuple[DecisionEntry, ...]
 
-    def answer(self, gate: Gate, used: UsedEntries) -> Answer:
+    def find_answer(self, gate: Gate, used: UsedEntries) -> Answer:
         """The first unused entry that fits; one that names the gate's subject goes before one that names none."""
         fitting = [e for e in self.entries if e.kind is gate.kind and (e.repeat or (e.kind, e.index) not in used)]
         names = _list_gate_names(gate)

@@ -262,7 +262,7 @@ def _format_rest(problems: Sequence[YamlProblem]) -> list[str]:
 
 
 def _format_with_line(path: Path, found: Document, problem: YamlProblem) -> str:
-    line = found.line(problem.place)
+    line = found.find_line(problem.place)
     return f"{path}:{line}: {problem.message}" if line else f"{path}: {_format_problem(problem)}"
 
 

@@ -96,7 +96,9 @@ def _read_session_and_lines(path: Path) -> tuple[str, dict[str, int]]:
     data = found.data if isinstance(found.data, Mapping) else {}
     tasks = data.get("tasks")
     entries = enumerate(tasks) if isinstance(tasks, list) else ()
-    named = ((str(entry.get("id")), found.line(("tasks", n))) for n, entry in entries if isinstance(entry, Mapping))
+    named = (
+        (str(entry.get("id")), found.find_line(("tasks", n))) for n, entry in entries if isinstance(entry, Mapping)
+    )
     session = data.get("session_id")
     return session if isinstance(session, str) else "", {name: line for name, line in named if line}
 

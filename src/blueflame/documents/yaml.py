@@ -33,7 +33,7 @@ class Document:
     problems: tuple[YamlProblem, ...]
     lines: Callable[[], Mapping[KeyPath, int]]
 
-    def line(self, place: KeyPath) -> int | None:
+    def find_line(self, place: KeyPath) -> int | None:
         """Of the place, or of the nearest thing around it."""
         known = self.lines()
         around = (place[:n] for n in range(len(place), -1, -1))
@@ -88,7 +88,7 @@ def _read_yaml(text: str) -> Document:
     except YAMLError as error:
         return _build_unreadable("YAML", " ".join(str(error).split()), None)
     reader = _NodeReader()
-    data = None if root is None else reader.value(root, ())
+    data = None if root is None else reader.read_value(root, ())
     return Document(data, tuple(reader.problems), lambda: reader.lines)
 
 
@@ -100,20 +100,20 @@ class _NodeReader:
         self.problems: list[YamlProblem] = []
         self._made: dict[int, object] = {}  # an alias is the same node again: made once, so that none can explode
 
-    def value(self, node: Node, place: KeyPath) -> object:
+    def read_value(self, node: Node, place: KeyPath) -> object:
         self.lines[place] = node.start_mark.line + 1
         if id(node) in self._made:
             return self._made[id(node)]
         if isinstance(node, MappingNode):
-            return self._mapping(node, place)
+            return self._read_mapping(node, place)
         if isinstance(node, SequenceNode):
             items: list[object] = []
             self._made[id(node)] = items
-            items.extend(self.value(child, (*place, n)) for n, child in enumerate(node.value))
+            items.extend(self.read_value(child, (*place, n)) for n, child in enumerate(node.value))
             return items
-        return self._scalar(node, place)
+        return self._read_scalar(node, place)
 
-    def _mapping(self, node: MappingNode, place: KeyPath) -> object:
+    def _read_mapping(self, node: MappingNode, place: KeyPath) -> object:
         made: dict[str, object] = {}
         self._made[id(node)] = made
         for key_node, value_node in node.value:
@@ -122,11 +122,11 @@ class _NodeReader:
             if key in made:
                 self.lines[at] = key_node.start_mark.line + 1
                 self.problems.append(YamlProblem(at, f"the key {key!r} is given twice"))
-            made[key] = self.value(value_node, at)
+            made[key] = self.read_value(value_node, at)
             self.lines[at] = key_node.start_mark.line + 1
         return made
 
-    def _scalar(self, node: Node, place: KeyPath) -> object:
+    def _read_scalar(self, node: Node, place: KeyPath) -> object:
         make = SCALARS.get(str(node.tag))
         if make is None:
             self.problems.append(YamlProblem(place, f"the tag {node.tag} is not allowed here"))

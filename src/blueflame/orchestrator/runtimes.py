@@ -53,7 +53,7 @@ class RuntimeSet:
             return (str(reason),)
         cast = self._cast(workflow)
         names = sorted(set(cast.values()))
-        problems = (f"{name}: {problem}" for name in names for problem in made[name].problems())
+        problems = (f"{name}: {problem}" for name in names for problem in made[name].find_problems())
         return (*problems, *beyond(self.settings, cast), *(() if self.replay else self.without_credential(names)))
 
     def without_credential(self, names: Iterable[str]) -> Iterator[str]:

@@ -56,7 +56,7 @@ def play(repo: Path, tmp_path: Path) -> Play:
             prompt=prompt,
             model="some-model",
         )
-        launch = build_runtime({"command": command}, tmp_path).launch(brief, directory=folder)
+        launch = build_runtime({"command": command}, tmp_path).prepare_launch(brief, directory=folder)
         with run_hook_server(repo) as watch:
             watch.prove()
             (folder / "home" / ".claude").mkdir(parents=True)  # settings that somebody has left there

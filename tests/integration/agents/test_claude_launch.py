@@ -58,7 +58,7 @@ def plugin(tmp_path: Path) -> Path:
 
 def launched(program: Path, brief: AgentBrief = BRIEF, **options: Any) -> AgentLaunch:  # noqa: ANN401 (as a configuration has them)
     made = RUNTIMES["claude"]({"command": str(program), **options}, program.parent)
-    return made.launch(brief, directory=program.parent.parent / "attempt")
+    return made.prepare_launch(brief, directory=program.parent.parent / "attempt")
 
 
 def flag(launch: AgentLaunch, name: str) -> str:
@@ -188,14 +188,14 @@ def test_a_plugin_in_the_repository_is_refused(program: Path, plugin: Path) -> N
     link.symlink_to(plugin)
     for named in (str(plugin), str(link)):
         made = build_runtime({"command": str(program), "plugins": (named,), "repo": str(plugin.parent)}, program.parent)
-        assert "inside the repository" in "\n".join(made.problems())
+        assert "inside the repository" in "\n".join(made.find_problems())
     assert check_plugin(plugin, program.parent) == ""
     assert "is no plugin" in check_plugin(plugin.parent, None)
 
 
 def test_without_a_program_nothing_is_started(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="was not found"):
-        build_runtime({"command": "no-such-claude"}, tmp_path).launch(BRIEF, directory=tmp_path)
+        build_runtime({"command": "no-such-claude"}, tmp_path).prepare_launch(BRIEF, directory=tmp_path)
 
 
 def test_launching_again_after_a_crash_gives_the_same(program: Path) -> None:

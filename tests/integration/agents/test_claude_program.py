@@ -31,7 +31,7 @@ def program(path: Path, *, version: str = "2.1.325 (Claude Code)", offers: str =
 
 
 def problems(path: Path) -> str:
-    return "\n".join(build_runtime({"command": str(path)}, path.parent).problems())
+    return "\n".join(build_runtime({"command": str(path)}, path.parent).find_problems())
 
 
 def test_the_one_that_is_named_goes_before_the_one_on_the_path(tmp_path: Path) -> None:
@@ -126,11 +126,11 @@ def test_it_is_asked_once_as_long_as_the_file_is_the_same(tmp_path: Path) -> Non
     counted.write_text(counted.read_text().replace("case $1", f"echo x >> '{tmp_path}/asked'\ncase $1"))
     made = build_runtime({"command": str(counted)}, tmp_path)
 
-    assert made.problems() == made.problems() == ()
-    assert "claude 2.1.325 at" in made.found()
+    assert made.find_problems() == made.find_problems() == ()
+    assert "claude 2.1.325 at" in made.describe_program()
     assert (tmp_path / "asked").read_text().count("x") == 2
     counted.write_text(counted.read_text().replace("2.1.325", "2.1.7"))
-    assert "too old" in "".join(made.problems())
+    assert "too old" in "".join(made.find_problems())
 
 
 def test_it_finds_neither_a_home_nor_a_session_to_be_nested_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_it_finds_neither_a_home_nor_a_session_to_be_nested_in(tmp_path: Path, m
 def test_arguments_that_could_open_a_door_are_refused(tmp_path: Path, flag: str) -> None:
     good = program(tmp_path / "claude")
 
-    (problem,) = ClaudeRuntime(root=tmp_path, command=str(good), args=(flag,)).problems()
+    (problem,) = ClaudeRuntime(root=tmp_path, command=str(good), args=(flag,)).find_problems()
 
     assert f"runtimes.claude.args: {flag.partition('=')[0]} " in problem
 
@@ -160,8 +160,11 @@ def test_arguments_that_could_open_a_door_are_refused(tmp_path: Path, flag: str)
 def test_arguments_of_taste_are_taken(tmp_path: Path) -> None:
     good = program(tmp_path / "claude")
 
-    assert ClaudeRuntime(root=tmp_path, command=str(good), args=("--effort", "high", "--max-turns=40")).problems() == ()
-    assert "prompt" in ClaudeRuntime(root=tmp_path, command=str(good), args=("hello",)).problems()[0]
+    assert (
+        ClaudeRuntime(root=tmp_path, command=str(good), args=("--effort", "high", "--max-turns=40")).find_problems()
+        == ()
+    )
+    assert "prompt" in ClaudeRuntime(root=tmp_path, command=str(good), args=("hello",)).find_problems()[0]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +184,9 @@ def test_arguments_of_taste_are_taken(tmp_path: Path) -> None:
 def test_variables_that_could_open_a_door_are_refused(tmp_path: Path, name: str) -> None:
     good = program(tmp_path / "claude")
 
-    (problem,) = ClaudeRuntime(root=tmp_path, command=str(good), env={name: "1", "MAX_THINKING_TOKENS": "0"}).problems()
+    (problem,) = ClaudeRuntime(
+        root=tmp_path, command=str(good), env={name: "1", "MAX_THINKING_TOKENS": "0"}
+    ).find_problems()
 
     assert f"runtimes.claude.env: {name} " in problem
 

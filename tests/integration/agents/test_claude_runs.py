@@ -154,7 +154,7 @@ def stage(
             repo, permissions=RULES, schema="schema" in brief, skills=skills, listener=network.listen()
         ) as watch,
     ):
-        launch = made.launch(replace(given, gateway=model.url, **brief), directory=root / "attempt folder")
+        launch = made.prepare_launch(replace(given, gateway=model.url, **brief), directory=root / "attempt folder")
         for name, text in launch.home.items():
             (root / "home" / name).write_text(text)
         yield Stage(network, root, model, watch, made, launch)
@@ -266,7 +266,7 @@ def test_a_plugin_brings_its_skill_and_opens_nothing_else(network: ClosedNetwork
     )
     folder = plugin(tmp_path / "plugin")
     runtime = build_runtime({"superpowers": str(folder)}, tmp_path)
-    assert runtime.problems() == ()
+    assert runtime.find_problems() == ()
     with stage(network, tmp_path, *turns, runtime=runtime, skills=("brainstorming",)) as here:
         ran = here.run()
 

@@ -29,8 +29,8 @@ def test_a_key_of_the_environment_is_shown_as_the_vendor_wants_it(tmp_path: Path
 def test_the_value_is_neither_in_the_orders_nor_in_what_is_printed_of_it(tmp_path: Path) -> None:
     access = anthropic({"ANTHROPIC_API_KEY": KEY}, tmp_path)
     assert access.value == KEY
-    assert KEY not in repr(access) + json.dumps(access.orders("anthropic"))
-    assert access.orders("anthropic") == {
+    assert KEY not in repr(access) + json.dumps(access.build_launch_entry("anthropic"))
+    assert access.build_launch_entry("anthropic") == {
         "upstream": "https://api.anthropic.com",
         "auth": "x-api-key",
         "secret": "anthropic",

@@ -53,7 +53,7 @@ def brief(**changes: Any) -> AgentBrief:  # noqa: ANN401 (fields of any kind)
 
 def launched(kind: str, program: Path, tmp_path: Path, **changes: Any) -> AgentLaunch:  # noqa: ANN401
     runtime = RUNTIMES[kind]({"command": str(program)}, tmp_path)
-    return runtime.launch(brief(**changes), directory=tmp_path)
+    return runtime.prepare_launch(brief(**changes), directory=tmp_path)
 
 
 def settings_of(launch: AgentLaunch) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def test_an_acp_agent_is_told_where_its_model_is(program: Path, tmp_path: Path) 
         "args": ["--model", "{model}"],
         "env": {"MY_URL": "{gateway}/gemini", "MY_KEY": "{token}", "OTHER": "{this} stays"},
     }
-    launch = acp.build_runtime(options, tmp_path).launch(brief(), directory=tmp_path)
+    launch = acp.build_runtime(options, tmp_path).prepare_launch(brief(), directory=tmp_path)
 
     assert {name: launch.env[name] for name in ("MY_URL", "MY_KEY", "OTHER")} == {
         "MY_URL": f"{GATEWAY}/gemini",
@@ -153,7 +153,9 @@ def test_an_acp_agent_of_a_known_name_needs_no_words(program: Path, tmp_path: Pa
     bridge = program.with_name("claude-agent-acp")
     program.rename(bridge)
 
-    launch = acp.build_runtime({"command": str(bridge)}, tmp_path).launch(brief(model="sonnet"), directory=tmp_path)
+    launch = acp.build_runtime({"command": str(bridge)}, tmp_path).prepare_launch(
+        brief(model="sonnet"), directory=tmp_path
+    )
 
     assert launch.apis == ("anthropic",)
     assert launch.env["ANTHROPIC_BASE_URL"] == f"{GATEWAY}/anthropic"
@@ -179,9 +181,9 @@ def test_a_schema_is_asked_for_in_words(kind: str, program: Path, tmp_path: Path
 def test_a_program_that_is_missing_is_told_and_nothing_is_started(kind: str, tmp_path: Path) -> None:
     runtime = RUNTIMES[kind]({"command": "no-such-agent"}, tmp_path)
 
-    assert "no-such-agent" in runtime.problems()[0]
+    assert "no-such-agent" in runtime.find_problems()[0]
     with pytest.raises(Refused, match="no-such-agent"):
-        runtime.launch(brief(), directory=tmp_path)
+        runtime.prepare_launch(brief(), directory=tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "acp"])
@@ -190,7 +192,7 @@ def test_variables_that_lead_around_the_walls_are_told(kind: str, program: Path,
         {"command": str(program), "env": {"NODE_OPTIONS": "-r x", "HOME": "/x", "FINE": "1"}}, tmp_path
     )
 
-    told = [problem for problem in runtime.problems() if "take it out" in problem]
+    told = [problem for problem in runtime.find_problems() if "take it out" in problem]
 
     assert [problem.split()[1] for problem in told] == ["HOME", "NODE_OPTIONS"]
 
@@ -201,7 +203,7 @@ def test_an_old_program_is_told(tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\necho codex-cli 0.1.0\n")
     script.chmod(0o755)
 
-    (problem,) = codex.build_runtime({"command": str(script)}, tmp_path).problems()
+    (problem,) = codex.build_runtime({"command": str(script)}, tmp_path).find_problems()
 
     assert "codex 0.1.0" in problem and "is too old: 0.166.0 or newer is needed" in problem
 

@@ -96,7 +96,7 @@ def test_commands_of_codex_are_read_as_they_were_asked_for_however_they_are_quot
 def test_a_shell_of_the_agents_own_is_not_taken_for_one() -> None:
     line = {"type": "item.started", "item": {"id": "i", "type": "command_execution", "command": "/repo/bash -c true"}}
 
-    (act,) = CODEX.read(json.dumps(line))
+    (act,) = CODEX.parse_line(json.dumps(line))
 
     assert isinstance(act, ObservedCall)
     assert find_unaudited_calls((act,), logged(("Bash", {"command": "true"}, True)))
@@ -105,7 +105,7 @@ def test_a_shell_of_the_agents_own_is_not_taken_for_one() -> None:
 def test_what_codex_does_in_ways_that_nobody_knows_is_a_gap() -> None:
     line = {"type": "item.completed", "item": {"id": "i", "type": "mcp_tool_call", "server": "x", "tool": "y"}}
 
-    (act,) = CODEX.read(json.dumps(line))
+    (act,) = CODEX.parse_line(json.dumps(line))
 
     assert isinstance(act, ObservedCall)
     assert find_unaudited_calls((act,), logged(RAN)) == ("mcp_tool_call was never asked for",)
@@ -180,5 +180,5 @@ def test_the_player_of_acp_agents_is_read_line_by_line(tmp_path: Path) -> None:
 def test_lines_that_make_no_sense_are_complaints_and_new_kinds_are_not() -> None:
     for runtime in (CODEX, GEMINI, AcpRuntime(root=HERE, command="x")):
         for line in ("nonsense", "[1]", '"text"', "[" * 100_000):
-            assert len(runtime.read(line)) == 1
-    assert CODEX.read('{"type":"from.the.future"}') == GEMINI.read('{"type":"from.the.future"}') == ()
+            assert len(runtime.parse_line(line)) == 1
+    assert CODEX.parse_line('{"type":"from.the.future"}') == GEMINI.parse_line('{"type":"from.the.future"}') == ()

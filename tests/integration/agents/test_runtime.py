@@ -59,7 +59,7 @@ def carry_out(
 ) -> tuple[ProcessOutcome, AgentOutput]:
     async def story() -> ProcessOutcome:
         engine = LocalEngine(state)
-        launch = runtime.launch(given_brief, directory=engine.directory(given_brief.attempt))
+        launch = runtime.prepare_launch(given_brief, directory=engine.directory(given_brief.attempt))
         await engine.submit(
             AttemptSpec(
                 attempt=given_brief.attempt,
@@ -187,7 +187,7 @@ def test_a_script_is_found_from_the_settings(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_is_read_for_what_it_means(line: str, signals: tuple[object, ...]) -> None:
-    assert READER.read(line) == signals
+    assert READER.parse_line(line) == signals
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_line_is_read_for_what_it_means(line: str, signals: tuple[object, ...]
     ],
 )
 def test_a_line_that_makes_no_sense_is_a_complaint_and_costs_nothing_silently(line: str) -> None:
-    (signal,) = READER.read(line)
+    (signal,) = READER.parse_line(line)
 
     assert isinstance(signal, OutputProblem)
     assert len(signal.text) < 500
@@ -233,7 +233,7 @@ def test_a_line_that_makes_no_sense_is_a_complaint_and_costs_nothing_silently(li
     )
 )
 def test_no_line_can_make_the_reader_fail(line: str) -> None:
-    assert isinstance(READER.read(line), tuple)
+    assert isinstance(READER.parse_line(line), tuple)
 
 
 def spool(path: Path, lines: Iterator[str] | list[str]) -> Path:

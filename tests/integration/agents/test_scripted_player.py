@@ -238,7 +238,7 @@ def watched_play(watch: WatchedAttempt, *steps: dict[str, Any]) -> Played:
 
 def acts_of(played: Played) -> list[ObservedCall]:
     reader = ScriptedRuntime()
-    signals = [signal for line in played.lines for signal in reader.read(json.dumps(line))]
+    signals = [signal for line in played.lines for signal in reader.parse_line(json.dumps(line))]
     return [signal for signal in signals if isinstance(signal, ObservedCall)]
 
 

@@ -79,6 +79,6 @@ def test_the_plugin_of_the_skills_reaches_the_runtime_and_must_be_outside(repo: 
 
     outside = planner(str(program.parent / "plugin"))
     assert outside.superpowers == (program.parent / "plugin").resolve()
-    assert outside.problems() == ()
-    assert "inside the repository" in planner("plugin").problems()[0]
+    assert outside.find_problems() == ()
+    assert "inside the repository" in planner("plugin").find_problems()[0]
     assert planner("plugin", enabled=False).superpowers is None

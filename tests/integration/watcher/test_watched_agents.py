@@ -37,7 +37,7 @@ def worked(repo: Path, steps: str, **changes: object) -> Ended:
         worktree=str(repo),
         prompt="",
     )
-    launch = runtime.launch(brief, directory=folder)
+    launch = runtime.prepare_launch(brief, directory=folder)
     watch = {**build_watch(repo), "port": 61130, **changes}
     env = {"PATH": "/usr/bin:/bin", **launch.env}
     outcome = run(order(folder, *launch.argv, env=env, cwd=str(repo), watch=watch))

@@ -56,42 +56,42 @@ tasks:
 
 def test_bare_choices_are_given_in_order(tmp_path: Path) -> None:
     decisions = load(tmp_path, "session: [continue, stop]\n")
-    first = decisions.answer(gate(GateKind.SESSION), frozenset())
-    second = decisions.answer(gate(GateKind.SESSION), find_used_entries([first]))
+    first = decisions.find_answer(gate(GateKind.SESSION), frozenset())
+    second = decisions.find_answer(gate(GateKind.SESSION), find_used_entries([first]))
     assert (first.choice, first.by) == ("continue", "decisions:session[0]")
     assert (second.choice, second.by) == ("stop", "decisions:session[1]")
 
 
 def test_kinds_do_not_take_each_others_decisions(tmp_path: Path) -> None:
     decisions = load(tmp_path, "plan: [approve]\nchangeset: [skip]\n")
-    assert decisions.answer(gate(GateKind.CHANGESET), frozenset()).choice == "skip"
+    assert decisions.find_answer(gate(GateKind.CHANGESET), frozenset()).choice == "skip"
 
 
 @pytest.mark.parametrize("subject", ["cs-1-api", "api", "task-004", "changeset-cs-1-api"])
 def test_a_decision_for_a_subject_goes_before_a_general_one(tmp_path: Path, subject: str) -> None:
     text = f"changeset:\n  - approve\n  - {{subject: {subject}, choose: reject, reason: no docs}}\n"
     asked = gate(GateKind.CHANGESET, "cs-1-api", group="api", tasks=["task-004"])
-    answer = load(tmp_path, text).answer(asked, frozenset())
+    answer = load(tmp_path, text).find_answer(asked, frozenset())
     assert (answer.choice, answer.note, answer.by) == ("reject", "no docs", "decisions:changeset[1]")
 
 
 def test_a_decision_for_another_subject_is_left_alone(tmp_path: Path) -> None:
     decisions = load(tmp_path, "changeset:\n  - {subject: auth, choose: approve}\n")
     with pytest.raises(NoAnswer):
-        decisions.answer(gate(GateKind.CHANGESET, "cs-1-api", group="api"), frozenset())
+        decisions.find_answer(gate(GateKind.CHANGESET, "cs-1-api", group="api"), frozenset())
 
 
 def test_a_repeated_decision_never_runs_out(tmp_path: Path) -> None:
     decisions = load(tmp_path, "changeset:\n  - {choose: approve, repeat: true}\n")
-    answer = decisions.answer(gate(GateKind.CHANGESET), frozenset())
-    assert decisions.answer(gate(GateKind.CHANGESET), find_used_entries([answer])) == answer
+    answer = decisions.find_answer(gate(GateKind.CHANGESET), frozenset())
+    assert decisions.find_answer(gate(GateKind.CHANGESET), find_used_entries([answer])) == answer
 
 
 def test_running_out_names_the_gate_and_the_file(tmp_path: Path) -> None:
     decisions = load(tmp_path, "plan: [approve]\n")
     asked = gate(GateKind.PLAN)
     with pytest.raises(NoAnswer) as ran_out:
-        decisions.answer(asked, frozenset({("plan", 0)}))
+        decisions.find_answer(asked, frozenset({("plan", 0)}))
     said = str(ran_out.value)
     for part in ("мои решения.yaml", "plan-plan", "Вопрос?", "approve, edit, replan, quit", "blueflame resume"):
         assert part in said
@@ -100,7 +100,7 @@ def test_running_out_names_the_gate_and_the_file(tmp_path: Path) -> None:
 def test_a_choice_that_the_gate_no_longer_offers_is_refused(tmp_path: Path) -> None:
     decisions = load(tmp_path, "plan: [{choose: re-plan, note: smaller tasks}]\n")
     with pytest.raises(NoAnswer, match="says 'replan', but that is not open"):
-        decisions.answer(gate(GateKind.PLAN, without="replan"), frozenset())
+        decisions.find_answer(gate(GateKind.PLAN, without="replan"), frozenset())
 
 
 def test_used_entries_are_read_from_the_journal() -> None:
@@ -116,7 +116,7 @@ def test_used_entries_are_read_from_the_journal() -> None:
 
 def test_an_edit_brings_the_tasks_of_its_file(tmp_path: Path) -> None:
     (tmp_path / "tasks.yaml").write_text(PLAN, encoding="utf-8")
-    answer = load(tmp_path, "plan: [{choose: edit, edit: tasks.yaml}]\n").answer(gate(GateKind.PLAN), frozenset())
+    answer = load(tmp_path, "plan: [{choose: edit, edit: tasks.yaml}]\n").find_answer(gate(GateKind.PLAN), frozenset())
     (task,) = tasks_in(json.loads(json.dumps(answer.payload)))
     assert (task.id, task.title, task.file_locks) == ("task-001", "Первая", ("src/",))
 
@@ -124,13 +124,13 @@ def test_an_edit_brings_the_tasks_of_its_file(tmp_path: Path) -> None:
 def test_an_edit_of_another_task_is_refused_at_a_validation_gate(tmp_path: Path) -> None:
     (tmp_path / "tasks.yaml").write_text(PLAN, encoding="utf-8")
     decisions = load(tmp_path, "validation: [{choose: edit, edit: tasks.yaml}]\n")
-    assert decisions.answer(gate(GateKind.VALIDATION, "task-001"), frozenset()).choice == "edit"
+    assert decisions.find_answer(gate(GateKind.VALIDATION, "task-001"), frozenset()).choice == "edit"
     with pytest.raises(PlanError, match="expected exactly the task task-002"):
-        decisions.answer(gate(GateKind.VALIDATION, "task-002"), frozenset())
+        decisions.find_answer(gate(GateKind.VALIDATION, "task-002"), frozenset())
 
 
 def test_a_raise_carries_its_limit(tmp_path: Path) -> None:
-    answer = load(tmp_path, "budget: [{choose: raise, limit: 25.5}]\n").answer(gate(GateKind.BUDGET), frozenset())
+    answer = load(tmp_path, "budget: [{choose: raise, limit: 25.5}]\n").find_answer(gate(GateKind.BUDGET), frozenset())
     assert answer.payload == {"limit": 25.5}
 
 
@@ -193,7 +193,7 @@ def test_what_can_never_be_reached_is_a_problem(tmp_path: Path) -> None:
 
 def test_a_decision_for_a_subject_is_reached_after_a_repeated_general_one(tmp_path: Path) -> None:
     text = "changeset:\n  - {choose: approve, repeat: true}\n  - {subject: api, choose: skip}\n"
-    assert load(tmp_path, text).answer(gate(GateKind.CHANGESET, group="api"), frozenset()).choice == "skip"
+    assert load(tmp_path, text).find_answer(gate(GateKind.CHANGESET, group="api"), frozenset()).choice == "skip"
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "[approve]\n", "approve\n"])
@@ -221,9 +221,9 @@ def test_a_crash_anywhere_repeats_no_decision_and_skips_none(choices: list[str],
     decisions = DecisionsFile(path=Path("d.yaml"), entries=entries)
     journal: list[Answer] = []
     for _ in choices[:crash_after]:
-        journal.append(decisions.answer(gate(GateKind.SESSION), find_used_entries(journal)))
+        journal.append(decisions.find_answer(gate(GateKind.SESSION), find_used_entries(journal)))
     for _ in choices[crash_after:]:
-        journal.append(decisions.answer(gate(GateKind.SESSION), find_used_entries(list(journal))))
+        journal.append(decisions.find_answer(gate(GateKind.SESSION), find_used_entries(list(journal))))
     assert [answer.choice for answer in journal] == choices
     with pytest.raises(NoAnswer):
-        decisions.answer(gate(GateKind.SESSION), find_used_entries(journal))
+        decisions.find_answer(gate(GateKind.SESSION), find_used_entries(journal))

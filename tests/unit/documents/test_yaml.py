@@ -10,12 +10,12 @@ from blueflame.documents.yaml import MAX_LOCATED_CHARS, read_document
 def test_yaml_values_have_their_types_and_lines() -> None:
     found = read_document("a: 1\nb:\n  - x: true\n    y: null\n  - 1.5\n# end\nс: 'да'\n")
     assert found.data == {"a": 1, "b": [{"x": True, "y": None}, 1.5], "с": "да"}
-    assert [found.line(place) for place in [("a",), ("b", 0, "y"), ("b", 1), ("с",)]] == [1, 4, 5, 7]
+    assert [found.find_line(place) for place in [("a",), ("b", 0, "y"), ("b", 1), ("с",)]] == [1, 4, 5, 7]
 
 
 def test_the_line_of_something_missing_is_that_of_what_is_around_it() -> None:
     found = read_document("a:\n  b: 1\nc: 2\n")
-    assert found.line(("a", "nothing", 3)) == 1
+    assert found.find_line(("a", "nothing", 3)) == 1
 
 
 def test_yaml_1_2_words_and_dates_are_texts() -> None:
@@ -26,12 +26,12 @@ def test_yaml_1_2_words_and_dates_are_texts() -> None:
 def test_json_is_read_as_json_and_its_lines_are_known() -> None:
     found = read_document('{"a": [1,\n 2,\n {"b": "\\ud83d\\ude00"}]}')
     assert found.data == {"a": [1, 2, {"b": "😀"}]}
-    assert found.line(("a", 2, "b")) == 3
+    assert found.find_line(("a", 2, "b")) == 3
 
 
 def test_large_json_is_not_searched_for_lines() -> None:
     found = read_document(json.dumps({"a": "x" * MAX_LOCATED_CHARS}))
-    assert found.line(("a",)) is None
+    assert found.find_line(("a",)) is None
 
 
 def test_a_flow_mapping_is_yaml_although_it_begins_like_json() -> None:
@@ -40,7 +40,7 @@ def test_a_flow_mapping_is_yaml_although_it_begins_like_json() -> None:
 
 def test_json_that_only_yaml_would_take_can_be_refused() -> None:
     found = read_document('{"a": 1,\n "b": }', only_json=True)
-    assert (found.data, found.line(())) == (None, 2)
+    assert (found.data, found.find_line(())) == (None, 2)
     assert read_document("a: 1\n", only_json=True).problems
 
 
@@ -58,7 +58,7 @@ def test_what_cannot_be_parsed_is_a_problem_with_its_line(text: str, line: int) 
     found = read_document(text)
     assert found.data is None
     assert "that can be read: " in found.problems[0].message
-    assert found.line(()) == line
+    assert found.find_line(()) == line
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, "a: \x07\n", "--- 1\n--- 2\n"])

@@ -60,15 +60,15 @@ class AcpRuntime:
     name: str = "acp"
     finishes: bool = True
 
-    def found(self) -> str:
+    def describe_program(self) -> str:
         """For people: which one would be started."""
         program = self._program()
         return f"{Path(program.path).name} at {program.path}" if program else ""
 
-    def problems(self) -> tuple[str, ...]:
+    def find_problems(self) -> tuple[str, ...]:
         return tuple(self._problems())
 
-    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
+    def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = self._program()
         if program is None:
             raise Refused(self._not_found())
@@ -89,7 +89,7 @@ class AcpRuntime:
             without=(".claude", ".claude.json", ".gemini", ".codex", ".config/opencode", ".opencode"),
         )
 
-    def read(self, line: str) -> tuple[Signal, ...]:
+    def parse_line(self, line: str) -> tuple[Signal, ...]:
         return parse_line(line)
 
     def _program(self) -> Program | None:

@@ -88,19 +88,19 @@ class AcpClient:
         said = update.model_dump(exclude_none=True)
         match said.get("session_update"):
             case "agent_message_chunk":
-                self._say(said)
+                self._collect_text(said)
             case "tool_call" | "tool_call_update" as kind:
                 if kind == "tool_call":
-                    self.flush()
+                    self.flush_text()
                 self._hearing += 1
                 try:
-                    await self._hear(said)
+                    await self._track_call(said)
                 finally:
                     self._hearing -= 1
                     async with self._news:
                         self._news.notify_all()
             case "current_mode_update" if LAX_MODES.search(str(said.get("current_mode_id"))):
-                self._break(f"it went into the mode {said.get('current_mode_id')}, in which it does not ask")
+                self._stop_agent(f"it went into the mode {said.get('current_mode_id')}, in which it does not ask")
 
     async def request_permission(
         self,
@@ -110,8 +110,8 @@ class AcpClient:
         **_: Any,  # noqa: ANN401 (what later versions add)
     ) -> RequestPermissionResponse:
         name = tool_call.tool_call_id
-        uses = await self._settled(name, tool_call.model_dump(exclude_none=True))
-        allowed = bool(uses) and all([await self._ask(name, use) for use in uses])
+        uses = await self._wait_for_uses(name, tool_call.model_dump(exclude_none=True))
+        allowed = bool(uses) and all([await self._ask_hook(name, use) for use in uses])
         wanted = "allow_once" if allowed else "reject_once"
         chosen = next((option for option in options if option.kind == wanted), None)
         if chosen is None:
@@ -120,24 +120,24 @@ class AcpClient:
 
     # --- what is made of it ---
 
-    def _say(self, said: Mapping[str, Any]) -> None:
+    def _collect_text(self, said: Mapping[str, Any]) -> None:
         content = said.get("content")
         text = content.get("text") if isinstance(content, Mapping) else None
         if not isinstance(text, str) or not text:
             return
         message = str(said.get("message_id") or "")
         if message != self._message:
-            self.flush()
+            self.flush_text()
         self._message = message
         self._pieces.append(text)
 
-    def flush(self) -> None:
+    def flush_text(self) -> None:
         """A message is told whole: questions about earlier calls may come to their end in the middle of it."""
         if self._pieces:
             _write_line(type="say", text="".join(self._pieces))
             self._pieces.clear()
 
-    async def _hear(self, said: Mapping[str, Any]) -> None:
+    async def _track_call(self, said: Mapping[str, Any]) -> None:
         name = str(said.get("tool_call_id") or "")
         call = self._calls.setdefault(name, TrackedCall())
         async with self._news:
@@ -145,16 +145,16 @@ class AcpClient:
             self._news.notify_all()
         if said.get("status") in END_STATUSES and not call.told:
             call.told = True
-            await self._end(name, call, done=said["status"] == "completed")
+            await self._finish_call(name, call, done=said["status"] == "completed")
 
-    async def settle(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Until all that was heard is dealt with: its last word may overtake the question about its last call."""
         for _ in range(SETTLE_TURNS):
             await asyncio.sleep(0)
         async with self._news:
             await self._news.wait_for(lambda: not self._hearing)
 
-    async def _settled(self, name: str, said: Mapping[str, Any]) -> tuple[ToolUse, ...]:
+    async def _wait_for_uses(self, name: str, said: Mapping[str, Any]) -> tuple[ToolUse, ...]:
         """What is asked for, once the agent has told enough of it; nothing when it does not."""
         call = self._calls.setdefault(name, TrackedCall())
         known = update_call(call.known, said)
@@ -177,7 +177,7 @@ class AcpClient:
             call.known = known
         return translate_acp_call(known, self._cwd) or ()
 
-    async def _ask(self, name: str, use: ToolUse) -> bool:
+    async def _ask_hook(self, name: str, use: ToolUse) -> bool:
         call = self._calls[name]
         if any(asked.use == use and asked.allowed for asked in call.asked):
             return True
@@ -199,27 +199,27 @@ class AcpClient:
             _write_line(type="error", text=f"refused: {why.decode('utf-8', 'replace').strip()[:1000]}")
         return allowed
 
-    async def _end(self, name: str, call: TrackedCall, *, done: bool) -> None:
+    async def _finish_call(self, name: str, call: TrackedCall, *, done: bool) -> None:
         """Show what was done; what nobody was asked for is put to the hook now."""
         if is_missing_tool(call.known):
             return
         before = len(call.asked)
         for use in translate_acp_call(call.known, self._cwd) or (ToolUse(call.known.name or "a nameless tool", {}),):
             if done or not call.asked:
-                await self._late(name, call, use)
+                await self._ask_afterwards(name, call, use)
         for asked in call.asked:
-            self._act(asked, done=done)
+            self._write_action(asked, done=done)
         refused = next((asked for asked in call.asked[before:] if not asked.allowed), None)
         if done and refused is not None:
-            self._break(
+            self._stop_agent(
                 f"it did something without asking that is refused: {refused.use.tool} {_find_target(refused.use)}"
             )
 
-    async def _late(self, name: str, call: TrackedCall, use: ToolUse) -> None:
+    async def _ask_afterwards(self, name: str, call: TrackedCall, use: ToolUse) -> None:
         if not any(asked.use == use for asked in call.asked):
-            await self._ask(name, use)
+            await self._ask_hook(name, use)
 
-    def _act(self, asked: HookQuestion, *, done: bool) -> None:
+    def _write_action(self, asked: HookQuestion, *, done: bool) -> None:
         _write_line(
             type="action",
             tool=asked.use.tool,
@@ -229,17 +229,17 @@ class AcpClient:
             denied=not asked.allowed and not done,
         )
 
-    def _break(self, words: str) -> None:
+    def _stop_agent(self, words: str) -> None:
         self.broke = self.broke or words
         self.stop.set()
 
     def close(self) -> None:
         """What was still to be told: the last words, and the calls that never came to an end."""
-        self.flush()
+        self.flush_text()
         for call in self._calls.values():
             if not call.told:
                 for asked in call.asked:
-                    self._act(asked, done=False)
+                    self._write_action(asked, done=False)
 
 
 def _find_target(use: ToolUse) -> str:
@@ -302,7 +302,7 @@ async def _send_prompt(agent: Any, session: str, player: AcpClient, prompt: str)
     await asyncio.wait((prompting, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if prompting.done():
-        await player.settle()
+        await player.wait_until_settled()
     if player.broke:
         prompting.cancel()
         await agent.cancel(session_id=session)

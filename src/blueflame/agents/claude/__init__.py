@@ -62,15 +62,15 @@ class ClaudeRuntime:
     superpowers: Path | None = None
     finishes: bool = True
 
-    def found(self) -> str:
+    def describe_program(self) -> str:
         """For people: which one would be started."""
         program = self._program()
         return f"claude {probe_program(program).version} at {program.path}" if program else ""
 
-    def problems(self) -> tuple[str, ...]:
+    def find_problems(self) -> tuple[str, ...]:
         return tuple(self._problems())
 
-    def launch(self, brief: AgentBrief, *, directory: Path, in_terminal: bool = False) -> AgentLaunch:
+    def prepare_launch(self, brief: AgentBrief, *, directory: Path, in_terminal: bool = False) -> AgentLaunch:
         """`in_terminal`: a person can watch it at work, though nobody is expected to talk with it."""
         program = self._program()
         if program is None:
@@ -92,7 +92,7 @@ class ClaudeRuntime:
             launch, brief, directory, settings=files[0], governed=governed, asked=asked, alone=alone
         )
 
-    def read(self, line: str) -> tuple[Signal, ...]:
+    def parse_line(self, line: str) -> tuple[Signal, ...]:
         return parse_line(line)
 
     def _program(self) -> Program | None:

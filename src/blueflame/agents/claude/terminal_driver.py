@@ -69,32 +69,32 @@ class Conversation:
         if self.pid == 0:
             _exec_claude(self.argv)
         os.set_blocking(self.inner, False)  # while it takes in a long paste it shows much, and somebody must read that
-        self._resize()
+        self._resize_terminal()
         while self.status is None:
-            self._stir(bell)
-            self._go_on()
-            self._reap()
-        self.follower.tell()
-        self._drain()
+            self._relay(bell)
+            self._advance()
+            self._reap_claude()
+        self.follower.print_new_lines()
+        self._drain_output()
 
-    def _stir(self, bell: int) -> None:
+    def _relay(self, bell: int) -> None:
         writing = [self.inner] if self.typed else []
         ready, takes, _ = select.select([*self.people, self.inner, bell], writing, [], POLL_SECONDS)
         if bell in ready:
             os.read(bell, READ_SIZE)
-            self._resize()
+            self._resize_terminal()
         if self.inner in ready:
-            self._show()
+            self._show_output()
         if takes:
-            self._type(b"")
+            self._type_keys(b"")
         if 0 in ready:
             keys = _read_available(0)
             if not keys:
                 self.people.clear()
             elif self.state >= WORKING:  # the prompt comes first, and whole
-                self._type(keys)
+                self._type_keys(keys)
 
-    def _type(self, keys: bytes) -> None:
+    def _type_keys(self, keys: bytes) -> None:
         self.typed += keys
         try:
             del self.typed[: os.write(self.inner, self.typed)]
@@ -103,68 +103,68 @@ class Conversation:
         except OSError:  # EIO: claude has ended
             self.typed.clear()
 
-    def _show(self) -> bool:
+    def _show_output(self) -> bool:
         data = _read_available(self.inner)
         if self.state < WORKING:
             self.shown += data
         _write_bytes(0, data)
         return bool(data)
 
-    def _go_on(self) -> None:
-        self.follower.tell(self._noted("SessionStart"))
+    def _advance(self) -> None:
+        self.follower.print_new_lines(self._read_note("SessionStart"))
         if self.state == STARTING:
-            if PASTE_MODE_ON in self.shown and _is_raw_mode(self.inner) and self._noted("SessionStart"):
+            if PASTE_MODE_ON in self.shown and _is_raw_mode(self.inner) and self._read_note("SessionStart"):
                 self.shown = b""
-                self._type(PASTE_START + self.prompt + PASTE_END)
+                self._type_keys(PASTE_START + self.prompt + PASTE_END)
                 self.state = PASTED
         elif self.state == PASTED:
             if self.shown and not self.typed:
-                self._enter()
+                self._press_enter()
                 self.state = ENTERED
         elif self.state == ENTERED:
-            if self._noted("UserPromptSubmit"):
+            if self._read_note("UserPromptSubmit"):
                 self.state = WORKING
             elif time.monotonic() - self.entered_at > ENTER_RETRY_SECONDS:
-                self._enter()
-        elif self.state == WORKING and self.alone and (self._noted("Stop") or self._noted("StopFailure")):
-            self.failure = str((self._noted("StopFailure") or {}).get("last_assistant_message") or "")
+                self._press_enter()
+        elif self.state == WORKING and self.alone and (self._read_note("Stop") or self._read_note("StopFailure")):
+            self.failure = str((self._read_note("StopFailure") or {}).get("last_assistant_message") or "")
             self.state = OVER
-            self._end()
+            self._stop_claude()
 
-    def _enter(self) -> None:
-        self._type(ENTER)
+    def _press_enter(self) -> None:
+        self._type_keys(ENTER)
         self.entered_at = time.monotonic()
 
-    def _noted(self, event: str) -> dict[str, Any] | None:
+    def _read_note(self, event: str) -> dict[str, Any] | None:
         try:
             found = json.loads(_read_file(os.path.join(self.notes, event)))
         except (OSError, ValueError):
             return None
         return found if isinstance(found, dict) else {}
 
-    def _end(self) -> None:
+    def _stop_claude(self) -> None:
         """By a signal: what is typed could meet a dialog. It has written down everything by the time its hook runs."""
         os.kill(self.pid, signal.SIGTERM)
         give_up = time.monotonic() + END_TIMEOUT
         while self.status is None:
             if select.select([self.inner], [], [], POLL_SECONDS)[0]:
-                self._show()
+                self._show_output()
             if time.monotonic() > give_up:
                 os.kill(self.pid, signal.SIGKILL)
-            self._reap()
+            self._reap_claude()
 
-    def _reap(self) -> None:
+    def _reap_claude(self) -> None:
         if self.status is not None:
             return
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid:
             self.status = status
 
-    def _drain(self) -> None:
-        while select.select([self.inner], [], [], 0)[0] and self._show():
+    def _drain_output(self) -> None:
+        while select.select([self.inner], [], [], 0)[0] and self._show_output():
             pass
 
-    def _resize(self) -> None:
+    def _resize_terminal(self) -> None:
         size = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
         if any(size):
             fcntl.ioctl(self.inner, termios.TIOCSWINSZ, size)
@@ -178,17 +178,17 @@ class TranscriptReader:
         self._path = ""
         self._offset = 0
 
-    def tell(self, started: Mapping[str, Any] | None = None) -> None:
+    def print_new_lines(self, started: Mapping[str, Any] | None = None) -> None:
         self._path = self._path or str((started or {}).get("transcript_path") or "")
-        for line in self._new_lines():
+        for line in self._read_new_lines():
             try:
                 said = json.loads(line)
             except ValueError:
                 continue
             if isinstance(said, dict) and said.get("type") in ("assistant", "user") and not said.get("isSidechain"):
-                self._tell(said)
+                self._print_entry(said)
 
-    def _new_lines(self) -> list[bytes]:
+    def _read_new_lines(self) -> list[bytes]:
         if not self._path:
             return []
         try:
@@ -201,7 +201,7 @@ class TranscriptReader:
         self._offset += len(whole)
         return whole.splitlines()
 
-    def _tell(self, said: Mapping[str, Any]) -> None:
+    def _print_entry(self, said: Mapping[str, Any]) -> None:
         line = {name: said[name] for name in ("type", "message", "timestamp") if name in said}
         message = said.get("message")
         content = message.get("content") if isinstance(message, dict) else None

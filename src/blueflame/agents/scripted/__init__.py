@@ -40,10 +40,10 @@ class ScriptedRuntime:
     script: Script = BUILT_IN_SCRIPT
     finishes: bool = False  # a player that was told to crash says nothing more
 
-    def problems(self) -> tuple[str, ...]:
+    def find_problems(self) -> tuple[str, ...]:
         return ()
 
-    def launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
+    def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         program = directory / "program.json"
         content = {"attempt": brief.attempt, "watched": brief.watched, "steps": build_attempt_steps(self.script, brief)}
         draft = directory / "program.json.draft"
@@ -58,7 +58,7 @@ class ScriptedRuntime:
         argv = (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY_POINT, str(folder), str(program))
         return AgentLaunch(argv=argv, env=_build_environment(brief), stdin=brief.prompt, needs=(folder, program))
 
-    def read(self, line: str) -> tuple[Signal, ...]:
+    def parse_line(self, line: str) -> tuple[Signal, ...]:
         try:
             said = json.loads(line)
         except (ValueError, RecursionError):

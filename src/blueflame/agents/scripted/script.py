@@ -47,7 +47,7 @@ def load_script(path: Path) -> Script:
 
 def parse_script(text: str, *, source: str) -> Script:
     read = _ScriptReader(read_document(text))
-    script = read.script(source)
+    script = read.read_script(source)
     if read.problems:
         problems = [f"{source}:{line}: {message}" for line, message in sorted(set(read.problems))]
         raise ScriptError(f"the script {source} cannot be played", problems)
@@ -110,97 +110,99 @@ class _ScriptReader:
         self._located = located
         self.problems: list[tuple[int, str]] = []
         for problem in located.problems:
-            self._wrong(problem.place, problem.message)
+            self._report(problem.place, problem.message)
 
-    def script(self, source: str) -> Script:
+    def read_script(self, source: str) -> Script:
         top = self._located.data
         if top is None and not self.problems:
             return Script(source=source)
         if not isinstance(top, dict):
             if not self.problems:
-                self._wrong((), f"a script is a mapping with {', '.join(TOP_KEYS)}")
+                self._report((), f"a script is a mapping with {', '.join(TOP_KEYS)}")
             return BUILT_IN_SCRIPT
-        self._known(top, TOP_KEYS, ())
-        self._version(top)
-        defaults = self._roles(top.get("defaults", {}), ("defaults",))
+        self._check_keys(top, TOP_KEYS, ())
+        self._check_version(top)
+        defaults = self._read_roles(top.get("defaults", {}), ("defaults",))
         return Script(
-            source=source, defaults={**defaults, **self._planner(top)}, tasks=self._tasks(top.get("tasks", {}))
+            source=source,
+            defaults={**defaults, **self._read_planner(top)},
+            tasks=self._read_tasks(top.get("tasks", {})),
         )
 
-    def _version(self, top: Mapping[str, object]) -> None:
+    def _check_version(self, top: Mapping[str, object]) -> None:
         version = top.get("schema_version", SCHEMA_VERSION)
         if version != SCHEMA_VERSION or isinstance(version, bool):
-            self._wrong(
+            self._report(
                 ("schema_version",), f"schema_version: {version!r} is not known here; this reads {SCHEMA_VERSION}"
             )
 
-    def _planner(self, top: Mapping[str, Any]) -> Mapping[str, StepsByAttempt]:
+    def _read_planner(self, top: Mapping[str, Any]) -> Mapping[str, StepsByAttempt]:
         if PLANNER not in top:
             return {}
         if isinstance(top.get("defaults"), dict) and PLANNER in top["defaults"]:
-            self._wrong((PLANNER,), "planner: it stands under `defaults`, too; keep one of them")
-        return {PLANNER: self._part(top[PLANNER], (PLANNER,))}
+            self._report((PLANNER,), "planner: it stands under `defaults`, too; keep one of them")
+        return {PLANNER: self._read_part(top[PLANNER], (PLANNER,))}
 
-    def _tasks(self, tasks: object) -> Mapping[str, Mapping[str, StepsByAttempt]]:
+    def _read_tasks(self, tasks: object) -> Mapping[str, Mapping[str, StepsByAttempt]]:
         if not isinstance(tasks, dict):
-            self._wrong(("tasks",), "tasks: expected a mapping from task ids to roles")
+            self._report(("tasks",), "tasks: expected a mapping from task ids to roles")
             return {}
         for name in tasks:
             if not is_task_id(name):
-                self._wrong(("tasks", name), f"tasks: {name!r} is not a task id like task-001")
-        return {name: self._roles(roles, ("tasks", name)) for name, roles in tasks.items()}
+                self._report(("tasks", name), f"tasks: {name!r} is not a task id like task-001")
+        return {name: self._read_roles(roles, ("tasks", name)) for name, roles in tasks.items()}
 
-    def _roles(self, roles: object, place: KeyPath) -> dict[str, StepsByAttempt]:
+    def _read_roles(self, roles: object, place: KeyPath) -> dict[str, StepsByAttempt]:
         if not isinstance(roles, dict):
-            self._wrong(place, f"{_format_place(place)}: expected a mapping from roles to what they do")
+            self._report(place, f"{_format_place(place)}: expected a mapping from roles to what they do")
             return {}
         for role in roles:
             if not ROLE_NAME.fullmatch(role):
-                self._wrong((*place, role), f"{_format_place(place)}: {role!r} is not the name of a role")
-        return {role: self._part(part, (*place, role)) for role, part in roles.items()}
+                self._report((*place, role), f"{_format_place(place)}: {role!r} is not the name of a role")
+        return {role: self._read_part(part, (*place, role)) for role, part in roles.items()}
 
-    def _part(self, part: object, place: KeyPath) -> StepsByAttempt:
+    def _read_part(self, part: object, place: KeyPath) -> StepsByAttempt:
         """A character or a list of steps for every attempt, or a mapping by attempt."""
         if not isinstance(part, dict):
-            return {ANY_ATTEMPT: self._steps(part, place)}
+            return {ANY_ATTEMPT: self._read_steps(part, place)}
         for attempt in part:
             if attempt != ANY_ATTEMPT and not (
                 attempt.isascii() and attempt.isdecimal() and attempt == str(int(attempt)) != "0"
             ):
-                self._wrong(
+                self._report(
                     (*place, attempt), f"{_format_place(place)}: {attempt!r} is not an attempt: 1, 2, ... or '*'"
                 )
-        return {attempt: self._steps(steps, (*place, attempt)) for attempt, steps in part.items()}
+        return {attempt: self._read_steps(steps, (*place, attempt)) for attempt, steps in part.items()}
 
-    def _steps(self, steps: object, place: KeyPath) -> tuple[Step, ...]:
+    def _read_steps(self, steps: object, place: KeyPath) -> tuple[Step, ...]:
         if isinstance(steps, str):
             if steps not in BEHAVIOURS:
                 hint = suggest_name(steps, BEHAVIOURS)
-                self._wrong(
+                self._report(
                     place, f"{_format_place(place)}: {steps!r} is no character{hint}; there are {', '.join(BEHAVIOURS)}"
                 )
             return ({"do": "play", "character": steps},)
         if not isinstance(steps, list):
-            self._wrong(
+            self._report(
                 place, f"{_format_place(place)}: expected a list of steps or a character's name, not {steps!r:.60}"
             )
             return ()
-        return tuple(step for n, item in enumerate(steps) for step in self._step(item, (*place, n)))
+        return tuple(step for n, item in enumerate(steps) for step in self._read_step(item, (*place, n)))
 
-    def _step(self, item: object, place: KeyPath) -> Iterator[Step]:
+    def _read_step(self, item: object, place: KeyPath) -> Iterator[Step]:
         try:
             yield read_step(item)
         except StepError as e:
-            self._wrong(place, f"{_format_place(place)}: {e}")
+            self._report(place, f"{_format_place(place)}: {e}")
 
-    def _known(self, given: Mapping[str, object], known: tuple[str, ...], place: KeyPath) -> None:
+    def _check_keys(self, given: Mapping[str, object], known: tuple[str, ...], place: KeyPath) -> None:
         for name in given:
             if name not in known:
                 hint = suggest_name(str(name), known)
-                self._wrong((*place, name), f"unknown key {name!r}{hint}; the keys are {', '.join(known)}")
+                self._report((*place, name), f"unknown key {name!r}{hint}; the keys are {', '.join(known)}")
 
-    def _wrong(self, place: KeyPath, message: str) -> None:
-        self.problems.append((self._located.line(place) or 1, message))
+    def _report(self, place: KeyPath, message: str) -> None:
+        self.problems.append((self._located.find_line(place) or 1, message))
 
 
 def _format_place(place: KeyPath) -> str:

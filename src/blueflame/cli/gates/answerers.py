@@ -76,7 +76,7 @@ class DecisionsAnswerer:
         self._decisions = decisions
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - the caller judges it
-        return self._decisions.answer(gate, find_used_entries(session.answers.values()))
+        return self._decisions.find_answer(gate, find_used_entries(session.answers.values()))
 
 
 class WaitingAnswerer:

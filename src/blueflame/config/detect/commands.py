@@ -38,7 +38,7 @@ class TrackedFiles:
     def has(self, *names: str) -> bool:
         return any(name in self.files for name in names)
 
-    def text(self, name: str) -> str:
+    def read_text(self, name: str) -> str:
         """Empty when it is not tracked, not a plain file, or not text."""
         path = self.root / name
         if name not in self.files or path.is_symlink() or not path.is_file():
@@ -46,7 +46,7 @@ class TrackedFiles:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(MAX_CHARS)
 
-    def nearest(self, name: str) -> str | None:
+    def find_nearest(self, name: str) -> str | None:
         """The shallowest file of that name: the one at the top, or else in the first sub-project."""
         found = [file for file in self.files if PurePosixPath(file).name == name]
         return min(found, key=lambda file: (file.count("/"), file), default=None)
@@ -84,12 +84,12 @@ def _take_all(found: list[Commands], kind: str) -> tuple[str, ...]:
 
 
 def _detect_make(tracked: TrackedFiles) -> Commands:
-    text = "\n".join(tracked.text(name) for name in ("Makefile", "makefile", "GNUmakefile"))
+    text = "\n".join(tracked.read_text(name) for name in ("Makefile", "makefile", "GNUmakefile"))
     return _choose_targets("make", set(re.findall(r"^([\w.-]+)(?:[ \t]+[\w.-]+)*[ \t]*::?(?!=)", text, re.MULTILINE)))
 
 
 def _detect_just(tracked: TrackedFiles) -> Commands:
-    text = "\n".join(tracked.text(name) for name in ("justfile", "Justfile", ".justfile"))
+    text = "\n".join(tracked.read_text(name) for name in ("justfile", "Justfile", ".justfile"))
     return _choose_targets("just", set(re.findall(r"^@?([\w-]+)[^:=\n]*:(?!=)", text, re.MULTILINE)))
 
 
@@ -107,7 +107,7 @@ def _choose_targets(program: str, targets: set[str]) -> Commands:
 def _detect_python(tracked: TrackedFiles) -> Commands:
     if not any(file.endswith(".py") for file in tracked.files):
         return Commands()
-    project = _parse_toml(tracked.text("pyproject.toml"))
+    project = _parse_toml(tracked.read_text("pyproject.toml"))
     tools = _as_dict(project.get("tool"))
     runner, setup = _find_python_runner(tracked)
     return Commands(
@@ -130,17 +130,19 @@ def _find_python_runner(tracked: TrackedFiles) -> tuple[str, tuple[str, ...]]:
 
 
 def _find_python_tests(tracked: TrackedFiles, tools: dict[str, Any]) -> Iterator[str]:
-    settings = "".join(tracked.text(name) for name in ("setup.cfg", "tox.ini", "pyproject.toml", "Pipfile"))
-    wanted = "".join(tracked.text(file) for file in tracked.files if re.fullmatch(r"requirements[\w./-]*\.txt", file))
+    settings = "".join(tracked.read_text(name) for name in ("setup.cfg", "tox.ini", "pyproject.toml", "Pipfile"))
+    wanted = "".join(
+        tracked.read_text(file) for file in tracked.files if re.fullmatch(r"requirements[\w./-]*\.txt", file)
+    )
     tests = [file for file in tracked.files if file.endswith(".py") and is_test_file(file)]
     if (
         "pytest" in tools
         or tracked.has("pytest.ini", "conftest.py")
         or "pytest" in settings + wanted
-        or (tests and any("import pytest" in tracked.text(file) for file in tests[:50]))
+        or (tests and any("import pytest" in tracked.read_text(file) for file in tests[:50]))
     ):
         yield "python -m pytest"
-    elif any("unittest" in tracked.text(file) for file in tests[:50]):
+    elif any("unittest" in tracked.read_text(file) for file in tests[:50]):
         yield "python -m unittest discover"
     elif tracked.has("manage.py"):
         yield "python manage.py test"
@@ -151,17 +153,17 @@ def _find_python_tests(tracked: TrackedFiles, tools: dict[str, Any]) -> Iterator
 def _find_python_lints(tracked: TrackedFiles, tools: dict[str, Any]) -> Iterator[str]:
     if "ruff" in tools or tracked.has("ruff.toml", ".ruff.toml"):
         yield "ruff check ."
-    elif tracked.has(".flake8") or "[flake8]" in tracked.text("setup.cfg") + tracked.text("tox.ini"):
+    elif tracked.has(".flake8") or "[flake8]" in tracked.read_text("setup.cfg") + tracked.read_text("tox.ini"):
         yield "flake8"
-    if "mypy" in tools or tracked.has("mypy.ini", ".mypy.ini") or "[mypy]" in tracked.text("setup.cfg"):
+    if "mypy" in tools or tracked.has("mypy.ini", ".mypy.ini") or "[mypy]" in tracked.read_text("setup.cfg"):
         yield "mypy ."
 
 
 def _detect_node(tracked: TrackedFiles) -> Commands:
-    file = tracked.nearest("package.json")
+    file = tracked.find_nearest("package.json")
     if file is None:
         return Commands()
-    scripts = _as_dict(_parse_json(tracked.text(file)).get("scripts"))
+    scripts = _as_dict(_parse_json(tracked.read_text(file)).get("scripts"))
     program, setup = _find_node_program(tracked.root, PurePosixPath(file).parent)
     test = scripts.get("test")
     real = isinstance(test, str) and test.strip() and "no test specified" not in test
@@ -186,7 +188,7 @@ def _find_node_program(root: Path, folder: PurePosixPath) -> tuple[str, str]:
 
 
 def _detect_go(tracked: TrackedFiles) -> Commands:
-    file = tracked.nearest("go.mod")
+    file = tracked.find_nearest("go.mod")
     if file is None:
         return Commands()
     folder = str(PurePosixPath(file).parent)
@@ -196,11 +198,11 @@ def _detect_go(tracked: TrackedFiles) -> Commands:
 
 
 def _detect_rust(tracked: TrackedFiles) -> Commands:
-    file = tracked.nearest("Cargo.toml")
+    file = tracked.find_nearest("Cargo.toml")
     if file is None:
         return Commands()
     where = "" if file == "Cargo.toml" else f" --manifest-path {shlex.quote(file)}"
-    clippy = tracked.has("clippy.toml", ".clippy.toml") or "clippy" in tracked.text(file)
+    clippy = tracked.has("clippy.toml", ".clippy.toml") or "clippy" in tracked.read_text(file)
     return Commands(tests=(f"cargo test{where}",), lints=(f"cargo clippy{where}",) if clippy else ())
 
 
@@ -216,7 +218,7 @@ def _detect_ruby(tracked: TrackedFiles) -> Commands:
     if not tracked.has("Gemfile"):
         return Commands()
     specs = tracked.has(".rspec") or any(file.startswith("spec/") for file in tracked.files)
-    rake = "test" in tracked.text("Rakefile") or any(file.startswith("test/") for file in tracked.files)
+    rake = "test" in tracked.read_text("Rakefile") or any(file.startswith("test/") for file in tracked.files)
     tests = ("bundle exec rspec",) if specs else ("bundle exec rake test",) if rake else ()
     lints = ("bundle exec rubocop",) if tracked.has(".rubocop.yml") else ()
     return Commands(tests=tests, lints=lints, setup=("bundle install",))
@@ -225,7 +227,7 @@ def _detect_ruby(tracked: TrackedFiles) -> Commands:
 def _detect_php(tracked: TrackedFiles) -> Commands:
     if not tracked.has("composer.json"):
         return Commands()
-    scripts = _as_dict(_parse_json(tracked.text("composer.json")).get("scripts"))
+    scripts = _as_dict(_parse_json(tracked.read_text("composer.json")).get("scripts"))
     unit = tracked.has("phpunit.xml", "phpunit.xml.dist")
     tests = ("composer test",) if "test" in scripts else ("vendor/bin/phpunit",) if unit else ()
     return Commands(tests=tests, lints=("composer lint",) if "lint" in scripts else (), setup=("composer install",))
@@ -237,7 +239,7 @@ def _detect_dotnet(tracked: TrackedFiles) -> Commands:
 
 
 def _detect_cmake(tracked: TrackedFiles) -> Commands:
-    text = tracked.text("CMakeLists.txt")
+    text = tracked.read_text("CMakeLists.txt")
     if not text:
         return Commands()
     tested = re.search(r"\b(enable_testing|add_test|include\s*\(\s*CTest)", text, re.IGNORECASE)

@@ -50,7 +50,7 @@ def build_spec(flame: SessionContext, session: Session, attempt: Attempt, checko
         gateway=f"http://127.0.0.1:{port}",
         token=token,
     )
-    launch = flame.runtimes[attempt.runtime].launch(brief, directory=folder)
+    launch = flame.runtimes[attempt.runtime].prepare_launch(brief, directory=folder)
     places = {"{{worktree}}": str(checkout), "{{agent}}": attempt.agent_id, "{{session}}": session.id}
     door = build_model_access(flame, attempt, launch, port=port, token=token, places=places) if launch.apis else None
     variables = _build_environment(flame, session, attempt, checkout, ports)

@@ -54,7 +54,7 @@ def build_model_access(
     orders = {
         "runtime": attempt.runtime,
         "token": token,
-        "apis": {api: access.orders(api) for api, access in accesses.items()},
+        "apis": {api: access.build_launch_entry(api) for api, access in accesses.items()},
         "budgets": list(_list_budgets(attempt)),
         "warn": limits.warn_threshold,
         "prices": [format_row(row) for row in prices],
