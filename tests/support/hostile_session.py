@@ -8,6 +8,7 @@ from pathlib import Path
 
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.audit import AuditLine, hash_audit_line
+from blueflame.model.changes import Risk, Weakening
 from blueflame.model.changeset import Build, Changeset, FileChange, MergeLoss
 from blueflame.model.event import (
     AttemptEnded,
@@ -32,7 +33,6 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer
 from blueflame.model.ids import build_agent_id, build_attempt_id
 from blueflame.model.limits import Limits, Workflow
-from blueflame.model.review import Risk, Weakening
 from blueflame.model.task import Cause, Result, Task
 from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
 from blueflame.session.gates.questions import changeset_gate, plan_gate

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from blueflame.git.blobs import read_files_at
 from blueflame.git.landing import Advanced, advance_branch
 from blueflame.git.merging import MergeConflict, combine_commits, find_tree
 from blueflame.git.repository import Repository, open_repository, read_branch_head
-from blueflame.git.snapshots import read_files_at
 from blueflame.model.attempt import MERGER, WORKER, Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import Resolution
 from blueflame.model.event import (

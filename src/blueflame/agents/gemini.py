@@ -14,7 +14,7 @@ from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
 from blueflame.agents.programs import Program, check_model, check_variables, check_version, find_program
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.agents.structured_output import add_schema_to_prompt
-from blueflame.git.commit_identity import build_agent_identity
+from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
 from blueflame.policy.dialects import GEMINI_TOOLS
 from blueflame.system.files import write_whole

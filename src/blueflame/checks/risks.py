@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from blueflame.checks.code_tests import is_test_path
-from blueflame.model.changes import Change
-from blueflame.model.review import Risk
+from blueflame.model.changes import Change, Risk
 
 MAX_FILES, MAX_LINES = 40, 800
 MAX_SHOWN_PATHS = 8

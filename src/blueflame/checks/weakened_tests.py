@@ -24,7 +24,7 @@ from blueflame.checks.code_tests import (
     is_vague,
     split_lines,
 )
-from blueflame.model.review import Weakening
+from blueflame.model.changes import Weakening
 
 MAX_SHOWN_LINES = 5
 MIN_SIMILARITY = 0.5  # of the lines that do something

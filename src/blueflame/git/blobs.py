@@ -1,15 +1,16 @@
-"""The contents of files, out of the object store and many at once: no attribute, filter or work tree has a say."""
+"""Contents of files read from the object store, many at once: no attribute, filter or work tree interferes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from blueflame.git.command import GIT_SETTING_ARGS, build_environment, build_git_error, run_git
+from blueflame.git.command import GIT_SETTING_ARGS, build_environment, build_git_error, run_git, split_nul
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
 from blueflame.system.process import Done, run_bytes
 
 GIT_TIMEOUT = 300.0
+MAX_FILE_BYTES = 16_000_000  # bytes; nobody reads more
 
 
 def read_blob_sizes(repo: Repository, shas: Sequence[str]) -> dict[str, int]:
@@ -42,3 +43,20 @@ def read_blobs(repo: Repository, sizes: Mapping[str, int]) -> dict[str, bytes]:
         blobs[sha] = done.out[start : start + size]
         at = start + size + 1
     return blobs
+
+
+def read_files_at(repo: Repository, sha: str, paths: Sequence[str]) -> dict[str, bytes]:
+    """Those of the paths that are files in the commit, in the order given; what is too large is left out."""
+    if not paths:
+        return {}
+    form = "--format=%(objecttype) %(objectname) %(path)"
+    out = run_git(repo.root, "--literal-pathspecs", "ls-tree", "-z", "-r", "--full-tree", form, sha, "--", *paths)
+    listed = [entry.split(" ", 2) for entry in split_nul(out)]
+    found = {path: blob for kind, blob, path in listed if kind == "blob"}
+    sizes = {
+        blob: size
+        for blob, size in read_blob_sizes(repo, sorted(set(found.values()))).items()
+        if size <= MAX_FILE_BYTES
+    }
+    contents = read_blobs(repo, sizes) if sizes else {}
+    return {path: contents[found[path]] for path in paths if found.get(path) in contents}

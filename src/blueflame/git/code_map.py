@@ -6,10 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import PurePosixPath
 
+from blueflame.git.command import run_git, split_nul
+from blueflame.git.file_kinds import LANGUAGE_OF, is_test_file
+from blueflame.git.repository import Repository
 from blueflame.text.event_lines import one_line
 from blueflame.text.tokens import tokens_of
 
+RECENT_COMMITS = 200  # commits
+MAX_FILES = 200_000
 ENTRY_FILE_NAMES = (
     "readme.md readme.rst readme contributing.md agents.md claude.md makefile justfile pyproject.toml setup.py "
     "package.json cargo.toml go.mod pom.xml build.gradle build.gradle.kts gemfile composer.json mix.exs cmakelists.txt "
@@ -36,6 +42,34 @@ class CodeSurvey:
     files: tuple[TreeFile, ...]
     changed: tuple[tuple[str, int], ...] = ()  # path, in how many of the last commits
     commits: int = 0  # how many of them were looked at
+
+
+def survey_code(repo: Repository, sha: str) -> CodeSurvey:
+    form = "--format=%(objectsize) %(path)"
+    entries = split_nul(run_git(repo.root, "ls-tree", "-r", "-z", "--full-tree", form, sha, timeout=60))
+    files = tuple(_parse_tree_file(entry) for entry in entries[:MAX_FILES] if not entry.startswith("-"))
+    here = {file.path for file in files}
+    log = run_git(
+        repo.root,
+        "log",
+        "-z",
+        "--no-merges",
+        f"-{RECENT_COMMITS}",
+        "--name-only",
+        "--format=%x01",
+        sha,
+        "--",
+        timeout=60,
+    )
+    parts = [part.lstrip("\n") for part in log.split("\0")]
+    counts = Counter(part for part in parts if part in here)
+    often = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return CodeSurvey(files=files, changed=tuple(often[:50]), commits=sum(part.startswith("\x01") for part in parts))
+
+
+def _parse_tree_file(entry: str) -> TreeFile:
+    size, _, path = entry.strip().partition(" ")
+    return TreeFile(path, int(size), LANGUAGE_OF.get(PurePosixPath(path).suffix.lower(), ""), is_test_file(path))
 
 
 def format_code_map(terrain: CodeSurvey, budget: int) -> str:

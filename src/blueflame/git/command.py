@@ -1,4 +1,4 @@
-"""The one door to git: one question, one answer, in an environment that nobody else has set up for us."""
+"""Run git: one command, one answer, in an environment that only Blue Flame has set up."""
 
 from __future__ import annotations
 
@@ -162,3 +162,12 @@ def read_git_version() -> tuple[int, ...]:
     if found is None:
         raise GitFailed(f"git version: cannot read a version out of {said!r}")
     return tuple(int(part or 0) for part in found.groups())
+
+
+def build_agent_identity(agent_id: str) -> dict[str, str]:
+    mail = f"{agent_id}@agents.invalid"
+    return {
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", agent_id), ("EMAIL", mail))
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from blueflame.model.review import Risk, Weakening
+from blueflame.model.changes import Risk, Weakening
 from blueflame.model.verdict import Check
 
 

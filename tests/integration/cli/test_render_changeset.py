@@ -7,8 +7,8 @@ import pytest
 from blueflame.cli.console import render_text
 from blueflame.cli.gates.view import build_gate_context
 from blueflame.cli.render.changeset import build_changeset_json, count_outcomes, render_changeset, render_outcome
+from blueflame.model.changes import Risk, Weakening
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState, FileChange, MergeLoss
-from blueflame.model.review import Risk, Weakening
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.verdict import Check
 from blueflame.session.gates.questions import changeset_gate

@@ -1,11 +1,18 @@
-"""What a task added is in the combined tree, what it took out is not, or it is told."""
+"""Each task's lines are in the combined tree or reported as lost, and no conflict marker is left."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.checks.merge_losses import ChangedFile, FileVersions, find_losses
+from blueflame.checks.merge_losses import (
+    ChangedFile,
+    FileVersions,
+    count_markers,
+    find_leftover_markers,
+    find_losses,
+    format_conflicts,
+)
 from blueflame.model.changeset import LOST, RETURNED, MergeLoss
 
 
@@ -124,3 +131,31 @@ def test_what_is_not_told_is_as_the_task_left_it(before: bytes, after: bytes, co
 @given(before=contents, after=contents)
 def test_a_task_alone_loses_nothing(before: bytes, after: bytes) -> None:
     assert find_losses([case(before, after, after)]) == ()
+
+
+MARKED = b"a\nb\nc\nd\n<<<<<<< ours\nx\n=======\ny\n>>>>>>> theirs\ne\nf\ng\nh\n"
+
+
+def broken(resolved: bytes, *sides: bytes) -> list[str]:
+    found = find_leftover_markers(("a",), {"a": resolved}, [{"a": side} for side in sides])
+    return [violation.rule for violation in found]
+
+
+def test_markers_that_neither_side_had_are_found() -> None:
+    assert broken(MARKED, b"x\n", b"y\n") == ["conflict_markers_left"]
+    assert broken(b"x\n=======\ny\n", b"x\n", b"y\n") == ["conflict_markers_left"]
+    assert broken(MARKED.replace(b"\n", b"\r\n"), b"x\r\n", b"y\r\n") == ["conflict_markers_left"]
+
+
+def test_a_text_about_merging_keeps_its_own() -> None:
+    assert broken(MARKED, MARKED, b"y\n") == []
+    assert broken(b"Title\n=======\n", b"Title\n=======\n", b"Title\n=======\n") == []
+    assert count_markers(b"======== eight\n<<<<<<<x\n") == 0
+
+
+def test_only_the_conflicts_are_shown_with_a_few_lines_around() -> None:
+    text = format_conflicts({"src/a.py": MARKED})
+    assert text.splitlines()[:2] == ["--- src/a.py", "@@ lines 5-9"]
+    assert "\na\n" not in text
+    assert "\nb\nc\nd\n<<<<<<< ours\n" in text
+    assert text.endswith("e\nf\ng")

@@ -21,7 +21,7 @@ from blueflame.agents.hook import HOOK_VARIABLE, find_hook
 from blueflame.agents.programs import Program, check_model, check_variables, find_program
 from blueflame.agents.runtime import Acted, AgentBrief, AgentLaunch, OutputProblem, RunResult, Signal, TextOutput
 from blueflame.agents.structured_output import add_schema_to_prompt
-from blueflame.git.commit_identity import build_agent_identity
+from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
 from blueflame.session.runtime_support import is_named
 from blueflame.system.files import write_whole

@@ -20,7 +20,7 @@ from blueflame.agents.claude.stream import parse_line
 from blueflame.agents.claude.terminal import build_terminal_launch
 from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
-from blueflame.git.commit_identity import build_agent_identity
+from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
 from blueflame.model.policy import SKILL
 from blueflame.model.spend import Unit

@@ -24,7 +24,7 @@ from blueflame.agents.runtime import (
 from blueflame.agents.scripted import player
 from blueflame.agents.scripted.script import BUILT_IN_SCRIPT, Script, build_attempt_steps, load_script
 from blueflame.agents.scripted.steps import TOKEN_FIELDS
-from blueflame.git.commit_identity import build_agent_identity
+from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import UsageError
 from blueflame.model.spend import Spend, to_micro_usd
 from blueflame.system.files import trouble

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from blueflame.cli.console import Heading, build_columns, stack_parts
+from blueflame.model.changes import Risk, Weakening
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState, FileChange
-from blueflame.model.review import Risk, Weakening
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskRecord
 from blueflame.model.verdict import Check

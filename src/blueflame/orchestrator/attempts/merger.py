@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from secrets import token_hex
 
-from blueflame.checks.conflict_markers import find_leftover_markers, format_conflicts
 from blueflame.checks.leftovers import Leftovers
+from blueflame.checks.merge_losses import find_leftover_markers, format_conflicts
 from blueflame.checks.postcheck import OUTSIDE_SCOPE
 from blueflame.documents.verdicts import VerdictError, parse_verdict
+from blueflame.git.blobs import read_files_at
 from blueflame.git.merging import MergeConflict, create_commit, find_tree, trial_merge
 from blueflame.git.repository import Repository
 from blueflame.git.results import CollectedResult, NoResult, collect_result, list_changes
-from blueflame.git.snapshots import read_files_at
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.changeset import ChangesetState, Conflict, Resolution
 from blueflame.model.errors import UsageError, WorldError

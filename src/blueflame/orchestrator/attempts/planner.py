@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from secrets import token_hex
 
 from blueflame.documents.plans import parse_tasks
-from blueflame.git.code_map import format_code_map
-from blueflame.git.code_survey import survey_code
+from blueflame.git.code_map import format_code_map, survey_code
 from blueflame.memory.provider import Asking
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import PlanError, WorldError

@@ -15,9 +15,8 @@ from blueflame.checks.weakened_tests import SourceVersions, find_weakened_tests
 from blueflame.git.blobs import read_blob_sizes, read_blobs
 from blueflame.git.repository import Repository
 from blueflame.git.results import list_changes
-from blueflame.model.changes import Change
+from blueflame.model.changes import Change, Risk, Weakening
 from blueflame.model.event import ChangesetBuilt, Event
-from blueflame.model.review import Risk, Weakening
 
 MAX_FILE_BYTES, MAX_TOTAL_BYTES = 1_000_000, 10_000_000  # bytes: of one file, and of all that are read
 FILE_MODES = ("100644", "100755")
