@@ -163,3 +163,27 @@ def run_hook_server(
     finally:
         if watch.bell.answers:
             watch.asker.close()
+
+
+MALFORMED_CALLS = {
+    "nothing": b"",
+    "not JSON": b"{",
+    "not UTF-8": b'{"hook_event_name": "\xff"}',
+    "a list": b"[]",
+    "null": b"null",
+    "another event": b'{"hook_event_name":"PostToolUse","tool_name":"Read","tool_input":{},"cwd":"/"}',
+    "no tool": b'{"hook_event_name":"PreToolUse","tool_input":{},"cwd":"/"}',
+    "a tool that is no text": b'{"hook_event_name":"PreToolUse","tool_name":["Read"],"tool_input":{},"cwd":"/"}',
+    "an input that is no object": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":"x","cwd":"/"}',
+    "no folder": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{}}',
+    "a relative folder": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{},"cwd":"src"}',
+    "two tools": b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_name":"Read","tool_input":{},"cwd":"/"}',
+    "two inputs": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"a":1,"a":2},"cwd":"/"}',
+    "not a number": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"a":NaN},"cwd":"/"}',
+    "too deep": b'{"hook_event_name":"PreToolUse","tool_input":' + b"[" * 100_000,
+    "too deep and whole": b'{"hook_event_name":"PreToolUse","cwd":"/","tool_name":"Read","tool_input":{"a":%s}}'
+    % (b"[" * 990 + b"]" * 990),
+    "a number without end": b'{"hook_event_name":"PreToolUse","tool_name":"Read","cwd":"/","tool_input":{"a":%s}}'
+    % (b"9" * 5000),
+    "a name without end": build_question("Read", {}, cwd="/", call="9" * 5000),
+}

@@ -1,69 +1,79 @@
-"""A tool call as a hook tells it: one JSON object. What is not exactly that is no call, and nobody acts on it."""
+"""Parse the JSON of an agent's hook into tool calls: one parser for the hook server and for `blueflame policy check`.
+
+Strict: what two parsers could read in two ways is not a call.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from blueflame.model.policy import ToolCall
+from blueflame.policy.dialects import CLAUDE, EVENTS, ToolUse, UntranslatableCall, translate_call
 
-MAX_CALL_BYTES = 10_000_000
+MAX_CALL_BYTES = 10 * 1024 * 1024 + 1  # hook.sh takes 10 MiB and adds a line end
+MAX_ID_LENGTH = 200
 
 
 class MalformedCall(ValueError):
-    """What came is no call; the message says why."""
+    """The hook did not send a tool call."""
 
 
-def read_call(said: bytes, *, cwd: str) -> ToolCall:
-    """`cwd` is where a call that does not say so is made: the worktree. Raises Malformed."""
-    if len(said) > MAX_CALL_BYTES:
-        raise MalformedCall(f"a call has at most {MAX_CALL_BYTES:,} bytes")
-    given = _parse_object(said)
-    return ToolCall(
-        tool=_read_text(given, "tool_name", None),
-        input=_read_inputs(given),
-        cwd=_read_text(given, "cwd", cwd),
-        id=_read_text(given, "tool_use_id", ""),
-    )
+def read_calls(body: bytes, dialect: str = CLAUDE, *, cwd: str | None = None) -> tuple[ToolCall, ...]:
+    """Return the calls that one hook request asks for: all of them are allowed, or none. Raises MalformedCall.
 
-
-def _parse_object(said: bytes) -> dict[str, Any]:
+    `cwd` stands in for the event and the folder where a person who writes calls by hand leaves them out.
+    """
+    call = _build_call(_parse_object(body), EVENTS[dialect], cwd)
+    if dialect == CLAUDE:
+        return (call,)
     try:
-        given = json.loads(said.decode("utf-8"), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
-    except MalformedCall:
-        raise
-    except RecursionError:
-        raise MalformedCall("the JSON is nested too deeply") from None
-    except ValueError as error:  # bad UTF-8, bad JSON, a number of a million digits
-        raise MalformedCall(f"it is not JSON: {str(error)[:120]}") from None
-    if not isinstance(given, dict):
-        raise MalformedCall("it is JSON, but not an object")
-    return given
+        return tuple(_place_use(use, call) for use in translate_call(dialect, call.tool, call.input, call.cwd))
+    except UntranslatableCall as error:
+        raise MalformedCall(str(error)) from error
+
+
+def _parse_object(body: bytes) -> Mapping[str, Any]:
+    if len(body) > MAX_CALL_BYTES:
+        raise MalformedCall(f"a call has at most {MAX_CALL_BYTES:,} bytes")
+    try:
+        parsed = json.loads(body.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
+    except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON, too deep, a number of a million digits
+        raise MalformedCall(f"the call is not JSON: {error!s:.200}") from error
+    if not isinstance(parsed, dict):
+        raise MalformedCall("the call is not a JSON object")
+    return parsed
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a name that is given twice two readers take different values, and one of them is the agent's tool."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise MalformedCall("a name is given twice in one object")
+        raise ValueError("a name is used twice in one object")
     return found
 
 
-def _reject_constant(name: str) -> float:
-    raise MalformedCall(f"{name} is not a number of JSON")
+def _reject_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
 
 
-def _read_text(given: dict[str, Any], name: str, default: str | None) -> str:
-    value = given.get(name, default)
-    if value is None:
-        value = default
-    if not isinstance(value, str) or (default is None and not value):
-        raise MalformedCall(f"{name} is missing, or is not a text")
-    return value
-
-
-def _read_inputs(given: dict[str, Any]) -> dict[str, Any]:
-    inputs = given.get("tool_input", {})
+def _build_call(given: Mapping[str, Any], events: tuple[str, ...], cwd: str | None) -> ToolCall:
+    if cwd is not None:
+        given = {"hook_event_name": events[0], "cwd": cwd, **given}
+    if given.get("hook_event_name") not in events:
+        raise MalformedCall(f"hook_event_name must be {events[0]!r}")
+    tool, inputs, call_id = given.get("tool_name"), given.get("tool_input"), given.get("tool_use_id", "")
+    if not (isinstance(tool, str) and tool):
+        raise MalformedCall("tool_name must be a non-empty string")
     if not isinstance(inputs, dict):
-        raise MalformedCall("tool_input is not an object")
-    return inputs
+        raise MalformedCall("tool_input must be an object")
+    if not (isinstance(given.get("cwd"), str) and given["cwd"].startswith("/")):
+        raise MalformedCall("cwd must be an absolute path")
+    if not (isinstance(call_id, str) and len(call_id) <= MAX_ID_LENGTH):
+        raise MalformedCall(f"tool_use_id must be a string of at most {MAX_ID_LENGTH} characters")
+    return ToolCall(tool=tool, input=inputs, cwd=given["cwd"], id=call_id)
+
+
+def _place_use(use: ToolUse, call: ToolCall) -> ToolCall:
+    cwd = use.folder if use.folder.startswith("/") else f"{call.cwd}/{use.folder}" if use.folder else call.cwd
+    return ToolCall(tool=use.tool, input=use.input, cwd=cwd, id=call.id)

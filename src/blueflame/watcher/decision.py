@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import traceback
@@ -15,51 +14,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
-    from typing import Any, NoReturn
 
 DECISION_TIMEOUT = 3.0  # seconds for one decision; the hook gives up after 4, agents give it 5
-MAX_ID_LENGTH = 200
-EVENT = "PreToolUse"
 TARGET_INPUTS = ("file_path", "notebook_path", "path", "command", "pattern", "url", "query", "skill")
 """What a call is about, by the first of these names in its input."""
 
 
-class Malformed(Exception):
-    """What was asked is not a call."""
-
-
 class _TooSlow(BaseException):
     """Not an Exception: nothing on the way may take it for a failure of its own and go on."""
-
-
-def read_call(body: bytes, *, events: tuple[str, ...] = (EVENT,)) -> ToolCall:
-    """Raises Malformed. Strict: what two readers could read in two ways is not a call."""
-    try:
-        said = json.loads(body.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
-    except (ValueError, RecursionError) as e:
-        raise Malformed(f"the call is not JSON: {e!s:.200}") from e
-    if not isinstance(said, dict) or said.get("hook_event_name") not in events:
-        raise Malformed(f"the call must be an object with hook_event_name {events[0]!r}")
-    tool, given = said.get("tool_name"), said.get("tool_input")
-    cwd, name = said.get("cwd"), said.get("tool_use_id", "")
-    if not (isinstance(tool, str) and tool and isinstance(given, dict)):
-        raise Malformed("the call must have a tool_name (a text) and a tool_input (an object)")
-    if not (isinstance(cwd, str) and cwd.startswith("/")):
-        raise Malformed("the call must have a cwd (an absolute path)")
-    if not (isinstance(name, str) and len(name) <= MAX_ID_LENGTH):
-        raise Malformed(f"the call's tool_use_id must be a text of at most {MAX_ID_LENGTH} characters")
-    return ToolCall(tool=tool, input=given, cwd=cwd, id=name)
-
-
-def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name stands twice in the same object")
-    return found
-
-
-def _reject_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
 
 
 def describe_call(call: ToolCall | None) -> Mapping[str, str]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 
+from blueflame.policy.tool_calls import MAX_CALL_BYTES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
         def __call__(self, body: bytes, *, plain: bool) -> bytes: ...
 
 
-MAX_BODY = 10 * 1024 * 1024 + 1  # the hook ends its question with a line end
 MAX_HEAD = 16 * 1024
 READ_BYTES = 1 << 20
 MAX_REASON = 4000  # characters of a refusal that are told
@@ -147,7 +148,7 @@ def _read_length(head: bytes) -> int:
     lengths = [line.partition(b":")[2].strip() for line in head.split(b"\r\n") if line.startswith(b"content-length:")]
     if b"\r\ntransfer-encoding:" in head or len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > 12:
         raise _BadRequest("411 Length Required")
-    if int(lengths[0]) > MAX_BODY:
+    if int(lengths[0]) > MAX_CALL_BYTES:
         raise _BadRequest("413 Content Too Large")
     return int(lengths[0])
 

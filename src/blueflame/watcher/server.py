@@ -14,9 +14,9 @@ from contextlib import suppress
 
 from blueflame.model.policy import CANARY, Decision
 from blueflame.policy.dialects import CLAUDE
+from blueflame.policy.tool_calls import MalformedCall, read_calls
 from blueflame.watcher.audit_log import MAX_DETAILS, MAX_TARGET, AuditLog, UnwritableLog
-from blueflame.watcher.decision import Decider, Malformed, describe_call
-from blueflame.watcher.dialects import read_calls
+from blueflame.watcher.decision import Decider, describe_call
 from blueflame.watcher.http import ALLOWED, HookConnection, format_refusal
 
 TYPE_CHECKING = False
@@ -97,7 +97,7 @@ class HookServer:
             calls = read_calls(body, str(self._watch.get("dialect", CLAUDE)))
             names = [describe_call(call) for call in calls]
             decision = self._judge_calls(calls)
-        except Malformed as e:
+        except MalformedCall as e:
             names, decision = [describe_call(None)], Decision(False, "malformed_call", str(e))
         except RecursionError:
             names, decision = [describe_call(None)], Decision(False, "malformed_call", "the call is nested too deeply")

@@ -73,11 +73,11 @@ GARBAGE = [
     b'{"tool_name":"Bash","tool_input":"ls"}',
     b'{"tool_name":"Bash","tool_input":{"command":{}}}',
     b'{"tool_name":"Read","tool_input":{"file_path":"\\ud800"}}',
-    b'{"tool_name":"\\u001b[2J"}',
+    b'{"tool_name":"\\u001b[2J","tool_input":{}}',
     b"[" * 200_000,
     b'{"a":' * 200_000,
     b"\x00",
-    b'{"tool_name":"Write","tool_input":{"file_path":"src/a.py","content":"' + b"x" * 10_000_000 + b'"}}',
+    b'{"tool_name":"Write","tool_input":{"file_path":"src/a.py","content":"' + b"x" * 11_000_000 + b'"}}',
 ]
 
 

@@ -19,13 +19,16 @@ import pytest
 from blueflame.agents.hook import find_hook
 from blueflame.model.audit import compute_input_digest
 from blueflame.model.policy import Decision, ToolCall
+from blueflame.policy.tool_calls import MAX_CALL_BYTES
 from blueflame.telemetry.audit import read_audit
 from blueflame.watcher import audit_log
 from blueflame.watcher import decision as judging
 from blueflame.watcher import server as asking
-from blueflame.watcher.http import ALLOWED, MAX_BODY
+from blueflame.watcher.http import ALLOWED
+from support.command_line import MAIN
 from support.hook_servers import (
     ATTEMPT,
+    MALFORMED_CALLS,
     WatchedAttempt,
     build_question,
     build_watch,
@@ -125,31 +128,7 @@ def test_an_attempt_without_a_canary_has_a_problem(repo: Path) -> None:
         assert "canary" in str(watch.asker.close()["problem"])
 
 
-MALFORMED = {
-    "nothing": b"",
-    "not JSON": b"{",
-    "not UTF-8": b'{"hook_event_name": "\xff"}',
-    "a list": b"[]",
-    "null": b"null",
-    "another event": b'{"hook_event_name":"PostToolUse","tool_name":"Read","tool_input":{},"cwd":"/"}',
-    "no tool": b'{"hook_event_name":"PreToolUse","tool_input":{},"cwd":"/"}',
-    "a tool that is no text": b'{"hook_event_name":"PreToolUse","tool_name":["Read"],"tool_input":{},"cwd":"/"}',
-    "an input that is no object": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":"x","cwd":"/"}',
-    "no folder": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{}}',
-    "a relative folder": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{},"cwd":"src"}',
-    "two tools": b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_name":"Read","tool_input":{},"cwd":"/"}',
-    "two inputs": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"a":1,"a":2},"cwd":"/"}',
-    "not a number": b'{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"a":NaN},"cwd":"/"}',
-    "too deep": b'{"hook_event_name":"PreToolUse","tool_input":' + b"[" * 100_000,
-    "too deep and whole": b'{"hook_event_name":"PreToolUse","cwd":"/","tool_name":"Read","tool_input":{"a":%s}}'
-    % (b"[" * 990 + b"]" * 990),
-    "a number without end": b'{"hook_event_name":"PreToolUse","tool_name":"Read","cwd":"/","tool_input":{"a":%s}}'
-    % (b"9" * 5000),
-    "a name without end": build_question("Read", {}, cwd="/", call="9" * 5000),
-}
-
-
-@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
+@pytest.mark.parametrize("body", MALFORMED_CALLS.values(), ids=MALFORMED_CALLS.keys())
 def test_what_is_not_a_call_is_refused_and_written_down(repo: Path, body: bytes) -> None:
     with run_hook_server(repo, decide=lambda call: Decision(False, "malformed_call", "not even then")) as watch:
         watch.prove()
@@ -158,6 +137,23 @@ def test_what_is_not_a_call_is_refused_and_written_down(repo: Path, body: bytes)
     assert b"X-Blueflame-Decision: deny\r\n" in answer
     assert (watch.lines()[-1]["decision"], watch.lines()[-1]["rule"]) == ("block", "malformed_call")
     assert watch.asker.problem == ""
+
+
+def test_policy_check_refuses_malformed_calls_with_the_words_of_the_hook_server(repo: Path) -> None:
+    """Both run one parser; `policy check` only stands in for a missing event and folder."""
+    bodies = [body for name, body in MALFORMED_CALLS.items() if name not in ("nothing", "no folder")]
+    (repo / "blueflame.yaml").write_text("schema_version: 2\nproject: {name: x}\n")
+    command = [sys.executable, "-c", MAIN, "policy", "check"]
+    with run_hook_server(repo) as watch:
+        watch.prove()
+        for body in bodies:
+            watch.post(body)
+        checked = subprocess.run(command, input=b"\n".join(bodies), capture_output=True, cwd=repo, check=True).stdout
+
+    refused = [(line["rule"], line["details"]) for line in watch.lines()[1:]]
+    answers = [json.loads(line) for line in checked.splitlines()]
+    assert [(answer["rule"], answer["details"]) for answer in answers] == refused
+    assert all(answer["decision"] == "deny" for answer in answers)
 
 
 NOT_ASKED = {
@@ -170,7 +166,9 @@ NOT_ASKED = {
     "a negative length": "POST /hook HTTP/1.1\r\nContent-Length: -{}\r\n\r\n",
     "a length in letters": "POST /hook HTTP/1.1\r\nContent-Length: x{}\r\n\r\n",
     "chunks": "POST /hook HTTP/1.1\r\nContent-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n",
-    "too long": "POST /hook HTTP/1.1\r\nContent-Length: 9{}\r\n\r\n".replace("9{}", str(MAX_BODY + 1) + "{0:.0s}"),
+    "too long": "POST /hook HTTP/1.1\r\nContent-Length: 9{}\r\n\r\n".replace(
+        "9{}", str(MAX_CALL_BYTES + 1) + "{0:.0s}"
+    ),
     "no HTTP": "hello {}\r\n\r\n",
     "another HTTP": "POST /hook HTTP/2\r\nContent-Length: {}\r\n\r\n",
     "a head without end": "POST /hook HTTP/1.1\r\nX: " + "x" * 20_000 + "{}\r\n\r\n",

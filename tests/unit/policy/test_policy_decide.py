@@ -23,7 +23,7 @@ from blueflame.model.settings.roles import RoleSettings
 from blueflame.paths.locks import BadLock
 from blueflame.policy.compile import READ_COMMANDS, compile_policy
 from blueflame.policy.decide import decide
-from blueflame.policy.tool_calls import MalformedCall, read_call
+from blueflame.policy.tool_calls import MAX_CALL_BYTES, MalformedCall, read_calls
 from blueflame.watcher.policy_file import find_shfmt
 from blueflame.watcher.world import LocalWorld
 
@@ -187,7 +187,10 @@ def test_numbers_and_switches_that_a_new_version_adds_are_no_hole() -> None:
 
 
 @given(
-    st.dictionaries(st.text(max_size=8), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
+    st.dictionaries(
+        st.text(max_size=8),
+        st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=10),
+    )
 )
 def test_whatever_the_inputs_are_there_is_an_answer(given: dict[str, Any]) -> None:
     for tool in ("Read", "Write", "Glob", "Grep", "MultiEdit"):
@@ -347,8 +350,10 @@ def test_a_lock_that_leads_out_is_refused(lock: str) -> None:
 
 def test_a_call_is_read_from_what_the_hook_says() -> None:
     said = '{"tool_name":"Read","tool_input":{"file_path":"é"},"cwd":"/x","tool_use_id":"t1","session_id":"s"}'
-    assert read_call(said.encode(), cwd="/wt") == ToolCall(tool="Read", input={"file_path": "é"}, cwd="/x", id="t1")
-    assert read_call(b'{"tool_name":"Read"}', cwd="/wt") == ToolCall(tool="Read", input={}, cwd="/wt")
+    assert read_calls(said.encode(), cwd="/wt") == (ToolCall(tool="Read", input={"file_path": "é"}, cwd="/x", id="t1"),)
+    assert read_calls(b'{"tool_name":"Read","tool_input":{}}', cwd="/wt") == (
+        ToolCall(tool="Read", input={}, cwd="/wt"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -367,15 +372,18 @@ def test_a_call_is_read_from_what_the_hook_says() -> None:
         b'{"tool_name":"Read","tool_input":[]}',
         b'{"tool_name":"Read","tool_input":null}',
         b'{"tool_name":"Read","tool_input":"x"}',
-        b'{"tool_name":"Read","cwd":7}',
-        b'{"tool_name":"Read","tool_name":"Bash"}',
+        b'{"tool_name":"Read"}',
+        b'{"tool_name":"Read","tool_input":{},"cwd":7}',
+        b'{"tool_name":"Read","tool_input":{},"cwd":null}',
+        b'{"tool_name":"Read","tool_input":{},"cwd":"src"}',
+        b'{"tool_name":"Read","tool_input":{},"tool_name":"Bash"}',
         b'{"tool_name":"Read","tool_input":{"file_path":"a","file_path":"/etc/passwd"}}',
-        b'{"tool_name":"Read"} {}',
-        b'{"tool_name":"Read","n":NaN}',
-        b'{"tool_name":"Read","n":' + b"9" * 5000 + b"}",
+        b'{"tool_name":"Read","tool_input":{}} {}',
+        b'{"tool_name":"Read","tool_input":{},"n":NaN}',
+        b'{"tool_name":"Read","tool_input":{},"n":' + b"9" * 5000 + b"}",
         b'{"tool_name":"\xff"}',
-        b'\xef\xbb\xbf{"tool_name":"Read"}',
-        '{"tool_name":"Read"}'.encode("utf-16"),
+        b'\xef\xbb\xbf{"tool_name":"Read","tool_input":{}}',
+        '{"tool_name":"Read","tool_input":{}}'.encode("utf-16"),
         b'{"a":' * 100_000,
         b"[" * 100_000 + b"]" * 100_000,
     ],
@@ -383,18 +391,18 @@ def test_a_call_is_read_from_what_the_hook_says() -> None:
 )
 def test_what_is_no_call_is_malformed(said: bytes) -> None:
     with pytest.raises(MalformedCall):
-        read_call(said, cwd="/wt")
+        read_calls(said, cwd="/wt")
 
 
 def test_a_huge_call_is_not_even_read() -> None:
     with pytest.raises(MalformedCall, match="at most"):
-        read_call(b" " * 10_000_001, cwd="/wt")
+        read_calls(b" " * (MAX_CALL_BYTES + 1), cwd="/wt")
 
 
 @given(st.binary(max_size=60))
 def test_no_bytes_confuse_the_reader(said: bytes) -> None:
     try:
-        read_call(said, cwd="/wt")
+        read_calls(said, cwd="/wt")
     except MalformedCall as error:
         assert str(error)
 

@@ -172,10 +172,11 @@ def _read_lines(stream: IO[bytes]) -> Iterator[bytes]:
 def _judge_line(line: bytes, policy: Policy, world: LocalWorld) -> Decision:
     from blueflame.model.policy import Decision
     from blueflame.policy.decide import decide
-    from blueflame.policy.tool_calls import MalformedCall, read_call
+    from blueflame.policy.tool_calls import MalformedCall, read_calls
 
     try:
-        return decide(policy, read_call(line, cwd=policy.worktree), world)
+        (call,) = read_calls(line, cwd=policy.worktree)
+        return decide(policy, call, world)
     except MalformedCall as error:
         return Decision(False, "malformed_call", str(error))
     except Exception as error:  # noqa: BLE001 - a bug in a rule refuses one call; it must not leave the rest unjudged
