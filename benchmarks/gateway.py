@@ -57,8 +57,8 @@ asyncio.run(main())
 GATEWAY = """
 import json, socket, sys
 sys.path.insert(0, sys.argv[1])
-from blueflame.warden.gateway_process import start
-gateway = start(sys.argv[2], json.loads(sys.argv[3]), {"key": "sk-benchmark"})
+from blueflame.warden.gateway_process import start_gateway
+gateway = start_gateway(sys.argv[2], json.loads(sys.argv[3]), {"key": "sk-benchmark"})
 door = socket.create_server(("127.0.0.1", 0), backlog=128)
 print(door.getsockname()[1], flush=True)
 gateway.give(door)

@@ -12,13 +12,13 @@ from time import perf_counter
 
 from benchmarks import Figure, Report
 from blueflame.model.sandbox import SandboxSpec
-from blueflame.orchestrator.foreground_sandbox import build_sandbox as box_at
+from blueflame.orchestrator.foreground_sandbox import build_command_sandbox as box_at
 from blueflame.orchestrator.foreground_sandbox import build_site, find_sandbox_problems
-from blueflame.sandbox import Prepared, prepare
+from blueflame.sandbox import PreparedSandbox, prepare_sandbox
 from blueflame.sandbox.person_checkout import read_checkout
 from blueflame.testing import create_throwaway_repository
-from blueflame.warden.launch_file import Launch
-from blueflame.warden.spawn import start
+from blueflame.warden.launch_file import LaunchFile
+from blueflame.warden.spawn import start_program
 
 TURNS = 60
 TRUE = "/bin/true"
@@ -34,7 +34,7 @@ def run() -> Report:
         ground = build_site(read_checkout(repo), repo, None, None)
         began = perf_counter()
         box = box_at(ground, Path(folder) / "attempt")
-        prepared = prepare(box, Path(folder) / "attempt")
+        prepared = prepare_sandbox(box, Path(folder) / "attempt")
         making = perf_counter() - began
         plain, boxed, handed = _measure(box, prepared)
     return Report(name="sandbox", about=_about(box), figures=_figures(plain, boxed, handed, making))
@@ -62,12 +62,12 @@ def _figures(
     )
 
 
-def _measure(box: SandboxSpec, prepared: Prepared) -> tuple[list[float], list[float], list[float]]:
+def _measure(box: SandboxSpec, prepared: PreparedSandbox) -> tuple[list[float], list[float], list[float]]:
     """Taken in turns, so that a busy moment of the machine falls on all of them."""
     assert prepared.sandbox is not None
     argv = [*prepared.sandbox["argv"], TRUE]
     program = os.open(prepared.sandbox["seccomp"], os.O_RDONLY)
-    launch = Launch(
+    launch = LaunchFile(
         {
             "attempt": "benchmark",
             "argv": [TRUE],
@@ -96,9 +96,9 @@ def _spawn(argv: Sequence[str], env: object, actions: Sequence[tuple[int, int, i
     assert status == 0, f"{argv[0]} ended with {status}"
 
 
-def _by_warden(launch: Launch) -> None:
+def _by_warden(launch: LaunchFile) -> None:
     """With the handshake that closes bubblewrap's start-up race."""
-    child = start(list(launch.argv), launch, stdin="/dev/null", output=(1, 2))
+    child = start_program(list(launch.argv), launch, stdin="/dev/null", output=(1, 2))
     _, status = os.waitpid(child.pid, 0)
     child.close()
     assert status == 0, f"the box ended with {status}"

@@ -30,8 +30,8 @@ SERVER = """
 import json, socket, sys
 sys.path.insert(0, sys.argv[1])
 from blueflame.watcher.server import Asker
-from blueflame.warden.wakeup import Bell
-bell, listener = Bell(), socket.create_server(("127.0.0.1", 0), backlog=128)
+from blueflame.warden.wakeup import PollLoop
+bell, listener = PollLoop(), socket.create_server(("127.0.0.1", 0), backlog=128)
 asker = Asker(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", bell)
 print(listener.getsockname()[1], flush=True)
 while not bell.stops:

@@ -126,11 +126,11 @@ def kill_a_warden(theatre: Theatre, dice: random.Random, struck: Counter[str]) -
         time.sleep(0.005)
     if living:
         purpose = dice.choice(sorted(living))
-        tree.send(living[purpose], signal.SIGKILL)
+        tree.signal_process(living[purpose], signal.SIGKILL)
         struck[purpose] += 1
 
 
-def _living_wardens(theatre: Theatre, struck: Counter[str]) -> dict[str, tree.Member]:
+def _living_wardens(theatre: Theatre, struck: Counter[str]) -> dict[str, tree.ProcessInfo]:
     """By what they are for: session, subject and role, without the number of the attempt."""
     purposes = {lock.parent.name.rpartition(".")[0]: lock for lock in sorted(_locks(theatre))}
     found = {purpose: _warden(lock) for purpose, lock in purposes.items() if struck[purpose] < LOSSES}
@@ -141,9 +141,9 @@ def _locks(theatre: Theatre) -> Iterable[Path]:
     return (theatre.root / ".blueflame" / "attempts").glob("*/lock")
 
 
-def _warden(lock: Path) -> tree.Member | None:
-    words = (flock.holder(lock) or "").split()
+def _warden(lock: Path) -> tree.ProcessInfo | None:
+    words = (flock.read_lock_holder(lock) or "").split()
     if len(words) < 2 or not all(word.isdigit() for word in words[:2]):
         return None
-    found = tree.look(int(words[0]))
+    found = tree.read_process(int(words[0]))
     return found if found is not None and found.start_time == int(words[1]) else None

@@ -183,7 +183,7 @@ def _fsck(theatre: Theatre) -> list[str]:
 def _held_locks(theatre: Theatre) -> Iterator[str]:
     state = theatre.root / ".blueflame"
     for path in (state / "orchestrator.lock", *sorted((state / "attempts").glob("*/lock"))):
-        if (holder := flock.holder(path)) is not None:
+        if (holder := flock.read_lock_holder(path)) is not None:
             yield f"{path.relative_to(state)} is held by {holder}"
 
 

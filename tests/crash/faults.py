@@ -136,7 +136,7 @@ def _no_lock(_order: bool) -> None:
     def hold(_path: Path, _content: str) -> Iterator[None]:
         yield
 
-    put_in(flock, "hold", hold)
+    put_in(flock, "hold_lock", hold)
 
 
 def _together(path: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.event import AttemptStarted
-from blueflame.warden.process_tree import look as look_at
+from blueflame.warden.process_tree import read_process as look_at
 from crash.disruptions import KILLED, finish, kill_a_warden, kill_at, start_or_resume, until
 from crash.expectations import Tally, look
 from crash.harness import House

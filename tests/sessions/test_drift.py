@@ -13,7 +13,7 @@ from blueflame.model.gate import Gate
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.cycle_boundary import load_settings
 from blueflame.session.state import Session
-from blueflame.system.layout import Places
+from blueflame.system.layout import ProjectPaths
 from support.sessions import Reply, Stage, make_stage, task
 
 
@@ -125,7 +125,7 @@ def test_a_configuration_that_an_older_version_kept_is_still_the_sessions_own(tm
     older = Settings.model_validate({"project": {"name": "x"}}).model_dump(mode="json")
     del older["cleanup"]
     text = json.dumps(older)
-    places = Places(root=tmp_path, worktrees=tmp_path / ".trees", tasks_file=tmp_path / "tasks.yaml")
+    places = ProjectPaths(root=tmp_path, worktrees=tmp_path / ".trees", tasks_file=tmp_path / "tasks.yaml")
     path = places.session_config("ses-1", compute_resolved_digest(text))
     path.parent.mkdir(parents=True)
     path.write_text(text)

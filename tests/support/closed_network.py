@@ -85,14 +85,14 @@ def explain_unavailable() -> str:
 
 def hold_network(line: socket.socket) -> None:
     """In the process that holds it: make the network, then hand out listeners until nobody wants any."""
-    from blueflame.warden.namespaces import bring_up_loopback, hand_over, listen
+    from blueflame.warden.namespaces import bring_up_loopback, open_listener, send_listeners
 
     own_user = _unshare_network()
     bring_up_loopback()
     line.sendall(b"u" if own_user else b"r")
     while line.recv(1) == b"l":
-        with listen(0) as door:
-            hand_over(line, [door])
+        with open_listener(0) as door:
+            send_listeners(line, [door])
 
 
 def _unshare_network() -> bool:

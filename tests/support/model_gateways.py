@@ -24,12 +24,12 @@ FALLBACK = {**PRICE, "input": 9_000_000, "cache_write_1h": 2_000_000, "web_searc
 WARDEN = """
 import json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from blueflame.warden.wakeup import Bell
-from blueflame.warden.gateway_process import start
-from blueflame.warden.process_tree import look
-bell = Bell()
+from blueflame.warden.wakeup import PollLoop
+from blueflame.warden.gateway_process import start_gateway
+from blueflame.warden.process_tree import read_process
+bell = PollLoop()
 given = json.loads(sys.stdin.readline())
-gateway = start(sys.argv[2], given["gateway"], given["secrets"])
+gateway = start_gateway(sys.argv[2], given["gateway"], given["secrets"])
 door = socket.create_server(("127.0.0.1", 0), backlog=128)
 port = door.getsockname()[1]
 gateway.give(door)
@@ -39,7 +39,7 @@ for line in sys.stdin:
         gateway.close()
     problem = gateway.problem
     print(json.dumps({"parked": gateway.parked, "refused": gateway.refused, "gave_up": gateway.gave_up,
-                      "problem": problem, "lives": look(gateway.pid) is not None}), flush=True)
+                      "problem": problem, "lives": read_process(gateway.pid) is not None}), flush=True)
 """
 
 

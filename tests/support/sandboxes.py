@@ -13,9 +13,17 @@ import pytest
 
 from blueflame.model.sandbox import Network, SandboxSpec
 from blueflame.model.settings.permissions import SandboxSettings
-from blueflame.sandbox import Prepared, Site, Wanted, available, make_box, prepare, toolchains
+from blueflame.sandbox import (
+    PreparedSandbox,
+    SandboxContext,
+    SandboxRequest,
+    build_sandbox,
+    find_problems,
+    find_toolchains,
+    prepare_sandbox,
+)
 
-PROBLEMS = available("standard", lambda: (False, False))
+PROBLEMS = find_problems("standard", lambda: (False, False))
 needs_box = pytest.mark.skipif(bool(PROBLEMS), reason="; ".join(problem.words for problem in PROBLEMS))
 
 
@@ -40,8 +48,8 @@ class Room:
     home: Path = field(default_factory=Path.home)
 
     def box(self, **wanted: object) -> SandboxSpec:
-        tools = toolchains(self.environ, repo_root=self.repo_root, home=self.home, ours=self.ours)
-        site = Site(
+        tools = find_toolchains(self.environ, repo_root=self.repo_root, home=self.home, ours=self.ours)
+        site = SandboxContext(
             settings=self.settings,
             environ=self.environ,
             tools=tools,
@@ -50,11 +58,11 @@ class Room:
             objects=self.objects,
             common=self.common,
         )
-        return make_box(site, Wanted(worktree=self.worktree, folder=self.folder, **wanted))  # type: ignore[arg-type]  # tests name what they want
+        return build_sandbox(site, SandboxRequest(worktree=self.worktree, folder=self.folder, **wanted))  # type: ignore[arg-type]  # tests name what they want
 
     def run(self, *argv: str, timeout: float = 120, **wanted: object) -> Said:
         box = self.box(**wanted)
-        return enter(prepare(box, self.folder), argv, network=box.network, timeout=timeout)
+        return enter(prepare_sandbox(box, self.folder), argv, network=box.network, timeout=timeout)
 
     def sh(self, script: str, **wanted: object) -> Said:
         return self.run("/bin/sh", "-c", script, timeout=120, **wanted)
@@ -67,7 +75,9 @@ def make_room(tmp_path: Path, **more: object) -> Room:
     return Room(worktree=worktree, folder=folder, **more)  # type: ignore[arg-type]  # as above
 
 
-def enter(prepared: Prepared, argv: Sequence[str], *, network: Network = Network.NONE, timeout: float = 120) -> Said:
+def enter(
+    prepared: PreparedSandbox, argv: Sequence[str], *, network: Network = Network.NONE, timeout: float = 120
+) -> Said:
     """As the warden does it, but for the doors, the entry and the limits."""
     assert prepared.sandbox is not None
     assert network is not Network.DOORS, "only the warden can make doors"

@@ -16,7 +16,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from blueflame.system.terminal_frames import ENDED, HEAD, KEYS, PAST, SHOWN, SIZE, SOCKET, WINDOW, frame
+from blueflame.system.terminal_frames import (
+    ENDED,
+    HEADER,
+    KEYS,
+    PAST,
+    SHOWN,
+    SIZE,
+    SOCKET_NAME,
+    WINDOW_SIZE,
+    build_frame,
+)
 from support.wardens import PATIENCE, until
 
 
@@ -30,10 +40,10 @@ class Viewer:
         self._got = b""
 
     def type(self, keys: bytes) -> None:
-        self.connection.sendall(frame(KEYS, keys))
+        self.connection.sendall(build_frame(KEYS, keys))
 
     def resize(self, rows: int, columns: int) -> None:
-        self.connection.sendall(frame(SIZE, WINDOW.pack(rows, columns)))
+        self.connection.sendall(build_frame(SIZE, WINDOW_SIZE.pack(rows, columns)))
 
     def expect(self, text: bytes) -> bytes:
         """Read until the text has come; gives everything that has been shown so far."""
@@ -61,11 +71,11 @@ class Viewer:
             data = b""
         self.gone = not data
         self._got += data
-        while len(self._got) >= HEAD.size:
-            kind, length = HEAD.unpack_from(self._got)
-            if len(self._got) < HEAD.size + length:
+        while len(self._got) >= HEADER.size:
+            kind, length = HEADER.unpack_from(self._got)
+            if len(self._got) < HEADER.size + length:
                 break
-            content, self._got = self._got[HEAD.size : HEAD.size + length], self._got[HEAD.size + length :]
+            content, self._got = self._got[HEADER.size : HEADER.size + length], self._got[HEADER.size + length :]
             self.past += content if kind == PAST else b""
             self.seen += content if kind == SHOWN else b""
             self.ended |= kind == ENDED
@@ -73,10 +83,10 @@ class Viewer:
 
 @contextmanager
 def viewing(folder: Path) -> Iterator[Viewer]:
-    until((folder / SOCKET).exists, "the agent has a terminal")
+    until((folder / SOCKET_NAME).exists, "the agent has a terminal")
     handle = os.open(folder, os.O_RDONLY)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(f"/proc/self/fd/{handle}/{SOCKET}")
+        connection.connect(f"/proc/self/fd/{handle}/{SOCKET_NAME}")
         os.close(handle)
         yield Viewer(connection)
 

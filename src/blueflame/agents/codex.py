@@ -21,7 +21,7 @@ from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.agents.structured_output import build_strict_schema
 from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
-from blueflame.system.files import write_whole
+from blueflame.system.files import write_atomically
 
 MIN_VERSION = "0.166.0"
 INSTALL_HINT = f"install it with `npm install -g @openai/codex@{MIN_VERSION}`, or name it in runtimes.codex.command"
@@ -110,7 +110,7 @@ def _write_schema(brief: AgentBrief, directory: Path) -> Path | None:
     if brief.schema is None:
         return None
     path = directory / "codex-schema.json"
-    write_whole(path, json.dumps(build_strict_schema(brief.schema), indent=1))
+    write_atomically(path, json.dumps(build_strict_schema(brief.schema), indent=1))
     return path
 
 

@@ -17,7 +17,7 @@ from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
 from blueflame.policy.dialects import GEMINI_TOOLS
-from blueflame.system.files import write_whole
+from blueflame.system.files import write_atomically
 
 MIN_VERSION = "0.61.0"
 INSTALL_HINT = (
@@ -60,7 +60,7 @@ class GeminiRuntime:
             raise Refused(self._not_found())
         model = check_model(brief.model, brief.role, "gemini")  # without one it asks another model which to take
         settings = directory / "gemini-settings.json"
-        write_whole(settings, json.dumps(_build_settings(brief), indent=1))
+        write_atomically(settings, json.dumps(_build_settings(brief), indent=1))
         return AgentLaunch(
             argv=(
                 *("/bin/sh", "-c", START_SCRIPT, "gemini", str(settings)),

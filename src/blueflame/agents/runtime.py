@@ -11,7 +11,14 @@ from blueflame.agents.structured_output import parse_object
 from blueflame.model.audit import ObservedCall
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Spend
 from blueflame.model.task import Task
-from blueflame.system.lines import BLOCK, MAX_LINE, Gap, read_at, spool_lines, text_lines
+from blueflame.system.lines import (
+    BLOCK_BYTES,
+    MAX_LINE_BYTES,
+    SkippedBytes,
+    read_bytes_at,
+    read_spool_lines,
+    split_lines,
+)
 
 MAX_PARSED_BYTES = (
     128 * 1024 * 1024
@@ -223,8 +230,8 @@ def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED_BYTE
     """All that an ended agent said. Of a huge spool the beginning and the end, and the gap is a complaint."""
     gathering = _OutputCollector()
     unread = 0
-    for part in spool_lines(path, max_bytes):
-        if isinstance(part, Gap):
+    for part in read_spool_lines(path, max_bytes):
+        if isinstance(part, SkippedBytes):
             unread += part.size
             gathering.add(OutputProblem(_describe_gap(part, path.name)))
             continue
@@ -245,26 +252,26 @@ def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED_BYTE
     )
 
 
-def _describe_gap(gap: Gap, name: str) -> str:
+def _describe_gap(gap: SkippedBytes, name: str) -> str:
     if gap.in_one_line:
         return f"a line of {gap.size} bytes in {name} was not read: it is too long"
     return f"{gap.size} bytes in the middle of {name} were not read: it is too large"
 
 
 def read_new_signals(
-    runtime: Runtime, path: Path, offset: int, *, step: int = BLOCK, max_bytes: int = MAX_LINE
+    runtime: Runtime, path: Path, offset: int, *, step: int = BLOCK_BYTES, max_bytes: int = MAX_LINE_BYTES
 ) -> tuple[tuple[Signal, ...], int]:
     """What was said since `offset`, whole lines only, and where to go on. For live views: call again and again.
 
     At most about `step` bytes at a time, so that a flood holds nobody up; a longer line is read whole.
     """
-    data = read_at(path, offset, min(step, max_bytes))
+    data = read_bytes_at(path, offset, min(step, max_bytes))
     if b"\n" not in data and len(data) == step < max_bytes:
-        data = read_at(path, offset, max_bytes)
+        data = read_bytes_at(path, offset, max_bytes)
     end = data.rfind(b"\n") + 1
     if not end:
         if len(data) < max_bytes:
             return (), offset
         return (OutputProblem(f"a line longer than {max_bytes} bytes was left out"),), offset + len(data)
-    signals = tuple(signal for line in text_lines(data[:end]) for signal in runtime.parse_line(line))
+    signals = tuple(signal for line in split_lines(data[:end]) for signal in runtime.parse_line(line))
     return signals, offset + end

@@ -17,7 +17,7 @@ from blueflame.agents import claude
 from blueflame.agents.claude import ClaudeRuntime
 from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.system import tmux as windows
-from blueflame.system.files import write_whole
+from blueflame.system.files import write_atomically
 
 NOTE_FILE = "tmux.json"  # in the attempt's folder: which session shows it
 MAIN_CODE = "from blueflame.cli.main import main; main()"
@@ -34,7 +34,7 @@ class TmuxRuntime:
         return self.claude.describe_program()
 
     def find_problems(self) -> tuple[str, ...]:
-        return (*windows.problems(), *self.claude.find_problems())
+        return (*windows.find_problems(), *self.claude.find_problems())
 
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         launch = self.claude.prepare_launch(brief, directory=directory, in_terminal=True)
@@ -53,10 +53,12 @@ def build_runtime(options: Mapping[str, Any], root: Path) -> TmuxRuntime:
 def _open_window(brief: AgentBrief, directory: Path, root: Path, config: str) -> None:
     """Once for each attempt: a launch that is repeated after a crash finds the first one's."""
     note = directory / NOTE_FILE
-    if note.exists() and windows.exists(str(json.loads(note.read_bytes())["session"])):
+    if note.exists() and windows.has_session(str(json.loads(note.read_bytes())["session"])):
         return
-    spawned = windows.spawn(windows.session_name(brief.role), _build_attach_command(brief.agent_id, config), cwd=root)
-    write_whole(note, json.dumps(spawned._asdict()))
+    spawned = windows.open_window(
+        windows.format_session_name(brief.role), _build_attach_command(brief.agent_id, config), cwd=root
+    )
+    write_atomically(note, json.dumps(spawned._asdict()))
 
 
 def _build_attach_command(agent: str, config: str) -> tuple[str, ...]:

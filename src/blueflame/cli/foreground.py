@@ -30,8 +30,8 @@ from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
 from blueflame.session.estimate import cost_range
 from blueflame.session.from_settings import may_talk, workflow_of
 from blueflame.session.state import Session
-from blueflame.system.terminal import is_attended
-from blueflame.telemetry.activity import Follower
+from blueflame.system.terminal import is_interactive
+from blueflame.telemetry.activity import ActivityTracker
 from blueflame.text.sanitize import clean
 
 TICK_SECONDS = 0.25
@@ -58,7 +58,7 @@ class RunOptions:
             "a cassette can be played only without you": self.cassette != NO_CASSETTE,
             "--json is given": self.as_json,
             "--quiet is given": self.quiet,
-            "there is no terminal": not is_attended(),
+            "there is no terminal": not is_interactive(),
         }
         return next((words for words, holds in reasons.items() if holds), "")
 
@@ -75,7 +75,7 @@ def run_session(
     """Until it ends or stops; gives the exit code. `also` is added to what --json prints."""
     flame = app.build_context(ground, session, script=options.script, cassette=options.cassette)
     console = make_console()
-    doings = ActivityReader(Follower(flame.runtimes, flame.engine.directory, flame.places.audit), session)
+    doings = ActivityReader(ActivityTracker(flame.runtimes, flame.engine.directory, flame.places.audit), session)
     view = choose_view(console, doings, quiet=options.quiet or options.as_json)
     answerer = _choose_answerer(flame, view, options)
     if not options.why_silent:
@@ -161,7 +161,7 @@ def _choose_answerer(flame: SessionContext, view: LiveView, options: RunOptions)
     """A decisions file speaks for the person who wrote it; else they are asked here, else gates wait for an answer."""
     if options.decisions is not None:
         return DecisionsAnswerer(options.decisions)
-    if is_attended() and not options.as_json:
+    if is_interactive() and not options.as_json:
         return TerminalAnswerer(make_console(), view, build_diff_reader(flame))
     return WaitingAnswerer(make_console(stderr=True))
 

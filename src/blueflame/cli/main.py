@@ -93,9 +93,9 @@ def _report_usage_error(error: Exception) -> int:
 
 
 def _report_bug(error: Exception, argv: Sequence[str]) -> int:
-    from blueflame.system.crash_log import write_crash
+    from blueflame.system.crash_log import write_crash_log
 
-    log = write_crash(error, argv, start=Path.cwd())
+    log = write_crash_log(error, argv, start=Path.cwd())
     _print_error(f"a bug in Blue Flame: {type(error).__name__}: {error}")
     print_text(
         f"  The details are in {log}; please report them." if log else "  No crash log could be written.", err=True

@@ -36,7 +36,7 @@ def _ask_to_remove(title: str, options: RunOptions) -> str:
     from blueflame.cli.console import make_console
     from blueflame.cli.gates.prompt import GateContext, GatePrompt
     from blueflame.session.gates.questions import stale_gate
-    from blueflame.system.terminal import is_attended
+    from blueflame.system.terminal import is_interactive
 
     gate = stale_gate(title)
     if options.decisions is not None:
@@ -44,6 +44,6 @@ def _ask_to_remove(title: str, options: RunOptions) -> str:
             return options.decisions.find_answer(gate, frozenset()).choice
         except NoAnswer:  # not worth stopping for: what is kept is told
             return gate.default
-    if not is_attended() or options.as_json:
+    if not is_interactive() or options.as_json:
         return gate.default
     return asyncio.run(GatePrompt(make_console()).ask(gate, GateContext())).choice

@@ -25,8 +25,8 @@ from blueflame.model.settings import Settings
 from blueflame.orchestrator.cleanup import Leftover, LeftoverKind, find_leftovers
 from blueflame.orchestrator.preflight import find_blockers
 from blueflame.system import flock
-from blueflame.system.layout import Places
-from blueflame.system.machine import measure, room_at
+from blueflame.system.layout import ProjectPaths
+from blueflame.system.machine import measure_capacity, measure_free
 
 
 class FindingState(StrEnum):
@@ -62,7 +62,7 @@ def _git() -> DoctorFinding:
 
 def examine_project(
     repo: Repository,
-    places: Places,
+    places: ProjectPaths,
     settings: Settings,
     *,
     config: Path,
@@ -91,8 +91,8 @@ def _peculiarities(repo: Repository) -> Iterator[DoctorFinding]:
         yield DoctorFinding("submodules", FindingState.WARNING, words)
 
 
-def _agents(repo: Repository, places: Places, settings: Settings) -> Iterator[DoctorFinding]:
-    capacity = measure(settings, 0, room_at(places.worktrees), measure_tree(repo, repo.base_sha))
+def _agents(repo: Repository, places: ProjectPaths, settings: Settings) -> Iterator[DoctorFinding]:
+    capacity = measure_capacity(settings, 0, measure_free(places.worktrees), measure_tree(repo, repo.base_sha))
     slots = min(settings.concurrency.development, capacity.agents)
     state = FindingState.OK if slots == settings.concurrency.development else FindingState.WARNING
     yield DoctorFinding(
@@ -115,8 +115,8 @@ def examine_runtimes(runtimes: Mapping[str, Runtime | None]) -> Iterator[DoctorF
             yield DoctorFinding(f"runtime {name}", FindingState.OK, words or "ready")
 
 
-def _journal(repo: Repository, places: Places, settings: Settings, now: float) -> Iterator[DoctorFinding]:
-    held = flock.holder(places.lock) if places.lock.exists() else None
+def _journal(repo: Repository, places: ProjectPaths, settings: Settings, now: float) -> Iterator[DoctorFinding]:
+    held = flock.read_lock_holder(places.lock) if places.lock.exists() else None
     yield DoctorFinding("orchestrator", FindingState.OK, _at_work(held))
     if not places.journal.exists():
         yield DoctorFinding("journal", FindingState.OK, "none yet")

@@ -20,12 +20,12 @@ from blueflame.model.sandbox import SandboxSpec
 from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.orchestrator.engine.interface import ProcessOutcome
 from blueflame.orchestrator.engine.local import read_outcome
-from blueflame.sandbox import Site, Toolchains, Wanted, make_box
-from blueflame.sandbox.cleanup import passing_folder
-from blueflame.system.background_process import Companion, start_companion
-from blueflame.system.files import trouble
+from blueflame.sandbox import SandboxContext, SandboxRequest, Toolchains, build_sandbox
+from blueflame.sandbox.cleanup import make_temporary_folder
+from blueflame.system.background_process import BackgroundProcess, start_background
+from blueflame.system.files import build_file_error
 
-MakeBox: TypeAlias = Callable[[Site, Wanted], SandboxSpec]
+MakeBox: TypeAlias = Callable[[SandboxContext, SandboxRequest], SandboxSpec]
 PROBES = Path(__file__).with_name("probes.py")
 SYSTEM_FOLDERS = ("/", "/usr", "/usr/bin", "/etc", "/var", "/home", "/root", "/opt", "/run", "/tmp", "/dev/shm")  # noqa: S108
 CREDENTIALS = (
@@ -46,7 +46,7 @@ class Machine:
     home: Path
     repo_root: Path | None
     boxed: bool
-    make: MakeBox = make_box
+    make: MakeBox = build_sandbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Trial:
     checkout: Path
     folder: Path
     box: SandboxSpec
-    warden: Companion
+    warden: BackgroundProcess
 
     def ended(self) -> ProcessOutcome | None:
         self.warden.wait(PATIENCE)
@@ -95,7 +95,7 @@ class Ground:
     mark: str = field(default_factory=lambda: f"blueflame-{secrets.token_hex(6)}")
     word: str = field(default_factory=lambda: secrets.token_hex(12))
     doors: dict[str, socket.socket] = field(default_factory=dict)
-    victim: Companion | None = None
+    victim: BackgroundProcess | None = None
     trials: list[Trial] = field(default_factory=list)
 
     @property
@@ -139,12 +139,12 @@ def _was_there(door: socket.socket) -> bool:
 def laid_out(machine: Machine) -> Iterator[Ground]:
     """Gone at the end with everything that was started."""
     with ExitStack() as stack:
-        root = Path(os.path.realpath(stack.enter_context(passing_folder())))
+        root = Path(os.path.realpath(stack.enter_context(make_temporary_folder())))
         ground = Ground(root=root, machine=machine)
         try:
             _lay_out(ground, stack)
         except OSError as e:
-            raise trouble("prepare what the doctor tries in", root, e) from e
+            raise build_file_error("prepare what the doctor tries in", root, e) from e
         stack.callback(_end_all, ground)
         yield ground
 
@@ -162,7 +162,7 @@ def _lay_out(ground: Ground, stack: ExitStack) -> None:
         (ground.git / name).mkdir(parents=True, exist_ok=True)
     _open_doors(ground, stack)
     waits = f"import time; time.sleep({2 * PATIENCE})"
-    ground.victim = start_companion([sys.executable, "-I", "-S", "-c", waits, ground.secret("victim")])
+    ground.victim = start_background([sys.executable, "-I", "-S", "-c", waits, ground.secret("victim")])
     stack.callback(ground.victim.end)
 
 

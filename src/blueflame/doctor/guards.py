@@ -15,7 +15,7 @@ from blueflame.doctor.fixtures import Machine, MakeBox, laid_out
 from blueflame.model.sandbox import SandboxLevel
 from blueflame.model.settings.permissions import SandboxSettings, ValidationSettings
 from blueflame.orchestrator.foreground_sandbox import find_highest_level, find_sandbox_problems
-from blueflame.sandbox import Problem, make_box, toolchains
+from blueflame.sandbox import SandboxProblem, build_sandbox, find_toolchains
 
 Judge: TypeAlias = Callable[[Evidence], Verdict]
 
@@ -34,7 +34,7 @@ class GuardReport:
 
     asked: SandboxLevel
     held: SandboxLevel
-    problems: tuple[Problem, ...]
+    problems: tuple[SandboxProblem, ...]
     table: tuple[Guard, ...]
 
     @property
@@ -51,14 +51,18 @@ class Row(NamedTuple):
 
 
 def examine_guards(
-    sandbox: SandboxSettings, validation: ValidationSettings, *, repo_root: Path | None = None, make: MakeBox = make_box
+    sandbox: SandboxSettings,
+    validation: ValidationSettings,
+    *,
+    repo_root: Path | None = None,
+    make: MakeBox = build_sandbox,
 ) -> GuardReport:
     """Takes one to two seconds. `make` is for whoever wants to see a wall with a hole in it."""
     asked, held = SandboxLevel(sandbox.level), find_highest_level()
     home = Path(os.environ.get("HOME") or Path("~").expanduser())
     machine = Machine(
         sandbox=sandbox,
-        tools=toolchains(os.environ, repo_root=repo_root, home=home, ours=True),
+        tools=find_toolchains(os.environ, repo_root=repo_root, home=home, ours=True),
         home=home,
         repo_root=repo_root,
         boxed=SandboxLevel.OFF not in (asked, held),
@@ -77,7 +81,7 @@ def examine_guards(
     return GuardReport(asked=asked, held=held, problems=problems, table=table)
 
 
-def _impossible(problems: tuple[Problem, ...]) -> Verdict:
+def _impossible(problems: tuple[SandboxProblem, ...]) -> Verdict:
     return GuardState.IMPOSSIBLE, "; ".join(problem.words for problem in problems) or "there is no box to be had"
 
 

@@ -14,7 +14,7 @@ from blueflame.model.changes import Change
 from blueflame.model.errors import Refused
 from blueflame.model.policy import CANARY
 from blueflame.orchestrator.engine.interface import ExitReason
-from blueflame.warden.spawn import HEADROOM
+from blueflame.warden.spawn import PROCESS_HEADROOM
 from blueflame.watcher.policy_file import find_shfmt
 
 MB = 1 << 20
@@ -48,7 +48,7 @@ def many(evidence: Evidence) -> Verdict:
             GuardState.IMPOSSIBLE,
             f"NOT HELD: {came} processes in a box for {limit} were not ended ({outcome.reason})",
         )
-    if came > limit + HEADROOM:
+    if came > limit + PROCESS_HEADROOM:
         return GuardState.DETECTED, f"{came} processes came up in a box for {limit}, and it was ended: they are watched"
     return GuardState.ENFORCED, f"a box for {limit}: the kernel let {came} come up, and it was ended"
 

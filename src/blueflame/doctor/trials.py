@@ -26,11 +26,11 @@ from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpe
 from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
 from blueflame.orchestrator.engine.local import WARDEN_CODE, WARDEN_ENVIRONMENT
 from blueflame.policy.compile import compile_policy
-from blueflame.sandbox import Site, Wanted, prepare
-from blueflame.sandbox.bwrap import DOOR_PORTS
-from blueflame.system.background_process import Companion, start_companion
+from blueflame.sandbox import SandboxContext, SandboxRequest, prepare_sandbox
+from blueflame.sandbox.bwrap import LOOPBACK_PORTS
+from blueflame.system.background_process import BackgroundProcess, start_background
 from blueflame.system.process import run
-from blueflame.warden.resource_limits import free_mb
+from blueflame.warden.resource_limits import read_free_mb
 from blueflame.watcher.policy_file import find_shfmt, save_policy
 
 TINY: Mapping[str, int] = {
@@ -71,13 +71,13 @@ def let_loose(
     return trial
 
 
-def _start_warden(ground: Ground, folder: Path, handles: Sequence[int]) -> Companion:
+def _start_warden(ground: Ground, folder: Path, handles: Sequence[int]) -> BackgroundProcess:
     """As orchestrator/engine/local does it, but with files left open, and secrets in its environment."""
     root = Path(blueflame.__file__).parents[1]
     argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN_CODE, str(root), str(folder)]
     env = {name: os.environ[name] for name in WARDEN_ENVIRONMENT if name in os.environ}
     env |= {name: ground.secret(name) for name in PLANTED}
-    return start_companion(argv, env=env, log=folder / "warden.log", handles=handles)
+    return start_background(argv, env=env, log=folder / "warden.log", handles=handles)
 
 
 def _orders(ground: Ground, checkout: Path, folder: Path, tries: Sequence[str]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _launch(
 ) -> tuple[SandboxSpec, dict[str, Any]]:
     machine, hook = ground.machine, find_hook()
     changed = {**TINY, **limits, "level": machine.sandbox.level if machine.boxed else SandboxLevel.OFF.value}
-    site = Site(
+    site = SandboxContext(
         settings=machine.sandbox.model_copy(update=changed),
         environ=ground.environ(),
         tools=machine.tools,
@@ -113,17 +113,17 @@ def _launch(
         objects=ground.git / "objects",
         common=ground.root / "common",
     )
-    wanted = Wanted(
+    wanted = SandboxRequest(
         worktree=checkout, folder=folder, variables={HOOK_VARIABLE: str(hook)}, shown=(hook,), watched=watched,
         hosts=("listed.invalid",) if watched else (),
     )  # fmt: skip
     box = machine.make(site, wanted)
-    prepared = prepare(box, folder)
+    prepared = prepare_sandbox(box, folder)
     keys = prepared.launch()
     if watched:
         keys |= _watch(ground, checkout, folder, box, prepared.mounts)
     if watched and box.network is Network.DOORS:
-        keys["gateway"] = {"port": DOOR_PORTS[0], "hosts": list(box.hosts)}
+        keys["gateway"] = {"port": LOOPBACK_PORTS[0], "hosts": list(box.hosts)}
     common = {"cwd": str(checkout), "timeout": PATIENCE, "grace": 0.5, "limits": dict(prepared.limits)}
     return box, {**common, "env": dict(prepared.env), **keys}
 
@@ -142,7 +142,7 @@ def _watch(
     )
     save_policy(policy, folder / "policy.json")
     watch = {
-        "port": DOOR_PORTS[1],
+        "port": LOOPBACK_PORTS[1],
         "policy": str(folder / "policy.json"),
         "audit": str(ground.audit),
         "agent": "doctor",
@@ -192,7 +192,7 @@ def dead_watcher() -> int:
 
 def too_much_disk(ground: Ground) -> Mapping[str, int]:
     """A limit that this disk cannot keep."""
-    return {"min_free_disk_mb": (free_mb(str(ground.root)) or 0) + 1024}
+    return {"min_free_disk_mb": (read_free_mb(str(ground.root)) or 0) + 1024}
 
 
 def _shell_reader() -> str:

@@ -19,7 +19,7 @@ from blueflame.documents.tasks_file import write_tasks_file
 from blueflame.model.attempt import AttemptRecord, Ending
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskRecord
-from blueflame.system.files import trouble, write_whole
+from blueflame.system.files import build_file_error, write_atomically
 
 SCHEMA_VERSION = 2
 
@@ -112,7 +112,7 @@ def export_agents(path: Path, rows: Iterable[AgentRow], *, session: str, now: fl
         "orchestrator_pid": os.getpid(),
         "agents": [asdict(row) for row in rows],
     }
-    write_whole(path, json.dumps(listed, indent=2) + "\n")
+    write_atomically(path, json.dumps(listed, indent=2) + "\n")
 
 
 def append_activity(path: Path, lines: Iterable[str]) -> None:
@@ -125,7 +125,7 @@ def append_activity(path: Path, lines: Iterable[str]) -> None:
         with path.open("ab+", buffering=0) as file:
             _write_all(file.fileno(), _find_missing_newline(file.fileno()) + text.encode("utf-8", "backslashreplace"))
     except OSError as error:
-        raise trouble("append to", path, error) from error
+        raise build_file_error("append to", path, error) from error
 
 
 def _find_missing_newline(handle: int) -> bytes:

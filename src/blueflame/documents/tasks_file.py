@@ -16,7 +16,7 @@ from blueflame.documents.plans import read_plan
 from blueflame.documents.yaml import read_document
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.task import Task
-from blueflame.system.files import read_text, trouble, write_whole
+from blueflame.system.files import build_file_error, read_text, write_atomically
 
 HEADER = b"""\
 # How the tasks stand. Those that have not landed can be changed here: the next cycle takes the changes up.
@@ -41,7 +41,7 @@ def write_tasks_file(path: Path, text: str) -> Path | None:
     data = text.encode("utf-8", "surrogateescape")
     with _LOCK:
         aside = _save_edits(path)
-        write_whole(path, HEADER + _compute_digest(data).encode() + b"\n" + data)
+        write_atomically(path, HEADER + _compute_digest(data).encode() + b"\n" + data)
         return aside
 
 
@@ -56,7 +56,7 @@ def read_edited_tasks(path: Path) -> EditedTasksFile | None:
         except MISSING_ERRORS:
             return None
         except OSError as error:
-            raise trouble("read", aside, error) from error
+            raise build_file_error("read", aside, error) from error
     tasks, problems = _read_tasks(aside)
     session, lines = _read_session_and_lines(aside)
     return EditedTasksFile(
@@ -117,7 +117,7 @@ def _save_edits(path: Path) -> Path | None:
     except MISSING_ERRORS:
         return None
     except OSError as error:
-        raise trouble("keep the changes of", path, error) from error
+        raise build_file_error("keep the changes of", path, error) from error
     return aside
 
 

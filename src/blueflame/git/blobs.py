@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from blueflame.git.command import GIT_SETTING_ARGS, build_environment, build_git_error, run_git, split_nul
 from blueflame.git.repository import Repository
 from blueflame.model.errors import GitFailed
-from blueflame.system.process import Done, run_bytes
+from blueflame.system.process import ProcessResult, run_bytes
 
 GIT_TIMEOUT = 300.0
 MAX_FILE_BYTES = 16_000_000  # bytes; nobody reads more
@@ -33,7 +33,7 @@ def read_blobs(repo: Repository, sizes: Mapping[str, int]) -> dict[str, bytes]:
         "git", *GIT_SETTING_ARGS, *args, cwd=repo.root, env=build_environment(), stdin=asked, timeout=GIT_TIMEOUT
     )
     if done.code:
-        raise build_git_error(repo.root, args, Done(done.code, "", done.err.decode("utf-8", "replace")))
+        raise build_git_error(repo.root, args, ProcessResult(done.code, "", done.err.decode("utf-8", "replace")))
     blobs: dict[str, bytes] = {}
     at = 0
     for sha, size in sizes.items():  # each is: its name, a line break, its bytes, a line break

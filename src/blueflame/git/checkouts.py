@@ -20,7 +20,7 @@ from pathlib import Path
 from blueflame.git.command import find_identity, run_git
 from blueflame.git.repository import Repository
 from blueflame.model.errors import WorldError
-from blueflame.system.files import trouble
+from blueflame.system.files import build_file_error
 from blueflame.system.process import run
 
 RECORD_PREFIX, RECORD_SUFFIX = ".", ".checkout"
@@ -105,7 +105,7 @@ def _init_with_alternates(repo: Repository, path: Path, base: str) -> None:
         with (inside / "config").open("a", encoding="utf-8", errors="surrogateescape") as config:
             config.write(_format_config(*find_identity(repo.root)))
     except OSError as e:
-        raise trouble("make the checkout", path, e) from e
+        raise build_file_error("make the checkout", path, e) from e
 
 
 def _format_config(name: str, email: str) -> str:
@@ -127,7 +127,7 @@ def _read_record(path: Path) -> CheckoutRecord | None:
     except FileNotFoundError:
         return None
     except OSError as e:
-        raise trouble("read", get_record_path(path), e) from e
+        raise build_file_error("read", get_record_path(path), e) from e
     try:
         return CheckoutRecord(**json.loads(text))
     except (ValueError, TypeError) as e:
@@ -146,7 +146,7 @@ def _write_record(path: Path, card: CheckoutRecord) -> None:
             os.fsync(file.fileno())
         draft.replace(place)
     except OSError as e:
-        raise trouble("write", place, e) from e
+        raise build_file_error("write", place, e) from e
 
 
 def _get_draft_path(card: Path) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from blueflame.model.errors import GitFailed
-from blueflame.system.process import Capped, Done, run, run_capped
+from blueflame.system.process import CappedResult, ProcessResult, run, run_capped
 
 # git exports GIT_DIR and GIT_INDEX_FILE to hooks; inherited, they point us at the wrong repository.
 KEPT_VARIABLES = re.compile(
@@ -57,7 +57,7 @@ def try_git(
     stdin: str | bytes | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float | None = 60,
-) -> Done:
+) -> ProcessResult:
     """Run git and hand back what it said, whatever its exit code."""
     return run("git", *GIT_SETTING_ARGS, *args, cwd=repo, env=build_environment(env), stdin=stdin, timeout=timeout)
 
@@ -76,17 +76,17 @@ def run_git(
     return done.out
 
 
-def run_git_capped(repo: Path, *args: str, max_bytes: int, timeout: float = 60) -> Capped:
+def run_git_capped(repo: Path, *args: str, max_bytes: int, timeout: float = 60) -> CappedResult:
     """For answers of unknown size: at most `max_bytes` of it."""
     done = run_capped(
         "git", *GIT_SETTING_ARGS, *args, cwd=repo, env=build_environment(), max_bytes=max_bytes, timeout=timeout
     )
     if done.code and not done.truncated:
-        raise build_git_error(repo, args, Done(done.code, "", done.err.decode("utf-8", "replace")))
+        raise build_git_error(repo, args, ProcessResult(done.code, "", done.err.decode("utf-8", "replace")))
     return done
 
 
-def build_git_error(repo: Path, args: tuple[str, ...], done: Done) -> GitFailed:
+def build_git_error(repo: Path, args: tuple[str, ...], done: ProcessResult) -> GitFailed:
     said = done.err.strip() or done.out.strip()[-2000:] or f"exit code {done.code} without a word"
     return GitFailed(f"git {' '.join(args)} in {repo}: {said}")
 

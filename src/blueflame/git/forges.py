@@ -16,7 +16,7 @@ from typing import NamedTuple
 from blueflame.git.command import build_git_error, try_git
 from blueflame.git.repository import Repository
 from blueflame.model.errors import WorldError
-from blueflame.system.process import Done, run
+from blueflame.system.process import ProcessResult, run
 
 PUSH_TIMEOUT, FORGE_TIMEOUT = 600.0, 120.0
 PROMPT_VARIABLES = {"GH_PROMPT_DISABLED": "1", "NO_PROMPT": "1", "NO_COLOR": "1", "GIT_TERMINAL_PROMPT": "0"}
@@ -64,7 +64,7 @@ def _run_forge(root: Path, forge: str, args: Sequence[str], text: str | None = N
     if shutil.which(forge) is None:
         raise ForgeFailed(f"{forge} is not installed: install it and log in, or set landing.forge to none")
     environment: Mapping[str, str] = {**os.environ, **PROMPT_VARIABLES}
-    done: Done = run(forge, *args, cwd=root, env=environment, stdin=text, timeout=FORGE_TIMEOUT)
+    done: ProcessResult = run(forge, *args, cwd=root, env=environment, stdin=text, timeout=FORGE_TIMEOUT)
     if done.code:
         said = (done.err.strip() or done.out.strip())[-1000:]
         raise ForgeFailed(f"{forge} {args[0]} {args[1]} failed: {said}")

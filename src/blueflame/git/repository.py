@@ -10,7 +10,7 @@ from pathlib import Path
 
 from blueflame.git.command import build_git_error, read_git_version, run_git, split_nul, try_git
 from blueflame.model.errors import GitFailed, Refused
-from blueflame.system.files import trouble, write_whole
+from blueflame.system.files import build_file_error, write_atomically
 
 MIN_GIT_VERSION = (2, 38)  # merge-tree --write-tree
 EXCLUDE_HEADER = "# blueflame"
@@ -82,7 +82,7 @@ def exclude_from_status(repo: Repository, patterns: Iterable[str]) -> None:
         return
     head = [] if EXCLUDE_HEADER in lines else [EXCLUDE_HEADER]
     gap = "" if not text or text.endswith("\n") else "\n"
-    write_whole(path, text + gap + "\n".join([*head, *missing]) + "\n")
+    write_atomically(path, text + gap + "\n".join([*head, *missing]) + "\n")
 
 
 def _read_bytes_as_text(path: Path) -> str:
@@ -92,7 +92,7 @@ def _read_bytes_as_text(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except OSError as e:
-        raise trouble("read", path, e) from e
+        raise build_file_error("read", path, e) from e
 
 
 def read_branch_head(repo: Repository, branch: str) -> str:

@@ -22,7 +22,7 @@ from blueflame.git.untrusted import check_object_store, read_branch_tip
 from blueflame.model.changes import Change, Commit
 from blueflame.model.errors import GitFailed
 from blueflame.model.ids import is_session_id, is_task_id
-from blueflame.system.files import trouble
+from blueflame.system.files import build_file_error
 
 LINK_MODE = "120000"
 MAX_PATH_LENGTH = 4096
@@ -184,7 +184,7 @@ def _open_fetch_source(repo: Repository, checkout: Path, tip: str) -> Iterator[P
         _build_fetch_source(repo, checkout, tip, home)
         yield home
     except OSError as e:
-        raise trouble("prepare to fetch from", checkout, e) from e
+        raise build_file_error("prepare to fetch from", checkout, e) from e
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

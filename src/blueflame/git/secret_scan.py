@@ -37,7 +37,7 @@ from blueflame.model.changes import Commit
 from blueflame.model.errors import ProcessFailed, UsageError
 from blueflame.model.settings.permissions import SecretSettings
 from blueflame.model.verdict import Violation
-from blueflame.system.files import trouble
+from blueflame.system.files import build_file_error
 from blueflame.system.process import run
 
 KINGFISHER = "kingfisher"
@@ -166,7 +166,7 @@ def _open_copies() -> Iterator[_LineCopies]:
             (home / "lines").mkdir()
             yield _LineCopies(folder=home / "lines")
     except OSError as e:
-        raise trouble("write lines to be searched for secrets below", Path(name), e) from e
+        raise build_file_error("write lines to be searched for secrets below", Path(name), e) from e
 
 
 def _run_kingfisher(program: str, copies: _LineCopies, cache: Path, timeout: float) -> tuple[SecretFinding, ...]:

@@ -30,7 +30,7 @@ from blueflame.model.memory import (
     get_headline,
 )
 from blueflame.system.layout import make_folder
-from blueflame.system.process import Done, run
+from blueflame.system.process import ProcessResult, run
 from blueflame.text.event_lines import one_line
 
 OLDEST = (1, 0, 5)
@@ -179,7 +179,7 @@ class Beads:
             return None
         return opened(_parsed(done.out, f"{self._program} {args[0]}"))
 
-    def _run(self, *args: str, stdin: str | None = None) -> Done:
+    def _run(self, *args: str, stdin: str | None = None) -> ProcessResult:
         """Beside its folder; a mere look, before there is one, happens nowhere in particular."""
         home = self._folder.parent
         try:
@@ -231,7 +231,7 @@ def _parsed(text: str, who: str) -> object:
     return said
 
 
-def _complaint(done: Done) -> str:
+def _complaint(done: ProcessResult) -> str:
     """Some commands put it on one stream, some on the other."""
     for text in (done.err, done.out):
         try:

@@ -15,7 +15,7 @@ from blueflame.memory.recall import tell
 from blueflame.memory.records import NOTES, plain
 from blueflame.model.errors import MemoryFailed, UsageError
 from blueflame.model.memory import Lesson, MemoryRecord, Origin, Source, get_headline
-from blueflame.system.files import read_text, write_whole
+from blueflame.system.files import read_text, write_atomically
 from blueflame.text.event_lines import one_line
 
 SCHEMA = "beads-jsonl/1"
@@ -23,7 +23,7 @@ SCHEMA = "beads-jsonl/1"
 
 def write_jsonl(path: Path, records: Sequence[MemoryRecord]) -> None:
     lines = [{"_schema": SCHEMA}, *(_memory(each) if isinstance(each, Lesson) else _issue(each) for each in records)]
-    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
+    write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
 def read_jsonl(path: Path) -> tuple[MemoryRecord, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from blueflame.model.memory import Lesson, MemoryRecord, SessionSummary, TaskFailure, TaskResult
-from blueflame.system.files import write_whole
+from blueflame.system.files import write_atomically
 
 MOST = 300  # entries of one page
 ABOUT = (
@@ -22,7 +22,7 @@ def write_knowledge(folder: Path, records: Sequence[MemoryRecord]) -> None:
     newest_first = sorted(records, key=lambda record: (record.origin.at, record.key), reverse=True)
     for name, (kind, title, tell) in PAGES.items():
         chosen = [record for record in newest_first if isinstance(record, kind)]
-        write_whole(folder / name, "\n".join(_page(title, chosen, tell)) + "\n")
+        write_atomically(folder / name, "\n".join(_page(title, chosen, tell)) + "\n")
 
 
 def _page(title: str, records: Sequence[MemoryRecord], tell: Callable[[Any], Iterator[str]]) -> Iterator[str]:

@@ -10,10 +10,10 @@ from blueflame.memory.mirrored import Mirrored
 from blueflame.memory.provider import NO_MEMORY, Memory
 from blueflame.model.memory import Decay
 from blueflame.model.settings import Settings
-from blueflame.system.layout import Places
+from blueflame.system.layout import ProjectPaths
 
 
-def builtin(settings: Settings, places: Places) -> BuiltIn:
+def builtin(settings: Settings, places: ProjectPaths) -> BuiltIn:
     policy = settings.beads.decay_policy
     decay = Decay(
         enabled=settings.beads.memory_decay,
@@ -23,23 +23,23 @@ def builtin(settings: Settings, places: Places) -> BuiltIn:
     return BuiltIn(places.memory, places.knowledge, decay)
 
 
-def beads(settings: Settings, places: Places, environ: Mapping[str, str]) -> Beads:
+def beads(settings: Settings, places: ProjectPaths, environ: Mapping[str, str]) -> Beads:
     return Beads(settings.memory.bd, places.beads, environ, timeout=settings.memory.bd_timeout)
 
 
-MEMORIES: Mapping[str, Callable[[Settings, Places, Mapping[str, str]], Memory]] = {
+MEMORIES: Mapping[str, Callable[[Settings, ProjectPaths, Mapping[str, str]], Memory]] = {
     "builtin": lambda settings, places, _environ: builtin(settings, places),
     "beads": lambda settings, places, environ: Mirrored(builtin(settings, places), beads(settings, places, environ)),
     "none": lambda _settings, _places, _environ: NO_MEMORY,
 }
 
 
-def memory_of(settings: Settings, places: Places, environ: Mapping[str, str]) -> Memory:
+def memory_of(settings: Settings, places: ProjectPaths, environ: Mapping[str, str]) -> Memory:
     """`beads.enabled: false` switches all memory off, as it always did."""
     return MEMORIES[settings.memory.provider if settings.beads.enabled else "none"](settings, places, environ)
 
 
-def memory_problem(settings: Settings, places: Places, environ: Mapping[str, str]) -> str:
+def memory_problem(settings: Settings, places: ProjectPaths, environ: Mapping[str, str]) -> str:
     """What a person should know before a session that will be remembered; "" when all is well."""
     if not settings.beads.enabled or settings.memory.provider != "beads":
         return ""

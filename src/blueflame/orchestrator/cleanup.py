@@ -15,8 +15,8 @@ from blueflame.git.results import delete_refs, list_refs
 from blueflame.journal.journal import Journal
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
-from blueflame.system.files import trouble
-from blueflame.system.layout import Places
+from blueflame.system.files import build_file_error
+from blueflame.system.layout import ProjectPaths
 
 AGENT_REFS = ("refs/blueflame/attempts/", "refs/blueflame/failed/")  # what agents committed
 
@@ -39,7 +39,7 @@ class Leftover:
 
 
 def find_leftovers(
-    repo: Repository, places: Places, journal: Journal, *, now: float, max_age: float, at_work: bool
+    repo: Repository, places: ProjectPaths, journal: Journal, *, now: float, max_age: float, at_work: bool
 ) -> tuple[Leftover, ...]:
     """In a stable order. Sessions that go on keep everything but the checkouts of ended attempts."""
     checkouts = list_checkouts(places.worktrees)  # looked at before the journal: one made meanwhile is not among them
@@ -61,7 +61,7 @@ def find_leftovers(
     )
 
 
-def find_stale_checkouts(places: Places, journal: Journal) -> tuple[Leftover, ...]:
+def find_stale_checkouts(places: ProjectPaths, journal: Journal) -> tuple[Leftover, ...]:
     """Those of sessions that have ended, or of nobody: an unfinished session's are kept for whoever looks into it."""
     checkouts = list_checkouts(places.worktrees)
     if not checkouts:
@@ -95,12 +95,12 @@ def measure_size(path: Path) -> int:
         return 0
 
 
-def _list_attempt_folders(places: Places, session: Session) -> Iterator[Path]:
+def _list_attempt_folders(places: ProjectPaths, session: Session) -> Iterator[Path]:
     """Of its attempts, and of the checks and hooks that ran for it."""
     return iter(sorted(places.attempts.glob(f"{session.id}.*")))
 
 
-def _list_log_folders(places: Places, session: Session) -> Iterator[Path]:
+def _list_log_folders(places: ProjectPaths, session: Session) -> Iterator[Path]:
     audits = (places.audit(record.attempt.agent_id) for record in session.attempts.values())
     kept = (places.logs / session.id, places.session_config(session.id).parent, *audits)
     return (path for path in kept if path.exists())
@@ -133,7 +133,7 @@ def remove_leftovers(repo: Repository, found: tuple[Leftover, ...]) -> None:
             try:
                 shutil.rmtree(leftover.path) if leftover.path.is_dir() else leftover.path.unlink(missing_ok=True)
             except OSError as error:
-                raise trouble("remove", leftover.path, error) from error
+                raise build_file_error("remove", leftover.path, error) from error
     delete_refs(
         repo, [leftover.name for leftover in found if leftover.kind in (LeftoverKind.REF, LeftoverKind.UNMERGED)]
     )

@@ -17,7 +17,7 @@ from blueflame.model.settings import Settings
 from blueflame.orchestrator.engine.interface import AttemptEngine, ProcessOutcome
 from blueflame.sandbox.toolchains import Toolchains
 from blueflame.system.clock import SystemClock
-from blueflame.system.layout import Places
+from blueflame.system.layout import ProjectPaths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ ConnectTerminal: TypeAlias = Callable[[Attempt, Path], Awaitable[None]]
 class SessionContext:
     settings: Settings
     repo: Repository
-    places: Places
+    places: ProjectPaths
     engine: AttemptEngine
     runtimes: Mapping[str, Runtime]
     clock: SystemClock

@@ -10,8 +10,8 @@ from blueflame.model.spend import NO_SPEND
 from blueflame.orchestrator.engine.health import HealthReport
 from blueflame.session.accounts import UNKNOWN_MODEL, Entry, shared_out
 from blueflame.session.state import Session
-from blueflame.system.clock import local_day
-from blueflame.telemetry.usage import read_metered
+from blueflame.system.clock import find_local_day
+from blueflame.telemetry.usage import read_metered_usage
 
 
 def list_costs(
@@ -26,7 +26,7 @@ def _build_entry(
     record: AttemptRecord, attempts: Path, checkups: Mapping[str, HealthReport], *, now: float, models: bool
 ) -> Entry:
     attempt, ended = record.attempt, record.ended
-    metered = read_metered(attempts / attempt.id) if models or ended is None else None
+    metered = read_metered_usage(attempts / attempt.id) if models or ended is None else None
     has_meter = metered is not None and metered.calls > 0
     if ended is not None:
         spend = ended.spend
@@ -42,7 +42,7 @@ def _build_entry(
         role=attempt.role,
         subject=attempt.subject,
         n=attempt.n,
-        day=local_day(record.ended_at if record.ended_at is not None else now).date,
+        day=find_local_day(record.ended_at if record.ended_at is not None else now).date,
         ending=ended.ending.value if ended is not None else "",
         spend=spend,
         by_model=shared_out(metered.by_model if metered else {}, spend, attempt.model or UNKNOWN_MODEL),

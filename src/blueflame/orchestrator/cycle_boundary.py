@@ -25,8 +25,8 @@ from blueflame.session.decide import CrossBoundary
 from blueflame.session.from_settings import differences, limits_of
 from blueflame.session.state import Session
 from blueflame.session.task_file_edits import edit_of
-from blueflame.system.files import write_whole
-from blueflame.system.layout import Places, make_folder
+from blueflame.system.files import write_atomically
+from blueflame.system.layout import ProjectPaths, make_folder
 
 
 async def cross_boundary(
@@ -70,14 +70,14 @@ def _find_line(found: EditedTasksFile, problem: str) -> str:
     return f":{found.lines[named]}" if named else ""
 
 
-def save_settings(places: Places, session: str, settings: Settings) -> None:
+def save_settings(places: ProjectPaths, session: str, settings: Settings) -> None:
     """By their digest, so that what a person agreed to can be found again, whatever the file says by then."""
     path = places.session_config(session, compute_digest(settings))
     make_folder(path.parent)
-    write_whole(path, format_resolved_json(settings))
+    write_atomically(path, format_resolved_json(settings))
 
 
-def load_settings(places: Places, session: str, digest: str) -> Settings | None:
+def load_settings(places: ProjectPaths, session: str, digest: str) -> Settings | None:
     """None when they are not there; damaged ones are an error, not a reason to take others."""
     path = places.session_config(session, digest)
     try:

@@ -17,19 +17,29 @@ from blueflame.model.errors import Refused, WorldError
 from blueflame.model.sandbox import SandboxLevel, SandboxSpec
 from blueflame.model.settings import Settings
 from blueflame.model.settings.permissions import PermissionSettings, SandboxSettings
-from blueflame.sandbox import Prepared, Problem, Site, Wanted, available, highest, make_box, prepare, toolchains
-from blueflame.sandbox.bwrap import DOOR_PORTS
-from blueflame.sandbox.cleanup import passing_folder
-from blueflame.sandbox.person_checkout import Checkout
-from blueflame.sandbox.protected_files import Guarded, guarded
-from blueflame.sandbox.redirects import Ends, carried_over
+from blueflame.sandbox import (
+    PreparedSandbox,
+    SandboxContext,
+    SandboxProblem,
+    SandboxRequest,
+    build_sandbox,
+    find_problems,
+    find_supported_level,
+    find_toolchains,
+    prepare_sandbox,
+)
+from blueflame.sandbox.bwrap import LOOPBACK_PORTS
+from blueflame.sandbox.cleanup import make_temporary_folder
+from blueflame.sandbox.person_checkout import PersonCheckout
+from blueflame.sandbox.protected_files import ProtectedFiles, find_protected_files
+from blueflame.sandbox.redirects import StandardFiles, relay_files
 from blueflame.system.layout import STATE_FOLDER
 from blueflame.warden import cgroup
-from blueflame.warden.gateway_process import start as start_gateway
-from blueflame.warden.launch_file import CannotStart, Launch
-from blueflame.warden.process_tree import LINUX, adopt_orphans, descendants, send, send_group
-from blueflame.warden.resource_limits import Pressure
-from blueflame.warden.spawn import Child, start
+from blueflame.warden.gateway_process import start_gateway
+from blueflame.warden.launch_file import CannotStart, LaunchFile
+from blueflame.warden.process_tree import LINUX, adopt_orphans, list_descendants, signal_group, signal_process
+from blueflame.warden.resource_limits import ResourceMonitor
+from blueflame.warden.spawn import ChildProcess, start_program
 
 POLL_SECONDS = 0.25  # seconds between two looks at memory, processes and disk
 GRACE_SECONDS = 5.0
@@ -42,15 +52,17 @@ HANDLED_SIGNALS = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
 class CommandSite:
     """Where a command is to run. `main` is the repository whose agent's checkout it is; None for a person's own."""
 
-    checkout: Checkout
+    checkout: PersonCheckout
     cwd: Path
     sandbox: SandboxSettings
     blocked: tuple[str, ...] = ()
     worktrees: Path | None = None
-    main: Checkout | None = None
+    main: PersonCheckout | None = None
 
 
-def build_site(checkout: Checkout, cwd: Path, settings: Settings | None, main: Checkout | None) -> CommandSite:
+def build_site(
+    checkout: PersonCheckout, cwd: Path, settings: Settings | None, main: PersonCheckout | None
+) -> CommandSite:
     """Without a configuration the defaults hold: no network, the default limits, the default blocked paths."""
     permissions = settings.permissions if settings else PermissionSettings()
     repository = main or checkout
@@ -67,38 +79,38 @@ def build_site(checkout: Checkout, cwd: Path, settings: Settings | None, main: C
     )
 
 
-def find_sandbox_problems(level: str) -> tuple[Problem, ...]:
+def find_sandbox_problems(level: str) -> tuple[SandboxProblem, ...]:
     """What keeps this machine from holding a level."""
-    return available(level, cgroup.available)
+    return find_problems(level, cgroup.probe_cgroups)
 
 
 def find_highest_level() -> SandboxLevel:
-    return highest(cgroup.available)
+    return find_supported_level(cgroup.probe_cgroups)
 
 
-def build_sandbox(ground: CommandSite, folder: Path, hosts: Sequence[str] = ()) -> SandboxSpec:
+def build_command_sandbox(ground: CommandSite, folder: Path, hosts: Sequence[str] = ()) -> SandboxSpec:
     """The box that a command gets there; `folder` is where its private places are."""
     repository = ground.main or ground.checkout
     home = Path(os.environ.get("HOME") or Path("~").expanduser())
-    site = Site(
+    site = SandboxContext(
         settings=ground.sandbox,
         environ=os.environ,
-        tools=toolchains(os.environ, repo_root=repository.root, home=home),
+        tools=find_toolchains(os.environ, repo_root=repository.root, home=home),
         home=home,
         repo_root=repository.root,
         objects=repository.objects,
     )
     of_git = ground.main is None and ground.checkout.git is not None
-    seen = guarded(ground.checkout.root, ground.blocked, of_git=of_git)
-    box = make_box(site, _build_request(ground, folder, hosts, seen))
+    seen = find_protected_files(ground.checkout.root, ground.blocked, of_git=of_git)
+    box = build_sandbox(site, _build_request(ground, folder, hosts, seen))
     note = "the checkout is too large to be searched as a whole for what is blocked in it"
     return box if seen.whole else replace(box, notes=(*box.notes, note))
 
 
-def _build_request(ground: CommandSite, folder: Path, hosts: Sequence[str], seen: Guarded) -> Wanted:
+def _build_request(ground: CommandSite, folder: Path, hosts: Sequence[str], seen: ProtectedFiles) -> SandboxRequest:
     checkout = ground.checkout
     if ground.main is not None:  # an agent's own clone: its .git is its own
-        return Wanted(
+        return SandboxRequest(
             worktree=checkout.root,
             folder=folder,
             hosts=hosts,
@@ -109,7 +121,7 @@ def _build_request(ground: CommandSite, folder: Path, hosts: Sequence[str], seen
         )
     ours = [place for place in (checkout.root / STATE_FOLDER, ground.worktrees) if place is not None]
     within = [str(place.relative_to(checkout.root)) for place in ours if place.is_relative_to(checkout.root)]
-    return Wanted(
+    return SandboxRequest(
         worktree=checkout.root,
         folder=folder,
         hosts=hosts,
@@ -131,19 +143,19 @@ def run_in_sandbox(ground: CommandSite, argv: Sequence[str], hosts: Sequence[str
     if problems:
         words = (f"  - {problem.words}" for problem in problems)
         raise Refused("\n".join([f"level {ground.sandbox.level} cannot be held on this machine:", *words]))
-    with passing_folder() as folder:
-        box = build_sandbox(ground, folder, hosts)
-        launch = _build_launch(box, prepare(box, folder), argv, ground.cwd)
+    with make_temporary_folder() as folder:
+        box = build_command_sandbox(ground, folder, hosts)
+        launch = _build_launch(box, prepare_sandbox(box, folder), argv, ground.cwd)
         try:
             return _run_launch(launch, folder)
         except CannotStart as e:
             raise WorldError(f"cannot run {argv[0]} in the sandbox: {e}") from e
 
 
-def _build_launch(box: SandboxSpec, prepared: Prepared, argv: Sequence[str], cwd: Path) -> Launch:
+def _build_launch(box: SandboxSpec, prepared: PreparedSandbox, argv: Sequence[str], cwd: Path) -> LaunchFile:
     keys: dict[str, Any] = prepared.launch()
     if box.hosts:
-        keys["gateway"] = {"port": DOOR_PORTS[0], "hosts": list(box.hosts)}
+        keys["gateway"] = {"port": LOOPBACK_PORTS[0], "hosts": list(box.hosts)}
     if "sandbox" in keys:
         keys["sandbox"]["argv"] = _change_folder(keys["sandbox"]["argv"], str(cwd))
     read: Mapping[str, Any] = {
@@ -154,7 +166,7 @@ def _build_launch(box: SandboxSpec, prepared: Prepared, argv: Sequence[str], cwd
         "limits": dict(prepared.limits),
         **keys,
     }
-    return Launch(read)
+    return LaunchFile(read)
 
 
 def _change_folder(argv: list[str], cwd: str) -> list[str]:
@@ -162,11 +174,11 @@ def _change_folder(argv: list[str], cwd: str) -> list[str]:
     return [*argv[:at], cwd, *argv[at + 1 :]] if at else argv
 
 
-def _run_launch(launch: Launch, folder: Path) -> int:
+def _run_launch(launch: LaunchFile, folder: Path) -> int:
     sys.stdout.flush()
     with ExitStack() as stack:
         stack.enter_context(_block_signals())
-        pressure = Pressure(launch, _create_cgroup(launch, folder))
+        pressure = ResourceMonitor(launch, _create_cgroup(launch, folder))
         if pressure.group is not None:
             stack.callback(pressure.group.remove)
         exit_way = start_gateway(str(folder), launch.gateway) if launch.gateway else None
@@ -175,20 +187,22 @@ def _run_launch(launch: Launch, folder: Path) -> int:
         if launch.sandbox is None:
             adopt_orphans()
 
-        def admit(child: Child) -> None:
+        def admit(child: ChildProcess) -> None:
             if pressure.group is not None:
                 pressure.group.take(child.pid)
             if exit_way is not None and "gateway" in child.doors:
                 exit_way.give(child.doors["gateway"])
 
-        ends = Ends() if launch.sandbox is None else stack.enter_context(carried_over(Ends()))
-        child = start(launch.argv, launch, stdin=ends.stdin, output=(ends.stdout, ends.stderr), admit=admit)
+        ends = StandardFiles() if launch.sandbox is None else stack.enter_context(relay_files(StandardFiles()))
+        child = start_program(launch.argv, launch, stdin=ends.stdin, output=(ends.stdout, ends.stderr), admit=admit)
         stack.callback(_kill_remaining, child)
         return _wait_for_exit(child, pressure)
 
 
-def _create_cgroup(launch: Launch, folder: Path) -> cgroup.Group | None:
-    return cgroup.make(launch.attempt, memory_mb=launch.memory_mb, processes=launch.processes, folder=str(folder))
+def _create_cgroup(launch: LaunchFile, folder: Path) -> cgroup.Cgroup | None:
+    return cgroup.create_cgroup(
+        launch.attempt, memory_mb=launch.memory_mb, processes=launch.processes, folder=str(folder)
+    )
 
 
 @contextmanager
@@ -203,7 +217,7 @@ def _block_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _wait_for_exit(child: Child, pressure: Pressure) -> int:
+def _wait_for_exit(child: ChildProcess, pressure: ResourceMonitor) -> int:
     give_up: float | None = None
     while True:
         pid, status = os.waitpid(child.pid, os.WNOHANG)
@@ -235,19 +249,19 @@ def _wait_for_signal(seconds: float) -> int | None:
     return signal.sigwait(HANDLED_SIGNALS)
 
 
-def _forward_signal(child: Child, number: int) -> None:
+def _forward_signal(child: ChildProcess, number: int) -> None:
     """To the command and its group, as a terminal would; bubblewrap itself would die of it, and all with it."""
     if not child.boxed or not LINUX:
-        send_group(child.pid, signal.Signals(number))
+        signal_group(child.pid, signal.Signals(number))
         return
-    members = descendants({child.pid})
+    members = list_descendants({child.pid})
     first = next((member for member in members if member.parent == child.pid), None)
     command = next((member for member in members if first is not None and member.parent == first.pid), None)
     if command is not None:
-        send_group(command.group, signal.Signals(number))
+        signal_group(command.group, signal.Signals(number))
 
 
-def _kill_remaining(child: Child) -> None:
+def _kill_remaining(child: ChildProcess) -> None:
     """Whatever is left: the box dies with bubblewrap; without a box everybody who came from the command is ended."""
     child.close()
     if child.pid > 0:
@@ -255,8 +269,8 @@ def _kill_remaining(child: Child) -> None:
             os.kill(child.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(child.pid, 0)
-    for member in () if child.boxed else descendants({os.getpid()}):
-        send(member, signal.SIGKILL)
+    for member in () if child.boxed else list_descendants({os.getpid()}):
+        signal_process(member, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(member.pid, 0)
 

@@ -57,8 +57,8 @@ from blueflame.session.decide import (
 from blueflame.session.gates.questions import objection
 from blueflame.session.replay import apply
 from blueflame.session.state import Session
-from blueflame.system.machine import measure, room_at
-from blueflame.system.wakeups import watch
+from blueflame.system.machine import measure_capacity, measure_free
+from blueflame.system.wakeups import watch_wakeups
 
 EffectHandler = Callable[[SessionContext, Session, Any, Emit], Awaitable[Sequence[Event]]]
 
@@ -267,8 +267,8 @@ class SessionLoop:
         now = self.flame.clock.now()
         before = self.session.seq
         batch: list[JournalEntry] = []
-        room = room_at(self.flame.places.worktrees)
-        machine = measure(self.flame.settings, len(self.session.live), room, self._checkout_bytes)
+        room = measure_free(self.flame.places.worktrees)
+        machine = measure_capacity(self.flame.settings, len(self.session.live), room, self._checkout_bytes)
         self._capacity = self._day_book.entered(machine, self.session, now)
         while events := decide(self.session, self._capacity):
             batch += [each for cause in events for each in self._work_out(cause, now)]
@@ -320,7 +320,7 @@ class SessionLoop:
     async def _listen(self) -> None:
         # a letter that came before the watch was set up made no sound: look once when it surely is
         asyncio.get_running_loop().call_later(FIRST_WAKE_SECONDS, self._wake.set)
-        async for _names in watch(self.flame.places.signals):
+        async for _names in watch_wakeups(self.flame.places.signals):
             self._wake.set()
 
 

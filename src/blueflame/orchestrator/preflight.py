@@ -12,15 +12,15 @@ from blueflame.git.secret_scan import find_scanner, read_allow_list
 from blueflame.model.errors import BlueFlameError, Refused
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.foreground_sandbox import find_sandbox_problems
-from blueflame.system.layout import STATE_FOLDER, Places
-from blueflame.system.machine import room_at
+from blueflame.system.layout import STATE_FOLDER, ProjectPaths
+from blueflame.system.machine import measure_free
 
 CHECKOUT_GROWTH = 2  # a checkout grows: build output, dependencies
 MAX_PATHS = 10
 
 
 def check_repository(
-    repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool, config: Path | None = None
+    repo: Repository, places: ProjectPaths, settings: Settings, *, allow_dirty: bool, config: Path | None = None
 ) -> None:
     raise_refusal(repo, tuple(find_blockers(repo, places, settings, allow_dirty=allow_dirty, config=config)))
 
@@ -32,7 +32,7 @@ def raise_refusal(repo: Repository, reasons: Sequence[str]) -> None:
 
 
 def find_blockers(
-    repo: Repository, places: Places, settings: Settings, *, allow_dirty: bool, config: Path | None = None
+    repo: Repository, places: ProjectPaths, settings: Settings, *, allow_dirty: bool, config: Path | None = None
 ) -> Iterator[str]:
     """`config` is the file in use: one that is not tracked yet, as `blueflame init` leaves it, is in nobody's way."""
     yield from () if allow_dirty else _check_clean(repo, places, config)
@@ -42,10 +42,10 @@ def find_blockers(
     yield from _check_allow_file(repo, settings)
 
 
-def find_memory_warnings(places: Places, settings: Settings) -> Iterator[str]:
+def find_memory_warnings(places: ProjectPaths, settings: Settings) -> Iterator[str]:
     """What is no reason to refuse, and good to know before the first agent is paid."""
     concurrency = settings.concurrency
-    free, each = room_at(places.worktrees).memory >> 20, concurrency.adaptive_min_ram_per_agent_mb
+    free, each = measure_free(places.worktrees).memory >> 20, concurrency.adaptive_min_ram_per_agent_mb
     if concurrency.adaptive and free < each * concurrency.development:
         yield (
             f"{free:,} MB of memory are free, {concurrency.development} workers with {each:,} MB each are configured: "
@@ -70,7 +70,7 @@ def _check_allow_file(repo: Repository, settings: Settings) -> Iterator[str]:
         yield str(error)
 
 
-def _check_clean(repo: Repository, places: Places, config: Path | None) -> Iterator[str]:
+def _check_clean(repo: Repository, places: ProjectPaths, config: Path | None) -> Iterator[str]:
     ours = (STATE_FOLDER, *_relative_to_repo(repo, places.worktrees))
     dirty = find_dirty_paths(repo, ignore=(*ours, *_list_untracked(repo, config)))
     if dirty:
@@ -90,9 +90,9 @@ def _relative_to_repo(repo: Repository, path: Path) -> tuple[str, ...]:
     return (path.relative_to(repo.root).as_posix(),) if path.is_relative_to(repo.root) else ()
 
 
-def _check_disk(repo: Repository, places: Places, settings: Settings) -> Iterator[str]:
+def _check_disk(repo: Repository, places: ProjectPaths, settings: Settings) -> Iterator[str]:
     needed = measure_tree(repo, repo.base_sha) * settings.concurrency.development * CHECKOUT_GROWTH
-    free = room_at(places.worktrees).disk
+    free = measure_free(places.worktrees).disk
     if needed > free:
         yield (
             f"not enough disk for {settings.concurrency.development} checkouts: about {needed >> 20} MB are needed, "
@@ -100,7 +100,7 @@ def _check_disk(repo: Repository, places: Places, settings: Settings) -> Iterato
         )
 
 
-def _check_writable(places: Places) -> Iterator[str]:
+def _check_writable(places: ProjectPaths) -> Iterator[str]:
     """Tried where the folder is or would be made, and nothing is left there: a look must change nothing."""
     try:
         nearest = next(folder for folder in (places.worktrees, *places.worktrees.parents) if folder.exists())

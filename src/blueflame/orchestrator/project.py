@@ -49,7 +49,7 @@ from blueflame.orchestrator.observers.memory import run_memory_writer
 from blueflame.orchestrator.observers.notifications import run_notifications
 from blueflame.orchestrator.preflight import check_repository, find_blockers, find_memory_warnings, raise_refusal
 from blueflame.orchestrator.runtimes import RuntimeSet
-from blueflame.sandbox.toolchains import toolchains
+from blueflame.sandbox.toolchains import find_toolchains
 from blueflame.session.estimate import learned_figures
 from blueflame.session.from_settings import limits_of, runtime_kind, workflow_of
 from blueflame.session.gates.answers import proposal
@@ -58,10 +58,10 @@ from blueflame.session.runtime_support import not_held
 from blueflame.session.state import Session
 from blueflame.system import flock
 from blueflame.system.clock import SystemClock
-from blueflame.system.files import sweep_drafts, write_whole
-from blueflame.system.layout import STATE_FOLDER, Places
-from blueflame.system.wakeups import touch
-from blueflame.telemetry.activity import Follower
+from blueflame.system.files import remove_drafts, write_atomically
+from blueflame.system.layout import STATE_FOLDER, ProjectPaths
+from blueflame.system.wakeups import send_wakeup
+from blueflame.telemetry.activity import ActivityTracker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Project:
 
     loaded: LoadedConfig
     repo: Repository
-    places: Places
+    places: ProjectPaths
 
     @property
     def settings(self) -> Settings:
@@ -82,7 +82,7 @@ def open_project(config: Path | None = None, *, start: Path | None = None) -> Pr
     loaded = load_config(find_config(start or Path.cwd(), config))
     project = loaded.settings.project
     repo = open_repository(loaded.repo, base_branch=project.base_branch)
-    places = Places(
+    places = ProjectPaths(
         root=repo.root,
         worktrees=Path(os.path.normpath(repo.root / Path(project.worktree_dir).expanduser())),
         tasks_file=repo.root / project.tasks_file,
@@ -109,11 +109,14 @@ def lock_project(ground: Project) -> Iterator[Journal]:
     places = ground.places
     prepare_folders(ground)
     try:
-        with flock.hold(places.lock, flock.card("orchestrator")), Journal.open(places.journal) as journal:
-            sweep_drafts(places.tasks_file, places.agents_file, places.resolved_config)
-            write_whole(places.resolved_config, format_resolved_json(ground.settings))
+        with (
+            flock.hold_lock(places.lock, flock.format_lock_note("orchestrator")),
+            Journal.open(places.journal) as journal,
+        ):
+            remove_drafts(places.tasks_file, places.agents_file, places.resolved_config)
+            write_atomically(places.resolved_config, format_resolved_json(ground.settings))
             yield journal
-    except flock.Held as held:
+    except flock.LockHeld as held:
         pid = held.holder.split(" ")[0] or "unknown"
         raise Refused(
             f"another Blue Flame is at work on {ground.repo.root} (pid {pid}): "
@@ -123,7 +126,7 @@ def lock_project(ground: Project) -> Iterator[Journal]:
 
 def find_running_pid(ground: Project) -> int | None:
     """The orchestrator at work on this repository, if there is one."""
-    held = flock.holder(ground.places.lock)
+    held = flock.read_lock_holder(ground.places.lock)
     return int(held.split(" ")[0]) if held and held.split(" ")[0].isdigit() else None
 
 
@@ -160,10 +163,10 @@ def find_attempt_folder(ground: Project, attempt: str) -> Path:
     return LocalEngine(ground.places.state).directory(attempt)
 
 
-def build_follower(ground: Project, session: Session) -> Follower:
+def build_follower(ground: Project, session: Session) -> ActivityTracker:
     """Tells what the session's agents do now, from any terminal."""
     directory = LocalEngine(ground.places.state).directory
-    return Follower(build_readers(ground, session), directory, ground.places.audit)
+    return ActivityTracker(build_readers(ground, session), directory, ground.places.audit)
 
 
 @contextmanager
@@ -291,7 +294,7 @@ def build_context(
         make_runtimes=lambda changed: build_runtime_set(
             ground, settings=changed, script=script, replay=cassette.replay
         ).usable(session.workflow),
-        tools=toolchains(os.environ, repo_root=ground.repo.root, home=Path.home(), ours=True),
+        tools=find_toolchains(os.environ, repo_root=ground.repo.root, home=Path.home(), ours=True),
         cassette=cassette,
         memory=memory_of(settings, ground.places, os.environ),
     )
@@ -406,5 +409,5 @@ def send_message(ground: Project, session: str, kind: str, body: Mapping[str, ob
     """Put a letter into the running orchestrator's inbox and wake it; with none running it waits there."""
     with Journal.open(ground.places.journal) as journal:
         letter = journal.post(session, kind, dict(body), SystemClock().now())
-    touch(ground.places.signals, "inbox")
+    send_wakeup(ground.places.signals, "inbox")
     return letter

@@ -15,7 +15,7 @@ from blueflame.orchestrator.hook_input import HOOK_OUTPUT_BYTES, build_hook_envi
 from blueflame.session import user_hooks as hooks
 from blueflame.session.decide import RunHook
 from blueflame.session.state import HookDue, Session
-from blueflame.system.process import tail
+from blueflame.system.process import read_tail
 
 
 async def call_hook(flame: SessionContext, session: Session, effect: RunHook, _emit: Emit) -> Sequence[Event]:
@@ -32,7 +32,7 @@ async def call_hook(flame: SessionContext, session: Session, effect: RunHook, _e
     ran = await run_command(flame.engine, command)
     if ran is None:
         return []
-    output = tail(ran.log, HOOK_OUTPUT_BYTES)
+    output = read_tail(ran.log, HOOK_OUTPUT_BYTES)
     return [HookRan(hook=due.name, key=due.key, exit_code=ran.exit_code, output=output, timed_out=ran.timed_out)]
 
 

@@ -13,8 +13,8 @@ from blueflame.model.changeset import ChangesetRecord
 from blueflame.model.errors import WorldError
 from blueflame.report.build import Report
 from blueflame.report.side_by_side import SideBySide, parse_diff
-from blueflame.system.files import trouble
-from blueflame.system.layout import Places
+from blueflame.system.files import build_file_error
+from blueflame.system.layout import ProjectPaths
 from blueflame.telemetry.audit import parse_audit
 
 MAX_DIFF_BYTES = 2_000_000  # of one changeset
@@ -63,7 +63,7 @@ class Evidence:
     gone: int = 0  # attempts whose folder was cleaned away
 
 
-def collect_evidence(report: Report, repo: Repository, places: Places, *, diffs: bool = True) -> Evidence:
+def collect_evidence(report: Report, repo: Repository, places: ProjectPaths, *, diffs: bool = True) -> Evidence:
     return Evidence(
         diffs=_read_diffs(report.changesets, repo) if diffs else {},
         audit=_read_audit_logs(dict.fromkeys(each.agent for each in report.attempts), places),
@@ -95,7 +95,7 @@ def _read_diff(repo: Repository, base: str, commit: str, left: int) -> SideBySid
     return parse_diff(whole if cut else text, most_lines=most, most_per_file=MAX_LINES_PER_FILE, cut=bool(cut))
 
 
-def _read_audit_logs(agents: Sequence[str] | dict[str, None], places: Places) -> AuditSummary:
+def _read_audit_logs(agents: Sequence[str] | dict[str, None], places: ProjectPaths) -> AuditSummary:
     calls, absent, unread, logs, room = 0, 0, 0, 0, MAX_AUDIT_BYTES
     counts: Counter[str] = Counter()
     newest: dict[str, list[RefusedCall]] = {}
@@ -143,4 +143,4 @@ def _read_log(path: Path, room: int) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as e:
-        raise trouble("read the audit log", path, e) from e
+        raise build_file_error("read the audit log", path, e) from e

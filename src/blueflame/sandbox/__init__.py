@@ -1,20 +1,20 @@
 """The sandbox: what is in it, how it is made ready, and whether this machine can hold it."""
 
-from blueflame.sandbox.build import Site, Wanted, make_box
-from blueflame.sandbox.prepare import Prepared, prepare
-from blueflame.sandbox.probe import Problem, available, bubblewrap, highest
-from blueflame.sandbox.toolchains import Toolchains, toolchains
+from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox
+from blueflame.sandbox.prepare import PreparedSandbox, prepare_sandbox
+from blueflame.sandbox.probe import SandboxProblem, find_bubblewrap, find_problems, find_supported_level
+from blueflame.sandbox.toolchains import Toolchains, find_toolchains
 
 __all__ = [
-    "Prepared",
-    "Problem",
-    "Site",
+    "PreparedSandbox",
+    "SandboxContext",
+    "SandboxProblem",
+    "SandboxRequest",
     "Toolchains",
-    "Wanted",
-    "available",
-    "bubblewrap",
-    "highest",
-    "make_box",
-    "prepare",
-    "toolchains",
+    "build_sandbox",
+    "find_bubblewrap",
+    "find_problems",
+    "find_supported_level",
+    "find_toolchains",
+    "prepare_sandbox",
 ]

@@ -20,18 +20,18 @@ from blueflame.model.sandbox import (
     SandboxSpec,
 )
 from blueflame.model.settings.permissions import SandboxSettings
-from blueflame.sandbox.bwrap import arranged, is_below
-from blueflame.sandbox.environment import variables_inside
-from blueflame.sandbox.extra_mounts import asked_for, object_folders, refuse_worktree
-from blueflame.sandbox.root_fs import system_mounts
+from blueflame.sandbox.bwrap import arrange_mounts, is_below
+from blueflame.sandbox.environment import build_inner_environment
+from blueflame.sandbox.extra_mounts import check_worktree, list_configured_mounts, list_object_folders
+from blueflame.sandbox.root_fs import list_system_mounts
 from blueflame.sandbox.toolchains import Toolchains
 from blueflame.system.environment import clean_environment
 
-ORDINARY = 1000  # the uid inside when the caller is root: nobody inside is root, not even by name
+UNPRIVILEGED_UID = 1000  # the uid inside when the caller is root: nobody inside is root, not even by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class SandboxContext:
     """What all boxes of one repository have in common. `objects` is the main repository's: a checkout's own pointer to
     it is the agent's to write, and is never read."""
 
@@ -45,7 +45,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SandboxRequest:
     """What one box is for. `shown` files and folders are read-only at their own path; `frozen` are files of the
     checkout that it may not change, `hidden` what of it is not to be seen; `pinned` when the box is started more than
     once, so that nobody can put a link on the way to what is frozen in between."""
@@ -61,25 +61,25 @@ class Wanted:
     watched: bool = False  # the hook asks through a door of the box
 
 
-def make_box(site: Site, wanted: Wanted) -> SandboxSpec:
+def build_sandbox(site: SandboxContext, wanted: SandboxRequest) -> SandboxSpec:
     """Raises Refused for a checkout or a setting that would make the wall useless."""
     settings = site.settings
     level = SandboxLevel(settings.level)
     worktree = Path(os.path.realpath(wanted.worktree))
     hosts = tuple(dict.fromkeys((*settings.allowed_hosts, *wanted.hosts)))
-    refuse_worktree(worktree, site.home)
+    check_worktree(worktree, site.home)
     if level is SandboxLevel.OFF:
         variables = clean_environment(site.environ, allow=settings.environment) | dict(wanted.variables)
         given = tuple(sorted(variables.items()))
-        bounds = bounds_of(settings)
+        bounds = build_bounds(settings)
         return SandboxSpec(
             level=level, cwd=str(worktree), network=Network.HOST, bounds=bounds, environment=given, seccomp=False
         )
-    network = _network(settings, wanted, hosts)
-    home = home_inside(site)
-    asked, notes = asked_for(settings, site.repo_root, site.home)
-    mounts = arranged((*_mounts(site, wanted, worktree, home, network), *asked))
-    variables = variables_inside(
+    network = _choose_network(settings, wanted, hosts)
+    home = choose_home(site)
+    asked, notes = list_configured_mounts(settings, site.repo_root, site.home)
+    mounts = arrange_mounts((*_list_mounts(site, wanted, worktree, home, network), *asked))
+    variables = build_inner_environment(
         site.environ,
         site.tools,
         allow=settings.environment,
@@ -96,22 +96,22 @@ def make_box(site: Site, wanted: Wanted) -> SandboxSpec:
         mounts=mounts,
         network=network,
         hosts=hosts if network is Network.DOORS else (),
-        bounds=bounds_of(settings),
+        bounds=build_bounds(settings),
         environment=tuple(sorted((variables | dict(wanted.variables)).items())),
         links=() if hosts else site.tools.links,
-        uid=ORDINARY if root else os.geteuid(),
-        gid=ORDINARY if root else os.getegid(),
+        uid=UNPRIVILEGED_UID if root else os.geteuid(),
+        gid=UNPRIVILEGED_UID if root else os.getegid(),
         home=home,
         path=site.tools.path,
         notes=(*site.tools.notes, *notes),
     )
 
 
-def home_inside(site: Site) -> str:
+def choose_home(site: SandboxContext) -> str:
     return HOME if not is_below(str(site.home), HOME) else f"/home/{USER}-box"
 
 
-def bounds_of(settings: SandboxSettings) -> ResourceLimits:
+def build_bounds(settings: SandboxSettings) -> ResourceLimits:
     return ResourceLimits(
         cpu_seconds=settings.max_cpu_seconds,
         file_bytes=settings.max_file_size_mb << 20,
@@ -122,38 +122,40 @@ def bounds_of(settings: SandboxSettings) -> ResourceLimits:
     )
 
 
-def _network(settings: SandboxSettings, wanted: Wanted, hosts: Sequence[str]) -> Network:
+def _choose_network(settings: SandboxSettings, wanted: SandboxRequest, hosts: Sequence[str]) -> Network:
     if settings.allow_network:
         return Network.HOST
     return Network.DOORS if wanted.watched or hosts else Network.NONE
 
 
-def _files(site: Site, folder: Path) -> Path:
+def _find_files_folder(site: SandboxContext, folder: Path) -> Path:
     """Our own for a box: not below its home or tmp, where it could write to them."""
     return Path(os.path.realpath(site.common)) if site.common is not None else folder / "box"
 
 
-def _mounts(site: Site, wanted: Wanted, worktree: Path, home: str, network: Network) -> Iterator[Mount]:
+def _list_mounts(
+    site: SandboxContext, wanted: SandboxRequest, worktree: Path, home: str, network: Network
+) -> Iterator[Mount]:
     folder = Path(os.path.realpath(wanted.folder))
-    yield from system_mounts(_files(site, folder), network=network is Network.HOST)
+    yield from list_system_mounts(_find_files_folder(site, folder), network=network is Network.HOST)
     yield Mount(kind=MountKind.RW, source=str(folder / "home"), target=home, why="a private home, empty at first")
     yield Mount(kind=MountKind.RW, source=str(folder / "tmp"), target=TMP, why="private temporary files")
     yield from site.tools.mounts
-    for objects, target in object_folders(site.objects):
+    for objects, target in list_object_folders(site.objects):
         yield Mount(kind=MountKind.RO, source=objects, target=target, why="the repository's history")
     if site.repo_root is not None and not is_below(str(site.repo_root), str(worktree)):
-        yield from _editable(site.tools, site.repo_root, worktree)
+        yield from _list_editable_mounts(site.tools, site.repo_root, worktree)
     yield Mount(kind=MountKind.RW, source=str(worktree), target=str(worktree), why="the checkout")
     if str(wanted.worktree) != str(worktree):
         named = os.path.abspath(wanted.worktree)  # noqa: PTH100 - resolve() would follow the links that make the name
         yield Mount(kind=MountKind.RW, source=str(worktree), target=named, why="the checkout")
     for shown in wanted.shown:
         yield Mount(kind=MountKind.RO, source=os.path.realpath(shown), target=str(shown), why="for the agent")
-    yield from _frozen(wanted, worktree)
-    yield from _hidden(wanted, worktree, _files(site, folder))
+    yield from _list_frozen_mounts(wanted, worktree)
+    yield from _list_hidden_mounts(wanted, worktree, _find_files_folder(site, folder))
 
 
-def _editable(tools: Toolchains, repo_root: Path, worktree: Path) -> Iterator[Mount]:
+def _list_editable_mounts(tools: Toolchains, repo_root: Path, worktree: Path) -> Iterator[Mount]:
     """What an environment has installed from the repository is taken from the checkout."""
     taken = [mount.target for mount in tools.mounts]
     for name in tools.editable:
@@ -165,9 +167,9 @@ def _editable(tools: Toolchains, repo_root: Path, worktree: Path) -> Iterator[Mo
                 yield Mount(kind=MountKind.SYMLINK, source=f"{worktree}/{each}", target=target, why=why)
 
 
-def _frozen(wanted: Wanted, worktree: Path) -> Iterator[Mount]:
+def _list_frozen_mounts(wanted: SandboxRequest, worktree: Path) -> Iterator[Mount]:
     for name in sorted(set(wanted.frozen)):
-        path = _plain_path(worktree, name)
+        path = _find_plain_path(worktree, name)
         if path is None:
             continue
         between = [above for above in path.parents if above.is_relative_to(worktree) and above != worktree]
@@ -176,16 +178,16 @@ def _frozen(wanted: Wanted, worktree: Path) -> Iterator[Mount]:
         yield Mount(kind=MountKind.RO, source=str(path), target=str(path), why="not to be changed")
 
 
-def _hidden(wanted: Wanted, worktree: Path, files: Path) -> Iterator[Mount]:
+def _list_hidden_mounts(wanted: SandboxRequest, worktree: Path, files: Path) -> Iterator[Mount]:
     for name in sorted(set(wanted.hidden)):
-        path = _plain_path(worktree, name)
+        path = _find_plain_path(worktree, name)
         if path is not None and path.is_dir():
             yield Mount(kind=MountKind.EMPTY, target=str(path), why="hidden")
         elif path is not None:
             yield Mount(kind=MountKind.FILE, source=str(files / "empty"), target=str(path), why="hidden: empty inside")
 
 
-def _plain_path(worktree: Path, name: str) -> Path | None:
+def _find_plain_path(worktree: Path, name: str) -> Path | None:
     """In the checkout, there, and with no link on the way: bubblewrap would follow one out of the box."""
     path = Path(os.path.normpath(worktree / name))
     if path == worktree or not path.is_relative_to(worktree):

@@ -11,17 +11,17 @@ from pathlib import Path
 
 
 @contextmanager
-def passing_folder() -> Iterator[Path]:
+def make_temporary_folder() -> Iterator[Path]:
     """Ours alone, and gone at the end. Not tempfile's own: before Python 3.11.8 its removal changes the permissions of
     whatever a link in there leads to."""
     folder = Path(tempfile.mkdtemp(prefix="blueflame-"))
     try:
         yield folder
     finally:
-        clear(folder)
+        remove_tree(folder)
 
 
-def clear(folder: Path) -> None:
+def remove_tree(folder: Path) -> None:
     """Also folders that were made unwritable; links are removed, not followed."""
     for place, names, _ in os.walk(folder, onerror=None):
         for name in names:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from blueflame.model.sandbox import TMP
 from blueflame.sandbox.bwrap import is_below
-from blueflame.sandbox.toolchain_table import WITHOUT_HOME
+from blueflame.sandbox.toolchain_table import CACHE_VARIABLES
 from blueflame.sandbox.toolchains import Toolchains
 from blueflame.system.environment import clean_environment
 
 # Nobody can tell by its name what a variable of the person's own holds, so that only those are passed on by themselves
 # which tools are known to read: words and times, colours, compilers, interpreters and package managers.
-KNOWN = re.compile(
+PASSED_VARIABLES = re.compile(
     r"LANG|LANGUAGE|LC_\w+|TZ|TERM|COLORTERM|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|COLUMNS|LINES|CI|SOURCE_DATE_EPOCH"
     r"|CC|CXX|CPP|LD|AR|AS|RANLIB|STRIP|(C|CXX|CPP|LD|F)FLAGS|MAKEFLAGS|PKG_CONFIG_PATH|CMAKE_\w+|DEBIAN_FRONTEND"
     r"|PYTHON\w+|PIP_\w+|UV_\w+|POETRY_\w+|PYENV_\w+|VIRTUAL_ENV|CONDA_\w+|TOX_\w+|PYTEST_\w+|DJANGO_SETTINGS_MODULE"
@@ -23,7 +23,7 @@ KNOWN = re.compile(
     r"|GO[A-Z0-9]+|CGO_\w+|CARGO_\w+|RUST\w+|JAVA_HOME|JDK_HOME|MAVEN_\w+|GRADLE_\w+|RUBY\w+|GEM_\w+|BUNDLE_\w+|RBENV_\w+"
     r"|DOTNET_\w+|ASDF_\w+|MISE_\w+|SDKMAN_\w+|SSL_CERT_(FILE|DIR)|\w+_CA_BUNDLE|PIP_CERT|RAILS_ENV|RACK_ENV|MIX_ENV"
 )
-ALWAYS = {
+FIXED_VARIABLES = {
     "PYTHONDONTWRITEBYTECODE": "1",  # what is compiled already is read where it is; checkouts stay clean
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "npm_config_update_notifier": "false",
@@ -31,7 +31,7 @@ ALWAYS = {
 }
 
 
-def variables_inside(
+def build_inner_environment(
     environ: Mapping[str, str],
     tools: Toolchains,
     *,
@@ -46,25 +46,25 @@ def variables_inside(
     kept = {
         name: value
         for name, value in clean_environment(environ, allow=allow).items()
-        if name in allow or (KNOWN.fullmatch(name) and not _leads_home(value, real_home, inside))
+        if name in allow or (PASSED_VARIABLES.fullmatch(name) and not _is_missing_inside(value, real_home, inside))
     }
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
     ours = {"HOME": home, "USER": user, "LOGNAME": user, "SHELL": shell, "PATH": os.pathsep.join(tools.path)}
-    places = {name: f"{home}/{place}" for name, place in WITHOUT_HOME.items()}
+    places = {name: f"{home}/{place}" for name, place in CACHE_VARIABLES.items()}
     temporary = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TMP)
-    found = kept | ALWAYS | places | dict(tools.variables) | temporary | ours
+    found = kept | FIXED_VARIABLES | places | dict(tools.variables) | temporary | ours
     found.setdefault("LANG", "C.UTF-8")
-    return dict(sorted((found | _reach(tools, online=online)).items()))
+    return dict(sorted((found | _build_network_variables(tools, online=online)).items()))
 
 
-def _reach(tools: Toolchains, *, online: bool) -> dict[str, str]:
+def _build_network_variables(tools: Toolchains, *, online: bool) -> dict[str, str]:
     proxy = tools.variables.get("GOPROXY")
     if online:
         return {"GOPROXY": f"{proxy},direct"} if proxy else {}
     return {"CARGO_NET_OFFLINE": "true", "GOPROXY": proxy or "off"}
 
 
-def _leads_home(value: str, real_home: Path, inside: Collection[str]) -> bool:
+def _is_missing_inside(value: str, real_home: Path, inside: Collection[str]) -> bool:
     """A place in the person's home that is not there inside: a tool would fail to make it, and does well without."""
     if not value.startswith("/") or os.pathsep in value:
         return False

@@ -13,21 +13,23 @@ from blueflame.model.settings.permissions import SandboxSettings
 from blueflame.sandbox.bwrap import is_below
 from blueflame.system.layout import STATE_FOLDER
 
-KERNEL = ("/proc", "/sys", "/dev", "/run", "/var/run")
-SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", *KERNEL)
-MOST_ALTERNATES = 100
+KERNEL_FOLDERS = ("/proc", "/sys", "/dev", "/run", "/var/run")
+SYSTEM_FOLDERS = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", *KERNEL_FOLDERS)
+MAX_ALTERNATES = 100
 
 
-def refuse_worktree(worktree: Path, home: Path) -> None:
+def check_worktree(worktree: Path, home: Path) -> None:
     """What is writable as a whole must not be more than a project."""
     path = str(worktree)
     if not worktree.is_dir():
         raise Refused(f"{path} is not a folder; give the folder that the command may write to")
-    if path == "/" or is_below(os.path.realpath(home), path) or any(is_below(path, place) for place in SYSTEM):
+    if path == "/" or is_below(os.path.realpath(home), path) or any(is_below(path, place) for place in SYSTEM_FOLDERS):
         raise Refused(f"{path} cannot be made writable in a sandbox: it is more than a project; start in its folder")
 
 
-def asked_for(settings: SandboxSettings, repo_root: Path | None, home: Path) -> tuple[list[Mount], list[str]]:
+def list_configured_mounts(
+    settings: SandboxSettings, repo_root: Path | None, home: Path
+) -> tuple[list[Mount], list[str]]:
     """The configuration's own read_only and writable, and a note for each that is not there."""
     mounts: list[Mount] = []
     notes: list[str] = []
@@ -36,53 +38,53 @@ def asked_for(settings: SandboxSettings, repo_root: Path | None, home: Path) -> 
         (MountKind.RW, "writable", settings.writable),
     ):
         for name in names:
-            path = _expanded(name, repo_root, home)
-            _refuse(path, key, name, repo_root, home)
+            path = _expand_path(name, repo_root, home)
+            _check_path(path, key, name, repo_root, home)
             if not os.path.lexists(path):
                 notes.append(f"sandbox.{key}: {name} does not exist on this machine, so it is not inside")
                 continue
-            mounts += _mounts(kind, path, f"sandbox.{key}")
+            mounts += _build_mounts(kind, path, f"sandbox.{key}")
     return mounts, notes
 
 
-def _mounts(kind: MountKind, path: str, why: str) -> Iterator[Mount]:
+def _build_mounts(kind: MountKind, path: str, why: str) -> Iterator[Mount]:
     real = os.path.realpath(path)
     for target in dict.fromkeys((path, real)):
         yield Mount(kind=kind, source=real, target=target, why=why)
 
 
-def _expanded(name: str, repo_root: Path | None, home: Path) -> str:
+def _expand_path(name: str, repo_root: Path | None, home: Path) -> str:
     if name == "~" or name.startswith("~/"):
         return os.path.normpath(f"{home}/{name[1:]}")
     return os.path.normpath(Path(repo_root or Path.cwd()) / name)
 
 
-def _refuse(path: str, key: str, name: str, repo_root: Path | None, home: Path) -> None:
+def _check_path(path: str, key: str, name: str, repo_root: Path | None, home: Path) -> None:
     for place in dict.fromkeys((path, os.path.realpath(path))):
-        problem = _problem(place, key, repo_root, Path(os.path.realpath(home)))
+        problem = _find_problem(place, key, repo_root, Path(os.path.realpath(home)))
         if problem:
             raise Refused(f"sandbox.{key}: {name} cannot be inside: {problem}. Name only the folder that is needed")
 
 
-def _problem(path: str, key: str, repo_root: Path | None, home: Path) -> str:
+def _find_problem(path: str, key: str, repo_root: Path | None, home: Path) -> str:
     if path == "/" or is_below(str(home), path):
         return "it is, or holds, your whole home"
-    if any(is_below(path, place) for place in KERNEL):
+    if any(is_below(path, place) for place in KERNEL_FOLDERS):
         return "it belongs to the kernel or to running services"
-    if _is_door(path):
+    if _is_special_file(path):
         return "it is a socket, a pipe or a device, through which others can be reached"
     if STATE_FOLDER in path.split("/"):
         return "it belongs to Blue Flame itself"
     if key != "writable":
         return ""
-    if any(is_below(path, place) for place in SYSTEM) or path.count("/") < 2:
+    if any(is_below(path, place) for place in SYSTEM_FOLDERS) or path.count("/") < 2:
         return "it belongs to the system"
     if repo_root is not None and (is_below(str(repo_root), path) or is_below(path, f"{repo_root}/.git")):
         return "it is, or holds, the repository itself, which agents never write to"
     return ""
 
 
-def _is_door(path: str) -> bool:
+def _is_special_file(path: str) -> bool:
     try:
         mode = Path(path).stat().st_mode
     except OSError:
@@ -90,27 +92,27 @@ def _is_door(path: str) -> bool:
     return not (stat.S_ISDIR(mode) or stat.S_ISREG(mode))
 
 
-def object_folders(objects: Path | None) -> Iterator[tuple[str, str]]:
+def list_object_folders(objects: Path | None) -> Iterator[tuple[str, str]]:
     """Where the objects of a repository really are, and under which name: its own folder and those it borrows from."""
     waiting = [] if objects is None else [os.path.normpath(objects)]
     seen: set[str] = set()
-    while waiting and len(seen) < MOST_ALTERNATES:
+    while waiting and len(seen) < MAX_ALTERNATES:
         name = waiting.pop(0)
-        if name in seen or not _holds_objects(Path(name)):
+        if name in seen or not _is_object_folder(Path(name)):
             continue
         seen.add(name)
         real = os.path.realpath(name)
         for target in dict.fromkeys((name, real)):
             yield real, target
-        waiting += _alternates(Path(name))
+        waiting += _read_alternates(Path(name))
 
 
-def _holds_objects(folder: Path) -> bool:
+def _is_object_folder(folder: Path) -> bool:
     """A pointer could name any folder at all."""
     return folder.name == "objects" and (folder / "pack").is_dir()
 
 
-def _alternates(objects: Path) -> list[str]:
+def _read_alternates(objects: Path) -> list[str]:
     try:
         lines = (objects / "info" / "alternates").read_bytes().split(b"\n")
     except OSError:

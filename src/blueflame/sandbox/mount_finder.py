@@ -10,16 +10,16 @@ from pathlib import Path
 
 from blueflame.model.sandbox import Mount, MountKind
 from blueflame.sandbox.bwrap import is_below
-from blueflame.sandbox.toolchain_table import SECRETS
+from blueflame.sandbox.toolchain_table import SECRET_PATHS
 
-OFF_LIMITS = ("/proc", "/sys", "/dev", "/run", "/etc", "/boot", "/var/run", "/var/lib/docker", "/lost+found")
+FORBIDDEN_FOLDERS = ("/proc", "/sys", "/dev", "/run", "/etc", "/boot", "/var/run", "/var/lib/docker", "/lost+found")
 NIX_SYSTEM = "/run/current-system"  # links into the store, nothing else
 PREFIX_MARKS = ("lib", "lib64", "libexec", "pyvenv.cfg", "conda-meta", "include")
-BIN = ("bin", "sbin", "shims", ".bin")
+PROGRAM_FOLDERS = ("bin", "sbin", "shims", ".bin")
 SHEBANG_BYTES = 256
 
 
-class Finder:
+class MountFinder:
     def __init__(self, home: Path, there: Iterable[Mount] = ()) -> None:
         self.home = os.path.realpath(home)
         self.found: dict[str, Mount] = {}
@@ -27,7 +27,7 @@ class Finder:
         self._there = {mount.target for mount in there}
 
     def inside(self, path: str) -> bool:
-        return any(step in self.found or step in self._there for step in _upwards(path))
+        return any(step in self.found or step in self._there for step in _list_ancestors(path))
 
     def add(self, path: str | Path, why: str) -> bool:
         """Under the name it is asked for, and under its real one, which others may lead to."""
@@ -46,11 +46,11 @@ class Finder:
 
     def secret(self, path: str) -> bool:
         """Too much to show: the home or what it is in, a place of the kernel's, credentials or what holds them."""
-        if len(_parts(path)) < 2 or is_below(self.home, path):
+        if len(_split_path(path)) < 2 or is_below(self.home, path):
             return True
-        if any(is_below(path, place) for place in OFF_LIMITS) and not is_below(path, NIX_SYSTEM):
+        if any(is_below(path, place) for place in FORBIDDEN_FOLDERS) and not is_below(path, NIX_SYSTEM):
             return True
-        private = [f"{self.home}/{name}" for name in SECRETS]
+        private = [f"{self.home}/{name}" for name in SECRET_PATHS]
         return any(is_below(path, each) or (is_below(each, path) and os.path.lexists(each)) for each in private)
 
     def add_programs(self, folder: str, why: str) -> None:
@@ -60,7 +60,7 @@ class Finder:
             self.add(folder, why)
 
     def _is_prefix(self, folder: str, prefix: str) -> bool:
-        if Path(folder).name not in BIN or self.secret(prefix) or prefix == f"{self.home}/.local":
+        if Path(folder).name not in PROGRAM_FOLDERS or self.secret(prefix) or prefix == f"{self.home}/.local":
             return False  # .local/share holds more than programs
         return any(os.path.exists(f"{prefix}/{mark}") for mark in PREFIX_MARKS)
 
@@ -69,9 +69,9 @@ class Finder:
         with suppress(OSError):
             for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
                 if entry.is_symlink():
-                    if _may_leave(entry.path):
+                    if _can_leave_system(entry.path):
                         self.follow(entry.path)
-                elif not is_below(entry.path, "/usr") and entry.is_file() and (read := _interpreter(entry.path)):
+                elif not is_below(entry.path, "/usr") and entry.is_file() and (read := _read_interpreter(entry.path)):
                     self._lead_to(read, f"runs {entry.path}")
 
     def follow(self, link: str) -> None:
@@ -101,7 +101,7 @@ class Finder:
             self.add(real, why)
 
 
-def _interpreter(path: str) -> str | None:
+def _read_interpreter(path: str) -> str | None:
     """Of a script: the program its first line names."""
     try:
         with Path(path).open("rb") as file:
@@ -112,7 +112,7 @@ def _interpreter(path: str) -> str | None:
     return os.fsdecode(words[0]) if words and words[0].startswith(b"/") else None
 
 
-def _may_leave(link: str) -> bool:
+def _can_leave_system(link: str) -> bool:
     """Most links of the system lead to a neighbour or elsewhere below /usr: those need no following."""
     try:
         to = os.readlink(link)  # noqa: PTH115 - thousands of them, and pathlib takes its time
@@ -125,11 +125,11 @@ def _may_leave(link: str) -> bool:
     return not (beside or to.startswith("/usr/"))
 
 
-def _upwards(path: str) -> Iterator[str]:
+def _list_ancestors(path: str) -> Iterator[str]:
     while path not in ("", "/"):
         yield path
         path = path.rpartition("/")[0]
 
 
-def _parts(path: str) -> list[str]:
+def _split_path(path: str) -> list[str]:
     return [part for part in path.split("/") if part]

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from blueflame.model.errors import Refused
 
-LARGEST_POINTER = 4096
+MAX_POINTER_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkout:
+class PersonCheckout:
     root: Path
     git: Path | None = None  # root/.git, a folder or a pointer
     common: Path | None = None  # where its objects and refs are, when that is elsewhere
@@ -26,7 +26,7 @@ class Checkout:
         return home / "objects" if home is not None and home.is_dir() else None
 
 
-def checkout_at(start: Path) -> Checkout:
+def find_checkout(start: Path) -> PersonCheckout:
     """The checkout that a folder is in."""
     for folder in (start, *start.parents):
         if os.path.lexists(folder / ".git"):
@@ -34,31 +34,31 @@ def checkout_at(start: Path) -> Checkout:
     raise Refused(f"{start} is not in a git repository; name the folder to work in with --worktree DIR")
 
 
-def read_checkout(root: Path) -> Checkout:
+def read_checkout(root: Path) -> PersonCheckout:
     """`root` itself, whether git knows it or not."""
     git = root / ".git"
     if git.is_symlink() or not git.exists():
-        return Checkout(root=root)
+        return PersonCheckout(root=root)
     if git.is_dir():
-        return Checkout(root=root, git=git)
-    return Checkout(root=root, git=git, common=_common(root, git))
+        return PersonCheckout(root=root, git=git)
+    return PersonCheckout(root=root, git=git, common=_find_common_folder(root, git))
 
 
-def _common(root: Path, pointer: Path) -> Path | None:
+def _find_common_folder(root: Path, pointer: Path) -> Path | None:
     """Of a linked worktree or a submodule."""
-    text = _first_line(pointer)
+    text = _read_first_line(pointer)
     if not text.startswith("gitdir: "):
         return None
     git_dir = Path(os.path.normpath(root / text.removeprefix("gitdir: ")))
-    common = _first_line(git_dir / "commondir")
+    common = _read_first_line(git_dir / "commondir")
     found = Path(os.path.normpath(git_dir / common)) if common else git_dir
     is_git = (found / "HEAD").is_file() and (found / "objects").is_dir() and (found / "refs").is_dir()
     return found if is_git else None
 
 
-def _first_line(path: Path) -> str:
+def _read_first_line(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return os.fsdecode(file.read(LARGEST_POINTER).partition(b"\n")[0]).strip()
+            return os.fsdecode(file.read(MAX_POINTER_BYTES).partition(b"\n")[0]).strip()
     except OSError:
         return ""

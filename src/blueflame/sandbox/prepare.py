@@ -15,16 +15,16 @@ from typing import Any
 from blueflame.model.errors import Refused, WorldError
 from blueflame.model.sandbox import TMP, MountKind, SandboxLevel, SandboxSpec
 from blueflame.sandbox import seccomp
-from blueflame.sandbox.bwrap import bwrap_argv, is_below, rlimits, seatbelt
-from blueflame.sandbox.probe import bubblewrap
-from blueflame.sandbox.root_fs import copy_settings, own_files, put
-from blueflame.system.files import trouble
+from blueflame.sandbox.bwrap import build_bwrap_argv, build_rlimits, build_seatbelt_profile, is_below
+from blueflame.sandbox.probe import find_bubblewrap
+from blueflame.sandbox.root_fs import build_own_files, copy_settings, write_file
+from blueflame.system.files import build_file_error
 
-MAC = sys.platform == "darwin"
+IS_MACOS = sys.platform == "darwin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedSandbox:
     """For launch.json."""
 
     sandbox: Mapping[str, Any] | None  # None at level off
@@ -45,17 +45,17 @@ class Prepared:
         return {**({"sandbox": dict(self.sandbox)} if self.sandbox else {}), **numbers}
 
 
-def prepare(box: SandboxSpec, folder: Path) -> Prepared:
+def prepare_sandbox(box: SandboxSpec, folder: Path) -> PreparedSandbox:
     """May be done again after a crash: what is there stays, what is ours is written anew."""
     folder = Path(os.path.realpath(folder))
     try:
-        sandbox = None if box.level is SandboxLevel.OFF else _walls(box, folder)
+        sandbox = None if box.level is SandboxLevel.OFF else _prepare_walls(box, folder)
     except OSError as e:
-        raise trouble("prepare the sandbox in", folder, e) from e
-    return Prepared(
+        raise build_file_error("prepare the sandbox in", folder, e) from e
+    return PreparedSandbox(
         sandbox=sandbox,
-        env=_environment(box, folder),
-        limits=rlimits(box.bounds),
+        env=_build_environment(box, folder),
+        limits=build_rlimits(box.bounds),
         memory_mb=box.bounds.memory_mb,
         processes=box.bounds.processes,
         min_free_disk_mb=box.bounds.min_free_disk_mb,
@@ -63,42 +63,42 @@ def prepare(box: SandboxSpec, folder: Path) -> Prepared:
     )
 
 
-def _walls(box: SandboxSpec, folder: Path) -> dict[str, Any]:
+def _prepare_walls(box: SandboxSpec, folder: Path) -> dict[str, Any]:
     for place in (folder / "home", folder / "tmp"):
-        _make_private(place)
+        _make_private_folder(place)
     _make_links(box, folder / "home")
     _make_mount_points(box)
     files = next(Path(mount.source).parent for mount in box.mounts if mount.target == "/etc")
     if not (files / "ready").exists():
-        _make_files.cache_clear()
-    _make_files(files, tuple(_below_etc(box)), user=box.user, uid=box.uid, gid=box.gid, home=box.home)
-    if MAC:
+        _write_files.cache_clear()
+    _write_files(files, tuple(_list_etc_mounts(box)), user=box.user, uid=box.uid, gid=box.gid, home=box.home)
+    if IS_MACOS:
         profile = folder / "profile.sb"
-        put(profile, seatbelt(box).encode())
+        write_file(profile, build_seatbelt_profile(box).encode())
         return {"argv": ["/usr/bin/sandbox-exec", "-f", str(profile)], "seccomp": None, "net": box.network.value}
-    argv = list(bwrap_argv(box, bubblewrap()))
-    return {"argv": argv, "seccomp": _filter(files) if box.seccomp else None, "net": box.network.value}
+    argv = list(build_bwrap_argv(box, find_bubblewrap()))
+    return {"argv": argv, "seccomp": _find_filter(files) if box.seccomp else None, "net": box.network.value}
 
 
 @lru_cache(maxsize=16)
-def _make_files(
+def _write_files(
     files: Path, mounted: tuple[tuple[str, bool], ...], *, user: str, uid: int, gid: int, home: str
 ) -> None:
     """Our own etc and the filter, once in the life of a process: it takes longer than the box itself."""
-    _make_private(files)
-    put(files / "empty", b"")
-    put(files / "filter.bpf", seccomp.program(platform.machine()) if _has_filter() else b"")
-    for name, text in own_files(user=user, uid=uid, gid=gid, home=home).items():
-        put(files / "etc" / name, text.encode())
+    _make_private_folder(files)
+    write_file(files / "empty", b"")
+    write_file(files / "filter.bpf", seccomp.build_program(platform.machine()) if _has_filter() else b"")
+    for name, text in build_own_files(user=user, uid=uid, gid=gid, home=home).items():
+        write_file(files / "etc" / name, text.encode())
     copy_settings(files / "etc")
     for name, is_folder in mounted:
         place = files / "etc" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         _make_mount_point(place, is_folder=is_folder)
-    put(files / "ready", b"")
+    write_file(files / "ready", b"")
 
 
-def _below_etc(box: SandboxSpec) -> Iterator[tuple[str, bool]]:
+def _list_etc_mounts(box: SandboxSpec) -> Iterator[tuple[str, bool]]:
     for mount in box.mounts:
         if mount.target.startswith("/etc/"):
             yield mount.target.removeprefix("/etc/"), _is_folder(mount.kind, mount.source)
@@ -108,7 +108,7 @@ def _has_filter() -> bool:
     return platform.machine().lower() in seccomp.ARCHITECTURES
 
 
-def _filter(files: Path) -> str:
+def _find_filter(files: Path) -> str:
     if not _has_filter():
         raise Refused(
             f"there is no filter of system calls for {platform.machine()} machines yet; "
@@ -117,14 +117,14 @@ def _filter(files: Path) -> str:
     return str(files / "filter.bpf")
 
 
-def _environment(box: SandboxSpec, folder: Path) -> dict[str, str]:
+def _build_environment(box: SandboxSpec, folder: Path) -> dict[str, str]:
     env = dict(box.environment)
-    if MAC and box.level is not SandboxLevel.OFF:  # no mounts there: the private places are where they are
+    if IS_MACOS and box.level is not SandboxLevel.OFF:  # no mounts there: the private places are where they are
         env |= {"HOME": str(folder / "home"), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder / "tmp"))}
     return env
 
 
-def _make_private(place: Path) -> None:
+def _make_private_folder(place: Path) -> None:
     """Ours alone: what an agent writes there is no business of other people on the machine."""
     place.mkdir(parents=True, exist_ok=True)
     if not stat.S_ISDIR(place.lstat().st_mode):

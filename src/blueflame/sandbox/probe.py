@@ -17,102 +17,118 @@ from typing import NamedTuple, TypeAlias
 
 from blueflame.model.sandbox import BubblewrapFeatures, Mount, MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.sandbox import seccomp
-from blueflame.sandbox.bwrap import bwrap_argv
+from blueflame.sandbox.bwrap import build_bwrap_argv
 
-OLDEST = (0, 4, 0)  # --unshare-cgroup-try, --remount-ro, --cap-drop
-PATIENCE = 20.0
-OFF = "or write `sandbox: {level: off}` into blueflame.yaml if you accept agents without walls"
-RESTRICTED = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
-CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
-IS_FILTERED = 'while read -r key value; do [ "$key $value" = "Seccomp: 2" ] && exit 0; done </proc/self/status; exit 9'
-MOST = Path("/proc/sys/user/max_user_namespaces")
+MIN_VERSION = (0, 4, 0)  # --unshare-cgroup-try, --remount-ro, --cap-drop
+PROBE_TIMEOUT = 20.0
+LEVEL_OFF_HINT = "or write `sandbox: {level: off}` into blueflame.yaml if you accept agents without walls"
+APPARMOR_RESTRICTION = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+USERNS_CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
+FILTER_CHECK_SCRIPT = (
+    'while read -r key value; do [ "$key $value" = "Seccomp: 2" ] && exit 0; done </proc/self/status; exit 9'
+)
+MAX_USER_NAMESPACES = Path("/proc/sys/user/max_user_namespaces")
 
 
-class Problem(NamedTuple):
+class SandboxProblem(NamedTuple):
     guard: str
     words: str  # what is missing, and what to do about it
 
 
-class Tried(NamedTuple):
+class ProbeResult(NamedTuple):
     code: int
     said: str
 
 
-Groups: TypeAlias = Callable[[], tuple[bool, bool]]
+CgroupProbe: TypeAlias = Callable[[], tuple[bool, bool]]
 """Whether control groups hold memory, and whether they hold the number of processes (warden/cgroup.available)."""
 
 
-def available(level: str, groups: Groups) -> tuple[Problem, ...]:
+def find_problems(level: str, groups: CgroupProbe) -> tuple[SandboxProblem, ...]:
     """What keeps this machine from holding the level; nothing when it can. Tried once in the life of a process."""
     if level == SandboxLevel.OFF:
         return ()
-    found = _standard()
-    return found if found or level == SandboxLevel.STANDARD else tuple(_strict(*groups()))
+    found = _find_standard_problems()
+    return found if found or level == SandboxLevel.STANDARD else tuple(_find_strict_problems(*groups()))
 
 
-def highest(groups: Groups) -> SandboxLevel:
+def find_supported_level(groups: CgroupProbe) -> SandboxLevel:
     """The level that this machine can hold."""
-    if available(SandboxLevel.STANDARD, groups):
+    if find_problems(SandboxLevel.STANDARD, groups):
         return SandboxLevel.OFF
-    return SandboxLevel.STANDARD if available(SandboxLevel.STRICT, groups) else SandboxLevel.STRICT
+    return SandboxLevel.STANDARD if find_problems(SandboxLevel.STRICT, groups) else SandboxLevel.STRICT
 
 
 @lru_cache(maxsize=1)
-def bubblewrap() -> BubblewrapFeatures:
+def find_bubblewrap() -> BubblewrapFeatures:
     """The one on PATH and what it understands; a guess where there is none, which `available` says."""
     program = shutil.which("bwrap") or "/usr/bin/bwrap"
-    said = _run([program, "--help"]).said
+    said = _run_program([program, "--help"]).said
     return BubblewrapFeatures(
         program=program,
-        disable_userns="--disable-userns" in said and _works(program, disable_userns=True),
+        disable_userns="--disable-userns" in said and _can_run(program, disable_userns=True),
         size="--size" in said,
     )
 
 
-def _works(program: str, *, disable_userns: bool) -> bool:
-    return _try(BubblewrapFeatures(program=program, disable_userns=disable_userns, size=False), _small_box()).code == 0
+def _can_run(program: str, *, disable_userns: bool) -> bool:
+    return (
+        _run_probe(
+            BubblewrapFeatures(program=program, disable_userns=disable_userns, size=False), _build_probe_sandbox()
+        ).code
+        == 0
+    )
 
 
 @lru_cache(maxsize=1)
-def _standard() -> tuple[Problem, ...]:
+def _find_standard_problems() -> tuple[SandboxProblem, ...]:
     if sys.platform == "darwin":
-        missing = Problem("sandbox", f"/usr/bin/sandbox-exec is missing: use a macOS that has it, {OFF}")
+        missing = SandboxProblem(
+            "sandbox", f"/usr/bin/sandbox-exec is missing: use a macOS that has it, {LEVEL_OFF_HINT}"
+        )
         return () if os.access("/usr/bin/sandbox-exec", os.X_OK) else (missing,)
     if sys.platform != "linux":
-        return (Problem("sandbox", f"there is no sandbox for {sys.platform}: use Linux or macOS, {OFF}"),)
-    return tuple(each for each in (_installed(), _namespaces(), _filters()) if each)[:1]
+        return (
+            SandboxProblem("sandbox", f"there is no sandbox for {sys.platform}: use Linux or macOS, {LEVEL_OFF_HINT}"),
+        )
+    return tuple(each for each in (_check_installed(), _check_namespaces(), _check_seccomp()) if each)[:1]
 
 
-def _installed() -> Problem | None:
+def _check_installed() -> SandboxProblem | None:
     program = shutil.which("bwrap")
     if program is None:
         advice = "install it: `apt-get install bubblewrap`, `dnf install bubblewrap` or `pacman -S bubblewrap`"
-        return Problem("bubblewrap", f"bubblewrap (bwrap) is not installed; {advice}, {OFF}")
-    said = _run([program, "--version"]).said
+        return SandboxProblem("bubblewrap", f"bubblewrap (bwrap) is not installed; {advice}, {LEVEL_OFF_HINT}")
+    said = _run_program([program, "--version"]).said
     version = tuple(map(int, re.findall(r"\d+", said)[:3]))
-    if version < OLDEST:
-        needed = ".".join(map(str, OLDEST))
-        return Problem("bubblewrap", f"{program} is {said.strip() or 'broken'}; install {needed} or newer, {OFF}")
+    if version < MIN_VERSION:
+        needed = ".".join(map(str, MIN_VERSION))
+        return SandboxProblem(
+            "bubblewrap", f"{program} is {said.strip() or 'broken'}; install {needed} or newer, {LEVEL_OFF_HINT}"
+        )
     return None
 
 
-def _namespaces() -> Problem | None:
+def _check_namespaces() -> SandboxProblem | None:
     """A root of its own, own processes, no network, no capabilities: by building just that."""
-    tried = _try(bubblewrap(), _small_box())
+    tried = _run_probe(find_bubblewrap(), _build_probe_sandbox())
     if tried.code == 0:
         return None
-    return Problem("namespaces", f"bubblewrap cannot build a box here ({tried.said.strip()[:200]}); {_advice()}, {OFF}")
+    return SandboxProblem(
+        "namespaces",
+        f"bubblewrap cannot build a box here ({tried.said.strip()[:200]}); {_choose_advice()}, {LEVEL_OFF_HINT}",
+    )
 
 
-def _advice() -> str:
-    if os.geteuid() != 0 and _number(RESTRICTED) == 1:
+def _choose_advice() -> str:
+    if os.geteuid() != 0 and _read_number(APPARMOR_RESTRICTION) == 1:
         return (
             "AppArmor keeps ordinary users from it: give bwrap a profile with userns (docs/reference/sandbox.md), "
             "or `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
         )
-    if os.geteuid() != 0 and _number(CLONE) == 0:
+    if os.geteuid() != 0 and _read_number(USERNS_CLONE) == 0:
         return "allow it: `sudo sysctl kernel.unprivileged_userns_clone=1`"
-    if _number(MOST) == 0:
+    if _read_number(MAX_USER_NAMESPACES) == 0:
         return "allow it: `sudo sysctl user.max_user_namespaces=10000`"
     if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
         return (
@@ -121,34 +137,35 @@ def _advice() -> str:
     return "allow user namespaces for yourself"
 
 
-def _number(path: Path) -> int | None:
+def _read_number(path: Path) -> int | None:
     try:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
 
 
-def _filters() -> Problem | None:
+def _check_seccomp() -> SandboxProblem | None:
     """That the kernel takes our program, and says of the process inside that it is filtered."""
     try:
-        program = seccomp.program(platform.machine())
+        program = seccomp.build_program(platform.machine())
     except KeyError:
-        return Problem(
-            "seccomp", f"there is no filter of system calls for {platform.machine()} machines yet; {OFF[3:]}"
+        return SandboxProblem(
+            "seccomp", f"there is no filter of system calls for {platform.machine()} machines yet; {LEVEL_OFF_HINT[3:]}"
         )
     with tempfile.TemporaryFile() as file:
         file.write(program)
         file.flush()
         file.seek(0)
-        tried = _try(bubblewrap(), replace(_small_box(), seccomp=True), filter_fd=file.fileno())
+        tried = _run_probe(find_bubblewrap(), replace(_build_probe_sandbox(), seccomp=True), filter_fd=file.fileno())
     if tried.code == 0:
         return None
-    return Problem(
-        "seccomp", f"the kernel does not take our filter of system calls ({tried.said.strip()[:200]}); {OFF[3:]}"
+    return SandboxProblem(
+        "seccomp",
+        f"the kernel does not take our filter of system calls ({tried.said.strip()[:200]}); {LEVEL_OFF_HINT[3:]}",
     )
 
 
-def _strict(memory: bool, processes: bool) -> Iterator[Problem]:
+def _find_strict_problems(memory: bool, processes: bool) -> Iterator[SandboxProblem]:
     """Beside all the rest, the kernel itself must hold these two; at level standard they are watched."""
     advice = (
         "start Blue Flame in a delegated control group (`systemd-run --user --scope -p Delegate=yes blueflame ...`), "
@@ -156,10 +173,12 @@ def _strict(memory: bool, processes: bool) -> Iterator[Problem]:
     )
     missing = [what for what, held in (("memory", memory), ("the number of processes", processes)) if not held]
     if missing:
-        yield Problem("control groups", f"the kernel cannot hold {' and '.join(missing)} of an agent here; {advice}")
+        yield SandboxProblem(
+            "control groups", f"the kernel cannot hold {' and '.join(missing)} of an agent here; {advice}"
+        )
 
 
-def _small_box() -> SandboxSpec:
+def _build_probe_sandbox() -> SandboxSpec:
     mounts = [Mount(kind=MountKind.RO, source="/usr", target="/usr")]
     for name in ("bin", "lib", "lib64", "nix"):
         path = Path("/", name)
@@ -171,23 +190,29 @@ def _small_box() -> SandboxSpec:
     return SandboxSpec(cwd="/", mounts=(*mounts, *rest), network=Network.NONE, seccomp=False, uid=os.geteuid() or 1000)
 
 
-def _try(engine: BubblewrapFeatures, box: SandboxSpec, filter_fd: int | None = None) -> Tried:
-    argv = list(bwrap_argv(box, engine))
+def _run_probe(engine: BubblewrapFeatures, box: SandboxSpec, filter_fd: int | None = None) -> ProbeResult:
+    argv = list(build_bwrap_argv(box, engine))
     if filter_fd is not None:
         argv[argv.index("--seccomp") + 1] = str(filter_fd)
-    return _run(
-        [*argv, "/bin/sh", "-c", "exit 0" if filter_fd is None else IS_FILTERED],
+    return _run_program(
+        [*argv, "/bin/sh", "-c", "exit 0" if filter_fd is None else FILTER_CHECK_SCRIPT],
         keep=() if filter_fd is None else (filter_fd,),
     )
 
 
-def _run(argv: list[str], keep: tuple[int, ...] = ()) -> Tried:
+def _run_program(argv: list[str], keep: tuple[int, ...] = ()) -> ProbeResult:
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, pass_fds=keep, check=False, env={}
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_TIMEOUT,
+            pass_fds=keep,
+            check=False,
+            env={},
         )
     except OSError as e:
-        return Tried(127, e.strerror or str(e))
+        return ProbeResult(127, e.strerror or str(e))
     except subprocess.TimeoutExpired:
-        return Tried(124, "it does not end")
-    return Tried(done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace"))
+        return ProbeResult(124, "it does not end")
+    return ProbeResult(done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace"))

@@ -15,36 +15,36 @@ from typing import NamedTuple
 from blueflame.git.command import split_nul, try_git
 from blueflame.paths.globs import Globs
 
-SKIPPED = (".git", "node_modules", ".venv", "venv", ".tox", ".nox", "target", "__pycache__")
-MOST = 200_000  # entries to look at; a tree beyond that is searched no further, and it is said
+SKIPPED_FOLDERS = (".git", "node_modules", ".venv", "venv", ".tox", ".nox", "target", "__pycache__")
+MAX_ENTRIES = 200_000  # entries to look at; a tree beyond that is searched no further, and it is said
 
 
-class Guarded(NamedTuple):
+class ProtectedFiles(NamedTuple):
     frozen: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     whole: bool = True  # everything was looked at
 
 
-def guarded(worktree: Path, blocked: tuple[str, ...], *, of_git: bool) -> Guarded:
+def find_protected_files(worktree: Path, blocked: tuple[str, ...], *, of_git: bool) -> ProtectedFiles:
     """`of_git`: the person's own repository, which git may be asked about. Blocked is blocked in any letter case."""
     globs = Globs(tuple(pattern.lower() for pattern in blocked))
-    ignored = _ignored(worktree) if of_git else ()
+    ignored = _list_ignored(worktree) if of_git else ()
     frozen: list[str] = []
     hidden: list[str] = []
     waiting, seen = [""], 0
-    while waiting and seen <= MOST:
-        for name, is_folder, is_door in _entries(worktree, waiting.pop()):
+    while waiting and seen <= MAX_ENTRIES:
+        for name, is_folder, is_door in _list_entries(worktree, waiting.pop()):
             seen += 1
             if is_door:
                 hidden.append(name)
             elif globs.touches(name.lower()) if is_folder else globs.matches(name.lower()):
                 (hidden if _is_in(name, ignored) else frozen).append(name)
-            elif is_folder and name.rpartition("/")[2] not in SKIPPED:
+            elif is_folder and name.rpartition("/")[2] not in SKIPPED_FOLDERS:
                 waiting.append(name)
-    return Guarded(tuple(sorted(frozen)), tuple(sorted(hidden)), seen <= MOST)
+    return ProtectedFiles(tuple(sorted(frozen)), tuple(sorted(hidden)), seen <= MAX_ENTRIES)
 
 
-def _entries(worktree: Path, folder: str) -> Iterator[tuple[str, bool, bool]]:
+def _list_entries(worktree: Path, folder: str) -> Iterator[tuple[str, bool, bool]]:
     """Name, whether it is a folder, whether somebody may be reached through it. Links are left alone: what they lead to
     is either in the checkout, and met there, or not inside at all."""
     with suppress(OSError), os.scandir(worktree / folder) as entries:
@@ -55,7 +55,7 @@ def _entries(worktree: Path, folder: str) -> Iterator[tuple[str, bool, bool]]:
                 yield f"{folder}/{entry.name}".lstrip("/"), is_folder, is_door
 
 
-def _ignored(worktree: Path) -> tuple[str, ...]:
+def _list_ignored(worktree: Path) -> tuple[str, ...]:
     done = try_git(
         worktree, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", timeout=120
     )

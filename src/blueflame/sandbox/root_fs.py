@@ -17,7 +17,7 @@ from threading import get_ident
 from blueflame.model.sandbox import TMP, Mount, MountKind
 
 ROOT_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-ETC = (
+ETC_SETTINGS = (
     *("alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies"),
     *("pki/ca-trust", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf"),
     *("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf"),  # not all of ssl: its private keys are beside them
@@ -29,19 +29,19 @@ ETC = (
 )
 """Settings without secrets. The small ones are copied into a folder of ours, since bubblewrap's time grows with the
 square of the number of mounts (60 files one by one took 14 ms); the large ones are mounted into it."""
-SMALL = 40  # entries
-LARGEST = 256 * 1024
-HIDDEN_FROM_ROOT = ("keys", "key-users", "timer_list", "sched_debug", "latency_stats", "kcore", "kmsg", "vmallocinfo")
+MAX_COPIED_ENTRIES = 40  # entries
+MAX_COPIED_BYTES = 256 * 1024
+HIDDEN_PROC_FILES = ("keys", "key-users", "timer_list", "sched_debug", "latency_stats", "kcore", "kmsg", "vmallocinfo")
 """For a caller who is root, those inside are the owner of the kernel's files, and need no capability to read them."""
 
 
-def system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
+def list_system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
     """`files` holds our own etc; `network`: the machine's network is there, and with it how names are resolved."""
     yield Mount(kind=MountKind.RO, source="/usr", target="/usr", why="programs and libraries of the system")
     for name in ROOT_FOLDERS:
-        yield from _as_on_the_machine(Path("/", name))
+        yield from _list_machine_mounts(Path("/", name))
     yield Mount(kind=MountKind.FILE, source=str(files / "etc"), target="/etc", why="ours: settings without secrets")
-    for path in _settings():
+    for path in _list_settings():
         if not _is_small(path):
             real, why = os.path.realpath(path), "settings of the system"
             yield Mount(kind=MountKind.RO, source=real, target=str(path), why=why)
@@ -51,7 +51,7 @@ def system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
     yield Mount(kind=MountKind.DEV, target="/dev", why="null, zero, random and the like")
     yield Mount(kind=MountKind.TMPFS, target="/dev/shm", why="shared memory, gone with the box")  # noqa: S108 - inside
     yield Mount(kind=MountKind.PROC, target="/proc", why="its own processes only, read-only")
-    for name in HIDDEN_FROM_ROOT if os.geteuid() == 0 else ():
+    for name in HIDDEN_PROC_FILES if os.geteuid() == 0 else ():
         if Path("/proc", name).exists():
             yield Mount(
                 kind=MountKind.FILE, source=str(files / "empty"), target=f"/proc/{name}", why="empty: the kernel's"
@@ -59,7 +59,7 @@ def system_mounts(files: Path, *, network: bool) -> Iterator[Mount]:
     yield Mount(kind=MountKind.SYMLINK, source=TMP, target="/var/tmp", why="the private /tmp")  # noqa: S108 - inside
 
 
-def _as_on_the_machine(path: Path) -> Iterator[Mount]:
+def _list_machine_mounts(path: Path) -> Iterator[Mount]:
     """A link stays one, so that both of its names are the same thing."""
     if path.is_symlink():
         yield Mount(kind=MountKind.SYMLINK, source=str(path.readlink()), target=str(path), why="the system's")
@@ -67,9 +67,9 @@ def _as_on_the_machine(path: Path) -> Iterator[Mount]:
         yield Mount(kind=MountKind.RO, source=str(path), target=str(path), why="the system's")
 
 
-def _settings() -> Iterator[Path]:
+def _list_settings() -> Iterator[Path]:
     """What others may not read is no setting that programs need."""
-    for name in ETC:
+    for name in ETC_SETTINGS:
         for path in sorted(Path("/etc").glob(name)):
             with suppress(OSError):  # a link that leads nowhere
                 if path.stat().st_mode & stat.S_IROTH:
@@ -78,21 +78,23 @@ def _settings() -> Iterator[Path]:
 
 def _is_small(path: Path) -> bool:
     if not path.is_dir():
-        return path.stat().st_size < LARGEST
-    entries = list(islice(path.rglob("*"), SMALL + 1))
-    return len(entries) <= SMALL and all(entry.is_symlink() or entry.stat().st_size < LARGEST for entry in entries)
+        return path.stat().st_size < MAX_COPIED_BYTES
+    entries = list(islice(path.rglob("*"), MAX_COPIED_ENTRIES + 1))
+    return len(entries) <= MAX_COPIED_ENTRIES and all(
+        entry.is_symlink() or entry.stat().st_size < MAX_COPIED_BYTES for entry in entries
+    )
 
 
 def copy_settings(etc: Path) -> None:
     """The small ones, links as links."""
-    for path in _settings():
+    for path in _list_settings():
         if _is_small(path):
             below = path.rglob("*") if path.is_dir() and not path.is_symlink() else ()
             for each in (path, *sorted(below)):
-                _copy(each, etc / each.relative_to("/etc"))
+                _copy_setting(each, etc / each.relative_to("/etc"))
 
 
-def _copy(path: Path, target: Path) -> None:
+def _copy_setting(path: Path, target: Path) -> None:
     """In one step each: boxes that are open look at what is there."""
     if path.is_symlink() and (path.parent != Path("/etc") or Path(os.path.realpath(path)).is_relative_to("/usr")):
         if not os.path.lexists(target):
@@ -101,10 +103,10 @@ def _copy(path: Path, target: Path) -> None:
     elif path.is_dir():
         target.mkdir(parents=True, exist_ok=True)
     elif path.stat().st_mode & stat.S_IROTH:
-        put(target, path.read_bytes())
+        write_file(target, path.read_bytes())
 
 
-def put(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """Whole or not at all; readable inside for whoever is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.draft")
@@ -113,7 +115,7 @@ def put(path: Path, content: bytes) -> None:
     draft.replace(path)
 
 
-def own_files(*, user: str, uid: int, gid: int, home: str) -> dict[str, str]:
+def build_own_files(*, user: str, uid: int, gid: int, home: str) -> dict[str, str]:
     """What the box has in the place of the machine's files: nobody of the machine is named in them."""
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
     nobody = "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin"

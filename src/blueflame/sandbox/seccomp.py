@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 ALLOW, KILL = 0x7FFF0000, 0x80000000
-NEWEST = 466  # removexattrat, Linux 6.13; what came later is absent inside until somebody has looked at it
-LEGACY = 512  # from here on x86_64 has the x32 ABI, whose other numbers would slip past every rule
+NEWEST_CALL = 466  # removexattrat, Linux 6.13; what came later is absent inside until somebody has looked at it
+FIRST_X32_CALL = 512  # from here on x86_64 has the x32 ABI, whose other numbers would slip past every rule
 
 
 class Architecture(NamedTuple):
@@ -42,112 +42,143 @@ REFUSED_CALLS = """
     setdomainname:171:162 vhangup:153:58
 """
 ABSENT_CALLS = "clone3:435:435 openat2:437:437"
-JUDGED_CALLS = """
+FILTERED_CALLS = """
     clone:56:220 ioctl:16:29 personality:135:92 socket:41:198 socketpair:53:199 chmod:90:- fchmod:91:52
     fchmodat:268:53 fchmodat2:452:452 creat:85:- mknod:133:- mknodat:259:33 open:2:- openat:257:56
 """
 
 
-def _numbers(*tables: str, column: int) -> Mapping[str, int]:
+def _parse_numbers(*tables: str, column: int) -> Mapping[str, int]:
     rows = [entry.split(":") for table in tables for entry in table.split()]
     return MappingProxyType({row[0]: int(row[column]) for row in rows if row[column] != "-"})
 
 
-def _names(table: str) -> tuple[str, ...]:
+def _parse_names(table: str) -> tuple[str, ...]:
     return tuple(entry.partition(":")[0] for entry in table.split())
 
 
-ALL_CALLS = (REFUSED_CALLS, ABSENT_CALLS, JUDGED_CALLS)
-X86_64 = Architecture(0xC000003E, _numbers(*ALL_CALLS, column=1))
-AARCH64 = Architecture(0xC00000B7, _numbers(*ALL_CALLS, column=2))
+ALL_CALLS = (REFUSED_CALLS, ABSENT_CALLS, FILTERED_CALLS)
+X86_64 = Architecture(0xC000003E, _parse_numbers(*ALL_CALLS, column=1))
+AARCH64 = Architecture(0xC00000B7, _parse_numbers(*ALL_CALLS, column=2))
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
     {"x86_64": X86_64, "amd64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 )
 
-REFUSED = _names(REFUSED_CALLS)
+REFUSED = _parse_names(REFUSED_CALLS)
 """With EPERM, whatever the arguments."""
-ABSENT = _names(ABSENT_CALLS)
+ABSENT = _parse_names(ABSENT_CALLS)
 """ENOSYS: what they are to do is behind a pointer, where a filter cannot look; libc then uses calls that show it."""
 
 NEW_NAMESPACES = 0x00000080 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME shares its bit with the signal
 number that clone() sends at the end of a child, where no signal is that high."""
-TYPED_INTO = (0x5412, 0x541C, 0x541D, 0x5423)
+TERMINAL_COMMANDS = (0x5412, 0x541C, 0x541D, 0x5423)
 """TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD: they put words into a terminal's input, or change whose terminal it is."""
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 STREAM, DATAGRAM, TYPE_MASK = 1, 2, 0xF
 PERSONALITIES = (0, 0x0008, 0x0040000, 0xFFFFFFFF)
 """Linux, Linux32, without address randomisation (race detectors ask for it), and the question which one it is."""
-SETUID = 0o6000  # and setgid: a program in a checkout that gives its group away is a hole for everybody else
+SETUID_BITS = 0o6000  # and setgid: a program in a checkout that gives its group away is a hole for everybody else
 """A file of ours with this bit runs as us for whoever finds it on the machine."""
-CREATES = 0o100 | 0o20000000
+CREATE_FLAGS = 0o100 | 0o20000000
 """O_CREAT and O_TMPFILE: without them open() is given no mode, and what is in its place means nothing."""
 
 
-def program(machine: str) -> bytes:
+def build_program(machine: str) -> bytes:
     """For `platform.machine()`; KeyError for a machine that we have no table for."""
     known = ARCHITECTURES[machine.lower()]
-    code = [_load(ARCH), _jump_equal(known.audit, 1, 0), _give(KILL), _load(NUMBER)]
+    code = [_load_word(ARCH), _jump_equal(known.audit, 1, 0), _return_value(KILL), _load_word(NUMBER)]
     if known is X86_64:
-        code += [_jump_at_least(LEGACY, 0, 1), _give(_error(EPERM))]
-    code += [_jump_at_least(NEWEST + 1, 0, 1), _give(_error(ENOSYS))]
-    for name, body in _rules():
+        code += [_jump_at_least(FIRST_X32_CALL, 0, 1), _return_value(_encode_error(EPERM))]
+    code += [_jump_at_least(NEWEST_CALL + 1, 0, 1), _return_value(_encode_error(ENOSYS))]
+    for name, body in _list_rules():
         if name in known.calls:
             code += [_jump_equal(known.calls[name], 0, len(body)), *body]
-    code.append(_give(ALLOW))
+    code.append(_return_value(ALLOW))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
 
-def _rules() -> Iterable[tuple[str, Code]]:
+def _list_rules() -> Iterable[tuple[str, Code]]:
     """The call, and what is done for it. Each ends with an answer: nothing falls through to the next."""
-    yield from ((name, (_give(_error(EPERM)),)) for name in REFUSED)
-    yield from ((name, (_give(_error(ENOSYS)),)) for name in ABSENT)
-    yield "clone", (_load(_low(0)), *_when_any_bit(NEW_NAMESPACES, EPERM), _give(ALLOW))
-    yield "ioctl", (_load(_low(1)), *_each(TYPED_INTO, lambda cmd: _when_equal(cmd, EPERM)), _give(ALLOW))
+    yield from ((name, (_return_value(_encode_error(EPERM)),)) for name in REFUSED)
+    yield from ((name, (_return_value(_encode_error(ENOSYS)),)) for name in ABSENT)
+    yield "clone", (_load_word(_locate_argument(0)), *_refuse_any_bit(NEW_NAMESPACES, EPERM), _return_value(ALLOW))
+    yield (
+        "ioctl",
+        (
+            _load_word(_locate_argument(1)),
+            *_repeat_block(TERMINAL_COMMANDS, lambda cmd: _refuse_equal(cmd, EPERM)),
+            _return_value(ALLOW),
+        ),
+    )
     yield (
         "personality",
-        (_load(_low(0)), *_each(PERSONALITIES, lambda p: (_jump_equal(p, 0, 1), _give(ALLOW))), _give(_error(EPERM))),
+        (
+            _load_word(_locate_argument(0)),
+            *_repeat_block(PERSONALITIES, lambda p: (_jump_equal(p, 0, 1), _return_value(ALLOW))),
+            _return_value(_encode_error(EPERM)),
+        ),
     )
-    yield "socketpair", (_load(_low(0)), _jump_equal(AF_UNIX, 0, 1), _give(ALLOW), _give(_error(EAFNOSUPPORT)))
-    yield "socket", _sockets()
-    yield from ((name, _no_setuid(at)) for name, at in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)))
-    yield from ((name, _no_setuid(at)) for name, at in (("creat", 1), ("mknod", 1), ("mknodat", 2)))
-    yield from ((name, _no_setuid_opened(at)) for name, at in (("open", 1), ("openat", 2)))
+    yield (
+        "socketpair",
+        (
+            _load_word(_locate_argument(0)),
+            _jump_equal(AF_UNIX, 0, 1),
+            _return_value(ALLOW),
+            _return_value(_encode_error(EAFNOSUPPORT)),
+        ),
+    )
+    yield "socket", _build_socket_rule()
+    yield from (
+        (name, _refuse_setuid(at)) for name, at in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2))
+    )
+    yield from ((name, _refuse_setuid(at)) for name, at in (("creat", 1), ("mknod", 1), ("mknodat", 2)))
+    yield from ((name, _refuse_setuid_on_open(at)) for name, at in (("open", 1), ("openat", 2)))
 
 
-def _sockets() -> Code:
+def _build_socket_rule() -> Code:
     """Unix, TCP and UDP, and the netlink protocol that tells of addresses. A network namespace does not hold AF_VSOCK,
     and raw packets are nobody's business here."""
     kinds = (
-        _load(_low(1)),
-        _mask(TYPE_MASK),
+        _load_word(_locate_argument(1)),
+        _mask_bits(TYPE_MASK),
         _jump_equal(STREAM, 0, 1),
-        _give(ALLOW),
+        _return_value(ALLOW),
         _jump_equal(DATAGRAM, 0, 1),
-        _give(ALLOW),
-        _give(_error(EPERM)),
+        _return_value(ALLOW),
+        _return_value(_encode_error(EPERM)),
     )
-    route = (_load(_low(2)), _jump_equal(0, 0, 1), _give(ALLOW), _give(_error(EAFNOSUPPORT)))
+    route = (
+        _load_word(_locate_argument(2)),
+        _jump_equal(0, 0, 1),
+        _return_value(ALLOW),
+        _return_value(_encode_error(EAFNOSUPPORT)),
+    )
     return (
-        _load(_low(0)),
+        _load_word(_locate_argument(0)),
         _jump_equal(AF_UNIX, 0, 1),
-        _give(ALLOW),
+        _return_value(ALLOW),
         _jump_equal(AF_NETLINK, 0, len(route)),
         *route,
         _jump_equal(AF_INET, 1, 0),
         _jump_equal(AF_INET6, 0, len(kinds)),
         *kinds,
-        _give(_error(EAFNOSUPPORT)),
+        _return_value(_encode_error(EAFNOSUPPORT)),
     )
 
 
-def _no_setuid(mode_at: int) -> Code:
-    return (_load(_low(mode_at)), *_when_any_bit(SETUID, EPERM), _give(ALLOW))
+def _refuse_setuid(mode_at: int) -> Code:
+    return (_load_word(_locate_argument(mode_at)), *_refuse_any_bit(SETUID_BITS, EPERM), _return_value(ALLOW))
 
 
-def _no_setuid_opened(flags_at: int) -> Code:
-    looked = (_load(_low(flags_at + 1)), *_when_any_bit(SETUID, EPERM))
-    return (_load(_low(flags_at)), _jump_any_bit(CREATES, 0, len(looked)), *looked, _give(ALLOW))
+def _refuse_setuid_on_open(flags_at: int) -> Code:
+    looked = (_load_word(_locate_argument(flags_at + 1)), *_refuse_any_bit(SETUID_BITS, EPERM))
+    return (
+        _load_word(_locate_argument(flags_at)),
+        _jump_any_bit(CREATE_FLAGS, 0, len(looked)),
+        *looked,
+        _return_value(ALLOW),
+    )
 
 
 # The assembler: (code, jump if true, jump if false, operand), as struct sock_filter has them.
@@ -158,16 +189,16 @@ Code: TypeAlias = tuple[Instruction, ...]
 NUMBER, ARCH, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 
 
-def _low(n: int) -> int:
+def _locate_argument(n: int) -> int:
     """The lower half of an argument, all that the kernel itself looks at in an int: its upper half can be anything."""
     return ARGUMENTS + 8 * n
 
 
-def _load(offset: int) -> Instruction:
+def _load_word(offset: int) -> Instruction:
     return (0x20, 0, 0, offset)
 
 
-def _mask(bits: int) -> Instruction:
+def _mask_bits(bits: int) -> Instruction:
     return (0x54, 0, 0, bits)
 
 
@@ -183,21 +214,21 @@ def _jump_any_bit(bits: int, yes: int, no: int) -> Instruction:
     return (0x45, yes, no, bits)
 
 
-def _give(verdict: int) -> Instruction:
+def _return_value(verdict: int) -> Instruction:
     return (0x06, 0, 0, verdict)
 
 
-def _error(number: int) -> int:
+def _encode_error(number: int) -> int:
     return 0x00050000 | number
 
 
-def _when_equal(value: int, error: int) -> Code:
-    return (_jump_equal(value, 0, 1), _give(_error(error)))
+def _refuse_equal(value: int, error: int) -> Code:
+    return (_jump_equal(value, 0, 1), _return_value(_encode_error(error)))
 
 
-def _when_any_bit(bits: int, error: int) -> Code:
-    return (_jump_any_bit(bits, 0, 1), _give(_error(error)))
+def _refuse_any_bit(bits: int, error: int) -> Code:
+    return (_jump_any_bit(bits, 0, 1), _return_value(_encode_error(error)))
 
 
-def _each(values: Iterable[int], block: Callable[[int], Code]) -> Code:
+def _repeat_block(values: Iterable[int], block: Callable[[int], Code]) -> Code:
     return tuple(instruction for value in values for instruction in block(value))

@@ -7,58 +7,59 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 
-class Known(NamedTuple):
+class ToolchainFolder(NamedTuple):
     why: str
     folders: tuple[str, ...]  # $VARIABLE, a path in the home, or an absolute one
     parts: tuple[str, ...] = ("",)  # shown; "" is the whole folder
     marks: tuple[str, ...] = ()  # one of these names must be in it, where the folder's own name says too little
 
 
-KNOWN = (
-    Known("Python versions (pyenv)", ("$PYENV_ROOT", ".pyenv")),
-    Known("Python packages (conda)", ("$CONDA_PREFIX", "miniconda3", "anaconda3", "miniforge3", "mambaforge"),
-          marks=("conda-meta",)),
-    Known("Python versions and tools (uv)", (".local/share/uv",), ("python", "tools")),
-    Known("Python tools (pipx)", ("$PIPX_HOME", ".local/share/pipx", ".local/pipx"), ("venvs", "shared")),
-    Known("Python packages of the person", (".local/lib",), marks=("python3*",)),
-    Known("Node versions (nvm)", ("$NVM_DIR", ".nvm"), ("versions", "alias", "nvm.sh", "nvm-exec")),
-    Known("Node versions (fnm)", ("$FNM_DIR", ".local/share/fnm", ".fnm"), ("node-versions", "aliases")),
-    Known("Node versions (Volta)", ("$VOLTA_HOME", ".volta"), ("bin", "tools")),
-    Known("Node packages of the person", (".npm-global", ".npm-packages"), ("bin", "lib")),
-    Known("Node packages of the person (pnpm)", ("$PNPM_HOME", ".local/share/pnpm")),
-    Known("Bun", ("$BUN_INSTALL", ".bun"), ("bin", "install/global")),
-    Known("Deno", ("$DENO_INSTALL", ".deno"), ("bin",)),
-    Known("versions of tools (asdf)", ("$ASDF_DATA_DIR", "$ASDF_DIR", ".asdf"),
-          ("bin", "shims", "installs", "plugins", "lib", "libexec", "asdf.sh")),
-    Known("versions of tools (mise)", ("$MISE_DATA_DIR", ".local/share/mise"), ("installs", "shims", "plugins")),
-    Known("Ruby versions (rbenv)", ("$RBENV_ROOT", ".rbenv")),
-    Known("Ruby versions (rvm)", (".rvm",), ("bin", "rubies", "gems", "scripts")),
-    Known("Ruby packages", (".gem",), ("ruby",)),
-    Known("Ruby packages", ("$GEM_HOME", ".local/share/gem/ruby")),
-    Known("Java versions (SDKMAN)", ("$SDKMAN_DIR", ".sdkman"), ("candidates",)),
-    Known("Java", ("$JAVA_HOME", ".jdks"), marks=("bin", "*")),
-    Known("Java packages (Maven)", (".m2",), ("repository",)),
-    Known("Java packages (Gradle)", (".gradle",), ("caches/modules-2",)),
-    Known("Go versions (goenv)", (".goenv",), ("bin", "shims", "versions", "libexec")),
-    Known("Go", ("$GOROOT",), marks=("bin",)),
-    Known("Go's tools and downloaded modules", ("$GOPATH", "go"), ("bin", "pkg/mod")),
-    Known("Go's downloaded modules", ("$GOMODCACHE",), marks=("cache",)),
-    Known("Rust's tools", ("$CARGO_HOME", ".cargo"), ("bin", "registry", "git")),
-    Known("Rust versions (rustup)", ("$RUSTUP_HOME", ".rustup")),
-    Known(".NET", ("$DOTNET_ROOT", ".dotnet"), marks=("dotnet",)),
-    Known(".NET packages", (".nuget",), ("packages",)),
-    Known("Haskell", (".ghcup",), ("bin", "ghc", "cache")),
-    Known("Haskell", (".cabal",), ("bin", "packages", "store")),
-    Known("OCaml", (".opam",)),
-    Known("Julia", (".julia",), ("juliaup", "packages", "artifacts", "compiled", "registries")),
-    Known("PHP packages", (".composer",), ("vendor",)),
-    Known("browsers for tests (Playwright)", ("$PLAYWRIGHT_BROWSERS_PATH", ".cache/ms-playwright")),
-    Known("browsers for tests (Puppeteer)", ("$PUPPETEER_CACHE_DIR", ".cache/puppeteer")),
-    Known("Homebrew", ("$HOMEBREW_PREFIX", "/home/linuxbrew/.linuxbrew", ".linuxbrew"), marks=("Cellar",)),
-    Known("Nix", ("/nix/store",)),
+TOOLCHAIN_FOLDERS = (
+    ToolchainFolder("Python versions (pyenv)", ("$PYENV_ROOT", ".pyenv")),
+    ToolchainFolder("Python packages (conda)", ("$CONDA_PREFIX", "miniconda3", "anaconda3", "miniforge3", "mambaforge"),
+                    marks=("conda-meta",)),
+    ToolchainFolder("Python versions and tools (uv)", (".local/share/uv",), ("python", "tools")),
+    ToolchainFolder("Python tools (pipx)", ("$PIPX_HOME", ".local/share/pipx", ".local/pipx"), ("venvs", "shared")),
+    ToolchainFolder("Python packages of the person", (".local/lib",), marks=("python3*",)),
+    ToolchainFolder("Node versions (nvm)", ("$NVM_DIR", ".nvm"), ("versions", "alias", "nvm.sh", "nvm-exec")),
+    ToolchainFolder("Node versions (fnm)", ("$FNM_DIR", ".local/share/fnm", ".fnm"), ("node-versions", "aliases")),
+    ToolchainFolder("Node versions (Volta)", ("$VOLTA_HOME", ".volta"), ("bin", "tools")),
+    ToolchainFolder("Node packages of the person", (".npm-global", ".npm-packages"), ("bin", "lib")),
+    ToolchainFolder("Node packages of the person (pnpm)", ("$PNPM_HOME", ".local/share/pnpm")),
+    ToolchainFolder("Bun", ("$BUN_INSTALL", ".bun"), ("bin", "install/global")),
+    ToolchainFolder("Deno", ("$DENO_INSTALL", ".deno"), ("bin",)),
+    ToolchainFolder("versions of tools (asdf)", ("$ASDF_DATA_DIR", "$ASDF_DIR", ".asdf"),
+                    ("bin", "shims", "installs", "plugins", "lib", "libexec", "asdf.sh")),
+    ToolchainFolder("versions of tools (mise)", ("$MISE_DATA_DIR", ".local/share/mise"),
+                    ("installs", "shims", "plugins")),
+    ToolchainFolder("Ruby versions (rbenv)", ("$RBENV_ROOT", ".rbenv")),
+    ToolchainFolder("Ruby versions (rvm)", (".rvm",), ("bin", "rubies", "gems", "scripts")),
+    ToolchainFolder("Ruby packages", (".gem",), ("ruby",)),
+    ToolchainFolder("Ruby packages", ("$GEM_HOME", ".local/share/gem/ruby")),
+    ToolchainFolder("Java versions (SDKMAN)", ("$SDKMAN_DIR", ".sdkman"), ("candidates",)),
+    ToolchainFolder("Java", ("$JAVA_HOME", ".jdks"), marks=("bin", "*")),
+    ToolchainFolder("Java packages (Maven)", (".m2",), ("repository",)),
+    ToolchainFolder("Java packages (Gradle)", (".gradle",), ("caches/modules-2",)),
+    ToolchainFolder("Go versions (goenv)", (".goenv",), ("bin", "shims", "versions", "libexec")),
+    ToolchainFolder("Go", ("$GOROOT",), marks=("bin",)),
+    ToolchainFolder("Go's tools and downloaded modules", ("$GOPATH", "go"), ("bin", "pkg/mod")),
+    ToolchainFolder("Go's downloaded modules", ("$GOMODCACHE",), marks=("cache",)),
+    ToolchainFolder("Rust's tools", ("$CARGO_HOME", ".cargo"), ("bin", "registry", "git")),
+    ToolchainFolder("Rust versions (rustup)", ("$RUSTUP_HOME", ".rustup")),
+    ToolchainFolder(".NET", ("$DOTNET_ROOT", ".dotnet"), marks=("dotnet",)),
+    ToolchainFolder(".NET packages", (".nuget",), ("packages",)),
+    ToolchainFolder("Haskell", (".ghcup",), ("bin", "ghc", "cache")),
+    ToolchainFolder("Haskell", (".cabal",), ("bin", "packages", "store")),
+    ToolchainFolder("OCaml", (".opam",)),
+    ToolchainFolder("Julia", (".julia",), ("juliaup", "packages", "artifacts", "compiled", "registries")),
+    ToolchainFolder("PHP packages", (".composer",), ("vendor",)),
+    ToolchainFolder("browsers for tests (Playwright)", ("$PLAYWRIGHT_BROWSERS_PATH", ".cache/ms-playwright")),
+    ToolchainFolder("browsers for tests (Puppeteer)", ("$PUPPETEER_CACHE_DIR", ".cache/puppeteer")),
+    ToolchainFolder("Homebrew", ("$HOMEBREW_PREFIX", "/home/linuxbrew/.linuxbrew", ".linuxbrew"), marks=("Cellar",)),
+    ToolchainFolder("Nix", ("/nix/store",)),
 )  # fmt: skip
 
-SECRETS = (
+SECRET_PATHS = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config", ".netrc", ".npmrc", ".pypirc", ".pgpass"),
     *(".git-credentials", ".gitconfig", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials"),
     *(
@@ -73,7 +74,7 @@ SECRETS = (
 )
 """Never shown, nor a folder that one of them is in."""
 
-WITHOUT_HOME: Mapping[str, str] = MappingProxyType(
+CACHE_VARIABLES: Mapping[str, str] = MappingProxyType(
     {
         "CARGO_HOME": ".cargo",
         "GOPATH": "go",
@@ -88,7 +89,7 @@ WITHOUT_HOME: Mapping[str, str] = MappingProxyType(
 )
 """What is written there while building goes into the private home."""
 
-CERTIFICATES = (
+CERTIFICATE_VARIABLES = (
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PIP_CERT"),
     *("NIX_SSL_CERT_FILE", "CARGO_HTTP_CAINFO", "DENO_CERT"),
 )

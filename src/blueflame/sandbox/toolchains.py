@@ -16,14 +16,14 @@ from pathlib import Path
 
 from blueflame.model.sandbox import Mount
 from blueflame.sandbox.bwrap import is_below
-from blueflame.sandbox.mount_finder import Finder
-from blueflame.sandbox.root_fs import system_mounts
-from blueflame.sandbox.toolchain_table import CERTIFICATES, KNOWN, Known
+from blueflame.sandbox.mount_finder import MountFinder
+from blueflame.sandbox.root_fs import list_system_mounts
+from blueflame.sandbox.toolchain_table import CERTIFICATE_VARIABLES, TOOLCHAIN_FOLDERS, ToolchainFolder
 
-VENVS = (".venv", "venv", "env", ".tox", ".nox")
+VENV_FOLDERS = (".venv", "venv", "env", ".tox", ".nox")
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-EDITABLE = ("*.pth", "__editable__*.py", "*.egg-link")
-LARGEST_NOTE = 1 << 20
+EDITABLE_PATTERNS = ("*.pth", "__editable__*.py", "*.egg-link")
+MAX_TEXT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,36 +36,38 @@ class Toolchains:
     notes: tuple[str, ...] = ()
 
 
-def toolchains(environ: Mapping[str, str], *, repo_root: Path | None, home: Path, ours: bool = False) -> Toolchains:
+def find_toolchains(
+    environ: Mapping[str, str], *, repo_root: Path | None, home: Path, ours: bool = False
+) -> Toolchains:
     """`ours`: also the Python that Blue Flame itself runs on, for scripted agents. Takes some 80 ms: keep it."""
-    finder = Finder(home, system_mounts(Path("/"), network=False))
-    environments = list(_environments(environ, repo_root))
-    for known in KNOWN:
-        _add_known(finder, known, environ, home)
+    finder = MountFinder(home, list_system_mounts(Path("/"), network=False))
+    environments = list(_find_environments(environ, repo_root))
+    for known in TOOLCHAIN_FOLDERS:
+        _add_toolchain(finder, known, environ, home)
     for environment in environments:
         _add_environment(finder, environment)
     if repo_root is not None:
         _add_node_modules(finder, repo_root)
     if ours:
-        _add_ours(finder)
+        _add_own_python(finder)
     _add_certificates(finder, environ)
-    path = tuple(_path(finder, environ.get("PATH", ""), repo_root))
+    path = tuple(_build_path(finder, environ.get("PATH", ""), repo_root))
     for folder in SYSTEM_PATH[:4]:
         finder.follow_all(folder)
     return Toolchains(
         mounts=tuple(finder.found.values()),
         path=path,
-        variables=dict(_variables(finder, environ, home)),
-        links=tuple(_links(finder, environ, home)),
-        editable=tuple(_editable(environments, repo_root)) if repo_root else (),
+        variables=dict(_list_variables(finder, environ, home)),
+        links=tuple(_list_links(finder, environ, home)),
+        editable=tuple(_find_editable(environments, repo_root)) if repo_root else (),
         notes=tuple(dict.fromkeys(finder.notes)),
     )
 
 
-def _environments(environ: Mapping[str, str], repo_root: Path | None) -> Iterator[Path]:
+def _find_environments(environ: Mapping[str, str], repo_root: Path | None) -> Iterator[Path]:
     active = environ.get("VIRTUAL_ENV", "")
     folders = [Path(active)] if active.startswith("/") else []
-    folders += [repo_root / name for name in VENVS] if repo_root else []
+    folders += [repo_root / name for name in VENV_FOLDERS] if repo_root else []
     for folder in dict.fromkeys(folders):
         if os.path.isfile(folder / "pyvenv.cfg"):
             yield folder
@@ -73,10 +75,10 @@ def _environments(environ: Mapping[str, str], repo_root: Path | None) -> Iterato
             yield from sorted(each.parent for each in folder.glob("*/pyvenv.cfg"))
 
 
-def _add_environment(finder: Finder, folder: Path) -> None:
+def _add_environment(finder: MountFinder, folder: Path) -> None:
     """With the Python it was made from, without which it is a folder of dangling links."""
     finder.add(folder, "the project's virtual environment")
-    for line in _text(folder / "pyvenv.cfg").splitlines():
+    for line in _read_text(folder / "pyvenv.cfg").splitlines():
         name, _, value = line.partition("=")
         if name.strip() == "home" and value.strip().startswith("/"):
             base = os.path.realpath(value.strip())
@@ -85,9 +87,9 @@ def _add_environment(finder: Finder, folder: Path) -> None:
     finder.follow_all(str(folder / "bin"))
 
 
-def _add_known(finder: Finder, known: Known, environ: Mapping[str, str], home: Path) -> None:
-    for folder in _folders(known, environ, home):
-        if known.marks and not any(_first(folder, mark) for mark in known.marks):
+def _add_toolchain(finder: MountFinder, known: ToolchainFolder, environ: Mapping[str, str], home: Path) -> None:
+    for folder in _list_folders(known, environ, home):
+        if known.marks and not any(_find_first(folder, mark) for mark in known.marks):
             continue
         for part in known.parts:
             shown = folder / part if part else folder
@@ -95,7 +97,7 @@ def _add_known(finder: Finder, known: Known, environ: Mapping[str, str], home: P
                 finder.add(shown, known.why)
 
 
-def _folders(known: Known, environ: Mapping[str, str], home: Path) -> Iterator[Path]:
+def _list_folders(known: ToolchainFolder, environ: Mapping[str, str], home: Path) -> Iterator[Path]:
     for name in known.folders:
         if name.startswith("$"):
             value = environ.get(name[1:], "")
@@ -105,14 +107,14 @@ def _folders(known: Known, environ: Mapping[str, str], home: Path) -> Iterator[P
             yield home / name
 
 
-def _add_node_modules(finder: Finder, repo_root: Path) -> None:
+def _add_node_modules(finder: MountFinder, repo_root: Path) -> None:
     """Node looks for packages in the folders above, so that a checkout below the repository finds these."""
     folder = repo_root / "node_modules"
     if os.path.isdir(folder) and finder.add(folder, "the project's packages, for checkouts without their own"):
         finder.follow_all(str(folder / ".bin"))
 
 
-def _add_ours(finder: Finder) -> None:
+def _add_own_python(finder: MountFinder) -> None:
     finder.add_programs(str(Path(sys.executable).parent), "runs scripted agents")
     for prefix in (sys.prefix, sys.base_prefix):
         finder.add(prefix, "runs scripted agents")
@@ -120,22 +122,22 @@ def _add_ours(finder: Finder) -> None:
     finder.add(Path(__file__).parents[1] / "agents", "the scripted agent")
 
 
-def _add_certificates(finder: Finder, environ: Mapping[str, str]) -> None:
-    for name in CERTIFICATES:
+def _add_certificates(finder: MountFinder, environ: Mapping[str, str]) -> None:
+    for name in CERTIFICATE_VARIABLES:
         path = environ.get(name, "")
-        if path.startswith("/") and not finder.inside(os.path.normpath(path)) and _is_public(Path(path)):
+        if path.startswith("/") and not finder.inside(os.path.normpath(path)) and _is_certificate(Path(path)):
             finder.add(path, f"certificates that ${name} names")
 
 
-def _is_public(path: Path) -> bool:
-    return os.path.isfile(path) and "CERTIFICATE-----" in (text := _text(path)) and "PRIVATE KEY" not in text
+def _is_certificate(path: Path) -> bool:
+    return os.path.isfile(path) and "CERTIFICATE-----" in (text := _read_text(path)) and "PRIVATE KEY" not in text
 
 
-def _path(finder: Finder, written: str, repo_root: Path | None) -> Iterator[str]:
+def _build_path(finder: MountFinder, written: str, repo_root: Path | None) -> Iterator[str]:
     """As the person has it, without what others can write to and what is not inside."""
     kept: list[str] = []
     for entry in dict.fromkeys(written.split(os.pathsep)):
-        problem = _unfit(entry, finder, repo_root)
+        problem = _find_path_problem(entry, finder, repo_root)
         if problem:
             finder.notes.append(f"PATH: {entry or 'an empty entry'} is left out: {problem}")
         elif os.path.isdir(entry):
@@ -148,7 +150,7 @@ def _path(finder: Finder, written: str, repo_root: Path | None) -> Iterator[str]
     yield from dict.fromkeys((*kept, *SYSTEM_PATH))
 
 
-def _unfit(entry: str, finder: Finder, repo_root: Path | None) -> str:
+def _find_path_problem(entry: str, finder: MountFinder, repo_root: Path | None) -> str:
     if not entry.startswith("/"):
         return "it is not absolute"
     try:
@@ -162,7 +164,7 @@ def _unfit(entry: str, finder: Finder, repo_root: Path | None) -> str:
     return ""
 
 
-def _variables(finder: Finder, environ: Mapping[str, str], home: Path) -> Iterator[tuple[str, str]]:
+def _list_variables(finder: MountFinder, environ: Mapping[str, str], home: Path) -> Iterator[tuple[str, str]]:
     """Where read-only things are, for tools that would look for them in the (private) home."""
 
     def at(variable: str, default: str, part: str = "") -> str | None:
@@ -190,7 +192,7 @@ def _variables(finder: Finder, environ: Mapping[str, str], home: Path) -> Iterat
             yield variable, place
 
 
-def _links(finder: Finder, environ: Mapping[str, str], home: Path) -> Iterator[tuple[str, str]]:
+def _list_links(finder: MountFinder, environ: Mapping[str, str], home: Path) -> Iterator[tuple[str, str]]:
     cargo = environ.get("CARGO_HOME", "")
     for part in ("registry", "git"):
         place = str((Path(cargo) if cargo.startswith("/") else home / ".cargo") / part)
@@ -198,27 +200,27 @@ def _links(finder: Finder, environ: Mapping[str, str], home: Path) -> Iterator[t
             yield f".cargo/{part}", place
 
 
-def _editable(environments: Iterable[Path], repo_root: Path) -> Iterator[str]:
+def _find_editable(environments: Iterable[Path], repo_root: Path) -> Iterator[str]:
     """An editable install leads to the repository; inside, those names lead to the checkout."""
     root = str(repo_root)
     named = re.compile(re.escape(root) + r"(/[^'\"\n\r;]*)?(?=['\"\n\r;]|$)")
     found = set()
     for folder in environments:
-        for pattern in EDITABLE:
+        for pattern in EDITABLE_PATTERNS:
             for note in sorted(folder.glob(f"lib/python3*/site-packages/{pattern}")):
-                found |= {os.path.normpath(match[1] or "/").strip("/") for match in named.finditer(_text(note))}
+                found |= {os.path.normpath(match[1] or "/").strip("/") for match in named.finditer(_read_text(note))}
     yield from sorted(found)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return file.read(LARGEST_NOTE).decode("utf-8", "replace")
+            return file.read(MAX_TEXT_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
 
 
-def _first(folder: Path, pattern: str) -> Path | None:
+def _find_first(folder: Path, pattern: str) -> Path | None:
     try:
         return next(folder.glob(pattern), None)
     except PermissionError:

@@ -14,7 +14,7 @@ from blueflame.model.errors import ProcessFailed
 
 
 @dataclass(frozen=True, slots=True)
-class Companion:
+class BackgroundProcess:
     """In a session of its own, of which it is the first."""
 
     _process: subprocess.Popen[bytes]
@@ -49,13 +49,13 @@ class Companion:
             self._process.wait()
 
 
-def start_companion(
+def start_background(
     argv: Sequence[str],
     *,
     log: Path | None = None,
     env: Mapping[str, str] | None = None,
     handles: Sequence[int] = (),
-) -> Companion:
+) -> BackgroundProcess:
     """Without input, its output in `log`; `handles` are open files of ours that it gets. Raises ProcessFailed."""
     sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if log else os.open(os.devnull, os.O_WRONLY)
     try:
@@ -73,4 +73,4 @@ def start_companion(
         raise ProcessFailed(f"cannot run {argv[0]}: {e.strerror}") from e
     finally:
         os.close(sink)
-    return Companion(started)
+    return BackgroundProcess(started)

@@ -21,13 +21,13 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-class Day(NamedTuple):
+class LocalDay(NamedTuple):
     date: str
     began_at: float
 
 
-def local_day(now: float) -> Day:
+def find_local_day(now: float) -> LocalDay:
     """The day that a moment belongs to, by the clock on the wall where the machine is."""
     here = datetime.fromtimestamp(now).astimezone()
     midnight = datetime(here.year, here.month, here.day).astimezone()  # its own offset: clocks may change at night
-    return Day(here.date().isoformat(), midnight.timestamp())
+    return LocalDay(here.date().isoformat(), midnight.timestamp())

@@ -13,36 +13,36 @@ from pathlib import Path
 from blueflame import __version__
 
 
-def write_crash(error: BaseException, argv: Sequence[str], *, start: Path) -> Path | None:
+def write_crash_log(error: BaseException, argv: Sequence[str], *, start: Path) -> Path | None:
     """The log of an unexpected error, beside the session's other logs or in the temporary folder; None if neither."""
     name = f"crash-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.log"
-    for folder in (*_log_folder(start), Path(tempfile.gettempdir())):
+    for folder in (*_find_log_folder(start), Path(tempfile.gettempdir())):
         try:
-            (folder / name).write_text(_report(error, argv), encoding="utf-8", errors="backslashreplace")
+            (folder / name).write_text(_format_report(error, argv), encoding="utf-8", errors="backslashreplace")
         except OSError:
             continue  # a full or read-only disk must not hide the error itself
         return folder / name
     return None
 
 
-def _log_folder(start: Path) -> list[Path]:
+def _find_log_folder(start: Path) -> list[Path]:
     """The nearest .blueflame/logs at or above start, if there is one."""
     return [logs for folder in (start, *start.parents) if (logs := folder / ".blueflame" / "logs").is_dir()][:1]
 
 
-def _without_values(argv: Sequence[str]) -> list[str]:
+def _strip_values(argv: Sequence[str]) -> list[str]:
     """The verb and the names of its options: values may say what the person works on, and this is made to be shared."""
     return [*argv[:1], *(word.partition("=")[0] for word in argv[1:] if word.startswith("-"))]
 
 
-def _report(error: BaseException, argv: Sequence[str]) -> str:
+def _format_report(error: BaseException, argv: Sequence[str]) -> str:
     return "\n".join(
         [
             "# A bug in Blue Flame",
             "",
             f"- version: {__version__}",
             f"- python: {platform.python_version()} on {platform.platform()}",
-            f"- command: blueflame {' '.join(_without_values(argv))}".rstrip(),
+            f"- command: blueflame {' '.join(_strip_values(argv))}".rstrip(),
             f"- error: {type(error).__name__}: {error}",
             "",
             "```",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 # Each would steer the agent's tools, tell a nested CLI that it runs inside another, or lead into the person's session.
-DOORS = re.compile(
+REMOVED_VARIABLES = re.compile(
     r"""
     GIT_.* | CLAUDECODE | CLAUDE_.* | ANTHROPIC_.* | OPENAI_.* | CODEX_.* | GEMINI_.* | BEADS_.* | BD_.* | BLUEFLAME_.*
     | AWS_.* | AZURE_.* | GOOGLE_.* | GCLOUD_.* | KUBECONFIG | DOCKER_.* | VAULT_.*
@@ -39,7 +39,7 @@ MODEL_KEYS = frozenset(
 """What the gateway shows a provider. No program that we start has any business with it."""
 
 
-def without_model_keys(environ: Mapping[str, str]) -> dict[str, str]:
+def remove_model_keys(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in MODEL_KEYS}
 
 
@@ -48,11 +48,12 @@ def clean_environment(base: Mapping[str, str], *, allow: Collection[str] = ()) -
     return {
         name: value
         for name, value in sorted(base.items())
-        if name in allow or not (DOORS.fullmatch(name) or _names_a_secret(name) or SECRET_VALUES.search(value))
+        if name in allow
+        or not (REMOVED_VARIABLES.fullmatch(name) or _is_secret_name(name) or SECRET_VALUES.search(value))
     }
 
 
-def environment(
+def build_worktree_variables(
     *,
     root: Path,
     worktree: Path,
@@ -74,11 +75,11 @@ def environment(
         "BLUEFLAME_BASE_BRANCH": base_branch,
         "BLUEFLAME_AGENT": agent,
         "BLUEFLAME_ROLE": role,
-        **(_port_variables(ports) if ports else {}),
+        **(_build_port_variables(ports) if ports else {}),
     }
 
 
-def _port_variables(ports: range) -> dict[str, str]:
+def _build_port_variables(ports: range) -> dict[str, str]:
     return {
         "PORT": str(ports[0]),
         "BLUEFLAME_PORTS": f"{ports[0]}-{ports[-1]}",
@@ -86,7 +87,7 @@ def _port_variables(ports: range) -> dict[str, str]:
     }
 
 
-def _names_a_secret(name: str) -> bool:
+def _is_secret_name(name: str) -> bool:
     """`NPM_TOKEN`, `DB_PASSWORD`, `apiKey`, `MYAPIKEY`; not `KEYBOARD` and not `AUTHOR`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
     return not SECRET_WORDS.isdisjoint(words) or words[-1].endswith(("token", "apikey", "secret", "password"))

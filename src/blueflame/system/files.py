@@ -12,7 +12,7 @@ from pathlib import Path
 
 from blueflame.model.errors import WorldError
 
-ADVICE = {
+ADVICE_BY_ERRNO = {
     errno.ENOSPC: "free some disk space and try again",
     errno.EDQUOT: "your disk quota is used up: free some space and try again",
     errno.EROFS: "the file system is read-only: use another place",
@@ -23,18 +23,18 @@ ADVICE = {
     errno.EEXIST: "a file stands where a folder should be: move it elsewhere",
     errno.EMFILE: "too many open files: raise `ulimit -n`",
 }
-DRAFT = re.compile(r"[0-9a-f]{16}\.draft")
+DRAFT_SUFFIX = re.compile(r"[0-9a-f]{16}\.draft")
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace `path` in one step that survives a power cut: draft beside it, fsync, rename, fsync of the folder."""
-    data = _encoded(content)
+    data = _encode_text(content)
     draft: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.draft")
         with draft.open("xb") as file:
-            _keep_mode(path, file.fileno())
+            _copy_mode(path, file.fileno())
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -42,19 +42,19 @@ def write_whole(path: Path, content: str | bytes) -> None:
         draft = None
         _sync_folder(path.parent)
     except OSError as e:
-        raise trouble("write", path, e) from e
+        raise build_file_error("write", path, e) from e
     finally:
         if draft is not None:
             with suppress(OSError):
                 draft.unlink()
 
 
-def sweep_drafts(*paths: Path) -> None:
+def remove_drafts(*paths: Path) -> None:
     """What writers of these files left of them when they were killed. Only for somebody who knows that none writes."""
     for path in paths:
         beginning = f".{path.name[:50]}."
         for found in path.parent.glob(".*.draft"):
-            if found.name.startswith(beginning) and DRAFT.fullmatch(found.name.removeprefix(beginning)):
+            if found.name.startswith(beginning) and DRAFT_SUFFIX.fullmatch(found.name.removeprefix(beginning)):
                 with suppress(OSError):
                     found.unlink()
 
@@ -66,12 +66,12 @@ def read_text(path: Path, what: str) -> str:
     except FileNotFoundError as e:
         raise WorldError(f"{what} {path} does not exist; check the path") from e
     except OSError as e:
-        raise trouble(f"read {what}", path, e) from e
+        raise build_file_error(f"read {what}", path, e) from e
     except UnicodeDecodeError as e:
         raise WorldError(f"{what} {path} is not UTF-8 text (byte {e.start}); save it as UTF-8") from e
 
 
-def modified_at(path: Path) -> float:
+def read_modified_at(path: Path) -> float:
     """0 for a file that is not there or cannot be looked at."""
     try:
         return path.stat().st_mtime
@@ -79,16 +79,16 @@ def modified_at(path: Path) -> float:
         return 0.0
 
 
-def trouble(doing: str, path: Path, error: OSError) -> WorldError:
-    advice = ADVICE.get(error.errno or 0, "see that the place can be used, then try again")
+def build_file_error(doing: str, path: Path, error: OSError) -> WorldError:
+    advice = ADVICE_BY_ERRNO.get(error.errno or 0, "see that the place can be used, then try again")
     return WorldError(f"cannot {doing} {path}: {error.strerror or error}; {advice}")
 
 
-def _encoded(content: str | bytes) -> bytes:
+def _encode_text(content: str | bytes) -> bytes:
     return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
 
 
-def _keep_mode(path: Path, handle: int) -> None:
+def _copy_mode(path: Path, handle: int) -> None:
     """The old file's; a new one has what the umask gave it."""
     with suppress(FileNotFoundError):
         os.fchmod(handle, stat.S_IMODE(path.stat().st_mode))

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from blueflame.model.errors import Refused
-from blueflame.system.files import trouble
-from blueflame.system.process_identity import identity
+from blueflame.system.files import build_file_error
+from blueflame.system.process_identity import read_identity
 
 # Asking who holds a lock takes it for some microseconds, and a taker writes its name just after taking:
 # a refusal counts only when it lasts longer than either.
-LOOKS, PAUSE = 5, 0.01
+LOCK_TRIES, LOCK_PAUSE_SECONDS = 5, 0.01
 
 
-class Held(Refused):
+class LockHeld(Refused):
     """Somebody else has it; `holder` is what they wrote into the file."""
 
     def __init__(self, path: Path, holder: str) -> None:
@@ -33,13 +33,13 @@ class Held(Refused):
 
 
 @contextmanager
-def hold(path: Path, content: str) -> Iterator[None]:
+def hold_lock(path: Path, content: str) -> Iterator[None]:
     """Hold the lock for the length of the block, or raise Held; `content` (see `card`) tells others who we are."""
-    handle = _open(path)
+    handle = _open_lock(path)
     try:
-        _take(handle, path)
+        _take_lock(handle, path)
         try:
-            _write(handle, content, path)
+            _write_note(handle, content, path)
             yield
         finally:
             os.ftruncate(handle, 0)  # what is written says who holds it, so it goes with the lock
@@ -47,61 +47,61 @@ def hold(path: Path, content: str) -> Iterator[None]:
         os.close(handle)
 
 
-def holder(path: Path) -> str | None:
+def read_lock_holder(path: Path) -> str | None:
     """Who holds it now; None when nobody does."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as e:
-        raise trouble("open the lock", path, e) from e
+        raise build_file_error("open the lock", path, e) from e
     try:
-        return None if _try(handle, fcntl.LOCK_SH) else _read(handle)
+        return None if _try_lock(handle, fcntl.LOCK_SH) else _read_note(handle)
     finally:
         os.close(handle)
 
 
-def card(note: str = "") -> str:
+def format_lock_note(note: str = "") -> str:
     """`<pid> <start> <RFC3339> <note>`: finds the holder, and tells whether it is still the same process."""
-    me = identity(os.getpid())
+    me = read_identity(os.getpid())
     start = f"{me.start_time:.0f}" if me else "0"
     return f"{os.getpid()} {start} {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {note}".strip()
 
 
-class Card(NamedTuple):
+class LockNote(NamedTuple):
     pid: int
     since: float
     note: str
 
 
-def read_card(text: str) -> Card | None:
+def parse_lock_note(text: str) -> LockNote | None:
     """What `card` wrote; None when it is something else."""
     words = text.split(" ", 3)
     try:
         since = datetime.strptime(words[2], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-        return Card(int(words[0]), since.timestamp(), words[3] if len(words) > 3 else "")
+        return LockNote(int(words[0]), since.timestamp(), words[3] if len(words) > 3 else "")
     except (IndexError, ValueError):
         return None
 
 
-def _open(path: Path) -> int:
+def _open_lock(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as e:
-        raise trouble("open the lock", path, e) from e
+        raise build_file_error("open the lock", path, e) from e
 
 
-def _take(handle: int, path: Path) -> None:
-    for look in range(LOOKS):
-        if _try(handle, fcntl.LOCK_EX):
+def _take_lock(handle: int, path: Path) -> None:
+    for look in range(LOCK_TRIES):
+        if _try_lock(handle, fcntl.LOCK_EX):
             return
-        if look + 1 < LOOKS:
-            time.sleep(PAUSE)
-    raise Held(path, _read(handle))
+        if look + 1 < LOCK_TRIES:
+            time.sleep(LOCK_PAUSE_SECONDS)
+    raise LockHeld(path, _read_note(handle))
 
 
-def _try(handle: int, how: int) -> bool:
+def _try_lock(handle: int, how: int) -> bool:
     try:
         fcntl.flock(handle, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -109,13 +109,13 @@ def _try(handle: int, how: int) -> bool:
     return True
 
 
-def _read(handle: int) -> str:
+def _read_note(handle: int) -> str:
     return os.pread(handle, 4096, 0).decode("utf-8", "replace").strip()
 
 
-def _write(handle: int, content: str, path: Path) -> None:
+def _write_note(handle: int, content: str, path: Path) -> None:
     try:
         os.ftruncate(handle, 0)
         os.pwrite(handle, content.encode("utf-8", "surrogateescape") + b"\n", 0)
     except OSError as e:
-        raise trouble("write our name into the lock", path, e) from e
+        raise build_file_error("write our name into the lock", path, e) from e

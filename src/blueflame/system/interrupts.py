@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def put_off() -> Iterator[Callable[[], None]]:
+def defer_interrupts() -> Iterator[Callable[[], None]]:
     """Nobody is interrupted until `let_in` is called: a child started meanwhile is in safe hands by then.
 
     An exception raised within Popen would lose the only handle of a child that already runs.
     """
     before = signal.getsignal(signal.SIGINT)
-    if not _ours_to_set() or not callable(before):
+    if not _is_main_thread() or not callable(before):
         yield lambda: None
         return
     pending: list[int] = []
@@ -32,6 +32,6 @@ def put_off() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _ours_to_set() -> bool:
+def _is_main_thread() -> bool:
     """Python lets only the main thread touch signals, and interrupts only that one."""
     return threading.current_thread() is threading.main_thread()

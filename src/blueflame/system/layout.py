@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from blueflame.system.files import trouble
+from blueflame.system.files import build_file_error
 
 STATE_FOLDER = ".blueflame"
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ProjectPaths:
     root: Path
     worktrees: Path
     tasks_file: Path
@@ -91,4 +91,4 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise trouble("make the folder", path, error) from error
+        raise build_file_error("make the folder", path, error) from error

@@ -10,30 +10,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from blueflame.system.files import trouble
+from blueflame.system.files import build_file_error
 
-BLOCK = 256 * 1024
-MAX_LINE = 4 * 1024 * 1024
+BLOCK_BYTES = 256 * 1024
+MAX_LINE_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class SkippedBytes:
     """Bytes that were left out."""
 
     size: int
     in_one_line: bool = False
 
 
-def size_of(path: Path) -> int:
+def read_size(path: Path) -> int:
     try:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
     except OSError as e:
-        raise trouble("read the agent's output", path, e) from e
+        raise build_file_error("read the agent's output", path, e) from e
 
 
-def read_at(path: Path, offset: int, max_bytes: int) -> bytes:
+def read_bytes_at(path: Path, offset: int, max_bytes: int) -> bytes:
     try:
         with path.open("rb") as file:
             file.seek(offset)
@@ -41,29 +41,29 @@ def read_at(path: Path, offset: int, max_bytes: int) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as e:
-        raise trouble("read the agent's output", path, e) from e
+        raise build_file_error("read the agent's output", path, e) from e
 
 
-def spool_lines(path: Path, max_bytes: int) -> Iterator[str | Gap]:
+def read_spool_lines(path: Path, max_bytes: int) -> Iterator[str | SkippedBytes]:
     """All of them; of a spool over the limit the beginning and the end, and what was left out between."""
-    size = size_of(path)
+    size = read_size(path)
     if not size:
         return
     try:
         with path.open("rb") as file:
             if size <= max_bytes:
-                yield from _between(file, 0, size)
+                yield from _read_lines_between(file, 0, size)
                 return
             half = max_bytes // 2
-            head, tail = _after_last_newline(file, half), _after_next_newline(file, size - half, size)
-            yield from _between(file, 0, head)
-            yield Gap(tail - head)
-            yield from _between(file, tail, size)
+            head, tail = _find_last_line_start(file, half), _find_next_line_start(file, size - half, size)
+            yield from _read_lines_between(file, 0, head)
+            yield SkippedBytes(tail - head)
+            yield from _read_lines_between(file, tail, size)
     except OSError as e:
-        raise trouble("read the agent's output", path, e) from e
+        raise build_file_error("read the agent's output", path, e) from e
 
 
-def text_lines(data: bytes) -> Iterator[str]:
+def split_lines(data: bytes) -> Iterator[str]:
     """Without the empty ones; what is not UTF-8 is made visible."""
     start = 0
     while start < len(data):
@@ -75,29 +75,29 @@ def text_lines(data: bytes) -> Iterator[str]:
         start = end + 1
 
 
-def _between(file: BinaryIO, start: int, end: int) -> Iterator[str | Gap]:
+def _read_lines_between(file: BinaryIO, start: int, end: int) -> Iterator[str | SkippedBytes]:
     file.seek(start)
-    while start < end and (line := file.readline(min(MAX_LINE, end - start))):
+    while start < end and (line := file.readline(min(MAX_LINE_BYTES, end - start))):
         start += len(line)
-        if len(line) < MAX_LINE or line.endswith(b"\n"):
-            yield from text_lines(line)
+        if len(line) < MAX_LINE_BYTES or line.endswith(b"\n"):
+            yield from split_lines(line)
             continue
         size = len(line)
-        while start < end and not line.endswith(b"\n") and (line := file.readline(min(BLOCK, end - start))):
+        while start < end and not line.endswith(b"\n") and (line := file.readline(min(BLOCK_BYTES, end - start))):
             start, size = start + len(line), size + len(line)
-        yield Gap(size, in_one_line=True)
+        yield SkippedBytes(size, in_one_line=True)
 
 
-def _blocks(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
+def _read_blocks(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
     file.seek(start)
-    while start < end and (block := file.read(min(BLOCK, end - start))):
+    while start < end and (block := file.read(min(BLOCK_BYTES, end - start))):
         start += len(block)
         yield block
 
 
-def _after_last_newline(file: BinaryIO, end: int) -> int:
+def _find_last_line_start(file: BinaryIO, end: int) -> int:
     while end > 0:
-        start = max(0, end - BLOCK)
+        start = max(0, end - BLOCK_BYTES)
         file.seek(start)
         found = file.read(end - start).rfind(b"\n")
         if found >= 0:
@@ -106,8 +106,8 @@ def _after_last_newline(file: BinaryIO, end: int) -> int:
     return 0
 
 
-def _after_next_newline(file: BinaryIO, start: int, end: int) -> int:
-    for block in _blocks(file, start, end):
+def _find_next_line_start(file: BinaryIO, start: int, end: int) -> int:
+    for block in _read_blocks(file, start, end):
         found = block.find(b"\n")
         if found >= 0:
             return start + found + 1

@@ -19,34 +19,34 @@ from urllib.request import getproxies, proxy_bypass
 
 from blueflame.model.errors import NotifierFailed
 from blueflame.model.settings.notifications import URL_HINT, NotifierSettings, find_url_problem
-from blueflame.system.process import Done, run
+from blueflame.system.process import ProcessResult, run
 from blueflame.text.notifications import Notice, body, headline, message
 
-TRIES = 2
-MAY_PASS = frozenset({408, 425, 429, 500, 502, 503, 504})
+MAX_TRIES = 2
+RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
-Teller = Callable[[Notice, int], None]
+Notifier = Callable[[Notice, int], None]
 """Tells of a notice, and of how many more there were. Raises WorldError."""
 
 
-def teller(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Teller:
-    return KINDS[settings.kind](settings, root, environ)
+def build_notifier(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Notifier:
+    return NOTIFIER_BUILDERS[settings.kind](settings, root, environ)
 
 
-def _command(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Teller:
+def _build_command_notifier(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Notifier:
     given = settings.command
     argv = ("/bin/sh", "-c", given) if isinstance(given, str) else tuple(given or ())
     own = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
 
     def tell(notice: Notice, more: int) -> None:
         env = {**own, "BLUEFLAME_TOPIC": notice.topic, "BLUEFLAME_SESSION": notice.session, "BLUEFLAME_ROOT": str(root)}
-        done = run(*argv, cwd=root, env=env, stdin=_json(notice, more), timeout=settings.timeout)
-        _refuse(argv[0] if argv[0] != "/bin/sh" else "the command", done)
+        done = run(*argv, cwd=root, env=env, stdin=_format_json(notice, more), timeout=settings.timeout)
+        _check_exit(argv[0] if argv[0] != "/bin/sh" else "the command", done)
 
     return tell
 
 
-def _desktop(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Teller:
+def _build_desktop_notifier(settings: NotifierSettings, root: Path, environ: Mapping[str, str]) -> Notifier:
     mac = sys.platform == "darwin"
     name = "osascript" if mac else "notify-send"
     program = shutil.which(name, path=environ.get("PATH", os.defpath))
@@ -55,13 +55,17 @@ def _desktop(settings: NotifierSettings, root: Path, environ: Mapping[str, str])
         if program is None:
             raise NotifierFailed(f"there is no {name} on PATH to tell the desktop with; install it, or use `command`")
         head, words = headline(notice), body(notice, more)
-        argv = (program, *_APPLE, head, words) if mac else (program, "--app-name=Blue Flame", "--", head, escape(words))
-        _refuse(name, run(*argv, cwd=root, env=environ, timeout=settings.timeout))
+        argv = (
+            (program, *_OSASCRIPT_OPTIONS, head, words)
+            if mac
+            else (program, "--app-name=Blue Flame", "--", head, escape(words))
+        )
+        _check_exit(name, run(*argv, cwd=root, env=environ, timeout=settings.timeout))
 
     return tell
 
 
-_APPLE = (
+_OSASCRIPT_OPTIONS = (
     "-e",
     "on run argv",
     "-e",
@@ -72,32 +76,32 @@ _APPLE = (
 """Words go in as arguments: none of them is read as AppleScript."""
 
 
-def _webhook(settings: NotifierSettings, _root: Path, environ: Mapping[str, str]) -> Teller:
+def _build_webhook_notifier(settings: NotifierSettings, _root: Path, environ: Mapping[str, str]) -> Notifier:
     def tell(notice: Notice, more: int) -> None:
         url = settings.url or environ.get(settings.url_from or "", "")
         if not url:
             raise NotifierFailed(f"the variable {settings.url_from} holds no address to post to; set it")
         if fault := find_url_problem(url):
             raise NotifierFailed(f"the address in {settings.url_from or 'url'} {fault}; {URL_HINT}")
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(MAX_TRIES)):
             try:
-                status = post_json(url, _json(notice, more).encode(), timeout=settings.timeout)
+                status = post_json(url, _format_json(notice, more).encode(), timeout=settings.timeout)
             except NotifierFailed:
                 if not left:
                     raise
                 continue
             if status < 300:
                 return
-            if not left or status not in MAY_PASS:
+            if not left or status not in RETRIED_STATUSES:
                 raise NotifierFailed(f"{urlsplit(url).hostname} answered {status}; look at the address of the webhook")
 
     return tell
 
 
-KINDS: Mapping[str, Callable[[NotifierSettings, Path, Mapping[str, str]], Teller]] = {
-    "command": _command,
-    "desktop": _desktop,
-    "webhook": _webhook,
+NOTIFIER_BUILDERS: Mapping[str, Callable[[NotifierSettings, Path, Mapping[str, str]], Notifier]] = {
+    "command": _build_command_notifier,
+    "desktop": _build_desktop_notifier,
+    "webhook": _build_webhook_notifier,
 }
 
 
@@ -106,9 +110,9 @@ def post_json(url: str, data: bytes, *, timeout: float) -> int:
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     headers = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "blueflame", "Connection": "close"}
-    connection = _connection(parts.scheme, parts.hostname or "", parts.port, timeout)
+    connection = _open_connection(parts.scheme, parts.hostname or "", parts.port, timeout)
     try:
-        with _deadline(connection, timeout):
+        with _limit_time(connection, timeout):
             connection.request("POST", target, body=data, headers=headers)
             return connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
@@ -117,7 +121,7 @@ def post_json(url: str, data: bytes, *, timeout: float) -> int:
         connection.close()
 
 
-def _connection(scheme: str, host: str, port: int | None, timeout: float) -> http.client.HTTPConnection:
+def _open_connection(scheme: str, host: str, port: int | None, timeout: float) -> http.client.HTTPConnection:
     """Through the person's proxy where they have one; never for this machine (http is for nothing else)."""
     if scheme == "http":
         return http.client.HTTPConnection(host, port, timeout=timeout)
@@ -130,7 +134,7 @@ def _connection(scheme: str, host: str, port: int | None, timeout: float) -> htt
 
 
 @contextmanager
-def _deadline(connection: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
+def _limit_time(connection: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
     """For everything together: an answer that comes drop by drop would take for ever."""
 
     def hang_up() -> None:
@@ -147,12 +151,12 @@ def _deadline(connection: http.client.HTTPConnection, seconds: float) -> Iterato
         timer.cancel()
 
 
-def _json(notice: Notice, more: int) -> str:
+def _format_json(notice: Notice, more: int) -> str:
     told: dict[str, Any] = message(notice, more)
     return json.dumps(told, ensure_ascii=True) + "\n"
 
 
-def _refuse(name: str, done: Done) -> None:
+def _check_exit(name: str, done: ProcessResult) -> None:
     if done.code:
         said = (done.err.strip() or done.out.strip())[-300:]
         raise NotifierFailed(f"{name} ended with {done.code}{f': {said}' if said else ''}")

@@ -8,17 +8,19 @@ from collections.abc import Iterable
 
 from blueflame.model.errors import WorldError
 
-BASE = 23000
-CEILING = 32768  # from here on the kernel hands ports out for outgoing connections
-SIZE = 10
+FIRST_PORT = 23000
+PORT_CEILING = 32768  # from here on the kernel hands ports out for outgoing connections
+BLOCK_SIZE = 10
 
 
-def port_block(taken: Iterable[range] = (), *, size: int = SIZE, base: int = BASE, ceiling: int = CEILING) -> range:
+def find_port_block(
+    taken: Iterable[range] = (), *, size: int = BLOCK_SIZE, base: int = FIRST_PORT, ceiling: int = PORT_CEILING
+) -> range:
     """The first block from `base` on that no live attempt holds and nobody listens in: same state, same block."""
     held = tuple(taken)
     for start in range(base, ceiling - size + 1, size):
         block = range(start, start + size)
-        if not any(_overlap(block, other) for other in held) and all(map(is_free, block)):
+        if not any(_is_overlapping(block, other) for other in held) and all(map(is_port_free, block)):
             return block
     raise WorldError(
         f"no {size} free ports in a row between {base} and {ceiling - 1}: "
@@ -26,11 +28,11 @@ def port_block(taken: Iterable[range] = (), *, size: int = SIZE, base: int = BAS
     )
 
 
-def is_free(port: int) -> bool:
+def is_port_free(port: int) -> bool:
     return _can_bind(socket.AF_INET, "127.0.0.1", port) and _can_bind(socket.AF_INET6, "::1", port)
 
 
-def _overlap(one: range, other: range) -> bool:
+def _is_overlapping(one: range, other: range) -> bool:
     return one.start < other.stop and other.start < one.stop
 
 

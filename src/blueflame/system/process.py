@@ -20,37 +20,43 @@ from typing import IO, NamedTuple
 
 from blueflame.model.errors import ProcessFailed
 from blueflame.system import interrupts
-from blueflame.system.environment import without_model_keys
-from blueflame.system.process_identity import ProcessIdentity, Standing, identity, standing, until_gone
+from blueflame.system.environment import remove_model_keys
+from blueflame.system.process_identity import (
+    ProcessIdentity,
+    ProcessState,
+    read_identity,
+    read_process_state,
+    wait_until_gone,
+)
 
 __all__ = [
-    "Done",
     "ProcessIdentity",
-    "Standing",
-    "identity",
+    "ProcessResult",
+    "ProcessState",
+    "read_identity",
+    "read_process_state",
+    "read_tail",
     "run",
     "run_bytes",
     "run_capped",
-    "standing",
     "start_detached",
-    "tail",
-    "until_gone",
+    "wait_until_gone",
 ]
 
 
-class Done(NamedTuple):
+class ProcessResult(NamedTuple):
     code: int
     out: str
     err: str
 
 
-class DoneBytes(NamedTuple):
+class ProcessResultBytes(NamedTuple):
     code: int
     out: bytes
     err: bytes
 
 
-class Capped(NamedTuple):
+class CappedResult(NamedTuple):
     """The first bytes of what a program said; `truncated` tells that it was stopped because there was more."""
 
     code: int
@@ -65,10 +71,10 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: str | bytes | None = None,
     timeout: float | None = 60,
-) -> Done:
+) -> ProcessResult:
     """Run to the end or to the timeout. Bytes that are not UTF-8 survive as surrogates; line ends are left alone."""
     done = run_bytes(*argv, cwd=cwd, env=env, stdin=stdin, timeout=timeout)
-    return Done(done.code, _text(done.out), _text(done.err))
+    return ProcessResult(done.code, _decode_text(done.out), _decode_text(done.err))
 
 
 def run_bytes(
@@ -77,25 +83,25 @@ def run_bytes(
     env: Mapping[str, str] | None = None,
     stdin: str | bytes | None = None,
     timeout: float | None = 60,
-) -> DoneBytes:
+) -> ProcessResultBytes:
     fed = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
     source = subprocess.DEVNULL if fed is None else subprocess.PIPE
-    with _running(argv, cwd=cwd, env=env, stdin=source) as child:
+    with _run_child(argv, cwd=cwd, env=env, stdin=source) as child:
         try:
             out, err = child.communicate(fed, timeout=timeout)
         except subprocess.TimeoutExpired:
-            raise _took_too_long(argv, cwd, timeout) from None
-    return DoneBytes(child.returncode, out, err)
+            raise _build_timeout_error(argv, cwd, timeout) from None
+    return ProcessResultBytes(child.returncode, out, err)
 
 
 def run_capped(
     *argv: str, cwd: Path, max_bytes: int, env: Mapping[str, str] | None = None, timeout: float = 60
-) -> Capped:
+) -> CappedResult:
     """For output of unknown size: reads at most `max_bytes`, then stops the program."""
     with (
         tempfile.TemporaryFile() as err,
-        _running(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stderr=err) as child,
-        _alarm(child, timeout) as rang,
+        _run_child(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stderr=err) as child,
+        _kill_after(child, timeout) as rang,
     ):
         assert child.stdout is not None
         out = child.stdout.read(max_bytes + 1)
@@ -103,12 +109,12 @@ def run_capped(
             _kill_group(child.pid, signal.SIGKILL)
         child.wait()
         if rang.is_set():
-            raise _took_too_long(argv, cwd, timeout)
+            raise _build_timeout_error(argv, cwd, timeout)
         err.seek(0)
-        return Capped(child.returncode, out[:max_bytes], err.read(), truncated)
+        return CappedResult(child.returncode, out[:max_bytes], err.read(), truncated)
 
 
-def tail(path: Path, max_bytes: int) -> str:
+def read_tail(path: Path, max_bytes: int) -> str:
     """The end of a log that may be huge, missing, or still being written."""
     try:
         with path.open("rb") as file:
@@ -130,24 +136,24 @@ def start_detached(
     `told` is its whole input, through a pipe: at most MOST_TOLD bytes, so that nobody waits for the child to read.
     """
     _reap_detached()
-    with _opened_log(log) as sink, _ear(told) as stdin:
-        child = _start(argv, cwd=cwd, env=env, stdin=stdin, stdout=sink, stderr=subprocess.STDOUT)
+    with _open_log(log) as sink, _open_input(told) as stdin:
+        child = _start_process(argv, cwd=cwd, env=env, stdin=stdin, stdout=sink, stderr=subprocess.STDOUT)
     child.returncode = 0  # no longer for Popen to wait for, or to warn about when we end before it does
-    _DETACHED.add(child.pid)
+    _DETACHED_PIDS.add(child.pid)
     return child.pid
 
 
-MOST_TOLD = 4096  # what every pipe holds
+MAX_INPUT_BYTES = 4096  # what every pipe holds
 
 
 @contextmanager
-def _ear(told: bytes) -> Iterator[int]:
+def _open_input(told: bytes) -> Iterator[int]:
     """A file to read `told` from; it is in nobody's hands but the reader's, and nowhere else."""
     if not told:
         yield subprocess.DEVNULL
         return
-    if len(told) > MOST_TOLD:
-        raise ProcessFailed(f"{len(told)} bytes are too many to tell a child; {MOST_TOLD} fit into a pipe")
+    if len(told) > MAX_INPUT_BYTES:
+        raise ProcessFailed(f"{len(told)} bytes are too many to tell a child; {MAX_INPUT_BYTES} fit into a pipe")
     reader, writer = os.pipe()
     try:
         try:
@@ -159,21 +165,21 @@ def _ear(told: bytes) -> Iterator[int]:
         os.close(reader)
 
 
-_DETACHED: set[int] = set()
+_DETACHED_PIDS: set[int] = set()
 
 
 def _reap_detached() -> None:
     """A child that ended stays a zombie until its parent asks; nobody else would ask for the detached ones."""
-    for pid in sorted(_DETACHED):
+    for pid in sorted(_DETACHED_PIDS):
         try:
             ended, _ = os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:
             ended = pid
         if ended:
-            _DETACHED.discard(pid)
+            _DETACHED_PIDS.discard(pid)
 
 
-def _start(
+def _start_process(
     argv: Sequence[str],
     *,
     cwd: Path,
@@ -183,7 +189,7 @@ def _start(
     stderr: int | IO[bytes] | None = None,
     new_session: bool = True,
 ) -> subprocess.Popen[bytes]:
-    given = without_model_keys(os.environ if env is None else env)
+    given = remove_model_keys(os.environ if env is None else env)
     try:
         return subprocess.Popen(
             argv, cwd=cwd, env=given, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=new_session
@@ -199,7 +205,7 @@ def _start(
 
 
 @contextmanager
-def _running(
+def _run_child(
     argv: Sequence[str],
     *,
     cwd: Path,
@@ -208,8 +214,8 @@ def _running(
     stderr: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A child whose whole group is killed when the block is left by any exception, an interrupt included."""
-    with interrupts.put_off() as let_in:
-        child = _start(argv, cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
+    with interrupts.defer_interrupts() as let_in:
+        child = _start_process(argv, cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
         with child:
             try:
                 let_in()
@@ -221,7 +227,7 @@ def _running(
 
 
 @contextmanager
-def _alarm(child: subprocess.Popen[bytes], seconds: float) -> Iterator[threading.Event]:
+def _kill_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[threading.Event]:
     rang = threading.Event()
 
     def ring() -> None:
@@ -246,7 +252,7 @@ def _kill_group(pgid: int, how: signal.Signals) -> None:
 
 
 @contextmanager
-def _opened_log(log: Path) -> Iterator[IO[bytes]]:
+def _open_log(log: Path) -> Iterator[IO[bytes]]:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         sink = log.open("ab")
@@ -256,9 +262,9 @@ def _opened_log(log: Path) -> Iterator[IO[bytes]]:
         yield sink
 
 
-def _took_too_long(argv: Sequence[str], cwd: Path, timeout: float | None) -> ProcessFailed:
+def _build_timeout_error(argv: Sequence[str], cwd: Path, timeout: float | None) -> ProcessFailed:
     return ProcessFailed(f"{shlex.join(argv)} in {cwd}: not finished after {timeout} seconds, so it was killed")
 
 
-def _text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")

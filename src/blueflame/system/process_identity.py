@@ -13,10 +13,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-POLL = 0.1  # seconds, where the kernel cannot tell us itself
+POLL_SECONDS = 0.1  # seconds, where the kernel cannot tell us itself
 
 
-class Standing(StrEnum):
+class ProcessState(StrEnum):
     ALIVE = "alive"
     DEAD = "dead"  # gone, a zombie, or its pid belongs to another process now
     UNKNOWN = "unknown"  # something has the pid, but we may not look at it: treat it as alive
@@ -28,46 +28,46 @@ class ProcessIdentity(NamedTuple):
     boot_id: str
 
 
-class _Seen(NamedTuple):
+class _ProcessSnapshot(NamedTuple):
     start_time: float
     zombie: bool
 
 
-class Unseen(Exception):
+class ProcessHidden(Exception):
     """The pid exists, but we are not allowed to look at it."""
 
 
-def identity(pid: int) -> ProcessIdentity | None:
+def read_identity(pid: int) -> ProcessIdentity | None:
     """None when there is no such process, it is a zombie, or it cannot be looked at."""
-    with suppress(Unseen):
-        seen = _look(pid)
+    with suppress(ProcessHidden):
+        seen = _read_snapshot(pid)
         if seen is not None and not seen.zombie:
-            return ProcessIdentity(pid, seen.start_time, boot_id())
+            return ProcessIdentity(pid, seen.start_time, read_boot_id())
     return None
 
 
-def standing(known: ProcessIdentity) -> Standing:
-    if known.boot_id != boot_id():
-        return Standing.DEAD
+def read_process_state(known: ProcessIdentity) -> ProcessState:
+    if known.boot_id != read_boot_id():
+        return ProcessState.DEAD
     try:
-        seen = _look(known.pid)
-    except Unseen:
-        return Standing.UNKNOWN
+        seen = _read_snapshot(known.pid)
+    except ProcessHidden:
+        return ProcessState.UNKNOWN
     same = seen is not None and not seen.zombie and seen.start_time == known.start_time
-    return Standing.ALIVE if same else Standing.DEAD
+    return ProcessState.ALIVE if same else ProcessState.DEAD
 
 
-async def until_gone(pid: int, start_time: float) -> None:
+async def wait_until_gone(pid: int, start_time: float) -> None:
     """Returns when the process is dead or a zombie; at once when its pid is another's by now."""
-    known = ProcessIdentity(pid, start_time, boot_id())
+    known = ProcessIdentity(pid, start_time, read_boot_id())
     try:
-        handle = _open_handle(pid)
+        handle = _open_pidfd(pid)
     except ProcessLookupError:
         return
     await (_poll_until_gone(known) if handle is None else _watch_until_gone(known, handle))
 
 
-def boot_id() -> str:
+def read_boot_id() -> str:
     """Differs from boot to boot. Empty where the start time is wall-clock time and needs no boot to be told apart."""
     if sys.platform == "linux":
         with suppress(OSError):
@@ -75,7 +75,7 @@ def boot_id() -> str:
     return ""
 
 
-def _open_handle(pid: int) -> int | None:
+def _open_pidfd(pid: int) -> int | None:
     if not hasattr(os, "pidfd_open"):
         return None
     try:
@@ -91,7 +91,7 @@ async def _watch_until_gone(known: ProcessIdentity, handle: int) -> None:
     ended = asyncio.Event()
     try:
         # The handle is opened first: if the pid still is the one we know, the handle cannot be another's.
-        if standing(known) is Standing.DEAD:
+        if read_process_state(known) is ProcessState.DEAD:
             return
         loop.add_reader(handle, ended.set)
         try:
@@ -103,46 +103,46 @@ async def _watch_until_gone(known: ProcessIdentity, handle: int) -> None:
 
 
 async def _poll_until_gone(known: ProcessIdentity) -> None:
-    while standing(known) is not Standing.DEAD:
-        await asyncio.sleep(POLL)
+    while read_process_state(known) is not ProcessState.DEAD:
+        await asyncio.sleep(POLL_SECONDS)
 
 
-def _look(pid: int) -> _Seen | None:
+def _read_snapshot(pid: int) -> _ProcessSnapshot | None:
     if sys.platform == "linux":
-        return _look_in_proc(pid)
-    return _ask_psutil(pid)
+        return _read_proc_snapshot(pid)
+    return _read_psutil_snapshot(pid)
 
 
-def _look_in_proc(pid: int) -> _Seen | None:
+def _read_proc_snapshot(pid: int) -> _ProcessSnapshot | None:
     # psutil's start time goes through the wall clock, which steps; field 22 of stat counts from boot.
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
-        return _seen_by_signal(pid)
+        return _check_by_signal(pid)
     except PermissionError:
-        raise Unseen from None
+        raise ProcessHidden from None
     fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may hold blanks and parentheses
-    return _Seen(float(fields[19]), fields[0] in (b"Z", b"X", b"x"))
+    return _ProcessSnapshot(float(fields[19]), fields[0] in (b"Z", b"X", b"x"))
 
 
-def _seen_by_signal(pid: int) -> _Seen | None:
+def _check_by_signal(pid: int) -> _ProcessSnapshot | None:
     """/proc mounted with hidepid shows nothing of other users' processes: not in there is not dead."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return None
     except PermissionError:
-        raise Unseen from None
+        raise ProcessHidden from None
     return None  # it went, or came, between the two looks: either way not the one we knew
 
 
-def _ask_psutil(pid: int) -> _Seen | None:
+def _read_psutil_snapshot(pid: int) -> _ProcessSnapshot | None:
     import psutil
 
     try:
         process = psutil.Process(pid)
-        return _Seen(process.create_time(), process.status() == psutil.STATUS_ZOMBIE)
+        return _ProcessSnapshot(process.create_time(), process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return None
     except psutil.AccessDenied:
-        raise Unseen from None
+        raise ProcessHidden from None

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from blueflame.system.lines import read_at
+from blueflame.system.lines import read_bytes_at
 
-STEP = 64 * 1024
-MAX_LINE = 1024 * 1024  # what we follow has short lines; a longer one is somebody else's and left out
+STEP_BYTES = 64 * 1024
+MAX_TAIL_LINE_BYTES = 1024 * 1024  # what we follow has short lines; a longer one is somebody else's and left out
 
 
-class Tail:
+class FileTail:
     """One for each reader of each file: where it stopped is where it goes on."""
 
     def __init__(self, path: Path) -> None:
@@ -21,15 +21,15 @@ class Tail:
         self.offset = 0
         self._skipping = False  # the end of a line that was too long
 
-    def lines(self, *, most: int = STEP) -> Iterator[bytes]:
+    def lines(self, *, most: int = STEP_BYTES) -> Iterator[bytes]:
         """What is new, about `most` bytes of it at a time; the rest comes with the next call."""
         goal = self.offset + most
         while self.offset < goal:
-            data = read_at(self.path, self.offset, STEP)
-            if b"\n" not in data and len(data) == STEP:
-                data = read_at(self.path, self.offset, MAX_LINE)
+            data = read_bytes_at(self.path, self.offset, STEP_BYTES)
+            if b"\n" not in data and len(data) == STEP_BYTES:
+                data = read_bytes_at(self.path, self.offset, MAX_TAIL_LINE_BYTES)
             end = data.rfind(b"\n") + 1
-            if not end and len(data) < MAX_LINE:
+            if not end and len(data) < MAX_TAIL_LINE_BYTES:
                 return
             self.offset += end or len(data)
             fresh = data[:end].split(b"\n")[:-1]
@@ -38,7 +38,7 @@ class Tail:
             self._skipping = not end
             yield from fresh
 
-    def objects(self, *, most: int = STEP) -> Iterator[Mapping[str, Any]]:
+    def objects(self, *, most: int = STEP_BYTES) -> Iterator[Mapping[str, Any]]:
         """The lines that are JSON objects; others are passed over: this is for looking on, not for judging."""
         for line in self.lines(most=most):
             try:

@@ -27,7 +27,7 @@ class TerminalGone(BlueFlameError):
     exit_code = ExitCode.STOPPED
 
 
-def is_attended() -> bool:
+def is_interactive() -> bool:
     """Somebody can be asked: both what is typed and what is shown are a terminal."""
     return os.isatty(0) and os.isatty(1)
 
@@ -71,13 +71,13 @@ class Keyboard:
             loop.remove_reader(self._fd)
 
 
-def pager() -> list[str]:
+def find_pager() -> list[str]:
     """$PAGER, or less with colours, no leafing for what fits on a page, and the text left on the screen."""
     chosen = shlex.split(os.environ.get("PAGER", "")) or ["less"]
     return [*chosen, "-RFX"] if Path(chosen[0]).name == "less" else chosen
 
 
-def editor() -> list[str]:
+def find_editor() -> list[str]:
     """$VISUAL or $EDITOR with their arguments, else what is there."""
     chosen = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
     if chosen:
@@ -88,12 +88,12 @@ def editor() -> list[str]:
     return [found]
 
 
-async def lend(argv: Sequence[str], *, cwd: Path) -> int:
+async def run_in_terminal(argv: Sequence[str], *, cwd: Path) -> int:
     """Give the terminal to a program until it ends, while the session goes on; gives its exit code.
 
     When cancelled it still waits: an editor that a person types in cannot be taken away.
     """
-    with _interrupts_are_for(argv, cwd) as child:
+    with _start_without_interrupts(argv, cwd) as child:
         ended = asyncio.ensure_future(asyncio.to_thread(child.wait))
         try:
             return await asyncio.shield(ended)
@@ -103,20 +103,20 @@ async def lend(argv: Sequence[str], *, cwd: Path) -> int:
 
 
 @contextmanager
-def _interrupts_are_for(argv: Sequence[str], cwd: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _start_without_interrupts(argv: Sequence[str], cwd: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Ctrl-C reaches the whole foreground group; until the program ends it is meant for it and not for the session.
 
     While it starts, interrupts go to a handler that does nothing: an ignored signal would be inherited, a handled one
     is not. The event loop must not be woken meanwhile, for it would call its own handler. Then they are ignored.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield _start(argv, cwd)
+        yield _start_program(argv, cwd)
         return
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
         bell = signal.set_wakeup_fd(-1)
         try:
-            child = _start(argv, cwd)
+            child = _start_program(argv, cwd)
         finally:
             for number in before:
                 signal.signal(number, signal.SIG_IGN)
@@ -127,7 +127,7 @@ def _interrupts_are_for(argv: Sequence[str], cwd: Path) -> Iterator[subprocess.P
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-def _start(argv: Sequence[str], cwd: Path) -> subprocess.Popen[bytes]:
+def _start_program(argv: Sequence[str], cwd: Path) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(argv, cwd=cwd)
     except OSError as error:

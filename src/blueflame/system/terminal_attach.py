@@ -23,32 +23,43 @@ from enum import StrEnum
 from pathlib import Path
 
 from blueflame.model.errors import Refused, WorldError
-from blueflame.system.terminal_frames import ENDED, HEAD, KEYS, LONGEST_SENT, PAST, SHOWN, SIZE, SOCKET, WINDOW, frame
+from blueflame.system.terminal_frames import (
+    ENDED,
+    HEADER,
+    KEYS,
+    MAX_CONTENT_BYTES,
+    PAST,
+    SHOWN,
+    SIZE,
+    SOCKET_NAME,
+    WINDOW_SIZE,
+    build_frame,
+)
 
-LEAVE = re.compile(rb"\x1d|\x1b\[93;5u|\x1b\[27;5;93~")
+DETACH_KEYS = re.compile(rb"\x1d|\x1b\[93;5u|\x1b\[27;5;93~")
 """Ctrl-], as it comes from a terminal, and from one that an agent has asked to tell keys apart."""
-INTERRUPT = b"\x03"
-QUERY = re.compile(
+INTERRUPT_KEY = b"\x03"
+TERMINAL_QUERY = re.compile(
     rb"\x1b\[[>=?]?[0-9;]*c|\x1b\[\??[56]n|\x1b\[\??[0-9;]*\$p|\x1b\[>[0-9]*q|\x1b\[\?u|\x1b\[1[3-9]t|\x1b\[2[01]t"
     rb"|\x1b\][0-9;]*;\?(?:\x07|\x1b\\)|\x1bP[+$]q[^\x1b]*\x1b\\"
 )
 """Questions to the terminal. In what was shown earlier they were answered or given up; an answer now would be typed."""
-ALTERNATE = re.compile(rb"\x1b\[\?(?:\d+;)*(?:47|1047|1049)(?:;\d+)*([hl])")
-LOOK = 0.02  # seconds
-ARE_YOU_WELL, I_AM_WELL = b"\x1b[5n", b"\x1b[0n"
-LAST_ANSWERS = 0.5  # seconds that a terminal has for what it was still asked
-LONGEST_MARK = 64  # bytes of an escape code that may be cut by the end of a block
+ALTERNATE_SCREEN = re.compile(rb"\x1b\[\?(?:\d+;)*(?:47|1047|1049)(?:;\d+)*([hl])")
+POLL_SECONDS = 0.02  # seconds
+STATUS_QUERY, STATUS_REPLY = b"\x1b[5n", b"\x1b[0n"
+REPLY_TIMEOUT = 0.5  # seconds that a terminal has for what it was still asked
+MAX_ESCAPE_BYTES = 64  # bytes of an escape code that may be cut by the end of a block
 
-PUT_TITLE_ASIDE, TITLE_BACK = b"\x1b[22;0t", b"\x1b[23;0t"
+SAVE_TITLE, RESTORE_TITLE = b"\x1b[22;0t", b"\x1b[23;0t"
 MAIN_SCREEN = b"\x1b[?1049l"
-ORDINARY = (
+RESET_MODES = (
     b"\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?2004l\x1b[?2048l"
     b"\x1b[?2031l\x1b[<u\x1b[>4m\x1b[?1l\x1b>\x1b[?7h\x1b7\x1b[r\x1b8\x1b[4l\x1b(B\x0f\x1b[0m\x1b[0 q\x1b[?25h"
 )
 """No mouse, no marked pastes, plain keys, the whole screen, ordinary letters, a cursor that can be seen."""
 
 
-class Parting(StrEnum):
+class DetachReason(StrEnum):
     """Why the two are apart again."""
 
     ENDED = "ended"  # the agent did
@@ -59,10 +70,10 @@ class Parting(StrEnum):
 
 def has_terminal(folder: Path) -> bool:
     """It runs, and somebody can connect."""
-    return (folder / SOCKET).exists()
+    return (folder / SOCKET_NAME).exists()
 
 
-def was_given_terminal(folder: Path) -> bool:
+def has_requested_terminal(folder: Path) -> bool:
     """By its order; it may not have started yet, or have ended."""
     try:
         return bool(json.loads((folder / "launch.json").read_bytes()).get("terminal"))
@@ -70,42 +81,44 @@ def was_given_terminal(folder: Path) -> bool:
         return False
 
 
-async def until_there(folder: Path) -> bool:
+async def wait_for_terminal(folder: Path) -> bool:
     """Wait for an agent that is about to start; False when it ends without ever having had a terminal."""
     while not has_terminal(folder):
         if (folder / "outcome.json").exists():
             return False
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(POLL_SECONDS)
     return True
 
 
-async def attach(folder: Path, *, read_only: bool = False, keyboard: int = 0, screen: int = 1) -> Parting:
+async def attach_terminal(folder: Path, *, read_only: bool = False, keyboard: int = 0, screen: int = 1) -> DetachReason:
     """Until the agent ends or the person leaves. Raises WorldError when the agent's terminal does not answer."""
     if not (os.isatty(keyboard) and os.isatty(screen)):
         raise Refused("there is no terminal here to connect: run it in one, without a pipe")
-    reader, writer = await _connect(folder)
+    reader, writer = await _connect_to_agent(folder)
     relay = _Relay(writer, keyboard, screen, read_only=read_only)
     try:
-        with _raw(relay) as again, _on_signals(relay, again), _ordinary_afterwards(relay):
-            return await _first(relay.left, asyncio.ensure_future(_listen(reader, relay)))
+        with _enter_raw_mode(relay) as again, _handle_signals(relay, again), _restore_screen(relay):
+            return await _wait_for_first(relay.left, asyncio.ensure_future(_relay_output(reader, relay)))
     finally:
         writer.close()
 
 
-async def _connect(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect_to_agent(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Through an open folder: a socket's own path may have 107 bytes, and a repository may lie deep."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             through = Path(f"/proc/self/fd/{handle}")
-            return await asyncio.open_unix_connection(str((through if through.exists() else folder) / SOCKET))
+            return await asyncio.open_unix_connection(str((through if through.exists() else folder) / SOCKET_NAME))
         finally:
             os.close(handle)
     except OSError as e:
-        raise WorldError(f"cannot connect to the terminal at {folder / SOCKET}: {e.strerror}; has it ended?") from e
+        raise WorldError(
+            f"cannot connect to the terminal at {folder / SOCKET_NAME}: {e.strerror}; has it ended?"
+        ) from e
 
 
-async def _first(left: asyncio.Future[Parting], listening: asyncio.Future[Parting]) -> Parting:
+async def _wait_for_first(left: asyncio.Future[DetachReason], listening: asyncio.Future[DetachReason]) -> DetachReason:
     try:
         await asyncio.wait({left, listening}, return_when=asyncio.FIRST_COMPLETED)
         return left.result() if left.done() else listening.result()
@@ -116,26 +129,26 @@ async def _first(left: asyncio.Future[Parting], listening: asyncio.Future[Partin
             await listening
 
 
-async def _listen(reader: asyncio.StreamReader, relay: _Relay) -> Parting:
+async def _relay_output(reader: asyncio.StreamReader, relay: _Relay) -> DetachReason:
     try:
         while True:
-            kind, length = HEAD.unpack(await reader.readexactly(HEAD.size))
+            kind, length = HEADER.unpack(await reader.readexactly(HEADER.size))
             content = await reader.readexactly(length)
             if kind == ENDED:
-                return Parting.ENDED
+                return DetachReason.ENDED
             if kind == PAST:
-                relay.show(QUERY.sub(b"", content))
+                relay.show(TERMINAL_QUERY.sub(b"", content))
             elif kind == SHOWN:
                 relay.show(content)
     except (asyncio.IncompleteReadError, ConnectionError):
-        return Parting.LOST
+        return DetachReason.LOST
 
 
 class _Relay:
     """Both directions, and what has to be known to put the screen back."""
 
     def __init__(self, writer: asyncio.StreamWriter, keyboard: int, screen: int, *, read_only: bool) -> None:
-        self.left: asyncio.Future[Parting] = asyncio.get_running_loop().create_future()
+        self.left: asyncio.Future[DetachReason] = asyncio.get_running_loop().create_future()
         self.on_other_screen = False
         self.was_asked = False  # the terminal, by the agent: an answer may still be on its way
         self.screen = screen
@@ -145,12 +158,12 @@ class _Relay:
         self._tail = b""
 
     def show(self, data: bytes) -> None:
-        for mark in ALTERNATE.finditer(self._tail + data):
+        for mark in ALTERNATE_SCREEN.finditer(self._tail + data):
             self.on_other_screen = mark[1] == b"h"
-        self.was_asked = self.was_asked or QUERY.search(self._tail + data) is not None
-        self._tail = data[-LONGEST_MARK:]
-        if not _write(self.screen, data):
-            self._leave(Parting.CLOSED)
+        self.was_asked = self.was_asked or TERMINAL_QUERY.search(self._tail + data) is not None
+        self._tail = data[-MAX_ESCAPE_BYTES:]
+        if not _write_screen(self.screen, data):
+            self._leave(DetachReason.CLOSED)
 
     def read_keys(self) -> None:
         try:
@@ -158,16 +171,16 @@ class _Relay:
         except OSError:  # EIO: the terminal was closed
             keys = b""
         if not keys:
-            self._leave(Parting.CLOSED)
+            self._leave(DetachReason.CLOSED)
             return
-        wish = LEAVE.search(keys)
+        wish = DETACH_KEYS.search(keys)
         if self._read_only:
-            if wish or INTERRUPT in keys:
-                self._leave(Parting.LEFT)
+            if wish or INTERRUPT_KEY in keys:
+                self._leave(DetachReason.LEFT)
             return
         self._send(KEYS, keys[: wish.start()] if wish else keys)
         if wish:
-            self._leave(Parting.LEFT)
+            self._leave(DetachReason.LEFT)
 
     def tell_size(self) -> None:
         if self._read_only:
@@ -175,29 +188,29 @@ class _Relay:
         with suppress(OSError):
             rows, columns, _, _ = struct.unpack("HHHH", fcntl.ioctl(self.screen, termios.TIOCGWINSZ, bytes(8)))
             if rows and columns:
-                self._send(SIZE, WINDOW.pack(rows, columns))
+                self._send(SIZE, WINDOW_SIZE.pack(rows, columns))
 
     def _send(self, kind: bytes, content: bytes) -> None:
         if content:
-            assert len(content) <= LONGEST_SENT
-            self._writer.write(frame(kind, content))
+            assert len(content) <= MAX_CONTENT_BYTES
+            self._writer.write(build_frame(kind, content))
 
-    def _leave(self, parting: Parting) -> None:
+    def _leave(self, parting: DetachReason) -> None:
         if not self.left.done():
             self.left.set_result(parting)
 
 
 @contextmanager
-def _raw(relay: _Relay) -> Iterator[Again]:
+def _enter_raw_mode(relay: _Relay) -> Iterator[RawMode]:
     """Every key as it is, Ctrl-C and Ctrl-Z among them; afterwards as before, without what nobody asked for."""
     before = termios.tcgetattr(relay.keyboard)
-    again = Again(relay.keyboard)
+    again = RawMode(relay.keyboard)
     try:
         again()
         yield again
     finally:
         if relay.was_asked:
-            _take_last_answers(relay)
+            _drain_replies(relay)
         with suppress(termios.error):  # the terminal is gone: nothing is left to put back
             termios.tcsetattr(relay.keyboard, termios.TCSANOW, before)
             termios.tcflush(relay.keyboard, termios.TCIFLUSH)
@@ -205,11 +218,11 @@ def _raw(relay: _Relay) -> Iterator[Again]:
             termios.tcdrain(relay.screen)
 
 
-def _take_last_answers(relay: _Relay) -> None:
+def _drain_replies(relay: _Relay) -> None:
     """A terminal answers in order: once it has answered us, no answer to the agent can reach a shell any more."""
-    _write(relay.screen, ARE_YOU_WELL)
-    heard, give_up = b"", time.monotonic() + LAST_ANSWERS
-    while I_AM_WELL not in heard and (left := give_up - time.monotonic()) > 0:
+    _write_screen(relay.screen, STATUS_QUERY)
+    heard, give_up = b"", time.monotonic() + REPLY_TIMEOUT
+    while STATUS_REPLY not in heard and (left := give_up - time.monotonic()) > 0:
         if select.select([relay.keyboard], [], [], left)[0]:
             try:
                 keys = os.read(relay.keyboard, 4096)
@@ -220,7 +233,7 @@ def _take_last_answers(relay: _Relay) -> None:
             heard += keys
 
 
-class Again:
+class RawMode:
     """Raw mode, once more: whoever stopped and continued us has put the terminal in order for itself."""
 
     def __init__(self, keyboard: int) -> None:
@@ -232,16 +245,18 @@ class Again:
 
 
 @contextmanager
-def _ordinary_afterwards(relay: _Relay) -> Iterator[None]:
-    _write(relay.screen, PUT_TITLE_ASIDE)
+def _restore_screen(relay: _Relay) -> Iterator[None]:
+    _write_screen(relay.screen, SAVE_TITLE)
     try:
         yield
     finally:
-        _write(relay.screen, ORDINARY + (MAIN_SCREEN if relay.on_other_screen else b"") + TITLE_BACK + b"\r\n")
+        _write_screen(
+            relay.screen, RESET_MODES + (MAIN_SCREEN if relay.on_other_screen else b"") + RESTORE_TITLE + b"\r\n"
+        )
 
 
 @contextmanager
-def _on_signals(relay: _Relay, again: Again) -> Iterator[None]:
+def _handle_signals(relay: _Relay, again: RawMode) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def come_back() -> None:
@@ -260,7 +275,7 @@ def _on_signals(relay: _Relay, again: Again) -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGCONT)
 
 
-def _write(screen: int, data: bytes) -> bool:
+def _write_screen(screen: int, data: bytes) -> bool:
     """All of it; False when the screen is gone."""
     rest = memoryview(data)
     while rest:

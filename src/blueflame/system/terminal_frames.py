@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 
-SOCKET = "attach.sock"  # in the attempt's folder
+SOCKET_NAME = "attach.sock"  # in the attempt's folder
 KEYS, SIZE, PAST, SHOWN, ENDED = b"k", b"s", b"p", b"o", b"e"
-HEAD = struct.Struct("!cI")
-WINDOW = struct.Struct("!HH")  # rows, columns
-LONGEST_SENT = 64 * 1024  # bytes of one frame to the warden
+HEADER = struct.Struct("!cI")
+WINDOW_SIZE = struct.Struct("!HH")  # rows, columns
+MAX_CONTENT_BYTES = 64 * 1024  # bytes of one frame to the warden
 
 
-def frame(kind: bytes, content: bytes) -> bytes:
-    return HEAD.pack(kind, len(content)) + content
+def build_frame(kind: bytes, content: bytes) -> bytes:
+    return HEADER.pack(kind, len(content)) + content

@@ -16,12 +16,12 @@ from blueflame.model.errors import ProcessFailed
 if TYPE_CHECKING:
     from libtmux import Server
 
-ODD = re.compile(r"[^A-Za-z0-9_-]+")  # tmux has a meaning for dots and colons in a name
+UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")  # tmux has a meaning for dots and colons in a name
 ROWS, COLUMNS = 40, 120  # until somebody looks
-MOST = 1000  # sessions of one name
+MAX_SESSIONS = 1000  # sessions of one name
 
 
-class Spawned(NamedTuple):
+class TmuxWindow(NamedTuple):
     """Where to find it: `tmux attach -t SESSION`."""
 
     session: str
@@ -29,7 +29,7 @@ class Spawned(NamedTuple):
     pane: int = 0
 
 
-def problems() -> tuple[str, ...]:
+def find_problems() -> tuple[str, ...]:
     """Why there can be no windows, in words to act on."""
     found = []
     if shutil.which("tmux") is None:
@@ -39,12 +39,12 @@ def problems() -> tuple[str, ...]:
     return tuple(found)
 
 
-def session_name(name: str, *, adhoc: bool = False) -> str:
+def format_session_name(name: str, *, adhoc: bool = False) -> str:
     """`cc-<name>`, and `cc-adhoc-<name>` for an agent that no plan asked for."""
-    return f"cc-{'adhoc-' if adhoc else ''}{ODD.sub('-', name).strip('-') or 'agent'}"
+    return f"cc-{'adhoc-' if adhoc else ''}{UNSAFE_CHARACTERS.sub('-', name).strip('-') or 'agent'}"
 
 
-def spawn(wanted: str, argv: Sequence[str], *, cwd: Path, unset: Sequence[str] = ("CLAUDECODE",)) -> Spawned:
+def open_window(wanted: str, argv: Sequence[str], *, cwd: Path, unset: Sequence[str] = ("CLAUDECODE",)) -> TmuxWindow:
     """A session of that name (or the next free one) with a window in which `argv` runs; it ends with it.
 
     Claude Code marks what runs below it with CLAUDECODE, which is nobody else's.
@@ -52,10 +52,10 @@ def spawn(wanted: str, argv: Sequence[str], *, cwd: Path, unset: Sequence[str] =
     from libtmux.exc import LibTmuxException, TmuxSessionExists
 
     words = ["env", *(word for name in unset for word in ("-u", name)), *argv]
-    for n in range(1, MOST):
+    for n in range(1, MAX_SESSIONS):
         name = wanted if n == 1 else f"{wanted}-{n}"
         try:
-            _server().new_session(
+            _find_server().new_session(
                 session_name=name, start_directory=cwd, window_command=shlex.join(words), x=COLUMNS, y=ROWS
             )
         except TmuxSessionExists:
@@ -64,20 +64,22 @@ def spawn(wanted: str, argv: Sequence[str], *, cwd: Path, unset: Sequence[str] =
             if "duplicate session" in str(e):  # somebody else was faster
                 continue
             raise ProcessFailed(f"tmux cannot make a session {name}: {e}") from e
-        return Spawned(name)
-    raise ProcessFailed(f"tmux has {MOST} sessions called {wanted}: end some with 'tmux kill-session -t {wanted}-2'")
+        return TmuxWindow(name)
+    raise ProcessFailed(
+        f"tmux has {MAX_SESSIONS} sessions called {wanted}: end some with 'tmux kill-session -t {wanted}-2'"
+    )
 
 
-def exists(session: str) -> bool:
+def has_session(session: str) -> bool:
     from libtmux.exc import LibTmuxException
 
     try:
-        return _server().has_session(session)
+        return _find_server().has_session(session)
     except LibTmuxException:  # no server, no session
         return False
 
 
-def _server() -> Server:
+def _find_server() -> Server:
     """The one that the person sits in, where they do; else their usual one."""
     from libtmux import Server
 

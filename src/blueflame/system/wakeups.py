@@ -11,43 +11,45 @@ from pathlib import Path
 from watchfiles import awatch
 
 from blueflame.model.errors import WorldError
-from blueflame.system.files import trouble
+from blueflame.system.files import build_file_error
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-PULSE = 5.0  # seconds; what a lost hint costs at most
+SIGNAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+PULSE_SECONDS = 5.0  # seconds; what a lost hint costs at most
 
 
-def touch(folder: Path, name: str) -> None:
+def send_wakeup(folder: Path, name: str) -> None:
     """Wake whoever watches the folder."""
-    if not NAME.fullmatch(name):
+    if not SIGNAL_NAME.fullmatch(name):
         raise WorldError(f"{name!r} cannot name a signal in {folder}: use letters, digits, dots and dashes")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
         os.utime(folder / name)  # a file system with coarse times still sees that something was done to it
     except OSError as error:
-        raise trouble("signal through", folder / name, error) from error
+        raise build_file_error("signal through", folder / name, error) from error
 
 
-async def watch(folder: Path, *, pulse: float = PULSE, polling: bool = False) -> AsyncIterator[set[str]]:
+async def watch_wakeups(
+    folder: Path, *, pulse: float = PULSE_SECONDS, polling: bool = False
+) -> AsyncIterator[set[str]]:
     """The names touched since the last time; an empty set every `pulse` seconds of silence: look all the same."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise trouble("watch", folder, error) from error
+        raise build_file_error("watch", folder, error) from error
     try:
-        async with aclosing(_changes(folder, pulse, polling)) as changes:
+        async with aclosing(_watch_changes(folder, pulse, polling)) as changes:
             async for names in changes:
                 yield names
     except (OSError, RuntimeError):  # inotify has run out of watches, or the file system has none
         if polling:
             raise
-        async with aclosing(_changes(folder, pulse, True)) as changes:
+        async with aclosing(_watch_changes(folder, pulse, True)) as changes:
             async for names in changes:
                 yield names
 
 
-async def _changes(folder: Path, pulse: float, polling: bool) -> AsyncGenerator[set[str], None]:
+async def _watch_changes(folder: Path, pulse: float, polling: bool) -> AsyncGenerator[set[str], None]:
     hints = awatch(
         folder,
         watch_filter=None,

@@ -17,10 +17,10 @@ from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Attempt, AttemptRecord
 from blueflame.model.audit import BLOCK
 from blueflame.model.errors import WorldError
-from blueflame.system.tail import STEP, Tail
-from blueflame.telemetry.progress import Listener
+from blueflame.system.tail import STEP_BYTES, FileTail
+from blueflame.telemetry.progress import ProgressReader
 
-WARDENS: Mapping[str, AgentState] = {
+DOING_BY_WARDEN_STATE: Mapping[str, AgentState] = {
     "starting": AgentState.STARTING,
     "setup": AgentState.SETUP,
     "working": AgentState.WORKING,
@@ -31,10 +31,10 @@ WARDENS: Mapping[str, AgentState] = {
 
 
 @dataclass(slots=True)
-class _Trace:
+class _AuditTrace:
     """How far the log of one agent's calls has been read, and what came of it."""
 
-    audit: Tail
+    audit: FileTail
     asked: int = 0
     refused: int = 0
     tool: str = ""
@@ -49,26 +49,26 @@ class _Trace:
 
 
 @dataclass(slots=True)
-class Follower:
+class ActivityTracker:
     """One for each view: what it has read is where it goes on."""
 
     runtimes: Mapping[str, Runtime]
     folder: Callable[[str], Path]  # of an attempt
     audit: Callable[[str], Path]  # of an agent
-    _listener: Listener = field(init=False)
-    _traces: dict[str, _Trace] = field(default_factory=dict)
+    _listener: ProgressReader = field(init=False)
+    _traces: dict[str, _AuditTrace] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._listener = Listener(self.runtimes)
+        self._listener = ProgressReader(self.runtimes)
 
-    def look(self, record: AttemptRecord, *, most: int = STEP) -> Activity:
+    def look(self, record: AttemptRecord, *, most: int = STEP_BYTES) -> Activity:
         """Of what is new about `most` bytes of each file: a flood is caught up with bit by bit."""
         try:
             return self._looked(record, most)
         except WorldError as error:  # whoever looks on must not fall over it
             return Activity(
                 attempt=record.attempt,
-                status=stand_of(record, {}, heard_at=None),
+                status=build_stand(record, {}, heard_at=None),
                 last_words=str(error),
                 spoke_last=True,
             )
@@ -83,9 +83,9 @@ class Follower:
         tool, target = (trace.tool, trace.target) if asks else (heard.tool, heard.target)
         return Activity(
             attempt=attempt,
-            status=stand_of(record, _status(folder), heard_at=_heard_at(folder)),
+            status=build_stand(record, _read_status(folder), heard_at=_read_last_output_at(folder)),
             tool=tool,
-            target=within(record.worktree, target),
+            target=shorten_paths(record.worktree, target),
             last_words=heard.said,
             spoke_last=heard.spoke and not asks,
             calls=max(trace.asked, heard.acts),
@@ -98,52 +98,52 @@ class Follower:
         self._listener.forget(living)
         self._traces = {name: trace for name, trace in self._traces.items() if name in living}
 
-    def _trace(self, attempt: Attempt) -> _Trace:
+    def _trace(self, attempt: Attempt) -> _AuditTrace:
         if attempt.id not in self._traces:
-            self._traces[attempt.id] = _Trace(Tail(self.audit(attempt.agent_id)))
+            self._traces[attempt.id] = _AuditTrace(FileTail(self.audit(attempt.agent_id)))
         return self._traces[attempt.id]
 
 
-def stand_of(record: AttemptRecord, status: Mapping[str, Any], *, heard_at: float | None) -> AgentStatus:
+def build_stand(record: AttemptRecord, status: Mapping[str, Any], *, heard_at: float | None) -> AgentStatus:
     """By what its warden says of it (`status`; nothing before it runs) and what the session knows."""
     if record.ended is not None:
         return AgentStatus(
             state=AgentState.ENDED, since=record.ended_at, reason=record.ended.ending.value.replace("_", " ")
         )
-    doing = WARDENS.get(str(status.get("state")), AgentState.STARTING)
-    since = _number(status.get("state_at")) or record.started_at or record.intended_at
+    doing = DOING_BY_WARDEN_STATE.get(str(status.get("state")), AgentState.STARTING)
+    since = _parse_number(status.get("state_at")) or record.started_at or record.intended_at
     parked = status.get("parked")
     if record.cancel_reason or doing is AgentState.ENDING:
         return AgentStatus(state=AgentState.ENDING, since=since, reason=record.cancel_reason)
     if isinstance(parked, Mapping) and parked:
-        return _parked(parked, since)
+        return _build_parked_stand(parked, since)
     if doing is AgentState.WORKING and record.stalled_at is not None and (heard_at or 0.0) < record.stalled_at:
         return AgentStatus(state=AgentState.SILENT, since=heard_at or since)
     return AgentStatus(state=doing, since=since)
 
 
-def _parked(parked: Mapping[str, Any], since: float) -> AgentStatus:
+def _build_parked_stand(parked: Mapping[str, Any], since: float) -> AgentStatus:
     return AgentStatus(
         state=AgentState.PARKED,
-        since=_number(parked.get("since")) or since,
+        since=_parse_number(parked.get("since")) or since,
         reason=str(parked.get("reason") or ""),
-        until=_number(parked.get("until")),
+        until=_parse_number(parked.get("until")),
         kind=str(parked.get("kind") or ""),
     )
 
 
-def within(worktree: str | None, text: str) -> str:
+def shorten_paths(worktree: str | None, text: str) -> str:
     """Paths below the agent's own checkout are told from there: that is where its work is."""
     if not worktree:
         return text
     return text.replace(f"{worktree}/", "") if text != worktree else "."
 
 
-def _number(value: object) -> float | None:
+def _parse_number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _status(folder: Path) -> Mapping[str, Any]:
+def _read_status(folder: Path) -> Mapping[str, Any]:
     try:
         found = json.loads((folder / "status.json").read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -151,7 +151,7 @@ def _status(folder: Path) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _heard_at(folder: Path) -> float | None:
+def _read_last_output_at(folder: Path) -> float | None:
     times = []
     for name in ("stdout.log", "stderr.log"):
         with suppress(OSError):

@@ -9,13 +9,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from blueflame.model.audit import ALLOW, BLOCK, AuditLine, hash_audit_line
-from blueflame.system.files import trouble
+from blueflame.system.files import build_file_error
 
-MAX_BYTES = 65 * 1024 * 1024  # the warden stops before that
-NEWEST = 20
-CUT = 160
-NAMES = tuple(field.name for field in fields(AuditLine))
-WRITERS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
+MAX_AUDIT_BYTES = 65 * 1024 * 1024  # the warden stops before that
+MAX_LISTED = 20
+MAX_SHOWN_LENGTH = 160
+LINE_KEYS = tuple(field.name for field in fields(AuditLine))
+WRITE_TOOLS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,23 +31,23 @@ def read_audit(path: Path) -> Audit:
     """Raises WorldError only when there is a log that cannot be read."""
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(MAX_AUDIT_BYTES + 1)
     except FileNotFoundError:
         return Audit(findings=(f"there is no audit log {path.name}",))
     except OSError as e:
-        raise trouble("read the audit log", path, e) from e
+        raise build_file_error("read the audit log", path, e) from e
     return parse_audit(data, path.name)
 
 
 def parse_audit(data: bytes, name: str) -> Audit:
     lines, findings, prev = [], [], ""
-    if len(data) > MAX_BYTES:
-        findings.append(f"{name} is larger than {MAX_BYTES >> 20} MB; the rest was not read")
+    if len(data) > MAX_AUDIT_BYTES:
+        findings.append(f"{name} is larger than {MAX_AUDIT_BYTES >> 20} MB; the rest was not read")
     raw = data.split(b"\n")
     if raw.pop():
         findings.append(f"{name}: its last line was written only in part")
     for n, each in enumerate(raw, start=1):
-        line = _line(each)
+        line = _parse_line(each)
         if line is None:
             findings.append(f"{name}:{n}: not a line of the watcher")
         else:
@@ -58,7 +58,7 @@ def parse_audit(data: bytes, name: str) -> Audit:
     return Audit(lines=tuple(lines), findings=tuple(findings), last=prev)
 
 
-def summary(lines: Sequence[AuditLine], defied: Sequence[AuditLine] = ()) -> str:
+def format_summary(lines: Sequence[AuditLine], defied: Sequence[AuditLine] = ()) -> str:
     """For a validator: what the agent used, was refused, wrote and ran."""
     if not lines:
         return "The watcher has seen no calls."
@@ -66,57 +66,59 @@ def summary(lines: Sequence[AuditLine], defied: Sequence[AuditLine] = ()) -> str
     refused = [line for line in calls if not line.allowed]
     parts = [
         f"{len(calls)} calls, {len(refused)} refused.",
-        *_listed("Calls by tool", _by_tool(calls)),
-        *_listed("Refused", [f"{line.rule}: {_named(line)}" for line in refused]),
-        *_listed(
-            "Refused and shown as done all the same", [f"{_cut(each.tool)} {_cut(each.target)}" for each in defied]
+        *_format_list("Calls by tool", _count_by_tool(calls)),
+        *_format_list("Refused", [f"{line.rule}: {_format_call(line)}" for line in refused]),
+        *_format_list(
+            "Refused and shown as done all the same",
+            [f"{_shorten_text(each.tool)} {_shorten_text(each.target)}" for each in defied],
         ),
-        *_listed("Files written", _targets(calls, WRITERS)),
-        *_listed("Commands run", _targets(calls, ("Bash",))),
+        *_format_list("Files written", _list_targets(calls, WRITE_TOOLS)),
+        *_format_list("Commands run", _list_targets(calls, ("Bash",))),
     ]
     return "\n".join(parts)
 
 
-def _line(raw: bytes) -> AuditLine | None:
+def _parse_line(raw: bytes) -> AuditLine | None:
     try:
         said = json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or set(said) != set(NAMES) or not all(isinstance(v, str) for v in said.values()):
+    if not isinstance(said, dict) or set(said) != set(LINE_KEYS) or not all(isinstance(v, str) for v in said.values()):
         return None
     return AuditLine(**said) if said["decision"] in (ALLOW, BLOCK) else None
 
 
-def _by_tool(calls: Sequence[AuditLine]) -> list[str]:
+def _count_by_tool(calls: Sequence[AuditLine]) -> list[str]:
     counts = Counter(line.tool for line in calls)
     return [
-        f"{_cut(tool) or '(none)'}: {n}" for tool, n in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        f"{_shorten_text(tool) or '(none)'}: {n}"
+        for tool, n in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     ]
 
 
-def _targets(calls: Sequence[AuditLine], tools: Sequence[str]) -> list[str]:
+def _list_targets(calls: Sequence[AuditLine], tools: Sequence[str]) -> list[str]:
     """Of what was allowed, each once, in the order in which it was last used."""
     last = {line.target: n for n, line in enumerate(calls) if line.allowed and line.tool in tools}
-    return [_cut(target) for target in sorted(last, key=last.__getitem__)]
+    return [_shorten_text(target) for target in sorted(last, key=last.__getitem__)]
 
 
-def _listed(title: str, entries: Sequence[str]) -> Iterator[str]:
+def _format_list(title: str, entries: Sequence[str]) -> Iterator[str]:
     if not entries:
         return
-    older = len(entries) - NEWEST
-    yield f"{title}{f' (the newest {NEWEST} of {len(entries)})' if older > 0 else ''}:"
-    yield from (f"  {entry}" for entry in entries[-NEWEST:])
+    older = len(entries) - MAX_LISTED
+    yield f"{title}{f' (the newest {MAX_LISTED} of {len(entries)})' if older > 0 else ''}:"
+    yield from (f"  {entry}" for entry in entries[-MAX_LISTED:])
 
 
-def _named(line: AuditLine) -> str:
-    return f"{_cut(line.tool)} {_cut(line.target)}".strip()
+def _format_call(line: AuditLine) -> str:
+    return f"{_shorten_text(line.tool)} {_shorten_text(line.target)}".strip()
 
 
-def _cut(text: str) -> str:
+def _shorten_text(text: str) -> str:
     """One line of it, harmless on any terminal."""
-    shown = "".join(sign if sign.isprintable() else _escaped(sign) for sign in text[: CUT + 1])
-    return shown if len(shown) <= CUT else shown[: CUT - 1] + "…"
+    shown = "".join(sign if sign.isprintable() else _escape_character(sign) for sign in text[: MAX_SHOWN_LENGTH + 1])
+    return shown if len(shown) <= MAX_SHOWN_LENGTH else shown[: MAX_SHOWN_LENGTH - 1] + "…"
 
 
-def _escaped(sign: str) -> str:
+def _escape_character(sign: str) -> str:
     return " " if sign in "\n\t" else f"\\u{ord(sign):04x}"

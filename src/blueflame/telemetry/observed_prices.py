@@ -13,18 +13,18 @@ from pathlib import Path
 from threading import Lock
 
 from blueflame.model.spend import Spend
-from blueflame.system.files import trouble, write_whole
-from blueflame.telemetry.usage import Metered, agrees, credible
+from blueflame.system.files import build_file_error, write_atomically
+from blueflame.telemetry.usage import MeteredUsage, has_same_tokens, is_credible
 
-OBSERVED_FILE = "prices.json"
-LEAST = 1_000  # millionths of a dollar: of a smaller run, the rounding would be learned
-MOST_MODELS = 500
+PRICES_FILE = "prices.json"
+MIN_MICRO_USD = 1_000  # millionths of a dollar: of a smaller run, the rounding would be learned
+MAX_MODELS = 500
 
-_one_at_a_time = Lock()  # attempts end on several threads; there is one orchestrator for a repository
+_lock = Lock()  # attempts end on several threads; there is one orchestrator for a repository
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedPrice:
     """The last run that told: what its program reported, and what the table says to the same tokens."""
 
     reported: int
@@ -35,60 +35,64 @@ class Seen:
         return Fraction(self.reported, self.listed)
 
 
-def read_observed(state: Path) -> Mapping[str, Fraction]:
+def read_observed_prices(state: Path) -> Mapping[str, Fraction]:
     """By which factor each model's price differs from the table. What makes no sense is left out."""
-    return {model: seen.factor for model, seen in _read(state / OBSERVED_FILE).items()}
+    return {model: seen.factor for model, seen in _read_prices(state / PRICES_FILE).items()}
 
 
-def note_observed(state: Path, metered: Metered, reported: Spend | None) -> None:
+def record_observed_price(state: Path, metered: MeteredUsage, reported: Spend | None) -> None:
     """Learn from an attempt that ended: only when it used one model and both saw the very same tokens."""
-    if reported is None or len(metered.listed) != 1 or not agrees(metered, reported):
+    if reported is None or len(metered.listed) != 1 or not has_same_tokens(metered, reported):
         return
     ((model, listed),) = metered.listed.items()
-    if not model or listed < LEAST or not credible(reported.micro_usd, listed, guessed=bool(metered.unpriced)):
+    if (
+        not model
+        or listed < MIN_MICRO_USD
+        or not is_credible(reported.micro_usd, listed, guessed=bool(metered.unpriced))
+    ):
         return
-    path = state / OBSERVED_FILE
-    with _one_at_a_time:
-        known = _read(path)
+    path = state / PRICES_FILE
+    with _lock:
+        known = _read_prices(path)
         changed = dict(known)
         changed.pop(model, None)
         if abs(reported.micro_usd - listed) > metered.calls:  # each call is rounded up by less than one
-            changed[model] = Seen(reported.micro_usd, listed)
+            changed[model] = ObservedPrice(reported.micro_usd, listed)
         if changed != known:
-            _write(path, changed)
+            _write_prices(path, changed)
 
 
-def _read(path: Path) -> dict[str, Seen]:
+def _read_prices(path: Path) -> dict[str, ObservedPrice]:
     try:
         said = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError, RecursionError):
         return {}
     except OSError as e:
-        raise trouble("read the observed prices", path, e) from e
+        raise build_file_error("read the observed prices", path, e) from e
     models = said.get("models") if isinstance(said, dict) else None
     if not isinstance(models, dict):
         return {}
-    found = {model: _seen(value) for model, value in sorted(models.items())[:MOST_MODELS]}
+    found = {model: _parse_price(value) for model, value in sorted(models.items())[:MAX_MODELS]}
     return {model: seen for model, seen in found.items() if seen is not None}
 
 
-def _seen(value: object) -> Seen | None:
+def _parse_price(value: object) -> ObservedPrice | None:
     if not isinstance(value, dict):
         return None
     reported, listed = value.get("reported"), value.get("listed")
     if (
         type(reported) is not int
         or type(listed) is not int
-        or listed < LEAST
-        or not credible(reported, listed, guessed=True)
+        or listed < MIN_MICRO_USD
+        or not is_credible(reported, listed, guessed=True)
     ):
         return None
-    return Seen(reported, listed)
+    return ObservedPrice(reported, listed)
 
 
-def _write(path: Path, models: Mapping[str, Seen]) -> None:
+def _write_prices(path: Path, models: Mapping[str, ObservedPrice]) -> None:
     content = {
         "about": "millionths of a dollar: what agents' programs reported, and the built-in table",
         "models": {name: {"reported": seen.reported, "listed": seen.listed} for name, seen in sorted(models.items())},
     }
-    write_whole(path, json.dumps(content, indent=2) + "\n")
+    write_atomically(path, json.dumps(content, indent=2) + "\n")

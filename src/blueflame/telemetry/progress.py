@@ -11,11 +11,11 @@ from blueflame.model.attempt import Attempt
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.telemetry.usage_tail import UsageTail
 
-STEP = 64 * 1024  # bytes: a frame is drawn several times a second, for several agents
+STEP_BYTES = 64 * 1024  # bytes: a frame is drawn several times a second, for several agents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class AgentProgress:
     said: str = ""
     tool: str = ""  # of the latest call that its output shows
     target: str = ""
@@ -25,24 +25,24 @@ class Heard:
     offset: int = 0
 
 
-class Listener:
+class ProgressReader:
     """One for each who listens: what it has heard is where it goes on."""
 
     def __init__(self, runtimes: Mapping[str, Runtime]) -> None:
         self._runtimes = runtimes
-        self._heard: dict[str, Heard] = {}
+        self._heard: dict[str, AgentProgress] = {}
         self._meters: dict[str, UsageTail] = {}
 
-    def hear(self, attempt: Attempt, directory: Path, *, most: int = 1) -> Heard:
+    def hear(self, attempt: Attempt, directory: Path, *, most: int = 1) -> AgentProgress:
         """All so far; of what is new a step, or about `most` bytes: a flood is caught up with bit by bit."""
-        heard = self._heard.get(attempt.id, Heard())
+        heard = self._heard.get(attempt.id, AgentProgress())
         runtime = self._runtimes.get(attempt.runtime)
         goal = heard.offset + most
         while runtime is not None and heard.offset < goal:
-            signals, offset = read_new_signals(runtime, directory / "stdout.log", heard.offset, step=STEP)
+            signals, offset = read_new_signals(runtime, directory / "stdout.log", heard.offset, step=STEP_BYTES)
             if offset == heard.offset:
                 break
-            heard = replace(_taken(heard, signals), offset=offset)
+            heard = replace(_apply_signals(heard, signals), offset=offset)
         self._heard[attempt.id] = heard
         metered = self._metered(attempt, directory, most)
         return heard if metered is None else replace(heard, spend=metered)
@@ -59,7 +59,7 @@ class Listener:
         self._meters = {name: meter for name, meter in self._meters.items() if name in living}
 
 
-def _taken(heard: Heard, signals: tuple[Signal, ...]) -> Heard:
+def _apply_signals(heard: AgentProgress, signals: tuple[Signal, ...]) -> AgentProgress:
     for signal in signals:
         match signal:
             case TextOutput(text, more):

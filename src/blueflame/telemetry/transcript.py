@@ -12,26 +12,26 @@ from typing import Any, TypeAlias
 from blueflame.agents.runtime import OutputProblem, Runtime, Signal, TextOutput, UsageReport, read_new_signals
 from blueflame.model.audit import ALLOW, ObservedCall
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.system.tail import STEP, Tail
-from blueflame.telemetry.activity import within
+from blueflame.system.tail import STEP_BYTES, FileTail
+from blueflame.telemetry.activity import shorten_paths
 from blueflame.telemetry.usage import USAGE_FILE
-from blueflame.telemetry.usage_tail import ModelCall, UsageTail
+from blueflame.telemetry.usage_tail import MeteredCall, UsageTail
 
-MOST = 1024 * 1024  # bytes of output that are read at a time
+MAX_STEP_BYTES = 1024 * 1024  # bytes of output that are read at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class AgentWords:
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class AgentComplaint:
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class TranscriptCall:
     """`allowed` is None while nobody has decided, or nobody was asked."""
 
     tool: str
@@ -42,7 +42,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class ModelCharge:
     """One answer of the model: what it used, and all so far."""
 
     spend: Spend
@@ -52,27 +52,27 @@ class Bill:
     at: str = ""
 
 
-Entry: TypeAlias = Words | Trouble | Call | Bill
+TranscriptEntry: TypeAlias = AgentWords | AgentComplaint | TranscriptCall | ModelCharge
 
 
-class Diary:
+class TranscriptReader:
     """Reads on from where it stopped. The audit log knows of a call first, the output in which order things came."""
 
     def __init__(self, runtime: Runtime | None, folder: Path, audit: Path, worktree: str | None) -> None:
         self._runtime, self._folder, self._worktree = runtime, folder, worktree
         self._offset = 0
-        self._audit, self._usage = Tail(audit), UsageTail(folder)
+        self._audit, self._usage = FileTail(audit), UsageTail(folder)
         self._lines = count()
         self._untold: dict[int, Mapping[str, Any]] = {}  # decisions of the log, in order
         self._places: dict[str, deque[int]] = {}  # where they are, by call
         self._ahead: Counter[str] = Counter()  # calls told by the log, which the output does not show yet
         self._undecided: Counter[str] = Counter()  # the other way round
-        self._bills: deque[ModelCall] = deque()
+        self._bills: deque[MeteredCall] = deque()
         self._total = NO_SPEND
         self._all_heard = False
         self._said_last = ""
 
-    def news(self) -> Iterator[Entry]:
+    def news(self) -> Iterator[TranscriptEntry]:
         """Take all of it; of much that is new a part."""
         self._read_logs()
         for signal in self._said():
@@ -84,9 +84,11 @@ class Diary:
 
     def _said(self) -> Iterator[Signal]:
         self._all_heard = self._runtime is None
-        goal = self._offset + MOST
+        goal = self._offset + MAX_STEP_BYTES
         while self._runtime is not None and self._offset < goal:
-            signals, offset = read_new_signals(self._runtime, self._folder / "stdout.log", self._offset, step=STEP)
+            signals, offset = read_new_signals(
+                self._runtime, self._folder / "stdout.log", self._offset, step=STEP_BYTES
+            )
             self._all_heard = offset == self._offset
             if self._all_heard:
                 return
@@ -94,28 +96,28 @@ class Diary:
             yield from signals
 
     def _read_logs(self) -> None:
-        for line in self._audit.objects(most=MOST):
+        for line in self._audit.objects(most=MAX_STEP_BYTES):
             if line.get("rule") != "canary":
                 place = next(self._lines)
                 self._untold[place] = line
-                self._places.setdefault(_key(line), deque()).append(place)
-        self._bills.extend(self._usage.calls(most=MOST))
+                self._places.setdefault(_build_call_key(line), deque()).append(place)
+        self._bills.extend(self._usage.calls(most=MAX_STEP_BYTES))
 
-    def _taken(self, signal: Signal) -> Iterator[Entry]:
+    def _taken(self, signal: Signal) -> Iterator[TranscriptEntry]:
         match signal:
             case TextOutput(text):
                 if text != self._said_last:  # many repeat their last words as their result
                     self._said_last = text
-                    yield Words(text)
+                    yield AgentWords(text)
             case OutputProblem(text):
-                yield Trouble(text)
+                yield AgentComplaint(text)
             case UsageReport(spend) if not (self._folder / USAGE_FILE).exists():
                 self._total += spend
-                yield Bill(spend=spend, total=self._total)
+                yield ModelCharge(spend=spend, total=self._total)
             case ObservedCall():
                 yield from self._shown(signal)
 
-    def _shown(self, act: ObservedCall) -> Iterator[Entry]:
+    def _shown(self, act: ObservedCall) -> Iterator[TranscriptEntry]:
         key = act.call or act.digest
         if self._places.get(key):
             yield from self._billed(self._stamp(self._places[key][0]))
@@ -124,11 +126,13 @@ class Diary:
             self._ahead[key] -= 1
         else:
             self._undecided[key] += 1
-            yield Call(tool=act.tool, target=within(self._worktree, act.target), allowed=False if act.denied else None)
+            yield TranscriptCall(
+                tool=act.tool, target=shorten_paths(self._worktree, act.target), allowed=False if act.denied else None
+            )
 
-    def _asked(self, place: int) -> Iterator[Entry]:
+    def _asked(self, place: int) -> Iterator[TranscriptEntry]:
         """What the output does not show yet; or showed before there was a decision: then only a refusal is news."""
-        key, at = _key(self._untold[place]), self._stamp(place)
+        key, at = _build_call_key(self._untold[place]), self._stamp(place)
         call = self._decided(place)
         known = self._undecided[key] > 0
         (self._undecided if known else self._ahead)[key] += -1 if known else 1
@@ -139,25 +143,25 @@ class Diary:
     def _stamp(self, place: int) -> str:
         return str(self._untold[place].get("timestamp", ""))
 
-    def _decided(self, place: int) -> Call:
+    def _decided(self, place: int) -> TranscriptCall:
         line = self._untold.pop(place)
-        self._places[_key(line)].remove(place)
+        self._places[_build_call_key(line)].remove(place)
         allowed = line.get("decision") == ALLOW
-        return Call(
+        return TranscriptCall(
             tool=str(line.get("tool", "")),
-            target=within(self._worktree, str(line.get("target", ""))),
+            target=shorten_paths(self._worktree, str(line.get("target", ""))),
             allowed=allowed,
-            why="" if allowed else within(self._worktree, str(line.get("details", "") or line.get("rule", ""))),
+            why="" if allowed else shorten_paths(self._worktree, str(line.get("details", "") or line.get("rule", ""))),
             at=str(line.get("timestamp", "")),
         )
 
-    def _billed(self, until: str) -> Iterator[Entry]:
+    def _billed(self, until: str) -> Iterator[TranscriptEntry]:
         """Answers of the model that ended before then: times are texts that sort."""
         while self._bills and self._bills[0].at <= until:
             call = self._bills.popleft()
             self._total += call.spend
-            yield Bill(spend=call.spend, total=self._total, model=call.model, refused=call.refused, at=call.at)
+            yield ModelCharge(spend=call.spend, total=self._total, model=call.model, refused=call.refused, at=call.at)
 
 
-def _key(line: Mapping[str, Any]) -> str:
+def _build_call_key(line: Mapping[str, Any]) -> str:
     return str(line.get("call") or line.get("digest") or "")

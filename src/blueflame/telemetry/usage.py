@@ -14,17 +14,19 @@ from typing import Any
 from blueflame.billing.prices import FALLBACK, build_fallback_row, build_listed_rows, compute_cost, find_row
 from blueflame.billing.usage import Usage
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.system.files import trouble
+from blueflame.system.files import build_file_error
 
 USAGE_FILE = "usage.jsonl"
-MAX_LINE = 64 * 1024  # the gateway's lines have some 400 bytes
-FARTHEST = 20  # a figure that many times ours is not believed
-CHEAPEST = 2  # nor one that many times smaller, for a model whose price is known: the agent may have made it up
-COUNTS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
+MAX_LINE_BYTES = 64 * 1024  # the gateway's lines have some 400 bytes
+MAX_PRICE_FACTOR = 20  # a figure that many times ours is not believed
+MAX_DISCOUNT_FACTOR = (
+    2  # nor one that many times smaller, for a model whose price is known: the agent may have made it up
+)
+COUNT_KEYS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "web_search")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metered:
+class MeteredUsage:
     """`calls` are those that reached a model. `listed` is what each model's tokens cost by the built-in table alone."""
 
     spend: Spend = NO_SPEND
@@ -38,41 +40,44 @@ class Metered:
     listed: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_metered(folder: Path) -> Metered:
+def read_metered_usage(folder: Path) -> MeteredUsage:
     """Of an attempt's folder. Without a book nothing was metered; lines that cannot be read are counted."""
-    gathering = _Gathering()
-    for line in _lines(folder / USAGE_FILE):
+    gathering = _UsageTotals()
+    for line in _read_lines(folder / USAGE_FILE):
         gathering.take(line)
     return gathering.result()
 
 
-def settle(metered: Metered, reported: Spend | None, *, own: Collection[str] = ()) -> Spend:
+def settle_spend(metered: MeteredUsage, reported: Spend | None, *, own: Collection[str] = ()) -> Spend:
     """What an attempt cost in the end. Tokens are always the gateway's.
 
     Money is what the agent's program reports by its own prices, if it saw the very tokens that we saw and its figure is
     credible; else ours. `own` are the names of the person's own prices: where one of them was used, it counts.
     """
-    if reported is None or not agrees(metered, reported) or metered.priced_as & set(own):
+    if reported is None or not has_same_tokens(metered, reported) or metered.priced_as & set(own):
         return metered.spend
-    if not credible(reported.micro_usd, metered.spend.micro_usd, guessed=bool(metered.unpriced)):
+    if not is_credible(reported.micro_usd, metered.spend.micro_usd, guessed=bool(metered.unpriced)):
         return metered.spend
     return replace(metered.spend, micro_usd=reported.micro_usd)
 
 
-def agrees(metered: Metered, reported: Spend) -> bool:
+def has_same_tokens(metered: MeteredUsage, reported: Spend) -> bool:
     """It saw the same tokens as we did, every kind of them, and we know all of them."""
     if metered.incomplete or metered.damaged or not metered.spend.tokens:
         return False
     return replace(metered.spend, micro_usd=0) == replace(reported, micro_usd=0)
 
 
-def credible(reported: int, ours: int, *, guessed: bool = False) -> bool:
+def is_credible(reported: int, ours: int, *, guessed: bool = False) -> bool:
     """`guessed`: ours was reckoned with the dearest price there is, so that a far smaller one is no surprise."""
-    return ours <= reported * (FARTHEST if guessed else CHEAPEST) and reported <= ours * FARTHEST
+    return (
+        ours <= reported * (MAX_PRICE_FACTOR if guessed else MAX_DISCOUNT_FACTOR)
+        and reported <= ours * MAX_PRICE_FACTOR
+    )
 
 
 @dataclass(slots=True)
-class _Gathering:
+class _UsageTotals:
     calls: int = 0
     by_model: dict[str, Spend] = field(default_factory=dict)
     priced_as: set[str] = field(default_factory=set)
@@ -83,7 +88,7 @@ class _Gathering:
     listed: dict[str, int] = field(default_factory=dict)
 
     def take(self, line: Mapping[str, Any] | None) -> None:
-        counts = _counts(line) if line is not None else None
+        counts = _parse_counts(line) if line is not None else None
         if line is None or counts is None:
             self.damaged += 1
             return
@@ -91,7 +96,7 @@ class _Gathering:
             self.refused += 1
             return
         self.calls += 1
-        self.incomplete += line.get("complete") is not True and _answered(line)
+        self.incomplete += line.get("complete") is not True and _is_answered(line)
         usage = Usage(model=str(line.get("model", "")), complete=True, **counts)
         self._add(usage, line["micro_usd"], str(line.get("priced_as", "")))
 
@@ -113,8 +118,8 @@ class _Gathering:
         if priced_as == FALLBACK:
             self.unpriced[usage.model] = None
 
-    def result(self) -> Metered:
-        return Metered(
+    def result(self) -> MeteredUsage:
+        return MeteredUsage(
             spend=sum(self.by_model.values(), NO_SPEND),
             calls=self.calls,
             by_model=self.by_model,
@@ -127,31 +132,31 @@ class _Gathering:
         )
 
 
-def _answered(line: Mapping[str, Any]) -> bool:
+def _is_answered(line: Mapping[str, Any]) -> bool:
     """An error of the API in place of an answer is complete as it is: it used nothing."""
     status = line.get("status")
     return not isinstance(status, int) or status < 400
 
 
-def _counts(line: Mapping[str, Any]) -> dict[str, Any] | None:
+def _parse_counts(line: Mapping[str, Any]) -> dict[str, Any] | None:
     """The line's figures; None when one that counts is missing or is no count."""
-    found = {name: line.get(name, 0) for name in COUNTS}
+    found = {name: line.get(name, 0) for name in COUNT_KEYS}
     figures = (*found.values(), line.get("micro_usd", 0 if line.get("refused") else None))
     return found if all(type(figure) is int and figure >= 0 for figure in figures) else None
 
 
-def _lines(path: Path) -> Iterator[Mapping[str, Any] | None]:
+def _read_lines(path: Path) -> Iterator[Mapping[str, Any] | None]:
     try:
         with path.open("rb") as file:
-            while raw := file.readline(MAX_LINE):
-                yield _parsed(raw)
+            while raw := file.readline(MAX_LINE_BYTES):
+                yield _parse_line(raw)
     except FileNotFoundError:
         return
     except OSError as e:
-        raise trouble("read what the gateway has metered", path, e) from e
+        raise build_file_error("read what the gateway has metered", path, e) from e
 
 
-def _parsed(raw: bytes) -> Mapping[str, Any] | None:
+def _parse_line(raw: bytes) -> Mapping[str, Any] | None:
     if not raw.endswith(b"\n"):
         return None
     try:

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from blueflame.warden.wakeup import Bell
+    from blueflame.warden.wakeup import PollLoop
 
-RESERVE = 16 * 1024  # room for the outcome, taken while the disk still has some
-LOCK_PATIENCE = 0.2  # seconds: whoever only asks for the lock's holder has it for an instant
-RETRY_FIRST, RETRY_LAST = 0.05, 5.0
-READ_LIMIT = 64 * 1024 * 1024
+RESERVED_BYTES = 16 * 1024  # room for the outcome, taken while the disk still has some
+LOCK_TIMEOUT = 0.2  # seconds: whoever only asks for the lock's holder has it for an instant
+MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.05, 5.0
+MAX_READ_BYTES = 64 * 1024 * 1024
 
 
 def take_lock(folder: str, note: str) -> int | None:
     """The lock's open file, to be kept for life; None when another warden lives. The file is never removed."""
     handle = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    give_up = time.monotonic() + LOCK_PATIENCE
+    give_up = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,11 +46,11 @@ def take_lock(folder: str, note: str) -> int | None:
                 return None
             time.sleep(0.02)
         else:
-            _say_who(handle, note)
+            _write_holder(handle, note)
             return handle
 
 
-def _say_who(handle: int, note: str) -> None:
+def _write_holder(handle: int, note: str) -> None:
     with suppress(OSError):  # a full disk: the lock itself is what counts
         os.ftruncate(handle, 0)
         os.pwrite(handle, note.encode(), 0)
@@ -62,7 +62,7 @@ def read_json(path: str) -> dict[str, Any]:
     try:
         parts = []
         size = 0
-        while size < READ_LIMIT and (part := os.read(handle, 1 << 20)):
+        while size < MAX_READ_BYTES and (part := os.read(handle, 1 << 20)):
             parts.append(part)
             size += len(part)
     finally:
@@ -73,7 +73,7 @@ def read_json(path: str) -> dict[str, Any]:
     return found
 
 
-def read_or_nothing(path: str) -> dict[str, Any]:
+def read_json_or_empty(path: str) -> dict[str, Any]:
     try:
         return read_json(path)
     except (OSError, ValueError, TypeError):
@@ -85,7 +85,7 @@ def write_json(path: str, content: Mapping[str, Any]) -> None:
     draft = f"{path}.draft"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        _write_all(handle, _encoded(content))
+        _write_all(handle, _encode_json(content))
     finally:
         os.close(handle)
     os.replace(draft, path)
@@ -99,7 +99,7 @@ def claim_start(folder: str, note: Mapping[str, Any]) -> bool:
     except FileExistsError:
         return False
     try:
-        _write_all(handle, _encoded(note))
+        _write_all(handle, _encode_json(note))
         os.fsync(handle)
     except OSError:
         os.unlink(path)  # nothing has been started: let the next warden try
@@ -115,7 +115,7 @@ def reserve_outcome(folder: str) -> None:
     try:
         handle = os.open(f"{folder}/outcome.draft", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _write_all(handle, b"\0" * RESERVE)
+            _write_all(handle, b"\0" * RESERVED_BYTES)
         finally:
             os.close(handle)
     except OSError:  # writing the outcome is tried again and again later
@@ -126,24 +126,24 @@ def has_outcome(folder: str) -> bool:
     return os.path.exists(f"{folder}/outcome.json")
 
 
-def write_outcome(folder: str, content: Mapping[str, Any], bell: Bell) -> bool:
+def write_outcome(folder: str, content: Mapping[str, Any], bell: PollLoop) -> bool:
     """Tries until it is on the disk. Gives up only when the folder is gone, or when told to stop once more."""
-    data = _encoded(content)
-    pause = RETRY_FIRST
+    data = _encode_json(content)
+    pause = MIN_RETRY_SECONDS
     stops = bell.stops
     while True:
         try:
-            _put_outcome(folder, data)
+            _replace_outcome(folder, data)
         except OSError as e:
             if e.errno == errno.ENOENT or bell.stops > stops:
                 return False
             bell.wait(pause)
-            pause = min(pause * 2, RETRY_LAST)
+            pause = min(pause * 2, MAX_RETRY_SECONDS)
         else:
             return True
 
 
-def _put_outcome(folder: str, data: bytes) -> None:
+def _replace_outcome(folder: str, data: bytes) -> None:
     draft = f"{folder}/outcome.draft"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -167,21 +167,21 @@ def _sync_folder(folder: str) -> None:
         os.close(handle)
 
 
-def hint(path: str) -> None:
+def touch_file(path: str) -> None:
     """Touch a file that others watch. A hint that cannot be given is no loss: they look by themselves, too."""
     with suppress(OSError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
         os.utime(path)
 
 
-def size(path: str) -> int:
+def read_size(path: str) -> int:
     try:
         return os.stat(path).st_size
     except OSError:
         return 0
 
 
-def tail(path: str, max_bytes: int, offset: int = 0) -> str:
+def read_tail(path: str, max_bytes: int, offset: int = 0) -> str:
     """The end of a file, as far as it lies after `offset`."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -196,7 +196,7 @@ def tail(path: str, max_bytes: int, offset: int = 0) -> str:
         os.close(handle)
 
 
-def _encoded(content: Mapping[str, Any]) -> bytes:
+def _encode_json(content: Mapping[str, Any]) -> bytes:
     return (json.dumps(content, ensure_ascii=False, sort_keys=True) + "\n").encode("utf-8", "replace")
 
 

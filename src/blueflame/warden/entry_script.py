@@ -11,15 +11,15 @@ that an agent's own exit code 126 cannot be mistaken for a watcher that does not
 
 from __future__ import annotations
 
-LINE = 9  # the entry's end of the socket to the warden
-FILTER = 10  # the seccomp program, read and closed by bubblewrap
+CONTROL_FD = 9  # the entry's end of the socket to the warden
+SECCOMP_FD = 10  # the seccomp program, read and closed by bubblewrap
 READY, GO, PASSED = b"ready\n", b"go\n", b"passed\n"
-NO_GO, NO_CANARY, NO_PROGRAM = 125, 126, 127
-NAME = "blueflame-entry"
+EXIT_NO_GO, EXIT_CANARY_FAILED, EXIT_NO_PROGRAM = 125, 126, 127
+SCRIPT_NAME = "blueflame-entry"
 
 # The words after NAME: the hook ("" for none), "terminal" or "", then the program with its arguments. Neither 9 nor the
 # canary's pipe is left open for the agent; its stdin is not touched.
-ENTRY = """\
+ENTRY_SCRIPT = """\
 hook=$1 terminal=$2; shift 2
 command -v "$1" >/dev/null || { printf 'cannot run %s: there is no such program in here\\n' "$1" >&2; exit 127; }
 printf 'ready\\n' >&9 && IFS= read -r word <&9 && [ "$word" = go ] || exit 125
@@ -37,6 +37,6 @@ exec "$@"
 """
 
 
-def command(argv: list[str], hook: str, *, terminal: bool = False) -> list[str]:
+def build_entry_command(argv: list[str], hook: str, *, terminal: bool = False) -> list[str]:
     """What to run so that `argv` runs behind the entry. `terminal`: its stdin is one, to be taken as its own."""
-    return ["/bin/sh", "-c", ENTRY, NAME, hook, "terminal" if terminal else "", *argv]
+    return ["/bin/sh", "-c", ENTRY_SCRIPT, SCRIPT_NAME, hook, "terminal" if terminal else "", *argv]

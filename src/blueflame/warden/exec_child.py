@@ -14,20 +14,20 @@ import signal
 import termios
 from contextlib import suppress
 
-from blueflame.warden.entry_script import FILTER, LINE
+from blueflame.warden.entry_script import CONTROL_FD, SECCOMP_FD
 from blueflame.warden.process_tree import die_with_parent
-from blueflame.warden.wakeup import forget_signals
+from blueflame.warden.wakeup import reset_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from typing import NoReturn
 
-COMPLAINTS = 11  # where the way to complain is kept until the program runs
-OUT_OF_THE_WAY = 32
+ERROR_FD = 11  # where the way to complain is kept until the program runs
+MIN_MOVED_FD = 32
 
 
-class Plan:
+class ExecPlan:
     """What the child is to become. `ports` is None when it stays in the network that it is in.
 
     `apart` when it is made in namespaces of its own; `user` is who it is to be in one for users. `takes_terminal`: its
@@ -71,33 +71,33 @@ class Plan:
         self.gate = self.complain = -1
 
 
-def become(plan: Plan) -> NoReturn:
+def exec_program(plan: ExecPlan) -> NoReturn:
     doing = "set up the process"
     try:
         os.setsid()
         die_with_parent()
         doing = "make a namespace of its own"
-        _settle_apart(plan)
+        _set_up_namespaces(plan)
         doing = "set up the process"
         if os.read(plan.gate, 1) != b"g" or (os.getppid() != plan.warden and not plan.apart):
             os._exit(127)  # the warden died before it could note us down
-        forget_signals()
+        reset_signals()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         doing = f"read its input {plan.stdin}"
         files = {0: plan.stdin if isinstance(plan.stdin, int) else os.open(plan.stdin, os.O_RDONLY | os.O_CLOEXEC)}
         files |= {1: plan.output[0], 2: plan.output[1]}
         if plan.line is not None:
-            files[LINE] = plan.line.fileno()
+            files[CONTROL_FD] = plan.line.fileno()
         if plan.seccomp:
             doing = f"read the seccomp filter {plan.seccomp}"
-            files[FILTER] = os.open(plan.seccomp, os.O_RDONLY | os.O_CLOEXEC)
+            files[SECCOMP_FD] = os.open(plan.seccomp, os.O_RDONLY | os.O_CLOEXEC)
         doing = "arrange its files"
-        _plug(files, plan)
+        _arrange_files(files, plan)
         if plan.takes_terminal:
             doing = "take its terminal"
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         doing = "set its limits"
-        _limit(plan.limits)
+        _set_limits(plan.limits)
         doing = f"enter the folder {plan.cwd}"
         os.chdir(plan.cwd)
         doing = f"run {plan.argv[0]}"
@@ -109,7 +109,7 @@ def become(plan: Plan) -> NoReturn:
         os._exit(127)
 
 
-def _settle_apart(plan: Plan) -> None:
+def _set_up_namespaces(plan: ExecPlan) -> None:
     """The warden cannot be seen from here; if it died before we asked to die with it, the entry's line is dead, too."""
     if not plan.apart:
         return
@@ -121,33 +121,33 @@ def _settle_apart(plan: Plan) -> None:
     if plan.ports is None or plan.line is None:
         return
     namespace.bring_up_loopback()
-    doors = [namespace.listen(port) for port in plan.ports]
-    namespace.hand_over(plan.line, doors)
+    doors = [namespace.open_listener(port) for port in plan.ports]
+    namespace.send_listeners(plan.line, doors)
     for door in doors:
         door.close()
 
 
-def _plug(files: dict[int, int], plan: Plan) -> None:
+def _arrange_files(files: dict[int, int], plan: ExecPlan) -> None:
     """Each open file to its number, and nothing else left open: what is inherited by accident is a hole."""
-    moved = {number: fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) for number, handle in files.items()}
-    complain = fcntl.fcntl(plan.complain, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
+    moved = {number: fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD) for number, handle in files.items()}
+    complain = fcntl.fcntl(plan.complain, fcntl.F_DUPFD_CLOEXEC, MIN_MOVED_FD)
     for number, handle in moved.items():
         os.dup2(handle, number)
-    plan.complain = os.dup2(complain, COMPLAINTS, inheritable=False)
-    for handle in _open_files():
-        if handle not in files and handle != COMPLAINTS:
+    plan.complain = os.dup2(complain, ERROR_FD, inheritable=False)
+    for handle in _list_open_files():
+        if handle not in files and handle != ERROR_FD:
             with suppress(OSError):  # the one that the list was read by
                 os.close(handle)
 
 
-def _open_files() -> list[int]:
+def _list_open_files() -> list[int]:
     try:
         return [int(name) for name in os.listdir("/dev/fd") if name.isdigit()]
     except OSError:
         return list(range(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
 
 
-def _limit(limits: dict[int, int]) -> None:
+def _set_limits(limits: dict[int, int]) -> None:
     for limit, value in limits.items():
         _, hard = resource.getrlimit(limit)
         ceiling = value if hard == resource.RLIM_INFINITY else min(value, hard)

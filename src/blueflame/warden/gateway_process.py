@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 
 from blueflame.gateway.options import read_options
 from blueflame.warden.output import open_log
-from blueflame.warden.process_tree import look, send
-from blueflame.warden.wakeup import forget_signals
+from blueflame.warden.process_tree import read_process, signal_process
+from blueflame.warden.wakeup import reset_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
     from blueflame.gateway.connect import Resolver
     from blueflame.gateway.options import GatewayOptions
-    from blueflame.warden.process_tree import Member
+    from blueflame.warden.process_tree import ProcessInfo
 
-CONTROL = 3  # the only file the gateway keeps, besides its input and its log
-LARGEST_FILE = 64 * 1024 * 1024  # whatever goes wrong, it does not fill the disk
-LARGEST_CASSETTE = 4 * 1024 * 1024 * 1024
-START_PATIENCE = 10.0
-END_PATIENCE = 4.0  # a model call that is being answered is read on for 1.5 seconds
+CONTROL_FD = 3  # the only file the gateway keeps, besides its input and its log
+MAX_FILE_BYTES = 64 * 1024 * 1024  # whatever goes wrong, it does not fill the disk
+MAX_CASSETTE_BYTES = 4 * 1024 * 1024 * 1024
+START_TIMEOUT = 10.0
+END_TIMEOUT = 4.0  # a model call that is being answered is read on for 1.5 seconds
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
-class Gateway:
+class GatewayProcess:
     """A running gateway. `pid` is told for people and tests; it is no child of ours.
 
     `parked` is why its agent waits for the model, `refused` which budget is used up, `gave_up` why it waits no longer:
@@ -50,7 +50,7 @@ class Gateway:
 
     __slots__ = ("_control", "_folder", "_heard", "_known", "_problem", "gave_up", "parked", "pid", "refused")
 
-    def __init__(self, folder: str, control: socket.socket, pid: int, known: Member | None) -> None:
+    def __init__(self, folder: str, control: socket.socket, pid: int, known: ProcessInfo | None) -> None:
         self._folder = folder
         self._control = control
         self._heard = b""
@@ -126,33 +126,33 @@ class Gateway:
         """Ends it. When this returns, its record is complete and nothing of it runs."""
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
-            self._control.settimeout(END_PATIENCE)
+            self._control.settimeout(END_TIMEOUT)
             while data := self._control.recv(65536):
                 self._understand(data)
         self._problem = self._problem or "it was closed"
         self._control.close()
         if self._known is not None:
-            _see_off(self._known)
+            _wait_for_exit(self._known)
             self._known = None
 
 
-def _see_off(member: Member) -> None:
+def _wait_for_exit(member: ProcessInfo) -> None:
     """It says goodbye before the kernel has quite ended it. One that hangs is killed."""
-    give_up = time.monotonic() + END_PATIENCE
-    while (now := look(member.pid)) is not None and now.start_time == member.start_time:
+    give_up = time.monotonic() + END_TIMEOUT
+    while (now := read_process(member.pid)) is not None and now.start_time == member.start_time:
         if time.monotonic() > give_up:
-            send(member, signal.SIGKILL)
+            signal_process(member, signal.SIGKILL)
             return
         time.sleep(0.001)
 
 
-def start(
+def start_gateway(
     folder: str,
     gateway: Mapping[str, Any],
     secrets: Mapping[str, str] | None = None,
     *,
     resolve: Resolver | None = None,
-) -> Gateway:
+) -> GatewayProcess:
     """Before anything else is started. Raises ValueError for orders it does not understand, OSError if none starts.
 
     The secrets go over by the fork and are kept nowhere on this side.
@@ -160,17 +160,17 @@ def start(
     orders = read_options(folder, gateway, secrets)
     ours, theirs = socket.socketpair()
     try:
-        with theirs, _orphans_left_alone():
+        with theirs, _suspend_subreaper():
             _fork_twice(theirs, orders, resolve)
-        pid = _first_words(ours)
+        pid = _read_pid(ours)
     except BaseException:
         ours.close()
         raise
-    return Gateway(orders.folder, ours, pid, look(pid))
+    return GatewayProcess(orders.folder, ours, pid, read_process(pid))
 
 
 @contextmanager
-def _orphans_left_alone() -> Iterator[None]:
+def _suspend_subreaper() -> Iterator[None]:
     """A warden adopts its orphans, but for the moment in which the gateway becomes one."""
     if sys.platform != "linux":
         yield
@@ -187,13 +187,13 @@ def _orphans_left_alone() -> Iterator[None]:
 def _fork_twice(control: socket.socket, orders: GatewayOptions, resolve: Resolver | None) -> None:
     middle = os.fork()
     if middle == 0:
-        _step_aside(control, orders, resolve)
+        _run_middle_process(control, orders, resolve)
     os.waitpid(middle, 0)
 
 
-def _first_words(control: socket.socket) -> int:
+def _read_pid(control: socket.socket) -> int:
     """The gateway says its pid when it has left everything of ours behind, or why it cannot."""
-    control.settimeout(START_PATIENCE)
+    control.settimeout(START_TIMEOUT)
     try:
         line = b""
         while not line.endswith(b"\n") and (letter := control.recv(1)):
@@ -207,37 +207,37 @@ def _first_words(control: socket.socket) -> int:
     return int(rest)
 
 
-def _step_aside(control: socket.socket, orders: GatewayOptions, resolve: Resolver | None) -> NoReturn:
+def _run_middle_process(control: socket.socket, orders: GatewayOptions, resolve: Resolver | None) -> NoReturn:
     """In the first child: its own child is nobody's, once it has ended."""
     code = 1
     try:
         if os.fork() == 0:
-            _be_the_gateway(control, orders, resolve)
+            _run_gateway(control, orders, resolve)
         code = 0
     finally:
         os._exit(code)
 
 
-def _be_the_gateway(control: socket.socket, orders: GatewayOptions, resolve: Resolver | None) -> NoReturn:
+def _run_gateway(control: socket.socket, orders: GatewayOptions, resolve: Resolver | None) -> NoReturn:
     gc.freeze()  # a socket of the warden that is collected here would close a file number that is ours by then
     try:
-        most = LARGEST_CASSETTE if orders.model is not None and orders.model.record else LARGEST_FILE
-        control = _leave_all_behind(control, orders.folder, most)
+        most = MAX_CASSETTE_BYTES if orders.model is not None and orders.model.record else MAX_FILE_BYTES
+        control = _drop_inherited_state(control, orders.folder, most)
         control.sendall(b"pid %d\n" % os.getpid())
         from blueflame.gateway.server import run
 
         run(control, orders, *([resolve] if resolve else []))
     except BaseException as e:  # noqa: BLE001 (a forked child must never come back into the warden's own code)
-        _complain(control, e)
+        _report_failure(control, e)
     finally:
         os._exit(0)
 
 
-def _leave_all_behind(control: socket.socket, folder: str, largest_file: int) -> socket.socket:
+def _drop_inherited_state(control: socket.socket, folder: str, largest_file: int) -> socket.socket:
     """No file of the warden, its lock above all; no signal setting, folder or terminal of its."""
     os.setsid()
     os.chdir("/")
-    forget_signals()
+    reset_signals()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the call that failed tells of both
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -246,15 +246,15 @@ def _leave_all_behind(control: socket.socket, folder: str, largest_file: int) ->
         resource.setrlimit(limit, (most, hard))
     log = open_log(f"{folder}/gateway.log")
     wanted = (os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), log, log, control.fileno())
-    lifted = [fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, CONTROL + 1) for handle in wanted]
+    lifted = [fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, CONTROL_FD + 1) for handle in wanted]
     control.detach()
     for place, handle in enumerate(lifted):
         os.dup2(handle, place, inheritable=False)
-    _close_from(CONTROL + 1)
-    return socket.socket(fileno=CONTROL)
+    _close_files_from(CONTROL_FD + 1)
+    return socket.socket(fileno=CONTROL_FD)
 
 
-def _close_from(first: int) -> None:
+def _close_files_from(first: int) -> None:
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:
@@ -266,7 +266,7 @@ def _close_from(first: int) -> None:
                 os.close(number)
 
 
-def _complain(control: socket.socket, problem: BaseException) -> None:
+def _report_failure(control: socket.socket, problem: BaseException) -> None:
     with suppress(OSError):
         sys.excepthook(type(problem), problem, problem.__traceback__)
         sys.stderr.flush()

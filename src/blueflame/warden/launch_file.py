@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-LIMITS = {  # not "as": agents written in JavaScript map more than a hundred gigabytes and use a few hundred megabytes
+RLIMITS = {  # not "as": agents written in JavaScript map more than a hundred gigabytes and use a few hundred megabytes
     "core": resource.RLIMIT_CORE,
     "cpu": resource.RLIMIT_CPU,
     "data": resource.RLIMIT_DATA,
@@ -23,14 +23,14 @@ LIMITS = {  # not "as": agents written in JavaScript map more than a hundred gig
     "stack": resource.RLIMIT_STACK,
 }
 SETUP_TIMEOUT = 300.0
-GRACE = 5.0
+DEFAULT_GRACE_SECONDS = 5.0
 
 
 class CannotStart(Exception):
     """The program could not be started; the message says which and why."""
 
 
-class Step:
+class SetupStep:
     """A command that makes the worktree ready before the agent starts."""
 
     __slots__ = ("argv", "name", "timeout")
@@ -41,7 +41,7 @@ class Step:
         self.timeout = timeout
 
 
-class Launch:
+class LaunchFile:
     __slots__ = (
         "argv",
         "attempt",
@@ -68,54 +68,54 @@ class Launch:
     def __init__(self, read: Mapping[str, Any]) -> None:
         self.attempt = str(read["attempt"])
         self.argv = words(read["argv"], "argv")
-        self.env = _environment(read.get("env", {}))
+        self.env = _parse_environment(read.get("env", {}))
         self.cwd = str(read["cwd"])
         self.stdin = str(read.get("stdin") or "/dev/null")
-        self.setup = [_step(step, n) for n, step in enumerate(read.get("setup", ()), start=1)]
+        self.setup = [_parse_step(step, n) for n, step in enumerate(read.get("setup", ()), start=1)]
         self.timeout = float(read.get("timeout", 0))  # 0: no limit, here and below
-        self.grace = float(read.get("grace", GRACE))
+        self.grace = float(read.get("grace", DEFAULT_GRACE_SECONDS))
         self.silence = float(read.get("silence", 0))
         self.max_output = int(read.get("max_output", 0))
         self.signal = str(read.get("signal", ""))
-        self.limits = _limits(read.get("limits", {}))
+        self.limits = _parse_limits(read.get("limits", {}))
         self.memory_mb = number(read.get("memory_mb", 0), "memory_mb")
         self.processes = number(read.get("processes", 0), "processes")
         self.min_free_disk_mb = number(read.get("min_free_disk_mb", 0), "min_free_disk_mb")
-        self.sandbox = walls.sandbox(read.get("sandbox"))
+        self.sandbox = walls.parse_sandbox(read.get("sandbox"))
         self.survey = words(read["survey"], "survey") if read.get("survey") else []
-        self.watch = walls.watch(read.get("watch"))
-        self.gateway = walls.gateway(read.get("gateway"))
-        self.terminal = walls.terminal(read.get("terminal"))
+        self.watch = walls.parse_watch(read.get("watch"))
+        self.gateway = walls.parse_gateway(read.get("gateway"))
+        self.terminal = walls.parse_terminal(read.get("terminal"))
         if self.sandbox is not None and self.sandbox.net == "none" and (self.watch or self.gateway):
             raise ValueError("sandbox: net is none, so that neither watch nor gateway could be reached from inside")
         if self.survey and self.sandbox is None:
             raise ValueError("survey: what an agent has left is looked at in its box only, and there is none")
 
 
-def read_launch(folder: str) -> Launch:
+def read_launch(folder: str) -> LaunchFile:
     path = f"{folder}/launch.json"
     try:
-        return Launch(read_json(path))
+        return LaunchFile(read_json(path))
     except KeyError as e:
         raise CannotStart(f"{path}: {e.args[0]} is missing") from e
     except (OSError, ValueError, TypeError) as e:
         raise CannotStart(f"{path}: {e}") from e
 
 
-def _environment(value: object) -> dict[str, str]:
+def _parse_environment(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise ValueError("env must map names to strings")
     return value
 
 
-def _step(value: Mapping[str, Any], n: int) -> Step:
+def _parse_step(value: Mapping[str, Any], n: int) -> SetupStep:
     shell = value.get("shell")
     argv = ["/bin/sh", "-c", str(shell)] if shell is not None else words(value.get("argv"), f"setup step {n}: argv")
-    return Step(str(value.get("name") or shell or argv[0]), argv, float(value.get("timeout") or SETUP_TIMEOUT))
+    return SetupStep(str(value.get("name") or shell or argv[0]), argv, float(value.get("timeout") or SETUP_TIMEOUT))
 
 
-def _limits(value: Mapping[str, Any]) -> dict[int, int]:
-    unknown = sorted(set(value) - set(LIMITS))
+def _parse_limits(value: Mapping[str, Any]) -> dict[int, int]:
+    unknown = sorted(set(value) - set(RLIMITS))
     if unknown:
-        raise ValueError(f"limits: {unknown[0]} is not one of {', '.join(LIMITS)}")
-    return {LIMITS[name]: int(value[name]) for name in sorted(value)}
+        raise ValueError(f"limits: {unknown[0]} is not one of {', '.join(RLIMITS)}")
+    return {RLIMITS[name]: int(value[name]) for name in sorted(value)}

@@ -26,33 +26,40 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
-CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220, "ppc64le": 120, "armv7l": 120, "i686": 120}  # the call's number
+CLONE_SYSCALLS = {
+    "x86_64": 56,
+    "aarch64": 220,
+    "riscv64": 220,
+    "ppc64le": 120,
+    "armv7l": 120,
+    "i686": 120,
+}  # the call's number
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 BACKLOG = 128
-PATIENCE = 30.0  # seconds for the child to come back with its doors
+RECEIVE_TIMEOUT = 30.0  # seconds for the child to come back with its doors
 
 
-def fork_apart(*, net: bool) -> tuple[int, bool]:
+def fork_into_namespaces(*, net: bool) -> tuple[int, bool]:
     """Like os.fork, into namespaces of its own; the second says whether one of them is for users.
 
     Python's own care around a fork is for threads, of which a warden has one.
     """
     flags = CLONE_NEWPID | (CLONE_NEWNET if net else 0)
     if os.geteuid() == 0:
-        pid = _clone(flags)
+        pid = _call_clone(flags)
         if pid >= 0:
             return pid, False
         if ctypes.get_errno() != errno.EPERM:  # root of a container may lack the right, but still own a namespace
-            raise _failed()
-    pid = _clone(flags | CLONE_NEWUSER)
+            raise _build_os_error()
+    pid = _call_clone(flags | CLONE_NEWUSER)
     if pid < 0:
-        raise _failed()
+        raise _build_os_error()
     return pid, True
 
 
-def _clone(flags: int) -> int:
+def _call_clone(flags: int) -> int:
     """With the interpreter's lock held, unlike other foreign calls: the child has to have it."""
-    number = CLONE.get(os.uname().machine)
+    number = CLONE_SYSCALLS.get(os.uname().machine)
     if number is None:
         ctypes.set_errno(errno.ENOSYS)
         return -1
@@ -61,7 +68,7 @@ def _clone(flags: int) -> int:
     return int(syscall(number, flags | signal.SIGCHLD, 0, 0, 0, 0))
 
 
-def _failed() -> OSError:
+def _build_os_error() -> OSError:
     number = ctypes.get_errno()
     return OSError(number, os.strerror(number))
 
@@ -69,12 +76,12 @@ def _failed() -> OSError:
 def map_user(uid: int, gid: int) -> None:
     """In the child: whoever it was outside, it is inside."""
     with suppress(FileNotFoundError):  # kernels before 3.19
-        _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{uid} {uid} 1")
-    _write("/proc/self/gid_map", f"{gid} {gid} 1")
+        _write_file("/proc/self/setgroups", "deny")
+    _write_file("/proc/self/uid_map", f"{uid} {uid} 1")
+    _write_file("/proc/self/gid_map", f"{gid} {gid} 1")
 
 
-def _write(path: str, content: str) -> None:
+def _write_file(path: str, content: str) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(handle, content.encode())
@@ -88,7 +95,7 @@ def bring_up_loopback() -> None:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, request)
 
 
-def listen(port: int) -> socket.socket:
+def open_listener(port: int) -> socket.socket:
     """On the loopback address only; 0 lets the kernel choose a free one."""
     door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -101,23 +108,23 @@ def listen(port: int) -> socket.socket:
     return door
 
 
-def hand_over(line: socket.socket, doors: Sequence[socket.socket]) -> None:
+def send_listeners(line: socket.socket, doors: Sequence[socket.socket]) -> None:
     handles = array.array("i", [door.fileno() for door in doors])
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handles)] if doors else []
     line.sendmsg([b"d"], rights)
 
 
-def take_over(line: socket.socket, count: int) -> list[socket.socket] | None:
+def receive_listeners(line: socket.socket, count: int) -> list[socket.socket] | None:
     """The doors that the child made, not inheritable; None when it died before, or came with the wrong number."""
     size = socket.CMSG_SPACE(max(count, 1) * struct.calcsize("i"))
-    line.settimeout(PATIENCE)
+    line.settimeout(RECEIVE_TIMEOUT)
     try:
         said, rights, _, _ = line.recvmsg(1, size, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
     except OSError:  # it took too long, or is gone
         return None
     finally:
         line.settimeout(None)
-    doors = [socket.socket(fileno=handle) for handle in _handles(rights)]
+    doors = [socket.socket(fileno=handle) for handle in _parse_handles(rights)]
     if said == b"d" and len(doors) == count:
         return doors
     for door in doors:
@@ -125,7 +132,7 @@ def take_over(line: socket.socket, count: int) -> list[socket.socket] | None:
     return None
 
 
-def _handles(rights: list[tuple[int, int, bytes]]) -> list[int]:
+def _parse_handles(rights: list[tuple[int, int, bytes]]) -> list[int]:
     found = array.array("i")
     for level, kind, data in rights:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

@@ -7,49 +7,49 @@ import os
 import signal
 import time
 
-from blueflame.warden.attempt_folder import read_or_nothing
-from blueflame.warden.cgroup import left_by, members_of, remove
-from blueflame.warden.process_tree import Member, orphans, send_all
+from blueflame.warden.attempt_folder import read_json_or_empty
+from blueflame.warden.cgroup import find_leftover_cgroups, list_members, remove_cgroups
+from blueflame.warden.process_tree import ProcessInfo, find_orphans, signal_processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from blueflame.warden.wakeup import Bell
+    from blueflame.warden.wakeup import PollLoop
 
-KILL_PATIENCE = 10.0
-BOOK_PATIENCE = 3.0
+KILL_TIMEOUT = 10.0
+USAGE_LOG_TIMEOUT = 3.0
 
 
-def end_orphans(folder: str, grace: float, bell: Bell) -> tuple[int, list[int]]:
+def end_orphans(folder: str, grace: float, bell: PollLoop) -> tuple[int, list[int]]:
     """TERM, grace, KILL. Tells how many were found, and the pids of those that would not die."""
-    agent, cookie = _agent(folder), str(read_or_nothing(f"{folder}/started").get("cookie", ""))
+    agent, cookie = _read_agent_identity(folder), str(read_json_or_empty(f"{folder}/started").get("cookie", ""))
     spools = (f"{folder}/stdout.log", f"{folder}/stderr.log", f"{folder}/setup.log")
-    groups = left_by(folder)
+    groups = find_leftover_cgroups(folder)
 
-    def left() -> list[Member]:
-        return orphans(agent=agent, cookie=cookie, spools=spools, grouped=members_of(groups))
+    def left() -> list[ProcessInfo]:
+        return find_orphans(agent=agent, cookie=cookie, spools=spools, grouped=list_members(groups))
 
     found = left()
-    send_all(found, signal.SIGTERM)
-    send_all(found, signal.SIGCONT)
+    signal_processes(found, signal.SIGTERM)
+    signal_processes(found, signal.SIGCONT)
     began = time.monotonic()
     alive = found
-    while alive and time.monotonic() < began + grace + KILL_PATIENCE:
+    while alive and time.monotonic() < began + grace + KILL_TIMEOUT:
         bell.wait(0.05)  # they are not our children: nobody rings when they end
         alive = left()
         if time.monotonic() >= began + grace:
-            send_all(alive, signal.SIGKILL)
-    remove(groups)
-    _wait_for_book(folder)
+            signal_processes(alive, signal.SIGKILL)
+    remove_cgroups(groups)
+    _wait_for_usage_log(folder)
     return len(found), [member.pid for member in alive]
 
 
-def _wait_for_book(folder: str) -> None:
+def _wait_for_usage_log(folder: str) -> None:
     """The first warden's gateway may still be reading what a last call has used; it holds its record until it ends."""
     try:
         handle = os.open(f"{folder}/usage.jsonl", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return
-    give_up = time.monotonic() + BOOK_PATIENCE
+    give_up = time.monotonic() + USAGE_LOG_TIMEOUT
     try:
         while True:
             try:
@@ -64,8 +64,8 @@ def _wait_for_book(folder: str) -> None:
         os.close(handle)
 
 
-def _agent(folder: str) -> tuple[int, int, str]:
-    read = read_or_nothing(f"{folder}/agent.json")
+def _read_agent_identity(folder: str) -> tuple[int, int, str]:
+    read = read_json_or_empty(f"{folder}/agent.json")
     try:
         return int(read["pid"]), int(read["start_time"]), str(read["boot_id"])
     except (KeyError, ValueError, TypeError):  # it died before there was an agent

@@ -15,9 +15,9 @@ from functools import partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from blueflame.warden.wakeup import Bell
+    from blueflame.warden.wakeup import PollLoop
 
-GULP = 1 << 20
+MAX_READ_BYTES = 1 << 20
 
 
 class Spool:
@@ -25,7 +25,7 @@ class Spool:
 
     __slots__ = ("_bell", "_files", "_pipes", "grew_at", "handles", "heard_at", "size")
 
-    def __init__(self, folder: str, bell: Bell | None = None) -> None:
+    def __init__(self, folder: str, bell: PollLoop | None = None) -> None:
         """With a bell the handles are pipes, which it empties while it waits."""
         self._files = (open_log(f"{folder}/stdout.log"), open_log(f"{folder}/stderr.log"))
         self._bell = bell
@@ -35,11 +35,11 @@ class Spool:
         self.grew_at = time.monotonic()
         self.heard_at: float | None = None
 
-    def _lay_pipes(self, bell: Bell) -> tuple[int, int]:
+    def _lay_pipes(self, bell: PollLoop) -> tuple[int, int]:
         ends = [self._lay_pipe(bell, file) for file in self._files]
         return ends[0], ends[1]
 
-    def _lay_pipe(self, bell: Bell, file: int) -> int:
+    def _lay_pipe(self, bell: PollLoop, file: int) -> int:
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._pipes[reader] = file
@@ -49,7 +49,7 @@ class Spool:
     def _empty(self, reader: int) -> bool:
         """One gulp; False when there is nothing (more) to come."""
         try:
-            data = os.read(reader, GULP)
+            data = os.read(reader, MAX_READ_BYTES)
         except BlockingIOError:
             return False
         if not data:

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-COOKIE = "BLUEFLAME_COOKIE"
+COOKIE_VARIABLE = "BLUEFLAME_COOKIE"
 LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None, use_errno=True) if LINUX else None
@@ -38,14 +38,14 @@ def die_with_parent() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def boot_id() -> str:
+def read_boot_id() -> str:
     try:
-        return _read("/proc/sys/kernel/random/boot_id").decode().strip()
+        return _read_bytes("/proc/sys/kernel/random/boot_id").decode().strip()
     except OSError:
         return ""
 
 
-class Member:
+class ProcessInfo:
     """A process as /proc shows it: the start time (clock ticks since boot) tells it from a later one with its pid."""
 
     __slots__ = ("group", "pages", "parent", "pid", "start_time", "threads")
@@ -59,35 +59,35 @@ class Member:
         self.pages = int(stat[21])  # of memory that it holds, shared ones included
 
 
-def look(pid: int) -> Member | None:
+def read_process(pid: int) -> ProcessInfo | None:
     """None when there is no such process any more, or only its zombie."""
     try:
-        stat = _read(f"/proc/{pid}/stat")
+        stat = _read_bytes(f"/proc/{pid}/stat")
     except OSError:
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may hold blanks and parentheses
-    return None if fields[0] in (b"Z", b"X", b"x") else Member(pid, fields)
+    return None if fields[0] in (b"Z", b"X", b"x") else ProcessInfo(pid, fields)
 
 
-def everybody() -> list[Member]:
+def list_processes() -> list[ProcessInfo]:
     try:
         names = os.listdir("/proc")
     except OSError:
         return []
-    seen = (look(int(name)) for name in names if name.isdigit())
+    seen = (read_process(int(name)) for name in names if name.isdigit())
     return [member for member in seen if member is not None]
 
 
-def descendants(roots: set[int]) -> list[Member]:
+def list_descendants(roots: set[int]) -> list[ProcessInfo]:
     """Everything below the roots (without them), oldest pid first."""
-    return _below(roots, everybody())
+    return _select_descendants(roots, list_processes())
 
 
-def _below(roots: set[int], people: list[Member]) -> list[Member]:
-    children: dict[int, list[Member]] = {}
+def _select_descendants(roots: set[int], people: list[ProcessInfo]) -> list[ProcessInfo]:
+    children: dict[int, list[ProcessInfo]] = {}
     for member in people:
         children.setdefault(member.parent, []).append(member)
-    found: dict[int, Member] = {}
+    found: dict[int, ProcessInfo] = {}
     front = list(roots)
     while front:
         for member in children.get(front.pop(), ()):
@@ -97,31 +97,31 @@ def _below(roots: set[int], people: list[Member]) -> list[Member]:
     return [found[pid] for pid in sorted(found)]
 
 
-def orphans(
+def find_orphans(
     *, agent: tuple[int, int, str], cookie: str, spools: tuple[str, ...], grouped: AbstractSet[int] = frozenset()
-) -> list[Member]:
+) -> list[ProcessInfo]:
     """What a dead warden left behind: those with evidence on them, and everything below those.
 
     `grouped` are the members of the attempt's control group, where it had one: the best evidence of all.
     """
     me = os.getpid()
-    people = [member for member in everybody() if member.pid != me]
+    people = [member for member in list_processes() if member.pid != me]
     ours = [
         member
         for member in people
-        if member.pid in grouped or _is_agent(member, agent) or _bears(member.pid, cookie, spools)
+        if member.pid in grouped or _is_agent(member, agent) or _has_evidence(member.pid, cookie, spools)
     ]
     known = {member.pid: member for member in ours}
-    for member in _below(set(known), people):
+    for member in _select_descendants(set(known), people):
         known[member.pid] = member
     return [known[pid] for pid in sorted(known)]
 
 
-def _is_agent(member: Member, agent: tuple[int, int, str]) -> bool:
-    return (member.pid, member.start_time) == agent[:2] and agent[2] == boot_id()
+def _is_agent(member: ProcessInfo, agent: tuple[int, int, str]) -> bool:
+    return (member.pid, member.start_time) == agent[:2] and agent[2] == read_boot_id()
 
 
-def _bears(pid: int, cookie: str, spools: tuple[str, ...]) -> bool:
+def _has_evidence(pid: int, cookie: str, spools: tuple[str, ...]) -> bool:
     return _has_cookie(pid, cookie) or any(_writes_to(pid, handle, spools) for handle in (1, 2))
 
 
@@ -129,10 +129,10 @@ def _has_cookie(pid: int, cookie: str) -> bool:
     if not cookie:
         return False
     try:
-        environment = _read(f"/proc/{pid}/environ")
+        environment = _read_bytes(f"/proc/{pid}/environ")
     except OSError:  # gone, or somebody else's
         return False
-    return f"{COOKIE}={cookie}".encode() in environment.split(b"\0")
+    return f"{COOKIE_VARIABLE}={cookie}".encode() in environment.split(b"\0")
 
 
 def _writes_to(pid: int, handle: int, spools: tuple[str, ...]) -> bool:
@@ -142,14 +142,14 @@ def _writes_to(pid: int, handle: int, spools: tuple[str, ...]) -> bool:
         return False
 
 
-def send(member: Member, number: signal.Signals) -> None:
+def signal_process(member: ProcessInfo, number: signal.Signals) -> None:
     """To this very process: between the look and the signal its pid may have become another's."""
     try:
         handle = os.pidfd_open(member.pid) if LINUX else -1
     except OSError:
         return
     try:
-        now = look(member.pid)
+        now = read_process(member.pid)
         if now is not None and now.start_time == member.start_time and handle >= 0:
             signal.pidfd_send_signal(handle, number)
     except OSError:  # ended meanwhile, or not ours to signal
@@ -159,25 +159,25 @@ def send(member: Member, number: signal.Signals) -> None:
             os.close(handle)
 
 
-def send_all(members: list[Member], number: signal.Signals) -> None:
+def signal_processes(members: list[ProcessInfo], number: signal.Signals) -> None:
     for member in members:
-        send(member, number)
+        signal_process(member, number)
 
 
-def send_group(group: int, number: signal.Signals) -> None:
+def signal_group(group: int, number: signal.Signals) -> None:
     """One call that no fork can slip through; `group` is led by a child of ours that nobody else can reap."""
     with suppress(OSError):  # gone, or only zombies left (macOS says EPERM then)
         os.killpg(group, number)
 
 
-def send_groups(members: list[Member], number: signal.Signals) -> None:
+def signal_groups(members: list[ProcessInfo], number: signal.Signals) -> None:
     """A fork bomb outruns one signal after the other, but not a signal to its whole group."""
     mine = os.getpgrp()
     for group in sorted({member.group for member in members} - {0, 1, mine}):
-        send_group(group, number)
+        signal_group(group, number)
 
 
-def _read(path: str) -> bytes:
+def _read_bytes(path: str) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []

@@ -19,27 +19,38 @@ import termios
 import time
 from contextlib import suppress
 
-from blueflame.system.terminal_frames import ENDED, HEAD, KEYS, LONGEST_SENT, PAST, SHOWN, SIZE, SOCKET, WINDOW, frame
-from blueflame.warden.process_tree import descendants, send_all
+from blueflame.system.terminal_frames import (
+    ENDED,
+    HEADER,
+    KEYS,
+    MAX_CONTENT_BYTES,
+    PAST,
+    SHOWN,
+    SIZE,
+    SOCKET_NAME,
+    WINDOW_SIZE,
+    build_frame,
+)
+from blueflame.warden.process_tree import list_descendants, signal_processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from blueflame.warden.wakeup import Bell
+    from blueflame.warden.wakeup import PollLoop
 
-KEPT = 256 * 1024
-LONGEST_TYPED = 64 * 1024  # keys that wait for an agent which does not read
-FARTHEST_BEHIND = 4 * KEPT
-MOST_VIEWERS = 16
-LAST_WORDS = 1.0  # seconds for all viewers together to take what they have not read yet, at the end
-GULP = 64 * 1024
+KEPT_BYTES = 256 * 1024
+MAX_TYPED_BYTES = 64 * 1024  # keys that wait for an agent which does not read
+MAX_UNREAD_BYTES = 4 * KEPT_BYTES
+MAX_VIEWERS = 16
+CLOSE_TIMEOUT = 1.0  # seconds for all viewers together to take what they have not read yet, at the end
+MAX_READ_BYTES = 64 * 1024
 
 
-class Terminal:
+class AgentTerminal:
     """`handle` is the agent's side of it, for its stdin."""
 
     __slots__ = ("_bell", "_due", "_folder", "_keys", "_listener", "_master", "_past", "_size", "_viewers", "handle")
 
-    def __init__(self, folder: str, size: tuple[int, int], bell: Bell) -> None:
+    def __init__(self, folder: str, size: tuple[int, int], bell: PollLoop) -> None:
         self._bell = bell
         self._folder = folder
         self._keys = bytearray()
@@ -47,7 +58,7 @@ class Terminal:
         self._size = (0, 0)
         self._due: tuple[int, int] | None = None
         self._viewers: list[_Viewer] = []
-        self._listener = _listen(folder)
+        self._listener = _open_listener(folder)
         try:
             # the agent's side stays open here: a terminal that nobody has open any more would hang up on who returns
             self._master, self.handle = os.openpty()
@@ -65,7 +76,7 @@ class Terminal:
             pass
         for viewer in list(self._viewers):
             viewer.tell(ENDED, b"")
-        _let_read(self._viewers)
+        _flush_viewers(self._viewers)
         for viewer in list(self._viewers):
             viewer.close()
         for handle in (self._listener.fileno(), self._master):
@@ -74,11 +85,11 @@ class Terminal:
         os.close(self._master)
         os.close(self.handle)
         with suppress(OSError):
-            os.unlink(os.path.join(self._folder, SOCKET))
+            os.unlink(os.path.join(self._folder, SOCKET_NAME))
 
     def type(self, keys: bytes) -> None:
         """What does not fit is lost: nobody types that much, and an agent that does not read holds nobody up."""
-        self._keys += keys[: LONGEST_TYPED - len(self._keys)]
+        self._keys += keys[: MAX_TYPED_BYTES - len(self._keys)]
         self._stir()
 
     def resize(self, rows: int, columns: int) -> None:
@@ -96,10 +107,10 @@ class Terminal:
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             group = os.tcgetpgrp(self._master)
         if not group:
-            send_all(descendants({os.getpid()}), signal.SIGWINCH)
+            signal_processes(list_descendants({os.getpid()}), signal.SIGWINCH)
 
     def past(self) -> bytes:
-        return bytes(self._past[-KEPT:])
+        return bytes(self._past[-KEPT_BYTES:])
 
     def forget(self, viewer: _Viewer) -> None:
         self._viewers.remove(viewer)
@@ -121,7 +132,7 @@ class Terminal:
     def _show(self) -> bool:
         """One gulp; False when there is nothing more for now, or for ever."""
         try:
-            data = os.read(self._master, GULP)
+            data = os.read(self._master, MAX_READ_BYTES)
         except BlockingIOError:
             return False
         except OSError:  # EIO: its session has ended, and took the terminal along
@@ -131,8 +142,8 @@ class Terminal:
             size, self._due = self._due, None
             self._set_size(*size)
         self._past += data
-        if len(self._past) > 2 * KEPT:
-            del self._past[:-KEPT]
+        if len(self._past) > 2 * KEPT_BYTES:
+            del self._past[:-KEPT_BYTES]
         for viewer in list(self._viewers):
             viewer.tell(SHOWN, data)
         return bool(data)
@@ -142,7 +153,7 @@ class Terminal:
             connection, _ = self._listener.accept()
         except OSError:
             return
-        if len(self._viewers) >= MOST_VIEWERS:
+        if len(self._viewers) >= MAX_VIEWERS:
             connection.close()
             return
         viewer = _Viewer(connection, self, self._bell)
@@ -155,7 +166,7 @@ class _Viewer:
 
     __slots__ = ("_behind", "_bell", "_got", "_terminal", "connection", "unread")
 
-    def __init__(self, connection: socket.socket, terminal: Terminal, bell: Bell) -> None:
+    def __init__(self, connection: socket.socket, terminal: AgentTerminal, bell: PollLoop) -> None:
         self.connection = connection
         self.unread: list[bytes] = []  # frames, of which the first may be sent in part already
         self._behind = 0
@@ -168,15 +179,15 @@ class _Viewer:
     def tell(self, kind: bytes, content: bytes) -> None:
         if self.connection.fileno() < 0:
             return
-        if self._behind > FARTHEST_BEHIND:
+        if self._behind > MAX_UNREAD_BYTES:
             self._skip_ahead()
-        self.unread.append(frame(kind, content))
+        self.unread.append(build_frame(kind, content))
         self._behind += len(self.unread[-1])
         self.send()
 
     def _skip_ahead(self) -> None:
         del self.unread[1:]
-        self.unread.append(frame(PAST, self._terminal.past()))
+        self.unread.append(build_frame(PAST, self._terminal.past()))
         self._behind = sum(map(len, self.unread))
 
     def send(self) -> None:
@@ -206,7 +217,7 @@ class _Viewer:
 
     def _hear(self) -> None:
         try:
-            data = self.connection.recv(GULP)
+            data = self.connection.recv(MAX_READ_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -219,25 +230,25 @@ class _Viewer:
             pass
 
     def _take_frame(self) -> bool:
-        if len(self._got) < HEAD.size:
+        if len(self._got) < HEADER.size:
             return False
-        kind, length = HEAD.unpack_from(self._got)
-        if length > LONGEST_SENT or kind not in (KEYS, SIZE) or (kind == SIZE and length != WINDOW.size):
+        kind, length = HEADER.unpack_from(self._got)
+        if length > MAX_CONTENT_BYTES or kind not in (KEYS, SIZE) or (kind == SIZE and length != WINDOW_SIZE.size):
             self.close()
             return False
-        if len(self._got) < HEAD.size + length:
+        if len(self._got) < HEADER.size + length:
             return False
-        content = bytes(self._got[HEAD.size : HEAD.size + length])
-        del self._got[: HEAD.size + length]
+        content = bytes(self._got[HEADER.size : HEADER.size + length])
+        del self._got[: HEADER.size + length]
         if kind == KEYS:
             self._terminal.type(content)
         else:
-            self._terminal.resize(*WINDOW.unpack(content))
+            self._terminal.resize(*WINDOW_SIZE.unpack(content))
         return True
 
 
-def _let_read(viewers: list[_Viewer]) -> None:
-    give_up = time.monotonic() + LAST_WORDS
+def _flush_viewers(viewers: list[_Viewer]) -> None:
+    give_up = time.monotonic() + CLOSE_TIMEOUT
     while (late := [viewer for viewer in viewers if viewer.unread]) and time.monotonic() < give_up:
         poll = select.poll()
         for viewer in late:
@@ -247,10 +258,10 @@ def _let_read(viewers: list[_Viewer]) -> None:
             viewer.send()
 
 
-def _listen(folder: str) -> socket.socket:
+def _open_listener(folder: str) -> socket.socket:
     """Through an open folder: a socket's own path may have 107 bytes, and a repository may lie deep. It gets its name
     when it listens: whoever finds it is let in."""
-    draft = f"{SOCKET}.draft"
+    draft = f"{SOCKET_NAME}.draft"
     with suppress(FileNotFoundError):
         os.unlink(os.path.join(folder, draft))
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -259,9 +270,9 @@ def _listen(folder: str) -> socket.socket:
     try:
         place = f"/proc/self/fd/{handle}" if os.path.exists("/proc/self/fd") else folder
         listener.bind(f"{place}/{draft}")
-        listener.listen(MOST_VIEWERS)
+        listener.listen(MAX_VIEWERS)
         listener.setblocking(False)
-        os.replace(os.path.join(folder, draft), os.path.join(folder, SOCKET))
+        os.replace(os.path.join(folder, draft), os.path.join(folder, SOCKET_NAME))
     except OSError:
         listener.close()
         raise

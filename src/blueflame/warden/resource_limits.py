@@ -12,23 +12,23 @@ from __future__ import annotations
 import os
 import time
 
-from blueflame.warden.process_tree import descendants, look
+from blueflame.warden.process_tree import list_descendants, read_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from blueflame.warden.cgroup import Group
-    from blueflame.warden.launch_file import Launch
+    from blueflame.warden.cgroup import Cgroup
+    from blueflame.warden.launch_file import LaunchFile
 
-EVERY = 0.25
-SHARE = 20  # a look that took long is paid for by looking less often: 5 % of one processor at most
+CHECK_SECONDS = 0.25
+PAUSE_FACTOR = 20  # a look that took long is paid for by looking less often: 5 % of one processor at most
 MB = 1024 * 1024
-PAGE = os.sysconf("SC_PAGE_SIZE")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class Pressure:
+class ResourceMonitor:
     __slots__ = ("_launch", "_next_look", "group")
 
-    def __init__(self, launch: Launch, group: Group | None) -> None:
+    def __init__(self, launch: LaunchFile, group: Cgroup | None) -> None:
         self._launch = launch
         self._next_look = 0.0
         self.group = group
@@ -40,12 +40,12 @@ class Pressure:
             return None
         why = self.too_little_disk() or self.killed_for_memory() or self._too_many() or self._too_big()
         now = time.monotonic()
-        self._next_look = now + max(EVERY, SHARE * (now - began))
+        self._next_look = now + max(CHECK_SECONDS, PAUSE_FACTOR * (now - began))
         return why
 
     def too_little_disk(self) -> tuple[str, str] | None:
         wanted = self._launch.min_free_disk_mb
-        free = free_mb(self._launch.cwd) if wanted else None
+        free = read_free_mb(self._launch.cwd) if wanted else None
         if free is None or free >= wanted:
             return None
         return "disk", f"only {free} MB are free on the disk of {self._launch.cwd}, and {wanted} MB must stay free"
@@ -64,7 +64,7 @@ class Pressure:
         if not allowed:
             return None
         counted = self.group.processes() if self.group is not None and self.group.pids else None
-        found = counted if counted is not None else sum(member.threads for member in descendants({os.getpid()}))
+        found = counted if counted is not None else sum(member.threads for member in list_descendants({os.getpid()}))
         if found <= allowed:
             return None
         return "processes", f"it had {found} processes and threads at once, more than the {allowed} allowed"
@@ -73,17 +73,17 @@ class Pressure:
         allowed = self._launch.memory_mb * MB
         if not allowed or (self.group is not None and self.group.memory):
             return None
-        tree = descendants({os.getpid()})
-        used = sum(member.pages for member in tree) * PAGE
+        tree = list_descendants({os.getpid()})
+        used = sum(member.pages for member in tree) * PAGE_BYTES
         if used > allowed:
-            used = min(used, sum(_proportional(member.pid) for member in tree))
-        used += _kept_in_files({member.pid for member in tree}, enough=allowed - used)
+            used = min(used, sum(_read_proportional_memory(member.pid) for member in tree))
+        used += _measure_memfds({member.pid for member in tree}, enough=allowed - used)
         if used <= allowed:
             return None
         return "memory", f"it used {used // MB} MB of memory, more than the {allowed // MB} MB allowed"
 
 
-def free_mb(path: str) -> int | None:
+def read_free_mb(path: str) -> int | None:
     """What an ordinary user may still write there; None when nobody can tell."""
     try:
         found = os.statvfs(path)
@@ -92,7 +92,7 @@ def free_mb(path: str) -> int | None:
     return found.f_bavail * found.f_frsize // MB
 
 
-def _kept_in_files(pids: set[int], *, enough: int) -> int:
+def _measure_memfds(pids: set[int], *, enough: int) -> int:
     """Memory in files that only exist as open handles (memfd): nobody maps it, so no process shows it as its own."""
     seen: dict[tuple[int, int], int] = {}
     for pid in pids if enough > 0 else ():
@@ -110,11 +110,11 @@ def _kept_in_files(pids: set[int], *, enough: int) -> int:
     return sum(seen.values())
 
 
-def _proportional(pid: int) -> int:
+def _read_proportional_memory(pid: int) -> int:
     """Bytes, with shared pages divided among those who share them; a process that hides it counts in full."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as lines:
             return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:")), 0)
     except OSError:
-        seen = look(pid)
-        return seen.pages * PAGE if seen is not None else 0
+        seen = read_process(pid)
+        return seen.pages * PAGE_BYTES if seen is not None else 0

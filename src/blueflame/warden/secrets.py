@@ -10,13 +10,13 @@ import os
 import select
 import time
 
-MOST = 1 << 20
-PATIENCE = 10.0
+MAX_BYTES = 1 << 20
+READ_TIMEOUT = 10.0
 
 
-def take_secrets(handle: int = 0) -> dict[str, str]:
+def read_secrets(handle: int = 0) -> dict[str, str]:
     """Once. An engine that died before it had said all closes the pipe. Raises ValueError for what makes no sense."""
-    data = _all_of(handle)
+    data = _read_pipe(handle)
     if not data.strip():
         return {}
     try:
@@ -28,15 +28,15 @@ def take_secrets(handle: int = 0) -> dict[str, str]:
     return found
 
 
-def _all_of(handle: int) -> bytes:
+def _read_pipe(handle: int) -> bytes:
     parts: list[bytes] = []
     try:
         if os.isatty(handle):
             return b""
         poll = select.poll()
         poll.register(handle, select.POLLIN)
-        give_up = time.monotonic() + PATIENCE
-        while sum(map(len, parts)) < MOST and poll.poll(max(0.0, give_up - time.monotonic()) * 1000):
+        give_up = time.monotonic() + READ_TIMEOUT
+        while sum(map(len, parts)) < MAX_BYTES and poll.poll(max(0.0, give_up - time.monotonic()) * 1000):
             part = os.read(handle, 65536)
             if not part:
                 break

@@ -16,61 +16,61 @@ from __future__ import annotations
 import os
 
 from blueflame.warden.launch_file import CannotStart
-from blueflame.warden.spawn import HEADROOM
+from blueflame.warden.spawn import PROCESS_HEADROOM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from blueflame.warden.cgroup import Group
-    from blueflame.warden.gateway_process import Gateway
-    from blueflame.warden.spawn import Child
-    from blueflame.warden.supervise import Ward
+    from blueflame.warden.cgroup import Cgroup
+    from blueflame.warden.gateway_process import GatewayProcess
+    from blueflame.warden.spawn import ChildProcess
+    from blueflame.warden.supervise import SupervisedAttempt
 
 
-def raise_guards(ward: Ward) -> tuple[str, str] | None:
+def start_services(ward: SupervisedAttempt) -> tuple[str, str] | None:
     """Before anything runs, and before we adopt orphans, of which the gateway is one.
 
     Gives the reason and the detail when the machine has no room for the attempt.
     """
     launch = ward.launch
     if launch.memory_mb or launch.processes or launch.min_free_disk_mb:
-        from blueflame.warden.resource_limits import Pressure
+        from blueflame.warden.resource_limits import ResourceMonitor
 
-        ward.pressure = Pressure(launch, None)
+        ward.pressure = ResourceMonitor(launch, None)
         short = ward.pressure.too_little_disk()
         if short is not None:
             return short
-        ward.pressure.group = _group(ward)
+        ward.pressure.group = _create_cgroup(ward)
     if launch.gateway is not None:
         _start_gateway(ward, launch.gateway)
     return None
 
 
-def _group(ward: Ward) -> Group | None:
+def _create_cgroup(ward: SupervisedAttempt) -> Cgroup | None:
     launch = ward.launch
     if not launch.memory_mb and not launch.processes:
         return None
     from blueflame.warden import cgroup
 
-    processes = launch.processes + HEADROOM if launch.processes else 0
-    return cgroup.make(
+    processes = launch.processes + PROCESS_HEADROOM if launch.processes else 0
+    return cgroup.create_cgroup(
         os.path.basename(ward.folder), memory_mb=launch.memory_mb, processes=processes, folder=ward.folder
     )
 
 
-def _start_gateway(ward: Ward, settings: dict[str, Any]) -> None:
+def _start_gateway(ward: SupervisedAttempt, settings: dict[str, Any]) -> None:
     try:
-        from blueflame.warden.gateway_process import start
-        from blueflame.warden.secrets import take_secrets
+        from blueflame.warden.gateway_process import start_gateway
+        from blueflame.warden.secrets import read_secrets
 
-        ward.gateway = start(ward.folder, settings, take_secrets() if settings.get("model") else None)
+        ward.gateway = start_gateway(ward.folder, settings, read_secrets() if settings.get("model") else None)
     except (ImportError, OSError, ValueError) as e:
         raise CannotStart(f"the gateway cannot be started, so the agent was not: {e}") from e
-    _listen_to(ward, ward.gateway)
+    _watch_gateway(ward, ward.gateway)
 
 
-def _listen_to(ward: Ward, gateway: Gateway) -> None:
+def _watch_gateway(ward: SupervisedAttempt, gateway: GatewayProcess) -> None:
     """It says when its agent must wait, and when nothing more is answered."""
     handle = gateway.handle
 
@@ -82,17 +82,17 @@ def _listen_to(ward: Ward, gateway: Gateway) -> None:
     ward.bell.serve(handle, hear)
 
 
-def admit(ward: Ward, child: Child) -> None:
+def admit_child(ward: SupervisedAttempt, child: ChildProcess) -> None:
     """The child waits before its program: put it into its group, and answer at its doors from now on."""
     if ward.pressure is not None and ward.pressure.group is not None:
         ward.pressure.group.take(child.pid)
     if "gateway" in child.doors and ward.gateway is not None:
         ward.gateway.give(child.doors["gateway"])
     if "hook" in child.doors:
-        _watch(ward, child)
+        _start_hook_server(ward, child)
 
 
-def _watch(ward: Ward, child: Child) -> None:
+def _start_hook_server(ward: SupervisedAttempt, child: ChildProcess) -> None:
     try:
         from blueflame.watcher.server import HookServer
 
@@ -103,7 +103,7 @@ def _watch(ward: Ward, child: Child) -> None:
         raise CannotStart(f"the watcher cannot do its duty, so the agent was not started: {ward.asker.problem}")
 
 
-def dismiss_guards(ward: Ward) -> dict[str, Any]:
+def stop_services(ward: SupervisedAttempt) -> dict[str, Any]:
     """After the last process has gone. Gives what there is to record of them."""
     recorded: dict[str, Any] = {}
     if ward.asker is not None:

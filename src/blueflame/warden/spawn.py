@@ -14,25 +14,25 @@ import signal
 import time
 from contextlib import suppress
 
-from blueflame.warden.exec_child import Plan, become
+from blueflame.warden.exec_child import ExecPlan, exec_program
 from blueflame.warden.launch_file import CannotStart
-from blueflame.warden.process_tree import COOKIE, LINUX
+from blueflame.warden.process_tree import COOKIE_VARIABLE, LINUX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from blueflame.warden.launch_file import Launch
+    from blueflame.warden.launch_file import LaunchFile
 
-READY_PATIENCE = 30.0
-LOOK = 0.1  # seconds between two looks at whether the wait for a box still makes sense
-HEADROOM = (
+READY_TIMEOUT = 30.0
+POLL_SECONDS = 0.1  # seconds between two looks at whether the wait for a box still makes sense
+PROCESS_HEADROOM = (
     16  # processes above the allowed number before the kernel refuses: in between, the warden sees who is to blame
 )
 
 
-class Child:
+class ChildProcess:
     """A started program. `pid` is the box's own process, or the program's where there is no box.
 
     `doors` are listening sockets that the program reaches at 127.0.0.1: "hook" and "gateway", as far as asked for.
@@ -61,17 +61,17 @@ class Child:
             self.line.close()
 
 
-def _admit_anybody(child: Child) -> None:
+def _admit_any_child(child: ChildProcess) -> None:
     """For a caller who has nothing to note down."""
 
 
-def _never() -> bool:
+def _is_never_cancelled() -> bool:
     return False
 
 
-def start(
+def start_program(
     argv: list[str],
-    launch: Launch,
+    launch: LaunchFile,
     *,
     stdin: str | int,
     output: tuple[int, int],
@@ -79,9 +79,9 @@ def start(
     watched: bool = False,
     terminal: bool = False,
     agent: bool = False,
-    admit: Callable[[Child], None] = _admit_anybody,
-    hurry: Callable[[], bool] = _never,
-) -> Child:
+    admit: Callable[[ChildProcess], None] = _admit_any_child,
+    hurry: Callable[[], bool] = _is_never_cancelled,
+) -> ChildProcess:
     """Start `argv` as `launch` wants it, in a session of its own, and return when it is about to run.
 
     `admit(child)` is done before anything of it runs; `watched` puts the canary and the hook's door before it;
@@ -93,84 +93,86 @@ def start(
     names = [name for name, wanted in (("hook", watched), ("gateway", launch.gateway)) if wanted]
     inner = launch.sandbox is not None and launch.sandbox.net == "doors"
     model = launch.gateway if agent and launch.gateway is not None and launch.gateway.get("model") else None
-    doors = {} if inner else _doors_outside(names, {"gateway": int(model["port"])} if model else {})
-    plan = Plan(_command(argv, launch, watched=watched, terminal=terminal), {}, launch.cwd, stdin, output)
+    doors = {} if inner else _open_outer_listeners(names, {"gateway": int(model["port"])} if model else {})
+    plan = ExecPlan(_build_command(argv, launch, watched=watched, terminal=terminal), {}, launch.cwd, stdin, output)
     plan.takes_terminal = terminal and launch.sandbox is None
-    plan.env = _environment(launch, cookie, names, doors)
+    plan.env = _build_environment(launch, cookie, names, doors)
     plan.limits = dict(launch.limits)
-    mine = _prepare_walls(plan, launch, names) if launch.sandbox is not None or watched else None
-    child, opener, complaints = _fork(plan, mine, doors, boxed=launch.sandbox is not None)
+    mine = _prepare_sandbox(plan, launch, names) if launch.sandbox is not None or watched else None
+    child, opener, complaints = _fork_child(plan, mine, doors, boxed=launch.sandbox is not None)
     try:
         if inner and mine is not None:
-            child.doors = _doors_inside(mine, names, complaints)
+            child.doors = _receive_inner_listeners(mine, names, complaints)
         admit(child)
-        _open_gate(opener)
+        _release_child(opener)
     except OSError as e:
-        _abandon(child)
+        _kill_child(child)
         raise CannotStart(f"cannot note down who the agent is, so it was not started: {e}") from e
     except CannotStart:
-        _abandon(child)
+        _kill_child(child)
         raise
     finally:
         os.close(opener)
-        problem = _read_all(complaints)
+        problem = _read_to_end(complaints)
     if problem:
-        _abandon(child)
+        _kill_child(child)
         raise CannotStart(problem.decode("utf-8", "replace"))
     if mine is not None:
-        _let_go(child, mine, hurry)
+        _send_go(child, mine, hurry)
     return child
 
 
-def _command(argv: list[str], launch: Launch, *, watched: bool, terminal: bool) -> list[str]:
+def _build_command(argv: list[str], launch: LaunchFile, *, watched: bool, terminal: bool) -> list[str]:
     if launch.sandbox is None and not watched:
         return argv
-    from blueflame.warden.entry_script import command
+    from blueflame.warden.entry_script import build_entry_command
 
     hook = str(launch.watch["hook"]) if watched and launch.watch is not None else ""
     box = launch.sandbox.argv if launch.sandbox is not None else ()
-    return [*box, *command(argv, hook, terminal=terminal and bool(box))]
+    return [*box, *build_entry_command(argv, hook, terminal=terminal and bool(box))]
 
 
-def _doors_outside(names: list[str], ports: dict[str, int]) -> dict[str, socket.socket]:
+def _open_outer_listeners(names: list[str], ports: dict[str, int]) -> dict[str, socket.socket]:
     """On the machine's own loopback, with ports that are free where none is told."""
     if not names:
         return {}
-    from blueflame.warden.namespaces import listen
+    from blueflame.warden.namespaces import open_listener
 
     try:
-        return {name: listen(ports.get(name, 0)) for name in names}
+        return {name: open_listener(ports.get(name, 0)) for name in names}
     except OSError as e:
         raise CannotStart(f"cannot listen on 127.0.0.1 for the agent's {' and '.join(names)}: {e.strerror}") from e
 
 
-def _environment(launch: Launch, cookie: str, names: list[str], doors: dict[str, socket.socket]) -> dict[str, str]:
+def _build_environment(
+    launch: LaunchFile, cookie: str, names: list[str], doors: dict[str, socket.socket]
+) -> dict[str, str]:
     env = dict(launch.env)
     if cookie:
-        env[COOKIE] = cookie
+        env[COOKIE_VARIABLE] = cookie
     if launch.attempt:
         env["BLUEFLAME_ATTEMPT"] = launch.attempt
     if "hook" in names:
-        env["BLUEFLAME_HOOK_PORT"] = str(_port("hook", launch, doors))
+        env["BLUEFLAME_HOOK_PORT"] = str(_find_port("hook", launch, doors))
     if "gateway" in names:
-        env |= _way_out(_port("gateway", launch, doors))
+        env |= _build_proxy_variables(_find_port("gateway", launch, doors))
     return env
 
 
-def _port(name: str, launch: Launch, doors: dict[str, socket.socket]) -> int:
+def _find_port(name: str, launch: LaunchFile, doors: dict[str, socket.socket]) -> int:
     if name in doors:
         return int(doors[name].getsockname()[1])
     settings = launch.watch if name == "hook" else launch.gateway
     return int(settings["port"]) if settings is not None else 0
 
 
-def _way_out(port: int) -> dict[str, str]:
+def _build_proxy_variables(port: int) -> dict[str, str]:
     proxy, direct = f"http://127.0.0.1:{port}", "localhost,127.0.0.1,::1"
     names = {"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": direct}
     return {"BLUEFLAME_GATEWAY_PORT": str(port), **names, **{name.lower(): value for name, value in names.items()}}
 
 
-def _prepare_walls(plan: Plan, launch: Launch, names: list[str]) -> socket.socket:
+def _prepare_sandbox(plan: ExecPlan, launch: LaunchFile, names: list[str]) -> socket.socket:
     """Gives the warden's end of the line to the entry."""
     import socket
 
@@ -183,18 +185,18 @@ def _prepare_walls(plan: Plan, launch: Launch, names: list[str]) -> socket.socke
         plan.ports = [int((settings[name] or {})["port"]) for name in names]
     plan.apart = LINUX
     if launch.processes and os.geteuid() != 0:  # in a user namespace of its own, the kernel counts the box's only
-        wanted = launch.processes + HEADROOM
+        wanted = launch.processes + PROCESS_HEADROOM
         plan.limits[resource.RLIMIT_NPROC] = min(wanted, plan.limits.get(resource.RLIMIT_NPROC, wanted))
     return mine
 
 
-def _fork(
-    plan: Plan, mine: socket.socket | None, doors: dict[str, socket.socket], *, boxed: bool
-) -> tuple[Child, int, int]:
+def _fork_child(
+    plan: ExecPlan, mine: socket.socket | None, doors: dict[str, socket.socket], *, boxed: bool
+) -> tuple[ChildProcess, int, int]:
     try:
         plan.gate, opener = os.pipe()
         complaints, plan.complain = os.pipe()
-        pid = _fork_apart(plan) if plan.apart else os.fork()
+        pid = _fork_into_namespaces(plan) if plan.apart else os.fork()
     except OSError as e:
         hint = " (are user namespaces forbidden here?)" if plan.apart else ""
         raise CannotStart(f"cannot make a process for {plan.argv[0]}: {e.strerror}{hint}") from e
@@ -202,61 +204,61 @@ def _fork(
         os.close(opener)  # or the gate would stay shut for ever after the warden's death
         if mine is not None:
             mine.close()  # and so would the line
-        become(plan)
+        exec_program(plan)
     os.close(plan.gate)
     os.close(plan.complain)
     if plan.line is not None:
         plan.line.close()
-    return Child(pid, boxed=boxed, line=mine, doors=doors), opener, complaints
+    return ChildProcess(pid, boxed=boxed, line=mine, doors=doors), opener, complaints
 
 
-def _fork_apart(plan: Plan) -> int:
-    from blueflame.warden.namespaces import fork_apart
+def _fork_into_namespaces(plan: ExecPlan) -> int:
+    from blueflame.warden.namespaces import fork_into_namespaces
 
     user = os.geteuid(), os.getegid()
-    pid, is_new_user = fork_apart(net=plan.ports is not None)
+    pid, is_new_user = fork_into_namespaces(net=plan.ports is not None)
     plan.user = user if is_new_user else None
     return pid
 
 
-def _doors_inside(line: socket.socket, names: list[str], complaints: int) -> dict[str, socket.socket]:
-    from blueflame.warden.namespaces import take_over
+def _receive_inner_listeners(line: socket.socket, names: list[str], complaints: int) -> dict[str, socket.socket]:
+    from blueflame.warden.namespaces import receive_listeners
 
-    doors = take_over(line, len(names))
+    doors = receive_listeners(line, len(names))
     if doors is None:
         said = os.read(complaints, 4096).decode("utf-8", "replace")
         raise CannotStart(said or "the process that was to make the agent's network did not come back from it")
     return dict(zip(names, doors, strict=True))
 
 
-def _open_gate(opener: int) -> None:
+def _release_child(opener: int) -> None:
     with suppress(BrokenPipeError):  # it died before it ran; its exit says so
         os.write(opener, b"g")
 
 
-def _let_go(child: Child, line: socket.socket, hurry: Callable[[], bool]) -> None:
+def _send_go(child: ChildProcess, line: socket.socket, hurry: Callable[[], bool]) -> None:
     """ "go", once the entry is ready and the box around it is known to live: from then on it dies with its box."""
     from blueflame.warden.entry_script import GO
 
     try:
-        _until_ready(child, line, hurry)
+        _wait_until_ready(child, line, hurry)
         _check_alive(child)
     except (CannotStart, OSError) as e:
-        _abandon(child)
+        _kill_child(child)
         raise CannotStart(str(e)) from e
     with suppress(OSError):  # it died meanwhile; its exit says so
         line.send(GO)
 
 
-def _until_ready(child: Child, line: socket.socket, hurry: Callable[[], bool]) -> None:
+def _wait_until_ready(child: ChildProcess, line: socket.socket, hurry: Callable[[], bool]) -> None:
     from blueflame.warden.entry_script import READY
 
     heard = b""
-    give_up = time.monotonic() + READY_PATIENCE
+    give_up = time.monotonic() + READY_TIMEOUT
     poll = select.poll()
     poll.register(line, select.POLLIN)
     while heard != READY:
-        if poll.poll(LOOK * 1000):
+        if poll.poll(POLL_SECONDS * 1000):
             part = line.recv(64)
             heard += part
             if not part or not READY.startswith(heard):
@@ -266,29 +268,29 @@ def _until_ready(child: Child, line: socket.socket, hurry: Callable[[], bool]) -
         if hurry():
             raise CannotStart("it was cancelled before it ran")
         if time.monotonic() > give_up:
-            raise CannotStart(f"it was not ready to run within {READY_PATIENCE:g} seconds")
+            raise CannotStart(f"it was not ready to run within {READY_TIMEOUT:g} seconds")
 
 
-def _check_alive(child: Child, patience: float = 0.0) -> None:
+def _check_alive(child: ChildProcess, patience: float = 0.0) -> None:
     give_up = time.monotonic() + patience
     while True:
         pid, status = os.waitpid(child.pid, os.WNOHANG)
         if pid:
             child.pid = -1  # nobody may signal that number any more
             what = "the sandbox" if child.boxed else "its shell"
-            raise CannotStart(f"{what} ended before the program could run ({_told(status)})")
+            raise CannotStart(f"{what} ended before the program could run ({_format_exit(status)})")
         if time.monotonic() >= give_up:
             return
         time.sleep(0.005)
 
 
-def _told(status: int) -> str:
+def _format_exit(status: int) -> str:
     if os.WIFSIGNALED(status):
         return f"by signal {os.WTERMSIG(status)}"
     return f"with exit code {os.WEXITSTATUS(status)}"
 
 
-def _abandon(child: Child) -> None:
+def _kill_child(child: ChildProcess) -> None:
     """The entry reads the end of its line and leaves; the box is killed."""
     child.close()
     for door in child.doors.values():
@@ -300,7 +302,7 @@ def _abandon(child: Child) -> None:
             os.waitpid(child.pid, 0)
 
 
-def _read_all(handle: int) -> bytes:
+def _read_to_end(handle: int) -> bytes:
     try:
         parts = []
         while part := os.read(handle, 4096):

@@ -7,25 +7,25 @@ import time
 from contextlib import suppress
 
 from blueflame.warden.attempt_folder import write_json
-from blueflame.warden.process_tree import boot_id, look
+from blueflame.warden.process_tree import read_boot_id, read_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from blueflame.warden.output import Spool
 
-EVERY = 1.0
+WRITE_SECONDS = 1.0
 
 
-class Status:
+class StatusFile:
     __slots__ = (
         *("_told", "_told_at", "_told_parked", "agent", "boot", "held", "parked", "path", "start_time", "started_at"),
         *("state", "state_at"),
     )
 
     def __init__(self, folder: str) -> None:
-        me = look(os.getpid())
+        me = read_process(os.getpid())
         self.path = f"{folder}/status.json"
-        self.boot = boot_id()
+        self.boot = read_boot_id()
         self.start_time = me.start_time if me else 0
         self.started_at = time.time()
         self.state = "starting"  # starting | setup | working | stopping | ended
@@ -49,7 +49,7 @@ class Status:
         changed_state = changed_state or self.parked != self._told_parked
         news = (self.state, self.agent, self.parked, spool.heard_at, spool.size)
         now = time.monotonic()
-        if news == self._told or (now - self._told_at < EVERY and not changed_state):
+        if news == self._told or (now - self._told_at < WRITE_SECONDS and not changed_state):
             return
         self._told, self._told_at, self._told_parked = news, now, self.parked
         with suppress(OSError):  # a full disk: the lock and the outcome are what counts

@@ -10,46 +10,55 @@ import os
 import signal
 import time
 
-from blueflame.warden.attempt_folder import hint, read_json
-from blueflame.warden.process_tree import LINUX, descendants, send_all, send_group, send_groups
+from blueflame.warden.attempt_folder import read_json, touch_file
+from blueflame.warden.process_tree import LINUX, list_descendants, signal_group, signal_groups, signal_processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from blueflame.warden.gateway_process import Gateway
-    from blueflame.warden.launch_file import Launch
+    from blueflame.warden.gateway_process import GatewayProcess
+    from blueflame.warden.launch_file import LaunchFile
     from blueflame.warden.output import Spool
-    from blueflame.warden.resource_limits import Pressure
-    from blueflame.warden.spawn import Child
-    from blueflame.warden.status import Status
-    from blueflame.warden.wakeup import Bell
+    from blueflame.warden.resource_limits import ResourceMonitor
+    from blueflame.warden.spawn import ChildProcess
+    from blueflame.warden.status import StatusFile
+    from blueflame.warden.wakeup import PollLoop
     from blueflame.watcher.server import HookServer
 
-TICK = 0.25  # seconds between two looks at output, clock and cancel file when no signal comes
+POLL_SECONDS = 0.25  # seconds between two looks at output, clock and cancel file when no signal comes
 LEFTOVER_GRACE = 2.0  # for what an agent that ended by itself left running
-KILL_PATIENCE = 10.0  # a process that the kernel cannot kill is reported, not waited for
+KILL_TIMEOUT = 10.0  # a process that the kernel cannot kill is reported, not waited for
 
 
-FATAL = frozenset(range(1, 32)) - {17, 18, 19, 20, 21, 22, 23, 28}  # signals that end a process unless it minds them
+FATAL_SIGNALS = frozenset(range(1, 32)) - {
+    17,
+    18,
+    19,
+    20,
+    21,
+    22,
+    23,
+    28,
+}  # signals that end a process unless it minds them
 
 
-class Ward:
+class SupervisedAttempt:
     """What the watching needs at hand."""
 
     __slots__ = ("asker", "bell", "denied_at", "folder", "gateway", "launch", "pressure", "spool", "status")
 
-    def __init__(self, folder: str, launch: Launch, bell: Bell, spool: Spool, status: Status) -> None:
+    def __init__(self, folder: str, launch: LaunchFile, bell: PollLoop, spool: Spool, status: StatusFile) -> None:
         self.folder = folder
         self.launch = launch
         self.bell = bell
         self.spool = spool
         self.status = status
-        self.pressure: Pressure | None = None
-        self.gateway: Gateway | None = None
+        self.pressure: ResourceMonitor | None = None
+        self.gateway: GatewayProcess | None = None
         self.asker: HookServer | None = None
         self.denied_at: float | None = None  # when we heard that no further model call is answered
 
 
-class Watched:
+class ProcessEnding:
     """How the watched process ended: its wait status (None: it could not even be killed), why, and who is left.
 
     A box cannot die of its program's signal n and exits with 128+n instead, which is read back as the signal. A program
@@ -85,10 +94,10 @@ class Watched:
         if os.WIFSIGNALED(self.status):
             return os.WTERMSIG(self.status)
         told = os.WEXITSTATUS(self.status) - 128
-        return told if self.boxed and told in FATAL else None
+        return told if self.boxed and told in FATAL_SIGNALS else None
 
 
-def cancel_wish(ward: Ward) -> tuple[str, float] | None:
+def read_cancel_request(ward: SupervisedAttempt) -> tuple[str, float] | None:
     """The reason and the grace, from the cancel file; from a bare signal when there is none."""
     try:
         wish = read_json(f"{ward.folder}/cancel")
@@ -102,7 +111,9 @@ def cancel_wish(ward: Ward) -> tuple[str, float] | None:
     return "the warden was asked to stop by a signal", ward.launch.grace if ward.bell.stops == 1 else 0.0
 
 
-def attend(ward: Ward, child: Child, *, timeout: float, limits_output: bool) -> Watched:
+def supervise_child(
+    ward: SupervisedAttempt, child: ChildProcess, *, timeout: float, limits_output: bool
+) -> ProcessEnding:
     """Until the child has ended. Whatever else it started may still run then, unless it had to be ended.
 
     While it waits for its model its clocks stand still: that is nobody's slowness.
@@ -111,22 +122,22 @@ def attend(ward: Ward, child: Child, *, timeout: float, limits_output: bool) -> 
     looked = time.monotonic()
     deadline = looked + timeout if timeout else None
     while True:
-        status, _ = reap(pid)
+        status, _ = reap_children(pid)
         ward.spool.look()
-        looked, held = _held(ward, looked)
+        looked, held = _update_held_time(ward, looked)
         deadline = None if deadline is None else deadline + held
         if status is not None:
-            return _exited(ward, status, boxed=child.boxed)
-        why = _why_stop(ward, deadline, limits_output=limits_output)
+            return _explain_exit(ward, status, boxed=child.boxed)
+        why = _find_stop_reason(ward, deadline, limits_output=limits_output)
         if why is not None:
             reason, detail = why
-            ended, left = end_all(ward, pid, ward.launch.grace, boxed=child.boxed)
-            return Watched(reason, detail, ended, left, boxed=child.boxed)
+            ended, left = end_processes(ward, pid, ward.launch.grace, boxed=child.boxed)
+            return ProcessEnding(reason, detail, ended, left, boxed=child.boxed)
         ward.status.tell(ward.spool)
-        ward.bell.wait(_until_next_look(ward, deadline))
+        ward.bell.wait(_compute_wait(ward, deadline))
 
 
-def _held(ward: Ward, looked: float) -> tuple[float, float]:
+def _update_held_time(ward: SupervisedAttempt, looked: float) -> tuple[float, float]:
     """When we look now, and how much of the time since `looked` does not count."""
     now = time.monotonic()
     gateway = ward.gateway
@@ -135,7 +146,7 @@ def _held(ward: Ward, looked: float) -> tuple[float, float]:
     gateway.hear()
     parked = gateway.parked or {}
     if bool(parked) != bool(ward.status.parked):
-        hint(ward.launch.signal)
+        touch_file(ward.launch.signal)
     held = now - looked if parked and ward.status.parked else 0.0
     ward.status.parked = parked
     ward.status.held += held
@@ -143,15 +154,15 @@ def _held(ward: Ward, looked: float) -> tuple[float, float]:
     return now, held
 
 
-def _exited(ward: Ward, status: int, *, boxed: bool) -> Watched:
+def _explain_exit(ward: SupervisedAttempt, status: int, *, boxed: bool) -> ProcessEnding:
     """By itself; unless the kernel has killed it for its memory, or it failed since its model answers no more."""
     killed = ward.pressure.killed_for_memory() if ward.pressure is not None else None
-    denied = _denied(ward) if status != 0 else None
+    denied = _find_model_refusal(ward) if status != 0 else None
     reason, detail = killed or denied or ("exited", "")
-    return Watched(reason, detail, status, boxed=boxed)
+    return ProcessEnding(reason, detail, status, boxed=boxed)
 
 
-def _denied(ward: Ward) -> tuple[str, str] | None:
+def _find_model_refusal(ward: SupervisedAttempt) -> tuple[str, str] | None:
     gateway = ward.gateway
     if gateway is None:
         return None
@@ -163,9 +174,9 @@ def _denied(ward: Ward) -> tuple[str, str] | None:
     return None
 
 
-def _denied_for_too_long(ward: Ward) -> tuple[str, str] | None:
+def _check_model_refusal(ward: SupervisedAttempt) -> tuple[str, str] | None:
     """It has the grace to end by itself once no further model call is answered."""
-    denied = _denied(ward)
+    denied = _find_model_refusal(ward)
     if denied is None:
         return None
     now = time.monotonic()
@@ -173,8 +184,10 @@ def _denied_for_too_long(ward: Ward) -> tuple[str, str] | None:
     return denied if now - ward.denied_at >= ward.launch.grace else None
 
 
-def _why_stop(ward: Ward, deadline: float | None, *, limits_output: bool) -> tuple[str, str] | None:
-    wish = cancel_wish(ward)
+def _find_stop_reason(
+    ward: SupervisedAttempt, deadline: float | None, *, limits_output: bool
+) -> tuple[str, str] | None:
+    wish = read_cancel_request(ward)
     if wish is not None:
         return "cancelled", wish[0]
     if deadline is not None and time.monotonic() >= deadline:
@@ -186,7 +199,7 @@ def _why_stop(ward: Ward, deadline: float | None, *, limits_output: bool) -> tup
     pressed = ward.pressure.why_stop() if ward.pressure is not None else None
     if pressed is not None or not limits_output:
         return pressed
-    denied = _denied_for_too_long(ward)
+    denied = _check_model_refusal(ward)
     if denied is not None:
         return denied
     launch = ward.launch
@@ -197,8 +210,8 @@ def _why_stop(ward: Ward, deadline: float | None, *, limits_output: bool) -> tup
     return None
 
 
-def _until_next_look(ward: Ward, deadline: float | None) -> float:
-    waits = [TICK]
+def _compute_wait(ward: SupervisedAttempt, deadline: float | None) -> float:
+    waits = [POLL_SECONDS]
     if deadline is not None:
         waits.append(deadline - time.monotonic())
     if ward.launch.silence:
@@ -206,7 +219,7 @@ def _until_next_look(ward: Ward, deadline: float | None) -> float:
     return max(0.005, min(waits))
 
 
-def reap(wanted: int | None) -> tuple[int | None, bool]:
+def reap_children(wanted: int | None) -> tuple[int | None, bool]:
     """Collect all who ended; tells the wanted one's status, and whether any child is left at all."""
     status = None
     while True:
@@ -220,58 +233,60 @@ def reap(wanted: int | None) -> tuple[int | None, bool]:
             status = ended
 
 
-def end_leftovers(ward: Ward) -> list[int]:
+def end_leftovers(ward: SupervisedAttempt) -> list[int]:
     """After the agent's own end: daemons, background jobs, whoever left its session. Usually nobody."""
-    _, any_left = reap(None)
+    _, any_left = reap_children(None)
     if not LINUX and ward.status.agent is not None:
-        send_group(ward.status.agent, signal.SIGKILL)  # all we can name there: what stayed in the agent's group
+        signal_group(ward.status.agent, signal.SIGKILL)  # all we can name there: what stayed in the agent's group
     if not any_left:
         return []
-    return end_all(ward, None, min(ward.launch.grace, LEFTOVER_GRACE))[1]
+    return end_processes(ward, None, min(ward.launch.grace, LEFTOVER_GRACE))[1]
 
 
-def end_all(ward: Ward, leader: int | None, grace: float, *, boxed: bool = False) -> tuple[int | None, list[int]]:
+def end_processes(
+    ward: SupervisedAttempt, leader: int | None, grace: float, *, boxed: bool = False
+) -> tuple[int | None, list[int]]:
     """TERM, grace, KILL for everything below us. Gives the leader's wait status and the pids that would not die."""
     ward.status.tell(ward.spool, "stopping")
-    _ask(leader, boxed=boxed)
-    status, any_left = _wait_for_all(ward, leader, grace)
-    give_up = time.monotonic() + KILL_PATIENCE
+    _terminate_processes(leader, boxed=boxed)
+    status, any_left = _wait_for_exits(ward, leader, grace)
+    give_up = time.monotonic() + KILL_TIMEOUT
     while any_left and time.monotonic() < give_up:
-        _kill(leader if status is None else None)
+        _kill_processes(leader if status is None else None)
         ward.bell.wait(0.02)
-        ended, any_left = reap(leader)
+        ended, any_left = reap_children(leader)
         status = ended if ended is not None else status
-    return status, [member.pid for member in descendants({os.getpid()})] if any_left else []
+    return status, [member.pid for member in list_descendants({os.getpid()})] if any_left else []
 
 
-def _ask(leader: int | None, *, boxed: bool) -> None:
+def _terminate_processes(leader: int | None, *, boxed: bool) -> None:
     """TERM once to each: some programs take a second one as the word to drop everything."""
     if leader is not None and not boxed:
-        send_group(leader, signal.SIGTERM)
-    members = descendants({os.getpid()})
+        signal_group(leader, signal.SIGTERM)
+    members = list_descendants({os.getpid()})
     already = [member for member in members if member.pid == leader or (not boxed and member.group == leader)]
-    send_all([member for member in members if member not in already], signal.SIGTERM)
-    send_all(members, signal.SIGCONT)  # who is stopped cannot hear
+    signal_processes([member for member in members if member not in already], signal.SIGTERM)
+    signal_processes(members, signal.SIGCONT)  # who is stopped cannot hear
 
 
-def _wait_for_all(ward: Ward, leader: int | None, grace: float) -> tuple[int | None, bool]:
+def _wait_for_exits(ward: SupervisedAttempt, leader: int | None, grace: float) -> tuple[int | None, bool]:
     began = time.monotonic()
-    status, any_left = reap(leader)
+    status, any_left = reap_children(leader)
     while any_left:
-        wish = cancel_wish(ward)
+        wish = read_cancel_request(ward)
         allowed = grace if wish is None else min(grace, wish[1])  # a later wish may be in more of a hurry
         remaining = began + allowed - time.monotonic()
         if remaining <= 0 or (not LINUX and status is not None):
             break
-        ward.bell.wait(min(remaining, TICK))
-        ended, any_left = reap(leader)
+        ward.bell.wait(min(remaining, POLL_SECONDS))
+        ended, any_left = reap_children(leader)
         status = ended if ended is not None else status
     return status, any_left
 
 
-def _kill(leader: int | None) -> None:
+def _kill_processes(leader: int | None) -> None:
     if leader is not None:
-        send_group(leader, signal.SIGKILL)
-    members = descendants({os.getpid()})
-    send_groups(members, signal.SIGKILL)
-    send_all(members, signal.SIGKILL)
+        signal_group(leader, signal.SIGKILL)
+    members = list_descendants({os.getpid()})
+    signal_groups(members, signal.SIGKILL)
+    signal_processes(members, signal.SIGKILL)

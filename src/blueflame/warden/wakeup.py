@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-DEAF_TO = (signal.SIGHUP, signal.SIGPIPE, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-RINGS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
+IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGPIPE, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+WAKING_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
 
 
-class Bell:
+class PollLoop:
     """Rung by signals and by the sockets it serves; remembers how often it was asked to stop."""
 
     __slots__ = ("_answers", "_poll", "_reader", "_writer", "stops")
@@ -35,11 +35,11 @@ class Bell:
         os.set_blocking(self._writer, False)
         self._poll = select.poll()
         self._poll.register(self._reader, select.POLLIN)
-        for number in DEAF_TO:
+        for number in IGNORED_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        for number in RINGS:
-            signal.signal(number, _heard)
+        for number in WAKING_SIGNALS:
+            signal.signal(number, _handle_signal)
 
     def serve(self, handle: int, answer: Callable[[], object], *, reading: bool = True, writing: bool = False) -> None:
         """`answer()` is called in `wait` whenever the file can be read (written), or has hung up. Again to change."""
@@ -62,12 +62,12 @@ class Bell:
                 self._answers[handle]()
 
 
-def _heard(number: int, frame: FrameType | None) -> None:
+def _handle_signal(number: int, frame: FrameType | None) -> None:
     """The wakeup pipe says it all; a handler must exist for the pipe to be written."""
 
 
-def forget_signals() -> None:
+def reset_signals() -> None:
     """In a child before it becomes the agent: what we ignore would otherwise be ignored there, too."""
     signal.set_wakeup_fd(-1)
-    for number in (*DEAF_TO, *RINGS, signal.SIGXFSZ):
+    for number in (*IGNORED_SIGNALS, *WAKING_SIGNALS, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-NETS = ("none", "doors", "host")
+NETWORKS = ("none", "doors", "host")
 DIALECTS = ("claude", "codex", "gemini")  # as in policy/dialects, which a warden that watches nobody does not load
-WATCH_TEXTS = ("policy", "audit", "agent", "hook", "shfmt")
+WATCH_TEXT_KEYS = ("policy", "audit", "agent", "hook", "shfmt")
 
 
-class Sandbox:
+class SandboxOptions:
     """`argv` is the box's own command, ending where the program's follows."""
 
     __slots__ = ("argv", "net", "seccomp")
@@ -27,22 +27,22 @@ class Sandbox:
         self.argv = words(read.get("argv"), "sandbox: argv")
         self.seccomp = "" if read.get("seccomp") is None else absolute(read["seccomp"], "sandbox: seccomp")
         self.net = str(read.get("net"))
-        if self.net not in NETS:
-            raise ValueError(f"sandbox: net is {read.get('net')!r:.80}, not one of {', '.join(NETS)}")
+        if self.net not in NETWORKS:
+            raise ValueError(f"sandbox: net is {read.get('net')!r:.80}, not one of {', '.join(NETWORKS)}")
 
 
-def sandbox(value: object) -> Sandbox | None:
-    return None if value is None else Sandbox(table(value, "sandbox"))
+def parse_sandbox(value: object) -> SandboxOptions | None:
+    return None if value is None else SandboxOptions(table(value, "sandbox"))
 
 
-def watch(value: object) -> dict[str, Any] | None:
+def parse_watch(value: object) -> dict[str, Any] | None:
     """As it stands, for the asker, once everything is there and of the right kind."""
     if value is None:
         return None
     read = table(value, "watch")
-    only(read, ("port", "mounts", "dialect", *WATCH_TEXTS), "watch")
+    only(read, ("port", "mounts", "dialect", *WATCH_TEXT_KEYS), "watch")
     number(read.get("port"), "watch: port", most=65535, least=1)
-    for name in WATCH_TEXTS:
+    for name in WATCH_TEXT_KEYS:
         text(read.get(name), f"watch: {name}")
     absolute(read["hook"], "watch: hook")
     if read.get("dialect", DIALECTS[0]) not in DIALECTS:
@@ -54,7 +54,7 @@ def watch(value: object) -> dict[str, Any] | None:
     return read
 
 
-def gateway(value: object) -> dict[str, Any] | None:
+def parse_gateway(value: object) -> dict[str, Any] | None:
     """As it stands, for the gateway, which looks closer at the hosts and at what else it is told."""
     if value is None:
         return None
@@ -69,7 +69,7 @@ def gateway(value: object) -> dict[str, Any] | None:
     return read
 
 
-def terminal(value: object) -> tuple[int, int] | None:
+def parse_terminal(value: object) -> tuple[int, int] | None:
     """Rows and columns that an agent's own terminal has until somebody connects with another size."""
     if value is None:
         return None

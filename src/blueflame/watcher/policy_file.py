@@ -15,14 +15,14 @@ from blueflame.model.errors import Refused, WorldError
 from blueflame.model.policy import Patterns, Policy
 from blueflame.paths.locks import BadLock
 from blueflame.policy.decide import prepare
-from blueflame.system.files import write_whole
+from blueflame.system.files import write_atomically
 
 VERSION = 1
 SHFMT = "shfmt"
 
 
 def save_policy(policy: Policy, path: Path) -> None:
-    write_whole(path, format_policy(policy))
+    write_atomically(path, format_policy(policy))
 
 
 def load_policy(path: Path) -> Policy:

@@ -9,7 +9,7 @@ import pytest
 
 from blueflame.agents.credentials import VENDORS, Access, find_access
 from blueflame.model.errors import Refused
-from blueflame.system.environment import without_model_keys
+from blueflame.system.environment import remove_model_keys
 
 KEY = "sk-ant-really-secret"
 
@@ -85,4 +85,4 @@ def test_a_key_with_a_line_end_in_it_is_refused(tmp_path: Path) -> None:
 
 def test_no_variable_that_holds_a_key_is_handed_to_a_program_of_ours() -> None:
     keys = {name for vendor in VENDORS.values() for name, _ in vendor.keys}
-    assert without_model_keys({**dict.fromkeys(keys, KEY), "PATH": "/bin"}) == {"PATH": "/bin"}
+    assert remove_model_keys({**dict.fromkeys(keys, KEY), "PATH": "/bin"}) == {"PATH": "/bin"}

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from blueflame.cli.console import THEME, make_console, render_text
 from blueflame.cli.render.diff import render_diff, show_in_pager
-from blueflame.system.terminal import pager
+from blueflame.system.terminal import find_pager
 
 DIFF = "diff --git a/ф b/ф\nindex 1..2 100644\n--- a/ф\n+++ b/ф\n@@ -1 +1 @@\n-old\n+new \x1b[2J\r\n context\n"
 
@@ -44,4 +44,4 @@ def test_the_persons_own_pager_is_used(chosen: str | None, argv: list[str], monk
     monkeypatch.delenv("PAGER", raising=False)
     if chosen is not None:
         monkeypatch.setenv("PAGER", chosen)
-    assert pager() == argv
+    assert find_pager() == argv

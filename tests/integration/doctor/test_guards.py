@@ -23,7 +23,7 @@ from blueflame.model.sandbox import Mount, MountKind, Network, ResourceLimits, S
 from blueflame.model.settings.permissions import FileScope, SandboxSettings, SecretSettings, ValidationSettings
 from blueflame.orchestrator.engine.interface import ExitReason
 from blueflame.orchestrator.foreground_sandbox import find_highest_level
-from blueflame.sandbox import Problem, Site, Wanted, make_box, toolchains
+from blueflame.sandbox import SandboxContext, SandboxProblem, SandboxRequest, build_sandbox, find_toolchains
 from blueflame.telemetry.audit import Audit
 from escape.boxing import as_user, interpreter, ordinary_user, python_path
 from support.command_line import MAIN
@@ -33,7 +33,9 @@ pytestmark = needs_box
 WATCHED = {"memory", "processes", "free disk"}  # held by the kernel where it can be had
 
 
-def examine(make: Callable[[Site, Wanted], SandboxSpec] = make_box, **settings: object) -> GuardReport:
+def examine(
+    make: Callable[[SandboxContext, SandboxRequest], SandboxSpec] = build_sandbox, **settings: object
+) -> GuardReport:
     return examine_guards(SandboxSettings.model_validate(settings), ValidationSettings(), make=make)
 
 
@@ -63,7 +65,7 @@ def evidence() -> Iterator[Evidence]:
     (home / ".ssh").mkdir()
     machine = Machine(
         sandbox=SandboxSettings(),
-        tools=toolchains(os.environ, repo_root=None, home=home, ours=True),
+        tools=find_toolchains(os.environ, repo_root=None, home=home, ours=True),
         home=home,
         repo_root=None,
         boxed=True,
@@ -144,8 +146,8 @@ def test_what_is_switched_off_is_told_as_off(evidence: Evidence) -> None:
 
 
 def test_one_hole_is_seen_and_only_that(tmp_path: Path) -> None:
-    def pierced(site: Site, wanted: Wanted) -> SandboxSpec:
-        return with_mounts(make_box(site, wanted), shown(wanted.folder.parents[1] / "outside", MountKind.RO))
+    def pierced(site: SandboxContext, wanted: SandboxRequest) -> SandboxSpec:
+        return with_mounts(build_sandbox(site, wanted), shown(wanted.folder.parents[1] / "outside", MountKind.RO))
 
     guards = examine(pierced)
     assert {"files outside"} <= fallen(guards) <= {"files outside", "sockets"}  # a socket is no less open read-only
@@ -160,11 +162,11 @@ def test_a_box_full_of_holes_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (home / ".ssh").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
 
-    def pierced(site: Site, wanted: Wanted) -> SandboxSpec:
+    def pierced(site: SandboxContext, wanted: SandboxRequest) -> SandboxSpec:
         root = wanted.folder.parents[1]
         shared = (root / "outside", root / "main" / ".git", root / "logs", home, Path("/dev/shm"), Path("/proc"))
         (root / "logs").mkdir(exist_ok=True)
-        box = with_mounts(make_box(site, wanted), *map(shown, shared))
+        box = with_mounts(build_sandbox(site, wanted), *map(shown, shared))
         leaked = (*box.environment, ("HELLO", site.environ["MY_API_KEY"]))
         return replace(box, network=Network.HOST, seccomp=False, environment=leaked)
 
@@ -176,7 +178,7 @@ def test_a_box_full_of_holes_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_box_without_limits_is_seen() -> None:
-    guards = examine(lambda site, wanted: replace(make_box(site, wanted), bounds=ResourceLimits()))
+    guards = examine(lambda site, wanted: replace(build_sandbox(site, wanted), bounds=ResourceLimits()))
     assert fallen(guards) == {"memory", "processes", "file size", "open files", "CPU time", "free disk"}
 
 
@@ -208,7 +210,7 @@ def test_a_network_that_was_opened_is_told_as_off() -> None:
 
 
 def test_a_level_that_cannot_be_held_is_bad() -> None:
-    problem = Problem("namespaces", "bubblewrap cannot build a box here; allow user namespaces")
+    problem = SandboxProblem("namespaces", "bubblewrap cannot build a box here; allow user namespaces")
     guards = GuardReport(asked=SandboxLevel.STANDARD, held=SandboxLevel.OFF, problems=(problem,), table=())
     finding = examine_level(guards)
     assert finding.state is FindingState.BAD

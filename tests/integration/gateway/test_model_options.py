@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from blueflame.gateway.model_options import Upstream, read_model_options
-from blueflame.warden.gateway_process import start
+from blueflame.warden.gateway_process import start_gateway
 from support.model_gateways import SECRET, build_model_options
 
 SECRETS = {"key": SECRET}
@@ -45,14 +45,14 @@ def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, wrong: dict
     orders = {"hosts": [], "model": {**build_model_options("https://api.example.org"), **wrong}}
 
     with pytest.raises(ValueError, match=told) as refused:
-        start(str(tmp_path), orders, SECRETS)
+        start_gateway(str(tmp_path), orders, SECRETS)
     assert SECRET not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_secret_that_no_header_can_hold_is_not_shown_in_the_complaint(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds characters that no header can") as refused:
-        start(
+        start_gateway(
             str(tmp_path), {"hosts": [], "model": build_model_options("https://api.example.org")}, {"key": "ab\r\ncd"}
         )
     assert "ab" not in str(refused.value).replace("above", "")

@@ -30,8 +30,8 @@ from blueflame.orchestrator.engine.local import LocalEngine
 from blueflame.orchestrator.observers.exports import Exporter, run_exporter
 from blueflame.session.replay import apply, open_session
 from blueflame.session.state import Session
-from blueflame.system.layout import Places
-from blueflame.system.wakeups import touch
+from blueflame.system.layout import ProjectPaths
+from blueflame.system.wakeups import send_wakeup
 
 SESSION = "ses-20260206-143022"
 OPENED = SessionOpened(
@@ -59,11 +59,11 @@ FAILED = AttemptEnded(attempt=ATTEMPT.id, ended=AttemptOutcome(ending=Ending.FAI
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(root=tmp_path, worktrees=tmp_path / ".trees", tasks_file=tmp_path / ".blueflame" / "tasks.yaml")
+def places(tmp_path: Path) -> ProjectPaths:
+    return ProjectPaths(root=tmp_path, worktrees=tmp_path / ".trees", tasks_file=tmp_path / ".blueflame" / "tasks.yaml")
 
 
-def rounds(places: Places, **limits: float) -> HealthMonitor:
+def rounds(places: ProjectPaths, **limits: float) -> HealthMonitor:
     return HealthMonitor(LocalEngine(places.state), {"scripted": ScriptedRuntime()}, LimitSettings(**limits))  # type: ignore[arg-type]  # numbers
 
 
@@ -82,12 +82,12 @@ class Teller:
             self._exporter.see(self.session, [recorded])
 
 
-def agents(places: Places) -> list[dict[str, object]]:
+def agents(places: ProjectPaths) -> list[dict[str, object]]:
     found: list[dict[str, object]] = json.loads(places.agents_file.read_text())["agents"]
     return found
 
 
-def test_each_change_reaches_the_files(places: Places) -> None:
+def test_each_change_reaches_the_files(places: ProjectPaths) -> None:
     async def story() -> None:
         async with run_exporter(places, pytest.fail, rounds(places)) as exporter:
             teller = Teller(exporter)
@@ -106,7 +106,7 @@ def test_each_change_reaches_the_files(places: Places) -> None:
     assert places.activity_log.read_text().count("\n") >= len(STORY)
 
 
-def test_a_pid_that_is_not_known_is_none(places: Places) -> None:
+def test_a_pid_that_is_not_known_is_none(places: ProjectPaths) -> None:
     async def story() -> None:
         async with run_exporter(places, pytest.fail, rounds(places)) as exporter:
             Teller(exporter).tell(*STORY[:-1])
@@ -115,7 +115,7 @@ def test_a_pid_that_is_not_known_is_none(places: Places) -> None:
     assert [(row["state"], row["pid"], row["pgid"]) for row in agents(places)] == [("starting", None, None)]
 
 
-def test_the_files_are_up_to_date_when_the_block_is_left_by_an_error(places: Places) -> None:
+def test_the_files_are_up_to_date_when_the_block_is_left_by_an_error(places: ProjectPaths) -> None:
     async def story() -> None:
         async with run_exporter(places, pytest.fail, rounds(places)) as exporter:
             Teller(exporter).tell(*STORY)
@@ -126,7 +126,7 @@ def test_the_files_are_up_to_date_when_the_block_is_left_by_an_error(places: Pla
     assert read_plan(places.tasks_file) == (TASK,)
 
 
-def test_nothing_is_written_when_nothing_happened(places: Places) -> None:
+def test_nothing_is_written_when_nothing_happened(places: ProjectPaths) -> None:
     async def story() -> None:
         async with run_exporter(places, pytest.fail, rounds(places)):
             pass
@@ -136,7 +136,7 @@ def test_nothing_is_written_when_nothing_happened(places: Places) -> None:
 
 
 @pytest.mark.parametrize("pause", [0, 0.001, 0.003, 0.01])
-def test_changes_that_come_while_it_writes_are_written_in_order(places: Places, pause: float) -> None:
+def test_changes_that_come_while_it_writes_are_written_in_order(places: ProjectPaths, pause: float) -> None:
     async def story() -> None:
         async with run_exporter(places, pytest.fail, rounds(places)) as exporter:
             teller = Teller(exporter)
@@ -150,7 +150,7 @@ def test_changes_that_come_while_it_writes_are_written_in_order(places: Places, 
     assert agents(places)[0]["worktree"] == "/w", "the last state, not an earlier one"
 
 
-def test_a_full_disk_is_told_once_and_tried_again(places: Places) -> None:
+def test_a_full_disk_is_told_once_and_tried_again(places: ProjectPaths) -> None:
     warnings: list[str] = []
 
     async def story() -> None:
@@ -179,7 +179,7 @@ def test_a_full_disk_is_told_once_and_tried_again(places: Places) -> None:
     assert "tasks.yaml" in warnings[1]
 
 
-def test_the_list_of_agents_is_renewed_at_every_heartbeat_though_nothing_happens(places: Places) -> None:
+def test_the_list_of_agents_is_renewed_at_every_heartbeat_though_nothing_happens(places: ProjectPaths) -> None:
     async def story() -> None:
         async with run_exporter(places, pytest.fail, rounds(places, heartbeat_interval=0.05)) as exporter:
             Teller(exporter).tell(*STORY)
@@ -194,7 +194,7 @@ def test_the_list_of_agents_is_renewed_at_every_heartbeat_though_nothing_happens
     asyncio.run(story())
 
 
-def test_a_hint_from_a_warden_renews_the_list_of_agents(places: Places) -> None:
+def test_a_hint_from_a_warden_renews_the_list_of_agents(places: ProjectPaths) -> None:
     async def story() -> None:
         async with run_exporter(places, pytest.fail, rounds(places, heartbeat_interval=600.0)) as exporter:
             Teller(exporter).tell(*STORY)
@@ -202,7 +202,7 @@ def test_a_hint_from_a_warden_renews_the_list_of_agents(places: Places) -> None:
             places.agents_file.unlink()
             async with asyncio.timeout(20):
                 while not places.agents_file.exists():
-                    touch(places.signals / "attempts", ATTEMPT.id)
+                    send_wakeup(places.signals / "attempts", ATTEMPT.id)
                     await asyncio.sleep(0.05)
 
     asyncio.run(story())

@@ -16,14 +16,14 @@ import pytest
 from blueflame.model.errors import Refused
 from blueflame.model.sandbox import MountKind, SandboxLevel
 from blueflame.orchestrator.foreground_sandbox import (
-    build_sandbox,
+    build_command_sandbox,
     build_site,
     find_highest_level,
     find_sandbox_problems,
     run_in_sandbox,
 )
-from blueflame.sandbox import Problem
-from blueflame.sandbox.person_checkout import checkout_at, read_checkout
+from blueflame.sandbox import SandboxProblem
+from blueflame.sandbox.person_checkout import find_checkout, read_checkout
 from support.command_line import MAIN, call, configure, until
 from support.sandboxes import needs_box
 
@@ -259,7 +259,7 @@ def test_a_host_that_is_none_is_refused(repo: Path, host: str) -> None:
 @pytest.mark.verification(18)
 def test_a_level_that_cannot_be_held_is_refused_and_nothing_runs(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ground = build_site(read_checkout(repo), repo, None, None)
-    problem = Problem("bubblewrap", "bubblewrap (bwrap) is not installed; install it")
+    problem = SandboxProblem("bubblewrap", "bubblewrap (bwrap) is not installed; install it")
     monkeypatch.setattr("blueflame.orchestrator.foreground_sandbox.available", lambda level, groups: (problem,))
     with pytest.raises(Refused, match="not installed"):
         run_in_sandbox(ground, ["touch", "canary"])
@@ -281,10 +281,10 @@ def test_the_machine_is_asked_for_what_it_can_hold() -> None:
 
 
 def test_the_box_of_a_checkout_is_the_same_each_time(repo: Path) -> None:
-    ground = build_site(checkout_at(repo / "src"), repo, None, None)
+    ground = build_site(find_checkout(repo / "src"), repo, None, None)
     folder = Path(tempfile.gettempdir(), "nowhere")
-    box = build_sandbox(ground, folder)
-    assert box == build_sandbox(ground, folder)
+    box = build_command_sandbox(ground, folder)
+    assert box == build_command_sandbox(ground, folder)
     kinds = {mount.target: mount.kind for mount in box.mounts}
     assert kinds[str(repo)] is MountKind.RW
     assert kinds[str(repo / ".git")] is MountKind.RO

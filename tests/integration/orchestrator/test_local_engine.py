@@ -29,7 +29,7 @@ from blueflame.orchestrator.engine.interface import (
     Unknown,
 )
 from blueflame.orchestrator.engine.local import LocalEngine, read_outcome
-from blueflame.system.process import identity
+from blueflame.system.process import read_identity
 
 SESSION = "ses-20260101-000000"
 ATTEMPT = f"{SESSION}.task-001.worker.1"
@@ -200,9 +200,9 @@ def test_a_killed_warden_is_noticed_cleared_up_and_recorded_as_lost(state: Path)
 
         outcome = await waiting
         assert outcome.reason is ExitReason.LOST
-        assert identity(int((work / "stray").read_text())) is None
+        assert read_identity(int((work / "stray").read_text())) is None
         assert warden.agent_pid is not None
-        assert identity(warden.agent_pid) is None
+        assert read_identity(warden.agent_pid) is None
 
     play(story())
 
@@ -215,7 +215,7 @@ def test_a_lost_attempt_is_told_and_submitting_it_again_only_clears_up(state: Pa
         warden = await running(engine)
         await until((state.parent / "work" / "ledger").exists, "the agent runs")
         os.kill(warden.pid, signal.SIGKILL)
-        await until(lambda: identity(warden.pid) is None, "the warden is gone")
+        await until(lambda: read_identity(warden.pid) is None, "the warden is gone")
 
         fresh = LocalEngine(state)
         assert await fresh.inspect(ATTEMPT) == Lost()
@@ -243,7 +243,7 @@ def test_cancel_ends_the_whole_tree_and_keeps_the_reason(state: Path) -> None:
         await engine.cancel(ATTEMPT, "too late")
 
         assert (outcome.reason, outcome.detail) == (ExitReason.CANCELLED, "задача снята")
-        assert identity(int(child.read_text())) is None
+        assert read_identity(int(child.read_text())) is None
         assert await engine.wait(ATTEMPT) == outcome
 
     play(story())

@@ -11,7 +11,7 @@ from blueflame.model.errors import Refused
 from blueflame.model.settings import Settings
 from blueflame.orchestrator import preflight
 from blueflame.orchestrator.preflight import check_repository, find_blockers
-from blueflame.system.layout import Places
+from blueflame.system.layout import ProjectPaths
 
 SETTINGS = Settings.model_validate({"project": {"name": "x"}})
 
@@ -21,8 +21,8 @@ def opened(repo: Path) -> Repository:
     return open_repository(repo, base_branch="main")
 
 
-def places_in(repo: Repository, worktrees: str = ".trees") -> Places:
-    return Places(root=repo.root, worktrees=repo.root / worktrees, tasks_file=repo.root / ".blueflame/tasks.yaml")
+def places_in(repo: Repository, worktrees: str = ".trees") -> ProjectPaths:
+    return ProjectPaths(root=repo.root, worktrees=repo.root / worktrees, tasks_file=repo.root / ".blueflame/tasks.yaml")
 
 
 def test_a_clean_repository_is_fit_and_a_look_leaves_nothing_behind(opened: Repository) -> None:

@@ -13,7 +13,7 @@ import pytest
 from blueflame.model.errors import Refused
 from blueflame.model.sandbox import MountKind, Network
 from blueflame.model.settings.permissions import SandboxSettings
-from blueflame.sandbox import prepare
+from blueflame.sandbox import prepare_sandbox
 from support.sandboxes import Room, enter, make_room, needs_box
 
 pytestmark = needs_box
@@ -274,7 +274,7 @@ def test_links_planted_between_two_starts_lead_nowhere(room: Room, tmp_path: Pat
     outside.mkdir()
     (room.worktree / "a").mkdir()
     (room.worktree / "a" / "server.key").write_text("old")
-    prepared = prepare(room.box(frozen=["a/server.key"]), room.folder)
+    prepared = prepare_sandbox(room.box(frozen=["a/server.key"]), room.folder)
     first = str(room.worktree).split("/")[2]
     tricks = (
         f"cd /; mv /tmp/{first} /tmp/z; rm -rf /tmp/{first}; ln -s '{outside}' /tmp/{first};"
@@ -347,7 +347,7 @@ def test_the_network_is_none_unless_something_is_to_be_reached(room: Room) -> No
 def test_level_off_changes_nothing_but_cleans_the_environment(room: Room) -> None:
     room.settings = SandboxSettings(level="off")
     room.environ = {**os.environ, "X_TOKEN": "canary"}
-    prepared = prepare(room.box(), room.folder)
+    prepared = prepare_sandbox(room.box(), room.folder)
     assert prepared.sandbox is None
     assert "X_TOKEN" not in prepared.env
     assert prepared.env["HOME"] == os.environ["HOME"]
@@ -355,9 +355,9 @@ def test_level_off_changes_nothing_but_cleans_the_environment(room: Room) -> Non
 
 
 def test_preparing_twice_is_like_preparing_once(room: Room) -> None:
-    first = prepare(room.box(), room.folder)
+    first = prepare_sandbox(room.box(), room.folder)
     enter(first, ("/bin/sh", "-c", "echo kept >~/kept"))
-    again = prepare(room.box(), room.folder)
+    again = prepare_sandbox(room.box(), room.folder)
     assert again == first
     assert (room.folder / "home" / "kept").exists()
     assert stat.S_IMODE((room.folder / "home").stat().st_mode) == 0o700
@@ -375,7 +375,7 @@ def test_boxes_that_share_our_files_are_made_ready_quickly_and_work(room: Room, 
 
 def test_launch_json_gets_the_box_and_its_limits(room: Room) -> None:
     room.settings = SandboxSettings(max_memory_mb=300, max_processes=99, min_free_disk_mb=7)
-    prepared = prepare(room.box(), room.folder)
+    prepared = prepare_sandbox(room.box(), room.folder)
     keys = prepared.launch()
     assert (keys["memory_mb"], keys["processes"], keys["min_free_disk_mb"]) == (300, 99, 7)
     assert keys["sandbox"]["net"] == "none"

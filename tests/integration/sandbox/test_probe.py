@@ -9,7 +9,7 @@ import pytest
 
 from blueflame.model.sandbox import SandboxLevel
 from blueflame.sandbox import probe as module
-from blueflame.sandbox.probe import _standard, available, bubblewrap, highest
+from blueflame.sandbox.probe import _find_standard_problems, find_bubblewrap, find_problems, find_supported_level
 
 
 def all_groups() -> tuple[bool, bool]:
@@ -23,10 +23,10 @@ def no_groups() -> tuple[bool, bool]:
 @pytest.fixture
 def forgetting() -> Iterator[None]:
     """What was tried before is tried again, and what is tried here is not remembered."""
-    for cached in (_standard, bubblewrap):
+    for cached in (_find_standard_problems, find_bubblewrap):
         cached.cache_clear()
     yield
-    for cached in (_standard, bubblewrap):
+    for cached in (_find_standard_problems, find_bubblewrap):
         cached.cache_clear()
 
 
@@ -39,22 +39,22 @@ def fake(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_off_needs_nothing(forgetting: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert available("off", no_groups) == ()
+    assert find_problems("off", no_groups) == ()
 
 
 @pytest.mark.verification(18)
 def test_a_machine_without_bubblewrap_is_told_how_to_get_it(forgetting: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    (problem,) = available("standard", all_groups)
+    (problem,) = find_problems("standard", all_groups)
     assert problem.guard == "bubblewrap"
     assert "apt-get install bubblewrap" in problem.words
     assert "level: off" in problem.words
-    assert highest(all_groups) is SandboxLevel.OFF
+    assert find_supported_level(all_groups) is SandboxLevel.OFF
 
 
 def test_an_old_bubblewrap_is_told(forgetting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(tmp_path, "echo bubblewrap 0.1.2", monkeypatch)
-    (problem,) = available("strict", all_groups)
+    (problem,) = find_problems("strict", all_groups)
     assert "0.1.2" in problem.words
 
 
@@ -63,7 +63,7 @@ def test_a_bubblewrap_that_cannot_build_says_why(
 ) -> None:
     said = "bwrap: setting up uid map: Permission denied"
     fake(tmp_path, f'[ "$1" = --version ] && echo bubblewrap 0.8.0 && exit; echo "{said}" >&2; exit 1', monkeypatch)
-    (problem,) = available("standard", all_groups)
+    (problem,) = find_problems("standard", all_groups)
     assert problem.guard == "namespaces"
     assert said in problem.words
 
@@ -71,9 +71,9 @@ def test_a_bubblewrap_that_cannot_build_says_why(
 @pytest.mark.parametrize(
     ("name", "value", "advice"),
     [
-        ("RESTRICTED", "1", "kernel.apparmor_restrict_unprivileged_userns=0"),
-        ("CLONE", "0", "kernel.unprivileged_userns_clone=1"),
-        ("MOST", "0", "user.max_user_namespaces"),
+        ("APPARMOR_RESTRICTION", "1", "kernel.apparmor_restrict_unprivileged_userns=0"),
+        ("USERNS_CLONE", "0", "kernel.unprivileged_userns_clone=1"),
+        ("MAX_USER_NAMESPACES", "0", "user.max_user_namespaces"),
     ],
 )
 def test_the_advice_fits_what_is_forbidden(
@@ -81,10 +81,10 @@ def test_the_advice_fits_what_is_forbidden(
 ) -> None:
     setting = tmp_path / "setting"
     setting.write_text(f"{value}\n")
-    for each in ("RESTRICTED", "CLONE", "MOST"):
+    for each in ("APPARMOR_RESTRICTION", "USERNS_CLONE", "MAX_USER_NAMESPACES"):
         monkeypatch.setattr(module, each, setting if each == name else tmp_path / "none")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert advice in module._advice()
+    assert advice in module._choose_advice()
 
 
 def test_a_filter_that_is_not_taken_is_told(forgetting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,27 +94,27 @@ def test_a_filter_that_is_not_taken_is_told(forgetting: None, tmp_path: Path, mo
         'while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done; shift; exec "$@"'
     )
     fake(tmp_path, script, monkeypatch)
-    (problem,) = available("standard", all_groups)
+    (problem,) = find_problems("standard", all_groups)
     assert problem.guard == "seccomp"
 
 
 @pytest.mark.verification(18)
 def test_strict_needs_the_kernel_to_hold_memory_and_processes() -> None:
-    if available("standard", all_groups):
+    if find_problems("standard", all_groups):
         pytest.skip("no sandbox on this machine")
-    assert available("strict", all_groups) == ()
-    (problem,) = available("strict", no_groups)
+    assert find_problems("strict", all_groups) == ()
+    (problem,) = find_problems("strict", no_groups)
     assert "memory and the number of processes" in problem.words
-    (problem,) = available("strict", lambda: (True, False))
+    (problem,) = find_problems("strict", lambda: (True, False))
     assert "memory" not in problem.words.partition(";")[0]
-    assert highest(no_groups) is SandboxLevel.STANDARD
-    assert highest(all_groups) is SandboxLevel.STRICT
+    assert find_supported_level(no_groups) is SandboxLevel.STANDARD
+    assert find_supported_level(all_groups) is SandboxLevel.STRICT
 
 
 def test_an_unknown_machine_has_no_filter(forgetting: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    if available("standard", all_groups):
+    if find_problems("standard", all_groups):
         pytest.skip("no sandbox on this machine")
-    _standard.cache_clear()
+    _find_standard_problems.cache_clear()
     monkeypatch.setattr("platform.machine", lambda: "m68k")
-    (problem,) = available("standard", all_groups)
+    (problem,) = find_problems("standard", all_groups)
     assert "m68k" in problem.words

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.sandbox import MountKind
-from blueflame.sandbox.toolchains import SYSTEM_PATH, Toolchains, toolchains
+from blueflame.sandbox.toolchains import SYSTEM_PATH, Toolchains, find_toolchains
 from support.sandboxes import make_room, needs_box
 
 
 def find(home: Path, *path: Path | str, repo_root: Path | None = None, **environ: str) -> Toolchains:
     written = os.pathsep.join([*(str(each) for each in path), *SYSTEM_PATH])
-    return toolchains({"PATH": written, **environ}, repo_root=repo_root, home=home)
+    return find_toolchains({"PATH": written, **environ}, repo_root=repo_root, home=home)
 
 
 def program(path: Path, text: str = "#!/bin/sh\necho $0\n") -> Path:
@@ -195,7 +195,7 @@ def test_certificates_that_are_named_come_in_but_no_key_does(home: Path, tmp_pat
 
 def test_everything_found_is_read_only(home: Path) -> None:
     program(home / ".cargo/bin/cargo")
-    tools = toolchains(os.environ, repo_root=None, home=home, ours=True)
+    tools = find_toolchains(os.environ, repo_root=None, home=home, ours=True)
     assert {mount.kind for mount in tools.mounts} <= {MountKind.RO, MountKind.SYMLINK}
 
 

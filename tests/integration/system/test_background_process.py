@@ -11,14 +11,14 @@ import psutil
 import pytest
 
 from blueflame.model.errors import ProcessFailed
-from blueflame.system.background_process import start_companion
+from blueflame.system.background_process import start_background
 from support.command_line import until
 
 
 def test_its_output_is_in_its_log_and_a_file_of_ours_reaches_it(tmp_path: Path) -> None:
     with tempfile.TemporaryFile() as file:
         code = f"import os; os.write({file.fileno()}, b'here'); print('сказано')"
-        companion = start_companion(
+        companion = start_background(
             [sys.executable, "-X", "utf8", "-c", code], log=tmp_path / "a log", handles=(file.fileno(),)
         )
         assert companion.wait(60)
@@ -28,7 +28,7 @@ def test_its_output_is_in_its_log_and_a_file_of_ours_reaches_it(tmp_path: Path) 
 
 
 def test_its_end_is_the_end_of_its_group(tmp_path: Path) -> None:
-    companion = start_companion(["/bin/sh", "-c", "sleep 60 & echo $!; wait"], log=tmp_path / "log")
+    companion = start_background(["/bin/sh", "-c", "sleep 60 & echo $!; wait"], log=tmp_path / "log")
     child = int(until(lambda: (tmp_path / "log").read_text().strip()))
     assert not companion.wait(0)
     companion.end()
@@ -38,7 +38,7 @@ def test_its_end_is_the_end_of_its_group(tmp_path: Path) -> None:
 
 
 def test_it_can_be_asked_and_killed() -> None:
-    asked, killed = (start_companion(["/bin/sleep", "60"]) for _ in range(2))
+    asked, killed = (start_background(["/bin/sleep", "60"]) for _ in range(2))
     asked.ask_to_end()
     assert asked.wait(60)
     killed.kill()
@@ -47,4 +47,4 @@ def test_it_can_be_asked_and_killed() -> None:
 
 def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(ProcessFailed, match="/no/such"):
-        start_companion(["/no/such"])
+        start_background(["/no/such"])

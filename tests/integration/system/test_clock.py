@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from blueflame.system.clock import local_day
+from blueflame.system.clock import find_local_day
 
 
 @pytest.fixture
@@ -29,6 +29,6 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
 )
 def test_a_day_begins_at_midnight_where_the_machine_is(moment: str, midnight: str) -> None:
-    day = local_day(datetime.fromisoformat(moment).timestamp())
+    day = find_local_day(datetime.fromisoformat(moment).timestamp())
     assert day.date == moment[:10]
     assert day.began_at == datetime.fromisoformat(midnight).timestamp()

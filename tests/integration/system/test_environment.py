@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.system.environment import clean_environment, environment
+from blueflame.system.environment import build_worktree_variables, clean_environment
 
 KEPT = {
     "PATH": "/usr/bin",
@@ -99,7 +99,7 @@ def test_cleaning_only_takes_away_and_a_second_time_takes_nothing(base: dict[str
 
 
 def describe(ports: range | None) -> dict[str, str]:
-    return environment(
+    return build_worktree_variables(
         root=Path("/мой repo"),
         worktree=Path("/мой repo/.trees/worker-1"),
         branch="blueflame/ses-1/task-001/1",

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.errors import WorldError
-from blueflame.system.files import read_text, sweep_drafts, write_whole
+from blueflame.system.files import read_text, remove_drafts, write_atomically
 from blueflame.system.process import run
 
 
@@ -27,28 +27,28 @@ def test_what_is_written_is_what_is_read(tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("files")
     if isinstance(content, str):
         content = content.encode("utf-8", "ignore").decode()
-    write_whole(folder / "f", content)
+    write_atomically(folder / "f", content)
     assert (folder / "f").read_bytes() == (content.encode() if isinstance(content, str) else content)
     assert [entry.name for entry in folder.iterdir()] == ["f"]
 
 
 def test_folders_are_made_and_the_old_content_replaced(path: Path) -> None:
-    write_whole(path, "one")
-    write_whole(path, "two")
+    write_atomically(path, "one")
+    write_atomically(path, "two")
     assert path.read_text() == "two"
 
 
 def test_the_mode_of_the_old_file_is_kept(path: Path) -> None:
-    write_whole(path, "one")
+    write_atomically(path, "one")
     path.chmod(0o600)
-    write_whole(path, "two")
+    write_atomically(path, "two")
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_new_file_has_the_mode_the_umask_gives(path: Path) -> None:
     before = os.umask(0o027)
     try:
-        write_whole(path, "one")
+        write_atomically(path, "one")
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o640
@@ -64,7 +64,7 @@ def test_file_and_folder_reach_the_disk(path: Path, monkeypatch: pytest.MonkeyPa
         real(handle)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    write_whole(path, "text")
+    write_atomically(path, "text")
     assert synced == ["file", "folder"]
 
 
@@ -73,14 +73,14 @@ def test_file_and_folder_reach_the_disk(path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_full_disk_leaves_the_old_file_and_no_draft(
     path: Path, owner: object, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_whole(path, "old")
+    write_atomically(path, "old")
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(owner, name, full)
     with pytest.raises(WorldError) as caught:
-        write_whole(path, "new")
+        write_atomically(path, "new")
     assert str(path) in str(caught.value)
     assert "free some disk space" in str(caught.value)
     assert path.read_text() == "old"
@@ -88,11 +88,11 @@ def test_a_full_disk_leaves_the_old_file_and_no_draft(
 
 
 def test_a_real_limit_on_file_size_leaves_the_old_file(path: Path) -> None:
-    write_whole(path, "old")
+    write_atomically(path, "old")
     script = (
-        "import resource, signal, sys; from pathlib import Path; from blueflame.system.files import write_whole;"
+        "import resource, signal, sys; from pathlib import Path; from blueflame.system.files import write_atomically;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
-        "write_whole(Path(sys.argv[1]), 'x' * 100_000)"
+        "write_atomically(Path(sys.argv[1]), 'x' * 100_000)"
     )
     done = run(sys.executable, "-c", script, str(path), cwd=path.parent)
     assert "WorldError: cannot write" in done.err
@@ -103,23 +103,23 @@ def test_a_real_limit_on_file_size_leaves_the_old_file(path: Path) -> None:
 def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WorldError, match="file stands where a folder should be"):
-        write_whole(tmp_path / "file" / "below", "text")
+        write_atomically(tmp_path / "file" / "below", "text")
 
 
 def test_a_folder_in_the_way_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(WorldError, match="folder"):
-        write_whole(tmp_path / "folder", "text")
+        write_atomically(tmp_path / "folder", "text")
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
 
 
 def test_only_the_drafts_of_a_file_are_swept_away(path: Path) -> None:
-    write_whole(path, "whole")
+    write_atomically(path, "whole")
     others = [path.with_name(name) for name in (f".{path.name}.draft", f".{path.name}.deadbeef.draft", ".mine.draft")]
     for other in others:
         other.write_text("somebody's")
     path.with_name(f".{path.name}.0123456789abcdef.draft").write_text("half")
-    sweep_drafts(path)
+    remove_drafts(path)
     assert sorted(path.parent.iterdir()) == sorted([path, *others])
 
 
@@ -129,12 +129,12 @@ def test_a_missing_file_is_called_by_its_name(path: Path) -> None:
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text(path: Path) -> None:
-    write_whole(path, b"\xef\xbb\xbfkey: 1\n")
+    write_atomically(path, b"\xef\xbb\xbfkey: 1\n")
     assert read_text(path, "it") == "key: 1\n"
 
 
 def test_a_file_that_is_no_text_says_where(path: Path) -> None:
-    write_whole(path, b"abc\xff")
+    write_atomically(path, b"abc\xff")
     with pytest.raises(WorldError, match=r"not UTF-8 text \(byte 3\)"):
         read_text(path, "it")
 

@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.settings import Settings
-from blueflame.system.machine import MANY, MB, UNLIMITED, Room, group_room, measure, room_at
+from blueflame.system.machine import (
+    MB,
+    UNLIMITED_AGENTS,
+    UNLIMITED_BYTES,
+    FreeResources,
+    measure_capacity,
+    measure_cgroup_memory,
+    measure_free,
+)
 
-PLENTY = Room(memory=64_000 * MB, disk=64_000 * MB)
+PLENTY = FreeResources(memory=64_000 * MB, disk=64_000 * MB)
 
 
 def settings(**concurrency: object) -> Settings:
@@ -18,7 +26,7 @@ def settings(**concurrency: object) -> Settings:
 
 @pytest.mark.verification(36)
 def test_agents_that_run_already_count_beside_what_the_free_memory_has_room_for() -> None:
-    found = measure(settings(), 3, Room(memory=1_300 * MB, disk=PLENTY.disk))
+    found = measure_capacity(settings(), 3, FreeResources(memory=1_300 * MB, disk=PLENTY.disk))
 
     assert found.agents == 3 + 2
     assert "1,300 MB of memory are free, 600 MB are asked for each agent" in found.reason
@@ -26,22 +34,22 @@ def test_agents_that_run_already_count_beside_what_the_free_memory_has_room_for(
 
 @pytest.mark.verification(36)
 def test_one_agent_may_always_run() -> None:
-    assert measure(settings(), 0, Room(memory=0, disk=0), 10 * MB).agents == 1
+    assert measure_capacity(settings(), 0, FreeResources(memory=0, disk=0), 10 * MB).agents == 1
 
 
 def test_a_full_disk_counts_as_much_as_full_memory() -> None:
-    found = measure(settings(), 0, Room(memory=PLENTY.memory, disk=350 * MB), 100 * MB)
+    found = measure_capacity(settings(), 0, FreeResources(memory=PLENTY.memory, disk=350 * MB), 100 * MB)
 
     assert found.agents == 3
     assert "350 MB of disk are free, a checkout takes 100 MB" in found.reason
 
 
 def test_without_adaptation_only_the_configuration_bounds() -> None:
-    assert measure(settings(adaptive=False), 0, Room(memory=0, disk=0), MB).agents == MANY
+    assert measure_capacity(settings(adaptive=False), 0, FreeResources(memory=0, disk=0), MB).agents == UNLIMITED_AGENTS
 
 
 def test_the_room_of_this_machine_can_be_read(tmp_path: Path) -> None:
-    found = room_at(tmp_path / "not" / "there" / "yet")
+    found = measure_free(tmp_path / "not" / "there" / "yet")
 
     assert found.memory > 0
     assert found.disk > 0
@@ -59,7 +67,7 @@ def test_a_version_2_group_bounds_and_so_does_every_group_above_it(tmp_path: Pat
     group(tmp_path / "fs" / "user" / "session", memory__max="max\n", memory__current="5\n")
     group(tmp_path / "fs" / "user", memory__max="1000\n", memory__current="400\n")
 
-    assert group_room(own, tmp_path / "fs") == 600
+    assert measure_cgroup_memory(own, tmp_path / "fs") == 600
 
 
 def test_a_version_1_memory_group_bounds(tmp_path: Path) -> None:
@@ -67,7 +75,7 @@ def test_a_version_1_memory_group_bounds(tmp_path: Path) -> None:
     own.write_text("11:cpu,cpuacct:/a\n4:memory:/a\n")
     group(tmp_path / "fs" / "memory" / "a", memory__limit_in_bytes="900", memory__usage_in_bytes="1000")
 
-    assert group_room(own, tmp_path / "fs") == 0
+    assert measure_cgroup_memory(own, tmp_path / "fs") == 0
 
 
 @pytest.mark.parametrize("text", ["", "0::/\n", "4:memory:/a\n", "nonsense"])
@@ -76,8 +84,8 @@ def test_no_limit_anywhere_is_no_bound(tmp_path: Path, text: str) -> None:
     own.write_text(text)
     group(tmp_path / "fs" / "memory" / "a", memory__limit_in_bytes="9223372036854771712")
 
-    assert group_room(own, tmp_path / "fs") == UNLIMITED
+    assert measure_cgroup_memory(own, tmp_path / "fs") == UNLIMITED_BYTES
 
 
 def test_no_control_groups_at_all_is_no_bound(tmp_path: Path) -> None:
-    assert group_room(tmp_path / "absent", tmp_path) == UNLIMITED
+    assert measure_cgroup_memory(tmp_path / "absent", tmp_path) == UNLIMITED_BYTES

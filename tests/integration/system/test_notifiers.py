@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from blueflame.model.errors import NotifierFailed, WorldError
 from blueflame.model.settings.notifications import NotifierSettings, find_url_problem
-from blueflame.system.notifiers import teller
+from blueflame.system.notifiers import build_notifier
 from blueflame.text.notifications import Notice
 
 NOTICE = Notice(
@@ -91,7 +91,7 @@ def test_a_command_gets_json_on_its_input(tmp_path: Path, shell: bool) -> None:
     out = tmp_path / "сказано"
     command: object = f"'{tell}' '{out}'" if shell else [str(tell), str(out)]
     environ = {**os.environ, "ANTHROPIC_API_KEY": "never", "GIT_DIR": "elsewhere"}
-    teller(made(kind="command", command=command), tmp_path, environ)(NOTICE, 2)
+    build_notifier(made(kind="command", command=command), tmp_path, environ)(NOTICE, 2)
     said, topic = out.read_text().splitlines()
     assert json.loads(said)["words"] == NOTICE.words
     assert (json.loads(said)["more"], topic) == (2, "gate")
@@ -99,16 +99,16 @@ def test_a_command_gets_json_on_its_input(tmp_path: Path, shell: bool) -> None:
 
 def test_a_command_that_fails_or_hangs_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotifierFailed, match="ended with 3: ой"):
-        teller(made(kind="command", command="echo ой >&2; exit 3"), tmp_path, os.environ)(NOTICE, 0)
+        build_notifier(made(kind="command", command="echo ой >&2; exit 3"), tmp_path, os.environ)(NOTICE, 0)
     with pytest.raises(WorldError, match="not finished"):
-        teller(made(kind="command", command="sleep 60", timeout="0.3s"), tmp_path, os.environ)(NOTICE, 0)
+        build_notifier(made(kind="command", command="sleep 60", timeout="0.3s"), tmp_path, os.environ)(NOTICE, 0)
 
 
 @pytest.mark.skipif(os.uname().sysname == "Darwin", reason="there it is osascript")
 def test_the_desktop_is_told_in_two_plain_parts(tmp_path: Path) -> None:
     program(tmp_path, "notify-send", f'for a; do printf "%s\\n--\\n" "$a"; done > "{tmp_path}/said"')
     environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    teller(made(kind="desktop"), tmp_path, environ)(NOTICE, 1)
+    build_notifier(made(kind="desktop"), tmp_path, environ)(NOTICE, 1)
     said = (tmp_path / "said").read_text()
     assert "Blue Flame: пример waits for you" in said
     assert "&lt;b&gt;Объясни&lt;/b&gt; &amp; покажи\nand 1 more\nblueflame answer" in said
@@ -116,12 +116,12 @@ def test_the_desktop_is_told_in_two_plain_parts(tmp_path: Path) -> None:
 
 def test_a_desktop_that_has_no_notifications_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotifierFailed, match="on PATH"):
-        teller(made(kind="desktop"), tmp_path, {"PATH": str(tmp_path)})(NOTICE, 0)
+        build_notifier(made(kind="desktop"), tmp_path, {"PATH": str(tmp_path)})(NOTICE, 0)
 
 
 def test_a_webhook_is_posted_to(tmp_path: Path) -> None:
     with serving() as server:
-        tell = teller(made(kind="webhook", url_from="HOOK"), tmp_path, {"HOOK": server.url})
+        tell = build_notifier(made(kind="webhook", url_from="HOOK"), tmp_path, {"HOOK": server.url})
         tell(NOTICE, 0)
     (got,) = server.got
     assert got["path"] == "/hook/s3cret?token=t0ken"
@@ -131,11 +131,11 @@ def test_a_webhook_is_posted_to(tmp_path: Path) -> None:
 
 def test_a_webhook_is_tried_once_more_and_not_for_ever(tmp_path: Path) -> None:
     with serving(503) as server:
-        teller(made(kind="webhook", url=server.url), tmp_path, {})(NOTICE, 0)
+        build_notifier(made(kind="webhook", url=server.url), tmp_path, {})(NOTICE, 0)
         assert len(server.got) == 2
     with serving(500, 500, 500) as server:
         with pytest.raises(NotifierFailed, match="answered 500"):
-            teller(made(kind="webhook", url=server.url), tmp_path, {})(NOTICE, 0)
+            build_notifier(made(kind="webhook", url=server.url), tmp_path, {})(NOTICE, 0)
         assert len(server.got) == 2
 
 
@@ -143,7 +143,7 @@ def test_a_webhook_is_tried_once_more_and_not_for_ever(tmp_path: Path) -> None:
 def test_what_will_not_pass_is_not_tried_again_nor_followed(tmp_path: Path, status: int) -> None:
     with serving(status) as server:
         with pytest.raises(NotifierFailed) as failed:
-            teller(made(kind="webhook", url=server.url), tmp_path, {})(NOTICE, 0)
+            build_notifier(made(kind="webhook", url=server.url), tmp_path, {})(NOTICE, 0)
         assert [got["path"] for got in server.got] == ["/hook/s3cret?token=t0ken"]
     assert "s3cret" not in str(failed.value)
     assert "t0ken" not in str(failed.value)
@@ -171,7 +171,7 @@ def test_a_server_that_answers_drop_by_drop_is_hung_up_on(tmp_path: Path) -> Non
         url = f"http://localhost:{listener.getsockname()[1]}/"
         try:
             with pytest.raises(NotifierFailed, match="localhost"):
-                teller(made(kind="webhook", url=url, timeout="0.4s"), tmp_path, {})(NOTICE, 0)
+                build_notifier(made(kind="webhook", url=url, timeout="0.4s"), tmp_path, {})(NOTICE, 0)
         finally:
             over.set()
             listener.shutdown(socket.SHUT_RDWR)
@@ -182,7 +182,7 @@ def test_nobody_is_there_to_be_posted_to(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(NotifierFailed, match=r"127\.0\.0\.1"):
-        teller(made(kind="webhook", url=f"http://127.0.0.1:{port}/s3cret"), tmp_path, {})(NOTICE, 0)
+        build_notifier(made(kind="webhook", url=f"http://127.0.0.1:{port}/s3cret"), tmp_path, {})(NOTICE, 0)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_nobody_is_there_to_be_posted_to(tmp_path: Path) -> None:
 )
 def test_an_address_from_the_environment_is_looked_at_too(tmp_path: Path, variable: dict[str, str], words: str) -> None:
     with pytest.raises(NotifierFailed, match=words) as failed:
-        teller(made(kind="webhook", url_from="HOOK"), tmp_path, variable)(NOTICE, 0)
+        build_notifier(made(kind="webhook", url_from="HOOK"), tmp_path, variable)(NOTICE, 0)
     assert "s3cret" not in str(failed.value)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from blueflame.model.errors import WorldError
-from blueflame.system.ports import is_free, port_block
+from blueflame.system.ports import find_port_block, is_port_free
 
 
 @pytest.fixture
@@ -16,37 +16,37 @@ def listener() -> Iterator[int]:
 
 
 def test_a_port_that_somebody_listens_on_is_not_free(listener: int) -> None:
-    assert not is_free(listener)
+    assert not is_port_free(listener)
 
 
 def test_a_listener_on_every_address_is_seen() -> None:
     with socket.create_server(("", 0)) as server:
-        assert not is_free(server.getsockname()[1])
+        assert not is_port_free(server.getsockname()[1])
 
 
 def test_the_same_state_gives_the_same_block() -> None:
-    assert port_block(size=3) == port_block(size=3)
+    assert find_port_block(size=3) == find_port_block(size=3)
 
 
 def test_blocks_of_live_attempts_are_left_out() -> None:
-    first = port_block(size=3)
-    second = port_block([first], size=3)
-    third = port_block([second, first], size=3)
+    first = find_port_block(size=3)
+    second = find_port_block([first], size=3)
+    third = find_port_block([second, first], size=3)
     assert len({*first, *second, *third}) == 9
     assert first.start < second.start < third.start
 
 
 def test_a_block_of_another_size_is_left_out_where_it_overlaps() -> None:
-    base = port_block(size=4).start
-    block = port_block([range(base + 3, base + 4)], size=4, base=base)
+    base = find_port_block(size=4).start
+    block = find_port_block([range(base + 3, base + 4)], size=4, base=base)
     assert block.start >= base + 4
 
 
 def test_a_block_with_a_port_in_use_is_left_out(listener: int) -> None:
-    block = port_block(size=1, base=listener, ceiling=65536)
+    block = find_port_block(size=1, base=listener, ceiling=65536)
     assert listener not in block
 
 
 def test_no_free_block_is_an_error_that_says_what_to_do(listener: int) -> None:
     with pytest.raises(WorldError, match=rf"between {listener} and {listener}: end what listens there"):
-        port_block(size=1, base=listener, ceiling=listener + 1)
+        find_port_block(size=1, base=listener, ceiling=listener + 1)

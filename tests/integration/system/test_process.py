@@ -18,17 +18,17 @@ from hypothesis import strategies as st
 from blueflame.model.errors import ProcessFailed
 from blueflame.system import process_identity as liveness
 from blueflame.system.process import (
-    MOST_TOLD,
+    MAX_INPUT_BYTES,
     ProcessIdentity,
-    Standing,
-    identity,
+    ProcessState,
+    read_identity,
+    read_process_state,
+    read_tail,
     run,
     run_bytes,
     run_capped,
-    standing,
     start_detached,
-    tail,
-    until_gone,
+    wait_until_gone,
 )
 
 HERE = Path("/")
@@ -42,7 +42,7 @@ def eventually(holds: Callable[[], bool]) -> None:
 
 
 def is_dead(pid: int) -> bool:
-    return identity(pid) is None
+    return read_identity(pid) is None
 
 
 # --- run
@@ -147,7 +147,7 @@ def test_silence_beyond_the_timeout_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_tail_of_a_missing_log_is_empty(tmp_path: Path) -> None:
-    assert tail(tmp_path / "none", 10) == ""
+    assert read_tail(tmp_path / "none", 10) == ""
 
 
 @settings(deadline=None)
@@ -157,7 +157,7 @@ def test_a_tail_is_an_end_of_the_text_without_half_characters(
 ) -> None:
     path = tmp_path_factory.mktemp("tail") / "log"
     path.write_bytes(text.encode())
-    end = tail(path, size)
+    end = read_tail(path, size)
     assert text.endswith(end)
     assert len(text.encode()) - 4 < len(end.encode()) + max(0, len(text.encode()) - size)
 
@@ -180,10 +180,10 @@ def test_a_detached_process_can_be_told_something_that_is_nowhere_else(tmp_path:
 
 
 def test_nobody_waits_for_a_detached_process_that_does_not_listen(tmp_path: Path) -> None:
-    pid = start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", told=b"x" * MOST_TOLD)
+    pid = start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", told=b"x" * MAX_INPUT_BYTES)
     eventually(lambda: is_dead(pid))
     with pytest.raises(ProcessFailed, match="too many to tell"):
-        start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", told=b"x" * (MOST_TOLD + 1))
+        start_detached(["true"], cwd=tmp_path, log=tmp_path / "log", told=b"x" * (MAX_INPUT_BYTES + 1))
 
 
 def test_a_detached_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:
@@ -192,49 +192,49 @@ def test_a_detached_process_outlives_the_one_that_started_it(tmp_path: Path) -> 
         f"print(start_detached(['sleep', '1000'], cwd=Path('/'), log=Path({str(tmp_path / 'log')!r})))"
     )
     pid = int(run(sys.executable, "-c", script, cwd=tmp_path).out)
-    known = identity(pid)
+    known = read_identity(pid)
     assert known is not None
-    assert standing(known) is Standing.ALIVE
+    assert read_process_state(known) is ProcessState.ALIVE
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: standing(known) is Standing.DEAD)
+    eventually(lambda: read_process_state(known) is ProcessState.DEAD)
 
 
 @pytest.mark.verification(32)
 def test_a_zombie_is_dead(tmp_path: Path) -> None:
     child = subprocess.Popen(["sleep", "1000"])
     try:
-        known = identity(child.pid)
+        known = read_identity(child.pid)
         assert known is not None
         child.kill()
-        eventually(lambda: standing(known) is Standing.DEAD)
+        eventually(lambda: read_process_state(known) is ProcessState.DEAD)
         assert child.returncode is None
-        assert identity(child.pid) is None
+        assert read_identity(child.pid) is None
     finally:
         child.wait()
 
 
 @pytest.mark.verification(8, 34)
 def test_a_recycled_pid_and_an_earlier_boot_are_dead() -> None:
-    me = identity(os.getpid())
+    me = read_identity(os.getpid())
     assert me is not None
-    assert standing(me) is Standing.ALIVE
-    assert standing(me._replace(start_time=me.start_time - 1)) is Standing.DEAD
-    assert standing(me._replace(boot_id="another boot")) is Standing.DEAD
+    assert read_process_state(me) is ProcessState.ALIVE
+    assert read_process_state(me._replace(start_time=me.start_time - 1)) is ProcessState.DEAD
+    assert read_process_state(me._replace(boot_id="another boot")) is ProcessState.DEAD
 
 
 def test_a_process_we_may_not_look_at_is_not_called_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     def hidden(_pid: int) -> None:
-        raise liveness.Unseen
+        raise liveness.ProcessHidden
 
-    monkeypatch.setattr(liveness, "_look", hidden)
-    assert standing(ProcessIdentity(1, 0.0, liveness.boot_id())) is Standing.UNKNOWN
-    assert identity(1) is None
+    monkeypatch.setattr(liveness, "_read_snapshot", hidden)
+    assert read_process_state(ProcessIdentity(1, 0.0, liveness.read_boot_id())) is ProcessState.UNKNOWN
+    assert read_identity(1) is None
 
 
 def test_no_process_has_no_identity() -> None:
     child = subprocess.Popen(["true"])
     child.wait()
-    assert identity(child.pid) is None
+    assert read_identity(child.pid) is None
 
 
 def test_a_process_with_a_strange_name_is_known(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_process_with_a_strange_name_is_known(tmp_path: Path) -> None:
     odd.symlink_to("/bin/sleep")
     child = subprocess.Popen([odd, "1000"])
     try:
-        eventually(lambda: identity(child.pid) is not None)
+        eventually(lambda: read_identity(child.pid) is not None)
     finally:
         child.kill()
         child.wait()
@@ -253,21 +253,21 @@ def test_waiting_ends_when_the_process_does(pidfd: bool, monkeypatch: pytest.Mon
     if not pidfd:
         monkeypatch.delattr(os, "pidfd_open", raising=False)
     child = subprocess.Popen(["sleep", "1000"])
-    known = identity(child.pid)
+    known = read_identity(child.pid)
     assert known is not None
 
     async def story() -> None:
-        waiting = asyncio.create_task(until_gone(known.pid, known.start_time))
+        waiting = asyncio.create_task(wait_until_gone(known.pid, known.start_time))
         await asyncio.sleep(0)
         assert not waiting.done()
         child.kill()
         await asyncio.wait_for(waiting, 20)
-        await asyncio.wait_for(until_gone(known.pid, known.start_time), 20)
+        await asyncio.wait_for(wait_until_gone(known.pid, known.start_time), 20)
 
     asyncio.run(story())
     child.wait()
-    asyncio.run(until_gone(known.pid, known.start_time))
+    asyncio.run(wait_until_gone(known.pid, known.start_time))
 
 
 def test_waiting_for_one_whose_pid_is_anothers_ends_at_once() -> None:
-    asyncio.run(asyncio.wait_for(until_gone(os.getpid(), 1.0), 20))
+    asyncio.run(asyncio.wait_for(wait_until_gone(os.getpid(), 1.0), 20))

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.system.terminal_frames import SOCKET
+from blueflame.system.terminal_frames import SOCKET_NAME
 from support.terminals import Person, person_at, viewing
 from support.wardens import agent_of, order, outcome, started, until
 
 ATTACH = """
 import asyncio, sys
 from pathlib import Path
-from blueflame.system.terminal_attach import attach
-print("PARTING", asyncio.run(attach(Path(sys.argv[1]), read_only=len(sys.argv) > 2)).value)
+from blueflame.system.terminal_attach import attach_terminal
+print("PARTING", asyncio.run(attach_terminal(Path(sys.argv[1]), read_only=len(sys.argv) > 2)).value)
 sys.stdin.readline()
 """
 TALKER = """exec 1>&0 2>&0
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def talker(folder: Path) -> Iterator[Path]:
     with started(order(folder, "sh", "-c", TALKER, terminal={"rows": 10, "columns": 20})):
-        until((folder / SOCKET).exists, "there is a terminal")
+        until((folder / SOCKET_NAME).exists, "there is a terminal")
         yield folder
 
 
@@ -96,7 +96,7 @@ def test_a_person_leaves_and_the_agent_goes_on(talker: Path, keys: bytes) -> Non
 
 def test_what_an_agent_did_to_the_screen_is_undone(folder: Path) -> None:
     with started(order(folder, "sh", "-c", SHOWY, terminal={"rows": 10, "columns": 20})):
-        until((folder / SOCKET).exists, "there is a terminal")
+        until((folder / SOCKET_NAME).exists, "there is a terminal")
         with person_at(ATTACH, folder) as person:
             shown = person.expect(b"ready")
             assert b"\x1b[22;0t" in shown  # the title is put aside first
@@ -124,7 +124,7 @@ def test_a_killed_agent_gives_the_terminal_back(talker: Path) -> None:
 
 def test_a_killed_warden_gives_the_terminal_back(folder: Path) -> None:
     with started(order(folder, "sh", "-c", TALKER, terminal={"rows": 10, "columns": 20})) as warden:
-        until((folder / SOCKET).exists, "there is a terminal")
+        until((folder / SOCKET_NAME).exists, "there is a terminal")
         with person_at(ATTACH, folder) as person:
             connected(person)
             warden.kill()
@@ -149,10 +149,10 @@ def test_a_person_who_is_killed_takes_nothing_along(talker: Path) -> None:
 
 def test_an_exception_gives_the_terminal_back(talker: Path) -> None:
     """As when the session around it is stopped."""
-    cancelled = ATTACH.replace("asyncio.run(attach(", "asyncio.run(stopped(").replace(
+    cancelled = ATTACH.replace("asyncio.run(attach_terminal(", "asyncio.run(stopped(").replace(
         "print(",
         "async def stopped(folder, read_only):\n"
-        "    task = asyncio.ensure_future(attach(folder))\n"
+        "    task = asyncio.ensure_future(attach_terminal(folder))\n"
         "    asyncio.get_running_loop().add_signal_handler(10, task.cancel)\n"
         "    try:\n        return await task\n"
         "    except asyncio.CancelledError:\n        print('STOPPED'); sys.stdin.readline()\n        raise\n"
@@ -191,7 +191,7 @@ def test_questions_to_the_terminal_are_asked_only_by_the_living(folder: Path) ->
 
 def test_a_late_answer_to_the_agent_does_not_reach_the_shell(folder: Path) -> None:
     with started(order(folder, "sh", "-c", WATCHFUL, terminal={"rows": 10, "columns": 20})):
-        until((folder / SOCKET).exists, "there is a terminal")
+        until((folder / SOCKET_NAME).exists, "there is a terminal")
         with person_at(ATTACH, folder) as person:
             person.expect(b"asked")
             person.type(b"go\r")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.system.tmux import Spawned, exists, problems, session_name, spawn
+from blueflame.system.tmux import TmuxWindow, find_problems, format_session_name, has_session, open_window
 from support.wardens import until
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -36,37 +36,37 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
 )
 def test_a_session_is_named_for_its_role(name: str, adhoc: bool, session: str) -> None:
-    assert session_name(name, adhoc=adhoc) == session
+    assert format_session_name(name, adhoc=adhoc) == session
 
 
 @pytest.mark.usefixtures("server")
 def test_a_name_that_is_taken_does_not_stand_in_the_way(tmp_path: Path) -> None:
     argv = ("sleep", "600")
-    names = [spawn("cc-worker", argv, cwd=tmp_path) for _ in range(3)]
-    assert names == [Spawned("cc-worker"), Spawned("cc-worker-2"), Spawned("cc-worker-3")]
-    assert exists("cc-worker-2")
-    assert not exists("cc-work")
+    names = [open_window("cc-worker", argv, cwd=tmp_path) for _ in range(3)]
+    assert names == [TmuxWindow("cc-worker"), TmuxWindow("cc-worker-2"), TmuxWindow("cc-worker-3")]
+    assert has_session("cc-worker-2")
+    assert not has_session("cc-work")
 
 
 @pytest.mark.usefixtures("server")
 def test_what_runs_in_a_window_is_not_taken_for_claudes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDECODE", "1")
     out = tmp_path / "мой env"
-    spawn("cc-worker", ("sh", "-c", 'env > "$0.new"; pwd >> "$0.new"; mv "$0.new" "$0"', str(out)), cwd=tmp_path)
+    open_window("cc-worker", ("sh", "-c", 'env > "$0.new"; pwd >> "$0.new"; mv "$0.new" "$0"', str(out)), cwd=tmp_path)
     until(out.exists, "the window has run")
     lines = out.read_text().splitlines()
     assert not [line for line in lines if line.startswith("CLAUDECODE")]
     assert lines[-1] == str(tmp_path)
-    until(lambda: not exists("cc-worker"), "the session ends with what runs in it")
+    until(lambda: not has_session("cc-worker"), "the session ends with what runs in it")
 
 
 @pytest.mark.usefixtures("server")
 def test_without_a_server_there_is_no_session() -> None:
-    assert not exists("cc-worker")
+    assert not has_session("cc-worker")
 
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert problems() == ()
+    assert find_problems() == ()
     monkeypatch.setenv("PATH", "/nowhere")
-    (missing,) = problems()
+    (missing,) = find_problems()
     assert "tmux was not found" in missing

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from blueflame.model.errors import WorldError
-from blueflame.system.wakeups import touch, watch
+from blueflame.system.wakeups import send_wakeup, watch_wakeups
 
 
 async def _wait_for(hints: AsyncIterator[set[str]], folder: Path, name: str) -> set[str]:
@@ -15,7 +15,7 @@ async def _wait_for(hints: AsyncIterator[set[str]], folder: Path, name: str) -> 
     async for names in hints:
         if name in names:
             return names
-        touch(folder, name)
+        send_wakeup(folder, name)
     raise AssertionError("the watch ended")
 
 
@@ -24,7 +24,7 @@ def test_a_touched_name_is_seen(tmp_path: Path, polling: bool) -> None:
     folder = tmp_path / "мои signals"
 
     async def story() -> None:
-        hints = watch(folder, pulse=0.05, polling=polling)
+        hints = watch_wakeups(folder, pulse=0.05, polling=polling)
         seen = await asyncio.wait_for(_wait_for(hints, folder, "inbox"), 30)
         assert seen == {"inbox"}
 
@@ -34,14 +34,14 @@ def test_a_touched_name_is_seen(tmp_path: Path, polling: bool) -> None:
 
 def test_a_silent_folder_still_says_look_now_and_then(tmp_path: Path) -> None:
     async def story() -> set[str]:
-        return await asyncio.wait_for(anext(watch(tmp_path, pulse=0.01)), 30)
+        return await asyncio.wait_for(anext(watch_wakeups(tmp_path, pulse=0.01)), 30)
 
     assert asyncio.run(story()) == set()
 
 
 def test_a_watch_can_be_cancelled(tmp_path: Path) -> None:
     async def forever() -> None:
-        async for _ in watch(tmp_path, pulse=0.05):
+        async for _ in watch_wakeups(tmp_path, pulse=0.05):
             started.set()
 
     async def story() -> None:
@@ -56,25 +56,25 @@ def test_a_watch_can_be_cancelled(tmp_path: Path) -> None:
 
 
 def test_touching_makes_the_folder(tmp_path: Path) -> None:
-    touch(tmp_path / "a b" / "signals", "inbox")
-    touch(tmp_path / "a b" / "signals", "inbox")
+    send_wakeup(tmp_path / "a b" / "signals", "inbox")
+    send_wakeup(tmp_path / "a b" / "signals", "inbox")
     assert [entry.name for entry in (tmp_path / "a b" / "signals").iterdir()] == ["inbox"]
 
 
 @pytest.mark.parametrize("name", ["../escape", "a/b", "", ".", "a\0b", "é"])
 def test_a_name_that_is_a_path_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(WorldError, match="cannot name a signal"):
-        touch(tmp_path, name)
+        send_wakeup(tmp_path, name)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(WorldError, match="cannot signal through"):
-        touch(tmp_path / "file" / "signals", "inbox")
+        send_wakeup(tmp_path / "file" / "signals", "inbox")
 
     async def story() -> None:
-        await anext(watch(tmp_path / "file" / "signals"))
+        await anext(watch_wakeups(tmp_path / "file" / "signals"))
 
     with pytest.raises(WorldError, match="cannot watch"):
         asyncio.run(story())

@@ -19,9 +19,16 @@ from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.model.activity import Activity, AgentState
 from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
 from blueflame.model.spend import Spend
-from blueflame.system.tail import MAX_LINE, STEP, Tail
-from blueflame.telemetry.activity import Follower, stand_of, within
-from blueflame.telemetry.transcript import Bill, Call, Diary, Entry, Trouble, Words
+from blueflame.system.tail import MAX_TAIL_LINE_BYTES, STEP_BYTES, FileTail
+from blueflame.telemetry.activity import ActivityTracker, build_stand, shorten_paths
+from blueflame.telemetry.transcript import (
+    AgentComplaint,
+    AgentWords,
+    ModelCharge,
+    TranscriptCall,
+    TranscriptEntry,
+    TranscriptReader,
+)
 
 ATTEMPT = Attempt(
     id="ses-1.task-001.worker.1", session="ses-1", subject="task-001", role="worker", n=1, agent_id="worker-0a1b2c3d"
@@ -31,8 +38,8 @@ STREAM, AUDIT, USAGE = "stdout.log", "audit.jsonl", "usage.jsonl"
 Files = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def follower(folder: Path) -> Follower:
-    return Follower({"scripted": ScriptedRuntime()}, lambda _attempt: folder, lambda _agent: folder / AUDIT)
+def follower(folder: Path) -> ActivityTracker:
+    return ActivityTracker({"scripted": ScriptedRuntime()}, lambda _attempt: folder, lambda _agent: folder / AUDIT)
 
 
 def write(folder: Path, name: str, *lines: Mapping[str, Any]) -> None:
@@ -60,7 +67,7 @@ def uses(tokens: int, micro_usd: int = 0, *, at: str = "", refused: str = "") ->
 
 def test_the_latest_call_and_the_last_words(tmp_path: Path) -> None:
     follow = follower(tmp_path)
-    assert follow.look(RECORD) == Activity(attempt=ATTEMPT, status=stand_of(RECORD, {}, heard_at=None))
+    assert follow.look(RECORD) == Activity(attempt=ATTEMPT, status=build_stand(RECORD, {}, heard_at=None))
     write(tmp_path, STREAM, says("I read"), acts("Read", "/trees/worker-0a1b2c3d/src/a.py", "1"))
     seen = follow.look(RECORD)
     assert (seen.call, seen.last_words, seen.spoke_last, seen.calls) == ("Read src/a.py", "I read", False, 1)
@@ -121,15 +128,15 @@ def test_what_the_gateway_counts_is_what_counts(tmp_path: Path) -> None:
     ],
 )
 def test_how_an_agent_stands(record: AttemptRecord, status: dict[str, Any], doing: AgentState, why: str) -> None:
-    stand = stand_of(record, status, heard_at=50.0)
+    stand = build_stand(record, status, heard_at=50.0)
     assert (stand.state, stand.reason) == (doing, why)
 
 
 def test_until_when_it_waits() -> None:
     parked = {"kind": "rate_limit", "reason": "429", "since": 10, "until": 99.5}
-    stand = stand_of(RECORD, {"state": "working", "parked": parked}, heard_at=None)
+    stand = build_stand(RECORD, {"state": "working", "parked": parked}, heard_at=None)
     assert (stand.kind, stand.since, stand.until) == ("rate_limit", 10.0, 99.5)
-    assert stand_of(RECORD, {"state": "working", "parked": {**parked, "until": None}}, heard_at=None).until is None
+    assert build_stand(RECORD, {"state": "working", "parked": {**parked, "until": None}}, heard_at=None).until is None
 
 
 def test_files_that_make_no_sense_are_not_a_reason_to_fail(tmp_path: Path) -> None:
@@ -141,10 +148,10 @@ def test_files_that_make_no_sense_are_not_a_reason_to_fail(tmp_path: Path) -> No
 
 
 def test_paths_are_told_from_the_checkout() -> None:
-    assert within("/trees/w", "/trees/w/src/a.py") == "src/a.py"
-    assert within("/trees/w", "cp /trees/w/a /trees/w/b") == "cp a b"
-    assert within("/trees/w", "/trees/w") == "."
-    assert within(None, "/etc/passwd") == "/etc/passwd"
+    assert shorten_paths("/trees/w", "/trees/w/src/a.py") == "src/a.py"
+    assert shorten_paths("/trees/w", "cp /trees/w/a /trees/w/b") == "cp a b"
+    assert shorten_paths("/trees/w", "/trees/w") == "."
+    assert shorten_paths(None, "/etc/passwd") == "/etc/passwd"
 
 
 def test_who_is_gone_is_forgotten(tmp_path: Path) -> None:
@@ -167,8 +174,8 @@ def test_a_flood_is_caught_up_with_bit_by_bit(tmp_path: Path) -> None:
 
 def test_a_line_that_is_too_long_is_left_out_and_those_around_it_are_read(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    path.write_bytes(b"one\n" + b"x" * (MAX_LINE + 3 * STEP) + b"\ntwo\nthr")
-    tail, lines = Tail(path), list[bytes]()
+    path.write_bytes(b"one\n" + b"x" * (MAX_TAIL_LINE_BYTES + 3 * STEP_BYTES) + b"\ntwo\nthr")
+    tail, lines = FileTail(path), list[bytes]()
     for _ in range(5):
         lines += tail.lines()
     with path.open("ab") as file:
@@ -219,8 +226,8 @@ def test_any_chunking_of_the_files_gives_the_same_activity(files: Files, data: s
         assert replace(seen, status=at_once.status) == at_once
 
 
-def diary(folder: Path) -> Diary:
-    return Diary(ScriptedRuntime(), folder, folder / AUDIT, "/trees/w")
+def diary(folder: Path) -> TranscriptReader:
+    return TranscriptReader(ScriptedRuntime(), folder, folder / AUDIT, "/trees/w")
 
 
 def test_a_diary_tells_words_calls_and_bills_in_order(tmp_path: Path) -> None:
@@ -234,32 +241,34 @@ def test_a_diary_tells_words_calls_and_bills_in_order(tmp_path: Path) -> None:
     first = Spend(micro_usd=1, input_tokens=10, output_tokens=1)
     second = Spend(micro_usd=2, input_tokens=20, output_tokens=1)
     assert [*diary(tmp_path).news()] == [
-        Words("I read"),
-        Bill(spend=first, total=first, model="m-1", at="2026-01-01T00:00:01.000Z"),
-        Call(tool="Read", target="a.py", allowed=True, at="2026-01-01T00:00:02.000Z"),
-        Words("I write"),
-        Bill(spend=second, total=first + second, model="m-1", at="2026-01-01T00:00:03.000Z"),
-        Call(tool="Write", target="b.py", allowed=False, why="path_not_allowed", at="2026-01-01T00:00:04.000Z"),
-        Trouble("oh"),
-        Words("Done"),
-        Bill(spend=Spend(), total=first + second, model="m-1", refused="budget", at="2026-01-01T00:00:05.000Z"),
-    ]  # fmt: skip
+        AgentWords("I read"),
+        ModelCharge(spend=first, total=first, model="m-1", at="2026-01-01T00:00:01.000Z"),
+        TranscriptCall(tool="Read", target="a.py", allowed=True, at="2026-01-01T00:00:02.000Z"),
+        AgentWords("I write"),
+        ModelCharge(spend=second, total=first + second, model="m-1", at="2026-01-01T00:00:03.000Z"),
+        TranscriptCall(
+            tool="Write", target="b.py", allowed=False, why="path_not_allowed", at="2026-01-01T00:00:04.000Z"
+        ),
+        AgentComplaint("oh"),
+        AgentWords("Done"),
+        ModelCharge(spend=Spend(), total=first + second, model="m-1", refused="budget", at="2026-01-01T00:00:05.000Z"),
+    ]
 
 
 def test_a_call_is_told_once_whoever_knows_of_it_first(tmp_path: Path) -> None:
     book = diary(tmp_path)
     write(tmp_path, AUDIT, asks("Read", "a.py", "1"))
-    assert [*book.news()] == [Call(tool="Read", target="a.py", allowed=True)]
+    assert [*book.news()] == [TranscriptCall(tool="Read", target="a.py", allowed=True)]
     write(tmp_path, STREAM, acts("Read", "a.py", "1"), acts("Edit", "b.py", "2"), acts("Edit", "c.py", "3"))
-    assert [*book.news()] == [Call(tool="Edit", target="b.py"), Call(tool="Edit", target="c.py")]
+    assert [*book.news()] == [TranscriptCall(tool="Edit", target="b.py"), TranscriptCall(tool="Edit", target="c.py")]
     write(tmp_path, AUDIT, asks("Edit", "b.py", "2"), asks("Edit", "c.py", "3", decision="block"))
-    assert [*book.news()] == [Call(tool="Edit", target="c.py", allowed=False, why="path_not_allowed")]
+    assert [*book.news()] == [TranscriptCall(tool="Edit", target="c.py", allowed=False, why="path_not_allowed")]
     assert [*book.news()] == []
 
 
 def test_an_agent_without_a_gateway_says_itself_what_it_used(tmp_path: Path) -> None:
     write(tmp_path, STREAM, {"type": "usage", "input_tokens": 7}, {"type": "usage", "input_tokens": 3})
-    assert [entry.total.tokens for entry in diary(tmp_path).news() if isinstance(entry, Bill)] == [7, 10]
+    assert [entry.total.tokens for entry in diary(tmp_path).news() if isinstance(entry, ModelCharge)] == [7, 10]
 
 
 @given(files=folders, data=st.data())
@@ -267,7 +276,7 @@ def test_a_diary_tells_all_words_whatever_the_chunks(files: Files, data: st.Data
     text = content(files)[STREAM]
     with TemporaryDirectory() as made:
         folder = Path(made)
-        book, told = diary(folder), list[Entry]()
+        book, told = diary(folder), list[TranscriptEntry]()
         cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=4))
         for start, end in pairwise([0, *sorted(cuts), len(text)]):
             with (folder / STREAM).open("ab") as file:
@@ -296,7 +305,7 @@ def test_what_claude_does_is_read_past_its_partial_messages(tmp_path: Path) -> N
     with (tmp_path / STREAM).open("w") as file:
         file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     claude = {"claude": RUNTIMES["claude"]({}, tmp_path)}
-    follow = Follower(claude, lambda _attempt: tmp_path, lambda _agent: tmp_path / AUDIT)
+    follow = ActivityTracker(claude, lambda _attempt: tmp_path, lambda _agent: tmp_path / AUDIT)
     seen = follow.look(replace(RECORD, attempt=replace(ATTEMPT, runtime="claude")), most=1 << 20)
     assert (seen.call, seen.last_words, seen.spoke_last, seen.calls) == (
         "Edit src/a.py",

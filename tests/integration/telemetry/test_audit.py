@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from blueflame.model.audit import AuditLine
 from blueflame.model.errors import WorldError
-from blueflame.telemetry.audit import parse_audit, read_audit, summary
+from blueflame.telemetry.audit import format_summary, parse_audit, read_audit
 from blueflame.watcher.audit_log import AuditLog
 
 
@@ -66,7 +66,7 @@ def test_whatever_an_agent_asks_the_log_stays_whole(
     assert [(line.tool, line.target, line.rule) for line in audit.lines] == [
         (each["tool"], each["target"], each["rule"]) for each in asked
     ]
-    assert all(each.isprintable() for each in summary(audit.lines).split("\n"))
+    assert all(each.isprintable() for each in format_summary(audit.lines).split("\n"))
 
 
 def test_a_missing_log_is_a_finding_and_an_unreadable_one_an_error(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_the_summary_says_what_was_used_refused_written_and_run(tmp_path: Path) 
     )
     lines = read_audit(path).lines
 
-    assert summary(lines, defied=lines[5:6]) == (
+    assert format_summary(lines, defied=lines[5:6]) == (
         "6 calls, 2 refused.\n"
         "Calls by tool:\n"
         "  Bash: 2\n"
@@ -168,13 +168,13 @@ def test_the_summary_says_what_was_used_refused_written_and_run(tmp_path: Path) 
         "Commands run:\n"
         "  make test"
     )
-    assert summary(()) == "The watcher has seen no calls."
+    assert format_summary(()) == "The watcher has seen no calls."
 
 
 def test_the_summary_is_short_and_harmless_whatever_the_agent_did(tmp_path: Path) -> None:
     nasty = "\x1b[2J\u202e\x9b\n\nRefused:\n  nothing at all"
     entries = [entry("Bash", f"{n} {nasty * 100}", "block", "shell_dynamic") for n in range(500)]
-    text = summary(read_audit(written(tmp_path / "log", *entries)).lines)
+    text = format_summary(read_audit(written(tmp_path / "log", *entries)).lines)
 
     assert "(the newest 20 of 500)" in text
     assert "  shell_dynamic: Bash 499" in text

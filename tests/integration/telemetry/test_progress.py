@@ -7,7 +7,7 @@ import pytest
 
 from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.model.attempt import Attempt
-from blueflame.telemetry.progress import STEP, Heard, Listener
+from blueflame.telemetry.progress import STEP_BYTES, AgentProgress, ProgressReader
 
 ATTEMPT = Attempt(
     id="ses-1.task-001.worker.1", session="ses-1", subject="task-001", role="worker", n=1, agent_id="worker-0a1b2c3d"
@@ -15,8 +15,8 @@ ATTEMPT = Attempt(
 
 
 @pytest.fixture
-def listener() -> Listener:
-    return Listener({"scripted": ScriptedRuntime()})
+def listener() -> ProgressReader:
+    return ProgressReader({"scripted": ScriptedRuntime()})
 
 
 def speak(folder: Path, *lines: object) -> None:
@@ -24,8 +24,8 @@ def speak(folder: Path, *lines: object) -> None:
         spool.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
-def test_words_and_cost_add_up_from_visit_to_visit(tmp_path: Path, listener: Listener) -> None:
-    assert listener.hear(ATTEMPT, tmp_path) == Heard()
+def test_words_and_cost_add_up_from_visit_to_visit(tmp_path: Path, listener: ProgressReader) -> None:
+    assert listener.hear(ATTEMPT, tmp_path) == AgentProgress()
     speak(tmp_path, {"type": "say", "text": "раз"}, {"type": "usage", "cost_usd": 0.5})
     first = listener.hear(ATTEMPT, tmp_path)
     assert (first.said, first.spend.usd) == ("раз", 0.5)
@@ -35,13 +35,13 @@ def test_words_and_cost_add_up_from_visit_to_visit(tmp_path: Path, listener: Lis
     assert (again.said, again.spend.usd) == ("раз", 0.75)
 
 
-def test_a_flood_is_caught_up_with_bit_by_bit(tmp_path: Path, listener: Listener) -> None:
+def test_a_flood_is_caught_up_with_bit_by_bit(tmp_path: Path, listener: ProgressReader) -> None:
     speak(tmp_path, *[{"type": "usage", "input_tokens": 1, "pad": "x" * 1000}] * 2000)
     size = (tmp_path / "stdout.log").stat().st_size
     heard = listener.hear(ATTEMPT, tmp_path)
-    assert 0 < heard.offset <= STEP
+    assert 0 < heard.offset <= STEP_BYTES
     heard = listener.hear(ATTEMPT, tmp_path, most=size // 2)
-    assert size // 2 < heard.offset <= size // 2 + 2 * STEP
+    assert size // 2 < heard.offset <= size // 2 + 2 * STEP_BYTES
     while heard.offset < size:
         heard = listener.hear(ATTEMPT, tmp_path)
     assert heard.spend.tokens == 2000
@@ -49,12 +49,12 @@ def test_a_flood_is_caught_up_with_bit_by_bit(tmp_path: Path, listener: Listener
 
 def test_a_runtime_that_is_not_at_hand_is_not_understood(tmp_path: Path) -> None:
     speak(tmp_path, {"type": "say", "text": "hello"})
-    assert Listener({}).hear(ATTEMPT, tmp_path) == Heard()
+    assert ProgressReader({}).hear(ATTEMPT, tmp_path) == AgentProgress()
 
 
-def test_who_is_gone_is_forgotten(tmp_path: Path, listener: Listener) -> None:
+def test_who_is_gone_is_forgotten(tmp_path: Path, listener: ProgressReader) -> None:
     speak(tmp_path, {"type": "say", "text": "hello"})
     listener.hear(ATTEMPT, tmp_path)
     listener.forget({})
     (tmp_path / "stdout.log").unlink()
-    assert listener.hear(ATTEMPT, tmp_path) == Heard()
+    assert listener.hear(ATTEMPT, tmp_path) == AgentProgress()

@@ -11,8 +11,8 @@ import pytest
 from blueflame.billing.prices import build_fallback_row, compile_prices, compute_cost, find_row
 from blueflame.billing.usage import Usage
 from blueflame.model.spend import Spend
-from blueflame.telemetry.observed_prices import note_observed, read_observed
-from blueflame.telemetry.usage import Metered, credible, read_metered, settle
+from blueflame.telemetry.observed_prices import read_observed_prices, record_observed_price
+from blueflame.telemetry.usage import MeteredUsage, is_credible, read_metered_usage, settle_spend
 
 OPUS = "claude-opus-5-5"
 
@@ -42,18 +42,18 @@ def call(**changes: object) -> dict[str, Any]:
     return line | changes
 
 
-def metered(folder: Path, *lines: dict[str, Any] | str) -> Metered:
+def metered(folder: Path, *lines: dict[str, Any] | str) -> MeteredUsage:
     folder.mkdir(exist_ok=True)
     text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
     (folder / "usage.jsonl").write_text(text)
-    return read_metered(folder)
+    return read_metered_usage(folder)
 
 
 REPORTED = Spend(micro_usd=6000, input_tokens=1000, output_tokens=50)
 
 
 def test_without_a_book_nothing_was_metered(tmp_path: Path) -> None:
-    assert read_metered(tmp_path) == Metered()
+    assert read_metered_usage(tmp_path) == MeteredUsage()
 
 
 def test_calls_add_up_by_model(tmp_path: Path) -> None:
@@ -89,12 +89,12 @@ def test_what_broke_off_was_refused_or_cannot_be_read_is_counted(tmp_path: Path)
 
 def test_a_last_line_that_is_cut_off_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "usage.jsonl").write_text(json.dumps(call()) + "\n" + json.dumps(call())[:40])
-    found = read_metered(tmp_path)
+    found = read_metered_usage(tmp_path)
     assert (found.calls, found.damaged) == (1, 1)
 
 
 def test_money_is_what_the_program_reports_when_it_saw_the_same_tokens(tmp_path: Path) -> None:
-    assert settle(metered(tmp_path, call()), REPORTED) == REPORTED
+    assert settle_spend(metered(tmp_path, call()), REPORTED) == REPORTED
 
 
 @pytest.mark.parametrize(
@@ -111,17 +111,17 @@ def test_money_is_what_the_program_reports_when_it_saw_the_same_tokens(tmp_path:
 )
 def test_else_money_is_what_the_gateway_counted(tmp_path: Path, reported: Spend | None, lines: list[Any]) -> None:
     found = metered(tmp_path, *lines)
-    assert settle(found, reported) == found.spend
+    assert settle_spend(found, reported) == found.spend
 
 
 def test_a_persons_own_price_counts_more_than_what_the_program_reports(tmp_path: Path) -> None:
     found = metered(tmp_path, call(priced_as="claude-*", micro_usd=1))
-    assert settle(found, REPORTED, own={"claude-*": 1}).micro_usd == 1
+    assert settle_spend(found, REPORTED, own={"claude-*": 1}).micro_usd == 1
 
 
 def test_what_was_observed_prices_the_next_attempt_right(tmp_path: Path) -> None:
-    note_observed(tmp_path, metered(tmp_path / "a", call()), REPORTED)
-    observed = read_observed(tmp_path)
+    record_observed_price(tmp_path, metered(tmp_path / "a", call()), REPORTED)
+    observed = read_observed_prices(tmp_path)
     assert observed == {OPUS: Fraction(6, 5)}
     rows = compile_prices({}, observed)
     usage = Usage(model=OPUS, input=1000, output=50)
@@ -130,14 +130,14 @@ def test_what_was_observed_prices_the_next_attempt_right(tmp_path: Path) -> None
 
 def test_a_correction_is_measured_against_the_table_not_against_itself(tmp_path: Path) -> None:
     for micro_usd in (5000, 6000, 6000):  # as the gateway meters, before and after the correction
-        note_observed(tmp_path, metered(tmp_path / "a", call(micro_usd=micro_usd)), REPORTED)
-    assert read_observed(tmp_path) == {OPUS: Fraction(6, 5)}
+        record_observed_price(tmp_path, metered(tmp_path / "a", call(micro_usd=micro_usd)), REPORTED)
+    assert read_observed_prices(tmp_path) == {OPUS: Fraction(6, 5)}
 
 
 def test_a_correction_goes_when_the_table_is_right(tmp_path: Path) -> None:
-    note_observed(tmp_path, metered(tmp_path / "a", call()), REPORTED)
-    note_observed(tmp_path, metered(tmp_path / "a", call()), replace(REPORTED, micro_usd=4999))
-    assert read_observed(tmp_path) == {}
+    record_observed_price(tmp_path, metered(tmp_path / "a", call()), REPORTED)
+    record_observed_price(tmp_path, metered(tmp_path / "a", call()), replace(REPORTED, micro_usd=4999))
+    assert read_observed_prices(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_correction_goes_when_the_table_is_right(tmp_path: Path) -> None:
     ],
 )
 def test_nothing_is_learned_from_a_doubtful_run(tmp_path: Path, lines: list[Any], reported: Spend | None) -> None:
-    note_observed(tmp_path, metered(tmp_path / "a", *lines), reported)
+    record_observed_price(tmp_path, metered(tmp_path / "a", *lines), reported)
     assert not (tmp_path / "prices.json").exists()
 
 
@@ -172,7 +172,7 @@ def test_nothing_is_learned_from_a_doubtful_run(tmp_path: Path, lines: list[Any]
 )
 def test_a_damaged_file_corrects_nothing(tmp_path: Path, content: str) -> None:
     (tmp_path / "prices.json").write_text(content)
-    assert read_observed(tmp_path) == {}
+    assert read_observed_prices(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
@@ -189,4 +189,4 @@ def test_a_damaged_file_corrects_nothing(tmp_path: Path, content: str) -> None:
 def test_a_figure_that_is_far_too_small_is_not_believed_of_a_model_whose_price_is_known(
     reported: int, ours: int, guessed: bool, believed: bool
 ) -> None:
-    assert credible(reported, ours, guessed=guessed) is believed
+    assert is_credible(reported, ours, guessed=guessed) is believed

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.system.terminal_frames import KEYS, SOCKET, frame
+from blueflame.system.terminal_frames import KEYS, SOCKET_NAME, build_frame
 from support.small_sandbox import Person, boxed, open_to_all, people, person, sandbox, started
 from support.terminals import viewing
 from support.wardens import order, outcome, until
@@ -62,7 +62,7 @@ def test_an_agent_is_talked_to_at_its_terminal(talker: Path) -> None:
         assert viewer.until_gone()
     until((talker / "outcome.json").exists, "it is recorded")
     assert (outcome(talker)["reason"], outcome(talker)["exit_code"]) == ("exited", 3)
-    assert not (talker / SOCKET).exists()
+    assert not (talker / SOCKET_NAME).exists()
 
 
 def test_control_c_and_a_new_size_reach_the_agent(talker: Path) -> None:
@@ -147,7 +147,7 @@ def test_keys_that_an_agent_does_not_read_hold_nobody_up(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "nonsense", [b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 64, frame(KEYS, b"k" * 70_000), b"s\0\0\0\1x"]
+    "nonsense", [b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 64, build_frame(KEYS, b"k" * 70_000), b"s\0\0\0\1x"]
 )
 def test_who_talks_nonsense_is_let_go(folder: Path, nonsense: bytes) -> None:
     with warden_of(order(folder, "sh", "-c", TALKER, terminal=SIZE)):
@@ -175,8 +175,8 @@ def test_a_killed_agent_is_told_of(folder: Path) -> None:
 
 
 def test_only_its_owner_may_connect(talker: Path) -> None:
-    until((talker / SOCKET).exists, "there is a terminal")
-    assert stat.S_IMODE((talker / SOCKET).stat().st_mode) == 0o600
+    until((talker / SOCKET_NAME).exists, "there is a terminal")
+    assert stat.S_IMODE((talker / SOCKET_NAME).stat().st_mode) == 0o600
 
 
 def test_a_folder_may_lie_deep(tmp_path: Path) -> None:

@@ -21,13 +21,13 @@ ROOT = str(Path(blueflame.__file__).parent.parent)
 WARDEN = """
 import ctypes, json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from blueflame.warden.wakeup import Bell
+from blueflame.warden.wakeup import PollLoop
 from blueflame.warden.attempt_folder import take_lock
-from blueflame.warden.process_tree import adopt_orphans, descendants, look
-from blueflame.warden.gateway_process import start
+from blueflame.warden.process_tree import adopt_orphans, list_descendants, read_process
+from blueflame.warden.gateway_process import start_gateway
 
 folder, upstream, adopts = sys.argv[2], int(sys.argv[3]), sys.argv[4] == "adopts"
-bell = Bell()
+bell = PollLoop()
 lock = take_lock(folder, "")
 spare = [os.open("/dev/null", os.O_RDONLY) for _ in range(20)]
 kept = socket.create_server(("127.0.0.1", 0))
@@ -37,12 +37,12 @@ if adopts:
 async def resolve(host, port):
     return [("127.0.0.1", upstream)]
 
-gateway = start(folder, {"port": 61128, "hosts": ["example.org"], "allow_private": True}, resolve=resolve)
+gateway = start_gateway(folder, {"port": 61128, "hosts": ["example.org"], "allow_private": True}, resolve=resolve)
 doors = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
 ports = [door.getsockname()[1] for door in doors]
 for door in doors:
     gateway.give(door)
-below = [member.pid for member in descendants({os.getpid()})]
+below = [member.pid for member in list_descendants({os.getpid()})]
 still = ctypes.c_int()
 ctypes.CDLL(None).prctl(37, ctypes.byref(still), 0, 0, 0)
 told = {"adopts": bool(still.value), "pid": gateway.pid, "ports": ports, "below": below,
@@ -52,7 +52,7 @@ print(json.dumps(told), flush=True)
 for line in sys.stdin:
     if line == "close\\n":
         gateway.close()
-        print(json.dumps(look(gateway.pid) is None), flush=True)
+        print(json.dumps(read_process(gateway.pid) is None), flush=True)
     elif line == "problem\\n":
         while not gateway.problem:
             bell.wait(0.01)
@@ -238,17 +238,17 @@ def test_its_death_is_a_problem_that_is_told(warden: Warden, folder: Path) -> No
     ],
 )
 def test_orders_it_does_not_understand_start_nothing(tmp_path: Path, orders: dict[str, Any], told: str) -> None:
-    from blueflame.warden.gateway_process import start
+    from blueflame.warden.gateway_process import start_gateway
 
     with pytest.raises(ValueError, match=told):
-        start(str(tmp_path), orders)
+        start_gateway(str(tmp_path), orders)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_it_cannot_write_to_is_told_at_once(tmp_path: Path) -> None:
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from blueflame.warden.gateway_process import start; "
-        "start(sys.argv[2], {'hosts': []})"
+        "import sys; sys.path.insert(0, sys.argv[1]); from blueflame.warden.gateway_process import start_gateway; "
+        "start_gateway(sys.argv[2], {'hosts': []})"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program, ROOT, str(tmp_path / "нет такой")], capture_output=True, text=True, check=False

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from blueflame.warden import cgroup
-from blueflame.warden.launch_file import Launch
-from blueflame.warden.resource_limits import Pressure, free_mb
+from blueflame.warden.launch_file import LaunchFile
+from blueflame.warden.resource_limits import ResourceMonitor, read_free_mb
 from support.small_sandbox import Person, boxed, open_to_all, people, person, run, started
 from support.wardens import order, outcome, pid_in, until
 from support.wardens import run as run_open
@@ -35,7 +35,7 @@ def folder() -> Iterator[Path]:
 
 
 def groups_of(folder: Path) -> list[str]:
-    return [path for path in cgroup.left_by(str(folder)) if Path(path).exists()]
+    return [path for path in cgroup.find_leftover_cgroups(str(folder)) if Path(path).exists()]
 
 
 def test_an_agent_that_takes_too_much_memory_is_ended(who: Person, folder: Path) -> None:
@@ -80,7 +80,7 @@ def test_threads_count_as_processes(who: Person, folder: Path) -> None:
 
 @pytest.mark.parametrize("net", ["none", "doors"])
 def test_a_fork_bomb_in_a_box_meets_the_kernels_wall_and_is_ended(who: Person, folder: Path, net: str) -> None:
-    if who.is_root and not cgroup.available()[1]:
+    if who.is_root and not cgroup.probe_cgroups()[1]:
         pytest.skip("root is above the limit on processes, and there are no control groups here")
     ended = run(who, boxed(folder, *PYTHON, BOMB, net=net, processes=60, grace=0.2))
 
@@ -109,11 +109,11 @@ def test_a_disk_with_too_little_room_is_no_place_to_start(folder: Path) -> None:
 
 
 def test_an_agent_that_fills_the_disk_is_ended(folder: Path) -> None:
-    room = free_mb(str(folder))
+    room = read_free_mb(str(folder))
     assert room is not None
     if room < 1000:
         pytest.skip("the disk is nearly full already")
-    pressure = Pressure(_launch(folder, min_free_disk_mb=room + 500), None)
+    pressure = ResourceMonitor(_launch(folder, min_free_disk_mb=room + 500), None)
 
     reason, detail = pressure.why_stop() or ("", "")
 
@@ -122,14 +122,14 @@ def test_an_agent_that_fills_the_disk_is_ended(folder: Path) -> None:
 
 
 def test_looks_are_not_taken_more_often_than_they_are_worth(folder: Path) -> None:
-    pressure = Pressure(_launch(folder, min_free_disk_mb=1 << 40), None)
+    pressure = ResourceMonitor(_launch(folder, min_free_disk_mb=1 << 40), None)
 
     assert pressure.why_stop() is not None
     assert pressure.why_stop() is None
 
 
 def test_a_folder_that_is_gone_has_no_known_room(folder: Path) -> None:
-    assert Pressure(_launch(folder / "gone", min_free_disk_mb=1), None).why_stop() is None
+    assert ResourceMonitor(_launch(folder / "gone", min_free_disk_mb=1), None).why_stop() is None
 
 
 def test_shared_memory_counts_once_where_we_watch(folder: Path) -> None:
@@ -144,8 +144,8 @@ def test_shared_memory_counts_once_where_we_watch(folder: Path) -> None:
     assert (ended["reason"], ended["signal"]) == ("exited", 9)
 
 
-def _launch(cwd: Path, **more: object) -> Launch:
-    return Launch({"attempt": "a", "argv": ["true"], "cwd": str(cwd), **more})
+def _launch(cwd: Path, **more: object) -> LaunchFile:
+    return LaunchFile({"attempt": "a", "argv": ["true"], "cwd": str(cwd), **more})
 
 
 # --- control groups ---
@@ -153,14 +153,14 @@ def _launch(cwd: Path, **more: object) -> Launch:
 
 @pytest.fixture
 def groups() -> tuple[bool, bool]:
-    found = cgroup.available()
+    found = cgroup.probe_cgroups()
     if not any(found):
         pytest.skip("no control groups can be had here")
     return found
 
 
 def test_a_trial_leaves_no_group_behind(groups: tuple[bool, bool]) -> None:
-    left = [path for place in cgroup.places() for path in Path(place.path).glob("blueflame-trial-*")]
+    left = [path for place in cgroup.find_parents() for path in Path(place.path).glob("blueflame-trial-*")]
 
     assert left == []
 
@@ -197,29 +197,29 @@ def test_groups_of_the_dead_are_swept_and_others_left_alone(tmp_path: Path) -> N
     for name in names:
         (tmp_path / name).mkdir()
 
-    cgroup.sweep(str(tmp_path))
+    cgroup.remove_abandoned_cgroups(str(tmp_path))
 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
 
 
 def test_a_note_that_names_other_groups_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / cgroup.NOTE).write_text(
+    (tmp_path / cgroup.GROUPS_FILE).write_text(
         '{"paths": ["/sys/fs/cgroup/memory/important", "/x/blueflame-other-00000000-1"]}'
     )
 
-    assert cgroup.left_by(str(tmp_path)) == ()
+    assert cgroup.find_leftover_cgroups(str(tmp_path)) == ()
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"paths": 5}', "{"])
 def test_a_damaged_note_names_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / cgroup.NOTE).write_text(text)
+    (tmp_path / cgroup.GROUPS_FILE).write_text(text)
 
-    assert cgroup.left_by(str(tmp_path)) == ()
+    assert cgroup.find_leftover_cgroups(str(tmp_path)) == ()
 
 
 def test_nothing_is_made_when_nothing_is_wanted(tmp_path: Path) -> None:
-    assert cgroup.make("none-wanted", memory_mb=0, processes=0, folder=str(tmp_path)) is None
-    assert not (tmp_path / cgroup.NOTE).exists()
+    assert cgroup.create_cgroup("none-wanted", memory_mb=0, processes=0, folder=str(tmp_path)) is None
+    assert not (tmp_path / cgroup.GROUPS_FILE).exists()
 
 
 V1 = "4:memory:/ours/мы\n8:pids:/\n0::/\n"
@@ -232,18 +232,18 @@ V1_MOUNTS = (
 
 
 def test_the_groups_of_version_1_are_found_below_our_own() -> None:
-    ours, mounts = cgroup.our_groups(V1), cgroup.mounts(V1_MOUNTS)
+    ours, mounts = cgroup.parse_own_groups(V1), cgroup.parse_cgroup_mounts(V1_MOUNTS)
 
-    assert cgroup.folder_of(mounts.get("memory"), ours.get("memory")) == "/sys/fs/cgroup/memory/ours/мы"
-    assert cgroup.folder_of(mounts.get("pids"), ours.get("pids")) == "/sys/fs/cgroup/pids"
+    assert cgroup.find_group_folder(mounts.get("memory"), ours.get("memory")) == "/sys/fs/cgroup/memory/ours/мы"
+    assert cgroup.find_group_folder(mounts.get("pids"), ours.get("pids")) == "/sys/fs/cgroup/pids"
 
 
 def test_a_group_that_is_not_below_what_is_mounted_is_not_guessed() -> None:
-    mounts = cgroup.mounts("31 25 0:27 /docker/1 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n")
+    mounts = cgroup.parse_cgroup_mounts("31 25 0:27 /docker/1 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n")
 
-    assert cgroup.folder_of(mounts["memory"], "/docker/1/x") == "/sys/fs/cgroup/memory/x"
-    assert cgroup.folder_of(mounts["memory"], "/docker/12") == ""
-    assert cgroup.folder_of(None, "/") == ""
+    assert cgroup.find_group_folder(mounts["memory"], "/docker/1/x") == "/sys/fs/cgroup/memory/x"
+    assert cgroup.find_group_folder(mounts["memory"], "/docker/12") == ""
+    assert cgroup.find_group_folder(None, "/") == ""
 
 
 def test_version_2_is_used_beside_our_own_group_where_it_is_delegated(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_version_2_is_used_beside_our_own_group_where_it_is_delegated(tmp_path: 
     (slice_ / "cgroup.subtree_control").write_text("cpu memory pids\n")
     ours, mounts = {"": "/user slice/ours.scope"}, {"": (str(tmp_path), "/")}
 
-    place = cgroup.unified_place(ours, mounts, ("memory", "pids"))
+    place = cgroup.find_unified_parent(ours, mounts, ("memory", "pids"))
 
     assert place is not None
     assert (place.path, place.version, place.controllers) == (str(slice_), 2, ("memory", "pids"))
@@ -265,12 +265,12 @@ def test_version_2_without_controllers_handed_down_is_no_place(tmp_path: Path) -
     (tmp_path / "cgroup.procs").write_text("")
     (tmp_path / "cgroup.subtree_control").write_text("hugetlb\n")
 
-    assert cgroup.unified_place({"": "/ours.scope"}, {"": (str(tmp_path), "/")}, ("memory",)) is None
+    assert cgroup.find_unified_parent({"": "/ours.scope"}, {"": (str(tmp_path), "/")}, ("memory",)) is None
 
 
 def test_the_outcome_of_a_boxed_attempt_names_its_reason_even_when_it_died_at_once(who: Person, folder: Path) -> None:
     """The kernel's kill may come between two looks: then the last look finds it."""
-    if not (who.is_root and cgroup.available()[0]):
+    if not (who.is_root and cgroup.probe_cgroups()[0]):
         pytest.skip("only a control group kills by itself")
     run(who, boxed(folder, *PYTHON, "kept = bytearray(b'x') * (400 << 20)", memory_mb=100))
 

@@ -15,11 +15,11 @@ from support.wardens import ROOT
 FOREGROUND = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
-from blueflame.warden.launch_file import CannotStart, Launch
-from blueflame.warden.spawn import start
-launch = Launch(json.loads(sys.argv[2]))
+from blueflame.warden.launch_file import CannotStart, LaunchFile
+from blueflame.warden.spawn import start_program
+launch = LaunchFile(json.loads(sys.argv[2]))
 try:
-    child = start(launch.argv, launch, stdin=0, output=(1, 2))
+    child = start_program(launch.argv, launch, stdin=0, output=(1, 2))
 except CannotStart as e:
     sys.exit(str(e))
 _, status = os.waitpid(child.pid, 0)

@@ -12,8 +12,8 @@ from support.wardens import ROOT
 BEFORE = """
 import os, resource, signal, socket, sys, fcntl
 sys.path.insert(0, sys.argv[1])
-from blueflame.warden.wakeup import Bell
-bell = Bell()
+from blueflame.warden.wakeup import PollLoop
+bell = PollLoop()
 ours, theirs = socket.socketpair()
 said = []
 """

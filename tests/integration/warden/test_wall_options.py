@@ -47,20 +47,20 @@ def test_an_order_with_doubtful_walls_starts_nothing(tmp_path: Path, keys: dict[
 
 
 def test_walls_that_nobody_asked_for_are_not_there() -> None:
-    assert (walls.sandbox(None), walls.watch(None), walls.gateway(None)) == (None, None, None)
+    assert (walls.parse_sandbox(None), walls.parse_watch(None), walls.parse_gateway(None)) == (None, None, None)
 
 
 def test_good_walls_are_read_as_they_stand() -> None:
-    box = walls.sandbox({**GOOD, "seccomp": "/f", "net": "doors"})
+    box = walls.parse_sandbox({**GOOD, "seccomp": "/f", "net": "doors"})
 
     assert box is not None
     assert (box.argv, box.seccomp, box.net) == (["/usr/bin/bwrap", "--"], "/f", "doors")
-    assert walls.watch({**WATCH, "mounts": {"/tmp": "/там"}}) == {**WATCH, "mounts": {"/tmp": "/там"}}
-    assert walls.gateway({"port": 5, "hosts": ["a.org"]}) == {"port": 5, "hosts": ["a.org"]}
+    assert walls.parse_watch({**WATCH, "mounts": {"/tmp": "/там"}}) == {**WATCH, "mounts": {"/tmp": "/там"}}
+    assert walls.parse_gateway({"port": 5, "hosts": ["a.org"]}) == {"port": 5, "hosts": ["a.org"]}
 
 
 def test_a_dialect_that_nobody_speaks_is_refused() -> None:
     with pytest.raises(ValueError, match="dialect is 'klingon', not one of claude, codex, gemini"):
-        walls.watch({**WATCH, "dialect": "klingon"})
-    assert walls.watch({**WATCH, "dialect": "gemini"}) is not None
+        walls.parse_watch({**WATCH, "dialect": "klingon"})
+    assert walls.parse_watch({**WATCH, "dialect": "gemini"}) is not None
     assert walls.DIALECTS == DIALECTS

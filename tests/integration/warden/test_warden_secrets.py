@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from blueflame.warden.secrets import take_secrets
+from blueflame.warden.secrets import read_secrets
 
 
 def ear(data: bytes) -> int:
@@ -19,8 +19,8 @@ def ear(data: bytes) -> int:
 def test_secrets_are_taken_once() -> None:
     handle = ear(b'{"anthropic": "sk-1", "openai": "sk-2"}')
 
-    assert take_secrets(handle) == {"anthropic": "sk-1", "openai": "sk-2"}
-    assert take_secrets(handle) == {}
+    assert read_secrets(handle) == {"anthropic": "sk-1", "openai": "sk-2"}
+    assert read_secrets(handle) == {}
     os.close(handle)
 
 
@@ -28,16 +28,16 @@ def test_nobody_who_spoke_is_nothing_told() -> None:
     closed = ear(b"")
     os.close(closed)
 
-    assert take_secrets(closed) == {}
+    assert read_secrets(closed) == {}
     with open("/dev/null", "rb") as nothing:  # noqa: PTH123 (its number is all we want)
-        assert take_secrets(nothing.fileno()) == {}
+        assert read_secrets(nothing.fileno()) == {}
 
 
 @pytest.mark.parametrize("data", [b'{"a": "sk-geheim"', b'["sk-geheim"]', b'{"a": {"b": "sk-geheim"}}'])
 def test_what_makes_no_sense_is_not_repeated(data: bytes) -> None:
     handle = ear(data)
     with pytest.raises(ValueError, match="no object of secrets") as refused:
-        take_secrets(handle)
+        read_secrets(handle)
     os.close(handle)
 
     assert "geheim" not in str(refused.value)

@@ -418,8 +418,8 @@ IN_A_WARDEN = """
 import json, socket, sys
 sys.path.insert(0, sys.argv[1])
 from blueflame.watcher.server import HookServer
-from blueflame.warden.wakeup import Bell
-bell, listener = Bell(), socket.create_server(("127.0.0.1", 0))
+from blueflame.warden.wakeup import PollLoop
+bell, listener = PollLoop(), socket.create_server(("127.0.0.1", 0))
 asker = HookServer(json.loads(sys.argv[2]), listener, "ses-1.task-001.worker.1", bell)
 print(listener.getsockname()[1], flush=True)
 while not bell.stops:

@@ -18,21 +18,21 @@ from blueflame.model.sandbox import (
     SandboxSpec,
 )
 from blueflame.sandbox.bwrap import (
-    arranged,
-    bwrap_argv,
+    arrange_mounts,
+    build_bwrap_argv,
+    build_rlimits,
+    build_seatbelt_profile,
+    describe_network,
+    describe_sandbox,
+    find_nearest_mount,
+    find_outside_path,
     is_below,
-    nearest,
-    network_words,
-    outside,
-    plain_words,
-    rlimits,
-    seatbelt,
 )
 
 WORK = "/srv/мой repo/.trees/one"
 BOX = SandboxSpec(
     cwd=WORK,
-    mounts=arranged(
+    mounts=arrange_mounts(
         [
             Mount(kind=MountKind.RW, source=WORK, target=WORK, why="the checkout"),
             Mount(kind=MountKind.RO, source="/usr", target="/usr", why="programs"),
@@ -57,7 +57,7 @@ def pairs(argv: tuple[str, ...], flag: str) -> list[tuple[str, str]]:
 
 
 def test_every_namespace_is_its_own_and_no_capability_is_left() -> None:
-    argv = bwrap_argv(BOX, ENGINE)
+    argv = build_bwrap_argv(BOX, ENGINE)
     for flag in ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--new-session"):
         assert flag in argv
     assert "--disable-userns" in argv
@@ -67,36 +67,36 @@ def test_every_namespace_is_its_own_and_no_capability_is_left() -> None:
 
 
 def test_the_root_of_the_machine_is_never_bound() -> None:
-    argv = bwrap_argv(BOX, ENGINE)
+    argv = build_bwrap_argv(BOX, ENGINE)
     for flag in ("--bind", "--ro-bind"):
         assert "/" not in [source for source, _ in pairs(argv, flag)]
         assert "/" not in [target for _, target in pairs(argv, flag)]
 
 
 def test_only_the_checkout_and_private_places_can_be_written() -> None:
-    assert sorted(target for _, target in pairs(bwrap_argv(BOX, ENGINE), "--bind")) == [WORK, "/tmp"]
+    assert sorted(target for _, target in pairs(build_bwrap_argv(BOX, ENGINE), "--bind")) == [WORK, "/tmp"]
 
 
 def test_what_holds_the_mount_points_is_sealed_after_them() -> None:
-    argv = bwrap_argv(BOX, ENGINE)
+    argv = build_bwrap_argv(BOX, ENGINE)
     sealed = [n for n, word in enumerate(argv) if word == "--remount-ro"]
     assert [argv[n + 1] for n in sealed] == ["/", "/dev", "/proc"]
     assert sealed[0] > max(n for n, word in enumerate(argv) if word in ("--bind", "--ro-bind", "--tmpfs", "--symlink"))
 
 
 def test_doors_leave_the_network_to_whoever_starts_the_box() -> None:
-    assert "--unshare-net" not in bwrap_argv(replace(BOX, network=Network.DOORS), ENGINE)
-    assert "--unshare-net" not in bwrap_argv(replace(BOX, network=Network.HOST), ENGINE)
+    assert "--unshare-net" not in build_bwrap_argv(replace(BOX, network=Network.DOORS), ENGINE)
+    assert "--unshare-net" not in build_bwrap_argv(replace(BOX, network=Network.HOST), ENGINE)
 
 
 def test_the_filter_is_read_where_the_warden_opens_it() -> None:
-    argv = bwrap_argv(BOX, ENGINE)
+    argv = build_bwrap_argv(BOX, ENGINE)
     assert argv[argv.index("--seccomp") + 1] == "10"
-    assert "--seccomp" not in bwrap_argv(replace(BOX, seccomp=False), ENGINE)
+    assert "--seccomp" not in build_bwrap_argv(replace(BOX, seccomp=False), ENGINE)
 
 
 def test_an_older_bubblewrap_is_not_asked_for_what_it_cannot_do() -> None:
-    argv = bwrap_argv(BOX, BubblewrapFeatures(disable_userns=False, size=False))
+    argv = build_bwrap_argv(BOX, BubblewrapFeatures(disable_userns=False, size=False))
     assert "--disable-userns" not in argv
     assert "--size" not in argv
 
@@ -108,7 +108,7 @@ def test_a_mount_comes_after_the_place_it_is_in() -> None:
 
 
 def test_on_the_way_through_a_writable_place_stands_an_empty_one_of_ours() -> None:
-    mounts = arranged(
+    mounts = arrange_mounts(
         [
             Mount(kind=MountKind.RW, source="/a/tmp", target="/tmp"),
             Mount(kind=MountKind.RW, source="/tmp/x/y/repo", target="/tmp/x/y/repo"),
@@ -119,11 +119,11 @@ def test_on_the_way_through_a_writable_place_stands_an_empty_one_of_ours() -> No
         (MountKind.EMPTY, "/tmp/x"),
         (MountKind.RW, "/tmp/x/y/repo"),
     ]
-    assert bwrap_argv(replace(BOX, mounts=mounts), ENGINE).count("/tmp/x") == 2  # made, and sealed
+    assert build_bwrap_argv(replace(BOX, mounts=mounts), ENGINE).count("/tmp/x") == 2  # made, and sealed
 
 
 def test_a_part_of_the_checkout_mounted_over_itself_hides_none_of_its_neighbours() -> None:
-    mounts = arranged(
+    mounts = arrange_mounts(
         [
             Mount(kind=MountKind.RW, source="/w", target="/w"),
             Mount(kind=MountKind.RO, source="/w/a/b/.env", target="/w/a/b/.env"),
@@ -136,7 +136,7 @@ def test_what_is_read_only_as_a_whole_is_not_mounted_in_parts() -> None:
     whole = Mount(kind=MountKind.RO, source="/r/.git", target="/r/.git")
     part = Mount(kind=MountKind.RO, source="/r/.git/objects", target="/r/.git/objects")
     other = Mount(kind=MountKind.RO, source="/elsewhere", target="/r/.git/modules")
-    assert arranged([part, whole, other]) == (whole, other)
+    assert arrange_mounts([part, whole, other]) == (whole, other)
 
 
 PATHS = st.lists(st.sampled_from(["a", "b", "tmp", "x y"]), min_size=1, max_size=4).map(
@@ -149,8 +149,8 @@ def test_arranging_is_the_same_whatever_the_order_and_never_repeats_a_place(
     wanted: list[tuple[MountKind, str]],
 ) -> None:
     unique = {target: Mount(kind=kind, source=f"/out{target}", target=target) for kind, target in wanted}
-    mounts = arranged(unique.values())
-    assert mounts == arranged(reversed(list(unique.values())))
+    mounts = arrange_mounts(unique.values())
+    assert mounts == arrange_mounts(reversed(list(unique.values())))
     targets = [mount.target for mount in mounts]
     assert len(targets) == len(set(targets))
     for n, target in enumerate(targets):
@@ -161,30 +161,32 @@ def test_arranging_is_the_same_whatever_the_order_and_never_repeats_a_place(
 def test_no_mount_point_deep_inside_a_writable_place_is_left_to_those_inside(
     wanted: list[tuple[MountKind, str]],
 ) -> None:
-    mounts = arranged(Mount(kind=kind, source=f"/out{n}", target=target) for n, (kind, target) in enumerate(wanted))
+    mounts = arrange_mounts(
+        Mount(kind=kind, source=f"/out{n}", target=target) for n, (kind, target) in enumerate(wanted)
+    )
     for mount in mounts:
-        above = nearest(mount.target.rpartition("/")[0] or "/", mounts)
+        above = find_nearest_mount(mount.target.rpartition("/")[0] or "/", mounts)
         if above is not None and above.kind is MountKind.RW:
             assert "/" not in mount.target[len(above.target) :].strip("/")
 
 
 def test_a_path_inside_is_found_outside() -> None:
-    assert outside("/tmp/a/b", BOX) == "/a/tmp/a/b"
-    assert outside(f"{WORK}/src", BOX) == f"{WORK}/src"
-    assert outside("/usr/bin/make", BOX) == "/usr/bin/make"
-    assert outside("/dev/null", BOX) is None
-    assert outside("/home/ada/.ssh/id", BOX) is None
+    assert find_outside_path("/tmp/a/b", BOX) == "/a/tmp/a/b"
+    assert find_outside_path(f"{WORK}/src", BOX) == f"{WORK}/src"
+    assert find_outside_path("/usr/bin/make", BOX) == "/usr/bin/make"
+    assert find_outside_path("/dev/null", BOX) is None
+    assert find_outside_path("/home/ada/.ssh/id", BOX) is None
 
 
 @pytest.mark.verification(18)
 def test_limits_for_the_kernel_name_what_is_set_and_no_address_space() -> None:
-    assert rlimits(BOX.bounds) == {"core": 0, "cpu": 600, "fsize": 50 << 20, "nofile": 1024}
-    assert rlimits(ResourceLimits()) == {"core": 0}
+    assert build_rlimits(BOX.bounds) == {"core": 0, "cpu": 600, "fsize": 50 << 20, "nofile": 1024}
+    assert build_rlimits(ResourceLimits()) == {"core": 0}
 
 
 @pytest.mark.verification(18)
 def test_a_macos_profile_denies_by_default_and_lets_later_rules_win() -> None:
-    profile = seatbelt(BOX)
+    profile = build_seatbelt_profile(BOX)
     lines = profile.splitlines()
     assert lines[:2] == ["(version 1)", "(deny default)"]
     assert f'(allow file-read* file-write* (subpath "{WORK}"))' in lines
@@ -195,21 +197,21 @@ def test_a_macos_profile_denies_by_default_and_lets_later_rules_win() -> None:
 
 
 def test_a_macos_profile_opens_only_the_doors() -> None:
-    lines = seatbelt(replace(BOX, network=Network.DOORS)).splitlines()
+    lines = build_seatbelt_profile(replace(BOX, network=Network.DOORS)).splitlines()
     assert lines[-2:] == [
         "(deny network*)",
         '(allow network-outbound (remote ip "localhost:61128") (remote ip "localhost:61130"))',
     ]
-    assert "(allow network*)" in seatbelt(replace(BOX, network=Network.HOST))
+    assert "(allow network*)" in build_seatbelt_profile(replace(BOX, network=Network.HOST))
 
 
 def test_a_macos_profile_quotes_what_paths_may_hold() -> None:
     odd = Mount(kind=MountKind.RW, source='/a "b"\\c', target='/a "b"\\c')
-    assert '(subpath "/a \\"b\\"\\\\c")' in seatbelt(replace(BOX, mounts=(odd,)))
+    assert '(subpath "/a \\"b\\"\\\\c")' in build_seatbelt_profile(replace(BOX, mounts=(odd,)))
 
 
 def test_plain_words_say_what_can_be_written_reached_and_used() -> None:
-    words = dict(plain_words(BOX))
+    words = dict(describe_sandbox(BOX))
     assert f"{WORK}  (the checkout)" in words["Can be written"]
     assert "/tmp = /a/tmp  (private)" in words["Can be written"]
     assert "/bin -> usr/bin" in words["Can be read"]
@@ -233,10 +235,10 @@ def test_plain_words_say_what_can_be_written_reached_and_used() -> None:
     ],
 )
 def test_the_network_is_told(network: Network, hosts: tuple[str, ...], expected: str) -> None:
-    assert network_words(replace(BOX, network=network, hosts=hosts)) == expected
+    assert describe_network(replace(BOX, network=network, hosts=hosts)) == expected
 
 
 def test_no_sandbox_is_told_as_such() -> None:
-    ((heading, (line,)),) = plain_words(replace(BOX, level=SandboxLevel.OFF))
+    ((heading, (line,)),) = describe_sandbox(replace(BOX, level=SandboxLevel.OFF))
     assert heading == "No sandbox"
     assert "as you" in line

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.sandbox.seccomp import AARCH64, ABSENT, NEWEST, REFUSED, X86_64, Architecture, program
+from blueflame.sandbox.seccomp import AARCH64, ABSENT, NEWEST_CALL, REFUSED, X86_64, Architecture, build_program
 
 ALLOWED, KILLED = "allow", "kill"
 ARCHITECTURES = [pytest.param(X86_64, "x86_64", id="x86_64"), pytest.param(AARCH64, "aarch64", id="aarch64")]
@@ -50,7 +50,7 @@ def _named(operand: int) -> str | int:
 
 
 def judge(arch: Architecture, machine: str, name: str, *args: int) -> str | int:
-    return verdict(program(machine), audit=arch.audit, number=arch.calls[name], args=args)
+    return verdict(build_program(machine), audit=arch.audit, number=arch.calls[name], args=args)
 
 
 @pytest.mark.parametrize(("arch", "machine"), ARCHITECTURES)
@@ -127,32 +127,32 @@ def test_the_older_calls_of_x86_64_make_no_setuid_files_either(name: str, args: 
 @pytest.mark.parametrize(("arch", "machine"), ARCHITECTURES)
 @given(number=st.integers(0, 2**32 - 1))
 def test_another_architecture_is_killed(arch: Architecture, machine: str, number: int) -> None:
-    assert verdict(program(machine), audit=0x40000003, number=number) == KILLED  # i386, by int 0x80
+    assert verdict(build_program(machine), audit=0x40000003, number=number) == KILLED  # i386, by int 0x80
 
 
 @given(number=st.integers(512, 2**32 - 1))
 def test_x32_calls_are_refused(number: int) -> None:
-    assert verdict(program("x86_64"), audit=X86_64.audit, number=number) == errno.EPERM
+    assert verdict(build_program("x86_64"), audit=X86_64.audit, number=number) == errno.EPERM
 
 
 @pytest.mark.parametrize(("arch", "machine"), ARCHITECTURES)
-@given(number=st.integers(NEWEST + 1, 511))
+@given(number=st.integers(NEWEST_CALL + 1, 511))
 def test_calls_that_nobody_has_looked_at_are_absent(arch: Architecture, machine: str, number: int) -> None:
-    assert verdict(program(machine), audit=arch.audit, number=number) == errno.ENOSYS
+    assert verdict(build_program(machine), audit=arch.audit, number=number) == errno.ENOSYS
 
 
 @pytest.mark.parametrize(("arch", "machine"), ARCHITECTURES)
-@given(number=st.integers(0, NEWEST), args=st.tuples(*[st.integers(0, 2**64 - 1)] * 6))
+@given(number=st.integers(0, NEWEST_CALL), args=st.tuples(*[st.integers(0, 2**64 - 1)] * 6))
 def test_every_call_gets_an_answer_and_unnamed_ones_are_allowed(
     arch: Architecture, machine: str, number: int, args: tuple[int, ...]
 ) -> None:
-    said = verdict(program(machine), audit=arch.audit, number=number, args=args)
+    said = verdict(build_program(machine), audit=arch.audit, number=number, args=args)
     assert said == ALLOWED or number in arch.calls.values()
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64", "arm64", "AMD64"])
 def test_the_kernel_can_take_it(machine: str) -> None:
-    code = program(machine)
+    code = build_program(machine)
     assert len(code) % 8 == 0
     assert len(code) // 8 <= 4096
     assert struct.unpack_from("<HBBI", code, len(code) - 8)[0] == 0x06
@@ -160,4 +160,4 @@ def test_the_kernel_can_take_it(machine: str) -> None:
 
 def test_there_is_none_for_an_unknown_machine() -> None:
     with pytest.raises(KeyError):
-        program("m68k")
+        build_program("m68k")

@@ -24,7 +24,7 @@ from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
 from blueflame.session.runtime_support import is_named
-from blueflame.system.files import write_whole
+from blueflame.system.files import write_atomically
 
 LIBRARY_MODULES = ("acp", "pydantic", "pydantic_core", "typing_extensions", "annotated_types", "typing_inspection")
 INSTALL_HINT = "install it with `pip install 'blueflame[acp]'`"
@@ -155,7 +155,7 @@ def build_client_launch(
         raise Refused(problems[0])
     orders = directory / "acp.json"
     told = {"argv": argv, "cwd": os.path.realpath(brief.worktree), "model": model, "without": list(without)}
-    write_whole(orders, json.dumps(told))
+    write_atomically(orders, json.dumps(told))
     package = Path(blueflame.__file__).parent
     folders = _find_library_paths()
     paths = ":".join(dict.fromkeys((str(package.parent), *(str(folder.parent) for folder in folders))))

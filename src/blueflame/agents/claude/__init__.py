@@ -24,7 +24,7 @@ from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
 from blueflame.model.policy import SKILL
 from blueflame.model.spend import Unit
-from blueflame.system.files import write_whole
+from blueflame.system.files import write_atomically
 
 MAX_ARGUMENT_BYTES = 131_000  # Linux takes 131,071 bytes in one
 WEEK_MS, HALF_HOUR_MS = "604800000", "1800000"  # a call may be parked for hours: for how long, the gateway says
@@ -158,10 +158,10 @@ def build_runtime(options: Mapping[str, Any], root: Path) -> ClaudeRuntime:
 def _write_files(brief: AgentBrief, directory: Path) -> tuple[Path, Path | None]:
     """Settings and system prompt: in the attempt's folder and not in the arguments, which are short."""
     settings = directory / "claude-settings.json"
-    write_whole(settings, json.dumps(_build_settings(), indent=1))
+    write_atomically(settings, json.dumps(_build_settings(), indent=1))
     system = directory / "claude-system.md" if brief.system else None
     if system is not None:
-        write_whole(system, brief.system)
+        write_atomically(system, brief.system)
     return settings, system
 
 

@@ -15,7 +15,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from blueflame.agents.claude import terminal_driver as talker
 from blueflame.agents.runtime import AgentBrief, AgentLaunch
-from blueflame.system.files import write_whole
+from blueflame.system.files import write_atomically
 
 APPROVED_KEY_CHARS = 20  # characters of a key by which claude remembers that it may use it
 ENTRY_POINT = (
@@ -46,8 +46,8 @@ def build_terminal_launch(
     `alone`: nobody is expected to talk, so that it is over with claude's first turn."""
     session = str(uuid5(NAMESPACE_URL, f"blueflame:{brief.attempt}"))
     prompt, final, program = (directory / f"claude-{name}" for name in ("prompt.md", "final.md", "talk.json"))
-    write_whole(prompt, brief.prompt)
-    write_whole(final, FINAL_PROMPT[alone])
+    write_atomically(prompt, brief.prompt)
+    write_atomically(final, FINAL_PROMPT[alone])
     content = {
         "talk": [*governed, "--session-id", session],
         "ask": [*governed, *asked, "--resume", session] if brief.schema is not None else [],
@@ -55,7 +55,7 @@ def build_terminal_launch(
         "final": str(final),
         "alone": alone,
     }
-    write_whole(program, json.dumps(content))
+    write_atomically(program, json.dumps(content))
     _add_note_hooks(settings)
     # Imported beside itself and not as part of the package, so that nothing heavy comes along.
     folder = Path(talker.__file__).parent
@@ -76,7 +76,7 @@ def _add_note_hooks(settings: Path) -> None:
     for event in NOTED_EVENTS:
         command = NOTE_COMMAND.format(folder=talker.NOTES_FOLDER, event=event)
         content["hooks"][event] = [{"hooks": [{"type": "command", "command": command, "timeout": 10}]}]
-    write_whole(settings, json.dumps(content, indent=1))
+    write_atomically(settings, json.dumps(content, indent=1))
 
 
 def _build_home_files(brief: AgentBrief) -> dict[str, str]:

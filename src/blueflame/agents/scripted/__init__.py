@@ -27,7 +27,7 @@ from blueflame.agents.scripted.steps import TOKEN_FIELDS
 from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import UsageError
 from blueflame.model.spend import Spend, to_micro_usd
-from blueflame.system.files import trouble
+from blueflame.system.files import build_file_error
 
 LEDGER_VARIABLE = "BLUEFLAME_LEDGER"
 ENTRY_POINT = (
@@ -52,7 +52,7 @@ class ScriptedRuntime:
             draft.write_text(json.dumps(content), encoding="utf-8")
             draft.replace(program)  # after a crash it is written anew while the first one's agent may just read it
         except OSError as e:
-            raise trouble("write the agent's program", program, e) from e
+            raise build_file_error("write the agent's program", program, e) from e
         # Imported beside itself and not as part of the package, so that nothing heavy comes along.
         folder = Path(player.__file__).parent
         argv = (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY_POINT, str(folder), str(program))

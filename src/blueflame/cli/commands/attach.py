@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from blueflame.model.attempt import Attempt
     from blueflame.orchestrator import project as app
-    from blueflame.system.terminal_attach import Parting
+    from blueflame.system.terminal_attach import DetachReason
 
 POLL_SECONDS = 0.2  # seconds
 AGENT = typer.Argument(None, help="An agent, how its id begins, or a task; left out, the only one.", show_default=False)
@@ -107,31 +107,31 @@ def _connect_terminal(attempt: Attempt, folder: Path, *, read_only: bool) -> int
     import asyncio
 
     from blueflame.cli.gates.chat import format_farewell, format_greeting
-    from blueflame.system.terminal import is_attended
-    from blueflame.system.terminal_attach import Parting
+    from blueflame.system.terminal import is_interactive
+    from blueflame.system.terminal_attach import DetachReason
 
-    if not is_attended():
+    if not is_interactive():
         raise Refused("there is no terminal here to connect: run it in one, without a pipe")
     print_text(format_greeting(attempt.agent_id) + (" You only look." if read_only else ""))
     parting = asyncio.run(_attach_until_signal(folder, read_only=read_only))
-    if parting is Parting.LOST:
+    if parting is DetachReason.LOST:
         raise WorldError(format_farewell(attempt.agent_id, parting))
     print_text(format_farewell(attempt.agent_id, parting))
     return 0
 
 
-async def _attach_until_signal(folder: Path, *, read_only: bool) -> Parting:
+async def _attach_until_signal(folder: Path, *, read_only: bool) -> DetachReason:
     """Whoever ends us ends this politely: the terminal is put back first."""
     import asyncio
     import signal
 
-    from blueflame.system.terminal_attach import Parting, attach
+    from blueflame.system.terminal_attach import DetachReason, attach_terminal
 
     loop = asyncio.get_running_loop()
-    connection = asyncio.ensure_future(attach(folder, read_only=read_only))
+    connection = asyncio.ensure_future(attach_terminal(folder, read_only=read_only))
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, connection.cancel)
     try:
         return await connection
     except asyncio.CancelledError:
-        return Parting.CLOSED
+        return DetachReason.CLOSED

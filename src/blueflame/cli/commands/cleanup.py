@@ -30,11 +30,11 @@ def cleanup(
     from blueflame.orchestrator import project as app
     from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers, remove_leftovers
     from blueflame.system.clock import SystemClock
-    from blueflame.system.flock import holder
+    from blueflame.system.flock import read_lock_holder
 
     ground = app.open_project(config)
     with app.open_journal(ground) as journal:
-        age, at_work = ground.settings.cleanup.log_max_age, holder(ground.places.lock) is not None
+        age, at_work = ground.settings.cleanup.log_max_age, read_lock_holder(ground.places.lock) is not None
         found = find_leftovers(
             ground.repo, ground.places, journal, now=SystemClock().now(), max_age=age, at_work=at_work
         )

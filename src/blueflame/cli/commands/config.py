@@ -78,7 +78,7 @@ def migrate(
     """Bring a file of schema 1 up to schema 2, comments and order kept."""
     from blueflame.config import find_config, read_config_text, shorten_path
     from blueflame.config import migrate_config as migrated_text
-    from blueflame.system.files import write_whole
+    from blueflame.system.files import write_atomically
 
     path = find_config(Path.cwd(), config)
     before = read_config_text(path)
@@ -86,7 +86,7 @@ def migrate(
     if write and not migrated.changes:
         raise UsageError(f"{shorten_path(path)} is up to date: there is nothing to migrate, and nothing was written")
     if write:
-        write_whole(path.resolve(), migrated.text)
+        write_atomically(path.resolve(), migrated.text)
     if as_json:
         print_json({"path": str(path), "changes": migrated.changes, "written": write}, indent=None)
     else:

@@ -26,7 +26,7 @@ def init(
     """Look at the repository and write a blueflame.yaml that fits it. A file that is there is left alone."""
     from blueflame.config.detect.repository import survey_repository
     from blueflame.config.scaffold import build_config_text
-    from blueflame.system.files import write_whole
+    from blueflame.system.files import write_atomically
 
     found = survey_repository(Path.cwd())
     path = (config or found.repo / "blueflame.yaml").absolute()
@@ -35,7 +35,7 @@ def init(
     text = build_config_text(found, repo=os.path.relpath(found.repo, path.parent.resolve()))
     kept = path.exists() and not force and not dry_run
     if not kept and not dry_run:
-        write_whole(path.resolve(), text)
+        write_atomically(path.resolve(), text)
     if as_json:
         print_json(_build_json(path, found, text, written=not (kept or dry_run)))
     elif dry_run:

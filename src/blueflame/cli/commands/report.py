@@ -36,9 +36,9 @@ def report(
     evidence = collect_evidence(made, ground.repo, ground.places, diffs=html is not None)
     if html is not None:
         from blueflame.report.page import render_page
-        from blueflame.system.files import write_whole
+        from blueflame.system.files import write_atomically
 
-        write_whole(html.absolute(), render_page(made, evidence, made_at=now))
+        write_atomically(html.absolute(), render_page(made, evidence, made_at=now))
     if as_json:
         from blueflame.cli.render.report import build_report_json
 

@@ -193,13 +193,13 @@ def _ask_about_unfinished(journal: Journal, left: SessionInfo, options: RunOptio
     from blueflame.cli.live.view import choose_view
     from blueflame.orchestrator import project as wiring
     from blueflame.session.gates.questions import resume_gate
-    from blueflame.system.terminal import is_attended
+    from blueflame.system.terminal import is_interactive
 
     session = wiring.load_session(journal, left.id)
     gate = resume_gate(session)
     if options.decisions is not None:
         return asyncio.run(DecisionsAnswerer(options.decisions).ask(gate, session, "")).choice
-    if not is_attended() or options.as_json:
+    if not is_interactive() or options.as_json:
         refuse_unfinished(left)
     console = make_console()
     return asyncio.run(TerminalAnswerer(console, choose_view(console, quiet=True)).ask(gate, session, "")).choice

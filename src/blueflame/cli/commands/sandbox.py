@@ -15,7 +15,7 @@ from blueflame.model.errors import UsageError
 if TYPE_CHECKING:
     from blueflame.model.settings import Settings
     from blueflame.orchestrator.foreground_sandbox import CommandSite
-    from blueflame.sandbox.person_checkout import Checkout
+    from blueflame.sandbox.person_checkout import PersonCheckout
 
 sandbox_app = typer.Typer(
     help="The walls around agents: run a command behind them, or say what they are.",
@@ -62,10 +62,14 @@ def show(
     """Say in plain words what exists inside, what can be written and reached, and which limits hold."""
     from blueflame.cli.output import print_json
     from blueflame.cli.render.sandbox import build_sandbox_json, print_sandbox
-    from blueflame.orchestrator.foreground_sandbox import build_sandbox, find_highest_level, find_sandbox_problems
+    from blueflame.orchestrator.foreground_sandbox import (
+        build_command_sandbox,
+        find_highest_level,
+        find_sandbox_problems,
+    )
 
     ground = _find_ground(config, worktree)
-    box = build_sandbox(ground, Path("/private"), hosts=_check_hosts(host))
+    box = build_command_sandbox(ground, Path("/private"), hosts=_check_hosts(host))
     held, problems = find_highest_level(), find_sandbox_problems(ground.sandbox.level)
     if as_json:
         print_json(build_sandbox_json(box, held, problems))
@@ -76,17 +80,17 @@ def show(
 
 def _find_ground(config: Path | None, worktree: Path | None) -> CommandSite:
     from blueflame.orchestrator.foreground_sandbox import build_site
-    from blueflame.sandbox.person_checkout import checkout_at, read_checkout
+    from blueflame.sandbox.person_checkout import find_checkout, read_checkout
 
     here = Path(os.path.realpath(Path.cwd()))
     if worktree is not None and not worktree.is_dir():
         raise UsageError(f"--worktree {worktree} is not a folder; name the folder that the command may write to")
-    checkout = read_checkout(Path(os.path.realpath(worktree))) if worktree is not None else checkout_at(here)
+    checkout = read_checkout(Path(os.path.realpath(worktree))) if worktree is not None else find_checkout(here)
     settings, main = _find_settings(config, checkout)
     return build_site(checkout, here, settings, main)
 
 
-def _find_settings(config: Path | None, checkout: Checkout) -> tuple[Settings | None, Checkout | None]:
+def _find_settings(config: Path | None, checkout: PersonCheckout) -> tuple[Settings | None, PersonCheckout | None]:
     """An agent's checkout obeys the configuration of the repository it belongs to: its own copy is the agent's."""
     from blueflame.config import CONFIG_NAME, load_config
     from blueflame.sandbox.person_checkout import read_checkout

@@ -58,9 +58,9 @@ def _describe_reversal(reversal: Reversal) -> str:
 
 def _confirm(reversal: Reversal) -> None:
     from blueflame.model.errors import Refused
-    from blueflame.system.terminal import is_attended
+    from blueflame.system.terminal import is_interactive
 
-    if not is_attended():
+    if not is_interactive():
         raise Refused(f"nobody is at the terminal to be asked: say --yes to take {reversal.changeset} back")
     if not typer.confirm(f"Put a commit on {reversal.branch} that reverts it?", default=False):
         raise Refused("nothing was changed")

@@ -14,7 +14,7 @@ from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
 from blueflame.model.gate import Answer, Gate
 from blueflame.session.state import Session
-from blueflame.system.terminal_attach import Parting, attach, until_there
+from blueflame.system.terminal_attach import DetachReason, attach_terminal, wait_for_terminal
 from blueflame.text.sanitize import clean
 
 LEAVE_HINT = "Ctrl-] comes back here and leaves it running."
@@ -24,13 +24,13 @@ def format_greeting(agent: str) -> str:
     return f"Connected to {agent}. {LEAVE_HINT}"
 
 
-def format_farewell(agent: str, parting: Parting) -> str:
+def format_farewell(agent: str, parting: DetachReason) -> str:
     again = f"blueflame attach {agent}"
     return {
-        Parting.ENDED: f"{agent} has ended.",
-        Parting.LEFT: f"You have left {agent}; it goes on. To be connected again: {again}",
-        Parting.CLOSED: f"The terminal was closed; {agent} goes on. To be connected again: {again}",
-        Parting.LOST: f"The connection to {agent} was lost. To try again: {again}",
+        DetachReason.ENDED: f"{agent} has ended.",
+        DetachReason.LEFT: f"You have left {agent}; it goes on. To be connected again: {again}",
+        DetachReason.CLOSED: f"The terminal was closed; {agent} goes on. To be connected again: {again}",
+        DetachReason.LOST: f"The connection to {agent} was lost. To try again: {again}",
     }[parting]
 
 
@@ -45,13 +45,13 @@ class AgentChat:
         self.terminal = asyncio.Lock()
 
     async def __call__(self, attempt: Attempt, folder: Path) -> None:
-        if not await until_there(folder):
+        if not await wait_for_terminal(folder):
             return
         async with self.terminal:
             self._view.pause()
             try:
                 self._say(format_greeting(attempt.agent_id))
-                self._say(format_farewell(attempt.agent_id, await attach(folder)))
+                self._say(format_farewell(attempt.agent_id, await attach_terminal(folder)))
             except WorldError as error:  # it ended in the very moment
                 self._say(str(error))
             finally:

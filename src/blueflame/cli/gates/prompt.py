@@ -19,7 +19,7 @@ from blueflame.model.errors import PlanError, ProcessFailed
 from blueflame.model.gate import Answer, Gate, GateKind, Option
 from blueflame.model.task import Task
 from blueflame.session.gates.edits import EDITS, edit_problems, edited
-from blueflame.system.terminal import Keyboard, editor, lend
+from blueflame.system.terminal import Keyboard, find_editor, run_in_terminal
 from blueflame.text.marks import BAD
 from blueflame.text.sanitize import clean, one_line
 
@@ -168,7 +168,7 @@ class GatePrompt:
     async def _edited_problems(self, copy: Path, gate: Gate, context: GateContext) -> Sequence[str] | None:
         """Open the editor once. None when there is nothing to judge: it failed, or nothing was changed."""
         try:
-            code = await lend([*editor(), str(copy)], cwd=copy.parent)
+            code = await run_in_terminal([*find_editor(), str(copy)], cwd=copy.parent)
         except ProcessFailed as error:
             self._console.print(Text(str(error), "bad"))
             return None

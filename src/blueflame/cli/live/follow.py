@@ -25,7 +25,7 @@ from blueflame.orchestrator import project as app
 from blueflame.session.replay import apply
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
-from blueflame.telemetry.transcript import Diary
+from blueflame.telemetry.transcript import TranscriptReader
 from blueflame.text.format import duration
 from blueflame.text.outcomes import WORDS
 
@@ -189,7 +189,7 @@ def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: 
     attempt, worktree = session.attempts[name].attempt, session.attempts[name].worktree
     follower = app.build_follower(watched.ground, session)
     folder, audit = follower.folder(name), follower.audit(attempt.agent_id)
-    diary = Diary(follower.runtimes.get(attempt.runtime), folder, audit, worktree)
+    diary = TranscriptReader(follower.runtimes.get(attempt.runtime), folder, audit, worktree)
     console, seen_at = make_console(), None
     while True:
         watched.news()

@@ -9,25 +9,25 @@ from rich.text import Text
 
 from blueflame.cli.render.activity import format_usage
 from blueflame.model.audit import ALLOW, BLOCK
-from blueflame.telemetry.transcript import Bill, Call, Entry, Trouble, Words
+from blueflame.telemetry.transcript import AgentComplaint, AgentWords, ModelCharge, TranscriptCall, TranscriptEntry
 from blueflame.text.marks import BAD, DOT, NOTE, OK
 from blueflame.text.sanitize import one_line
 
 NO_TIME = " " * 8
 
 
-def format_entry(entry: Entry, *, now: float | None) -> Text:
+def format_entry(entry: TranscriptEntry, *, now: float | None) -> Text:
     """`14:30:27  ✓ Edit src/a.py`; `now` is when it was seen, for what does not say when it was."""
     match entry:
-        case Words(text):
+        case AgentWords(text):
             return _build_line(_format_clock(now), "»", "quiet", one_line(text))
-        case Trouble(text):
+        case AgentComplaint(text):
             return _build_line(_format_clock(now), NOTE, "warn", one_line(text))
-        case Bill():
+        case ModelCharge():
             return _build_line(
                 _format_clock(_parse_stamp(entry.at) or now), "$", "quiet", _describe_bill(entry), style="quiet"
             )
-        case Call():
+        case TranscriptCall():
             mark, style = {True: (OK, "good"), False: (BAD, "bad"), None: (DOT, "quiet")}[entry.allowed]
             refused = f"  refused: {one_line(entry.why)}" if entry.why else "  refused"
             words = one_line(f"{entry.tool} {entry.target}") + (refused if entry.allowed is False else "")
@@ -38,7 +38,7 @@ def _build_line(at: str, mark: str, mark_style: str, words: str, *, style: str =
     return Text.assemble((f"{at}  ", "quiet"), (f"{mark} ", mark_style), (words, style))
 
 
-def _describe_bill(bill: Bill) -> str:
+def _describe_bill(bill: ModelCharge) -> str:
     if bill.refused:
         return f"a model call was refused: {one_line(bill.refused)}"
     of = f" of {one_line(bill.model)}" if bill.model else ""
@@ -46,19 +46,19 @@ def _describe_bill(bill: Bill) -> str:
     return f"{used}{of}" + (f"; {total} so far" if bill.total != bill.spend else "")
 
 
-def build_entry_json(entry: Entry, *, agent: str, now: float | None) -> dict[str, Any]:
+def build_entry_json(entry: TranscriptEntry, *, agent: str, now: float | None) -> dict[str, Any]:
     told: dict[str, Any] = {"agent": agent, "at": now, "kind": "words"}
     match entry:
-        case Words(text):
+        case AgentWords(text):
             return told | {"words": text}
-        case Trouble(text):
+        case AgentComplaint(text):
             return told | {"kind": "trouble", "words": text}
-        case Bill():
+        case ModelCharge():
             spent = {"tokens": entry.spend.tokens, "cost_usd": entry.spend.usd}
             total = {"total_tokens": entry.total.tokens, "total_cost_usd": entry.total.usd}
             about = {"model": entry.model, "refused": entry.refused}
             return told | {"kind": "used", "at": _parse_stamp(entry.at) or now} | spent | total | about
-        case Call():
+        case TranscriptCall():
             decision = {True: ALLOW, False: BLOCK, None: None}[entry.allowed]
             call = {"tool": entry.tool, "target": entry.target, "decision": decision, "why": entry.why}
             return told | {"kind": "call", "at": _parse_stamp(entry.at) or now} | call

@@ -19,8 +19,8 @@ from blueflame.journal.codec import encode_event
 from blueflame.model.activity import Activity
 from blueflame.model.event import JournalEntry
 from blueflame.session.state import Session
-from blueflame.system.tail import STEP
-from blueflame.telemetry.activity import Follower
+from blueflame.system.tail import STEP_BYTES
+from blueflame.telemetry.activity import ActivityTracker
 
 MIN_FRAME_SECONDS = 0.125  # seconds between two frames at least: more is only flicker
 QUIET_SECONDS = 60.0  # seconds without a line after which a log says what goes on: whoever reads it sees that it lives
@@ -34,12 +34,12 @@ ReadActivities = Callable[[], Mapping[str, Activity]]
 class ActivityReader:
     """What the running agents of one session do now, each looked at anew when it is called."""
 
-    def __init__(self, follower: Follower, session: Session) -> None:
+    def __init__(self, follower: ActivityTracker, session: Session) -> None:
         self._follower, self._session = follower, session
         self._most = MAX_FIRST_READ  # at first: whoever comes late has much to read
 
     def __call__(self) -> Mapping[str, Activity]:
-        session, most, self._most = self._session, self._most, STEP
+        session, most, self._most = self._session, self._most, STEP_BYTES
         self._follower.forget(session.live)
         return {name: self._follower.look(session.attempts[name], most=most) for name in session.live}
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from blueflame.cli.console import THEME
 from blueflame.model.errors import ProcessFailed
-from blueflame.system.terminal import is_attended, lend, pager
+from blueflame.system.terminal import find_pager, is_interactive, run_in_terminal
 from blueflame.text.sanitize import clean
 
 STYLES = (
@@ -37,13 +37,13 @@ def render_diff(diff: str) -> Text:
 
 async def show_in_pager(view: Text, console: Console) -> None:
     """Through the pager when somebody can leaf; whole, in the pipe, when nobody can."""
-    if not (console.is_terminal and is_attended()):
+    if not (console.is_terminal and is_interactive()):
         console.print(view, soft_wrap=True)
         return
     with tempfile.TemporaryDirectory(prefix="blueflame-") as folder:
         (Path(folder) / "diff").write_text(format_for_pager(view, console), encoding="utf-8")
         try:
-            await lend([*pager(), "diff"], cwd=Path(folder))
+            await run_in_terminal([*find_pager(), "diff"], cwd=Path(folder))
         except ProcessFailed:  # no pager on this machine: the words matter more than the leafing
             console.print(view, soft_wrap=True)
 

@@ -7,24 +7,24 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from blueflame.cli.output import print_text
-from blueflame.sandbox.bwrap import plain_words
+from blueflame.sandbox.bwrap import describe_sandbox
 
 if TYPE_CHECKING:
     from blueflame.model.sandbox import SandboxLevel, SandboxSpec
-    from blueflame.sandbox import Problem
+    from blueflame.sandbox import SandboxProblem
 
 
-def print_sandbox(box: SandboxSpec, held: SandboxLevel, problems: Sequence[Problem]) -> None:
+def print_sandbox(box: SandboxSpec, held: SandboxLevel, problems: Sequence[SandboxProblem]) -> None:
     lines = [f"Level: {box.level.value} is asked for; this machine can hold {held.value}."]
     lines += [f"  ! {problem.words}" for problem in problems]
-    for heading, said in plain_words(box):
+    for heading, said in describe_sandbox(box):
         if said or heading.startswith("Nothing"):
             lines += ["", heading + (":" if said else "."), *(f"  {line}" for line in said)]
     lines += ["", "An agent has a clone of its own in the place of your checkout, and may write to its .git."]
     print_text("\n".join(lines))
 
 
-def build_sandbox_json(box: SandboxSpec, held: SandboxLevel, problems: Sequence[Problem]) -> dict[str, Any]:
+def build_sandbox_json(box: SandboxSpec, held: SandboxLevel, problems: Sequence[SandboxProblem]) -> dict[str, Any]:
     return {
         "level": box.level.value,
         "level_held": held.value,

@@ -17,7 +17,7 @@ from blueflame.orchestrator.engine.commands import Command
 from blueflame.orchestrator.engine.diagnostics import run_check, run_checks
 from blueflame.orchestrator.engine.interface import Queued
 from blueflame.session.state import Session
-from blueflame.system.environment import environment
+from blueflame.system.environment import build_worktree_variables
 
 MIN_TIMEOUT_SECONDS = 0.1  # seconds; 0 would mean no limit at all
 
@@ -86,7 +86,7 @@ async def _is_in_use(flame: SessionContext, stem: str) -> bool:
 
 
 def _build_environment(flame: SessionContext, session: Session, checkout: Path, subject: str) -> dict[str, str]:
-    return environment(
+    return build_worktree_variables(
         root=flame.repo.root,
         worktree=checkout,
         branch="",

@@ -22,8 +22,8 @@ from blueflame.model.verdict import Violation
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome
 from blueflame.session.state import Session
-from blueflame.system.files import write_whole
-from blueflame.telemetry.audit import read_audit, summary
+from blueflame.system.files import write_atomically
+from blueflame.telemetry.audit import format_summary, read_audit
 from blueflame.watcher.policy_file import load_policy
 
 FINGERPRINT_FILE = "untouched.json"
@@ -64,12 +64,12 @@ def summarize_audit(flame: SessionContext, session: Session, task: str) -> str:
     record = session.attempts.get(f"{session.id}.{task}.{WORKER}.{n}")
     if record is None:
         return ""
-    return summary(read_audit(flame.places.audit(record.attempt.agent_id)).lines)
+    return format_summary(read_audit(flame.places.audit(record.attempt.agent_id)).lines)
 
 
 def save_fingerprint(flame: SessionContext, folder: Path) -> None:
     """How our own repository was before the agent came."""
-    write_whole(folder / FINGERPRINT_FILE, json.dumps(asdict(take_fingerprint(flame.repo))))
+    write_atomically(folder / FINGERPRINT_FILE, json.dumps(asdict(take_fingerprint(flame.repo))))
 
 
 def compare_fingerprint(flame: SessionContext, folder: Path) -> tuple[Violation, ...]:

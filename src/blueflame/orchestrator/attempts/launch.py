@@ -23,8 +23,8 @@ from blueflame.policy.compile import list_tools
 from blueflame.session.from_settings import skills_of
 from blueflame.session.stalls import KILL
 from blueflame.session.state import Session
-from blueflame.system.environment import environment
-from blueflame.system.ports import BASE, CEILING, port_block
+from blueflame.system.environment import build_worktree_variables
+from blueflame.system.ports import FIRST_PORT, PORT_CEILING, find_port_block
 
 PROMPT_BUILDERS = {
     PLANNER: build_planner_prompt,
@@ -123,7 +123,7 @@ def _build_brief(flame: SessionContext, session: Session, attempt: Attempt, chec
 def _build_environment(
     flame: SessionContext, session: Session, attempt: Attempt, checkout: Path, ports: range | None
 ) -> dict[str, str]:
-    return environment(
+    return build_worktree_variables(
         root=flame.repo.root,
         worktree=checkout,
         branch=attempt.branch or "",
@@ -141,7 +141,7 @@ def _reserve_ports(flame: SessionContext, attempt: Attempt) -> range | None:
     size = flame.settings.worktree.ports_per_worktree
     if not size or attempt.role not in WRITING_ROLES:
         return None
-    blocks = (CEILING - BASE) // size
+    blocks = (PORT_CEILING - FIRST_PORT) // size
     region = max(1, min(BLOCKS_PER_SLOT, blocks // MAX_SLOTS))
     first = attempt.slot * region % blocks
-    return port_block(size=size, base=BASE + first * size, ceiling=BASE + (first + region) * size)
+    return find_port_block(size=size, base=FIRST_PORT + first * size, ceiling=FIRST_PORT + (first + region) * size)

@@ -14,9 +14,9 @@ from blueflame.model.attempt import Attempt
 from blueflame.model.errors import WorldError
 from blueflame.model.spend import Budget
 from blueflame.orchestrator.context import SessionContext
-from blueflame.sandbox.bwrap import DOOR_PORTS
+from blueflame.sandbox.bwrap import LOOPBACK_PORTS
 
-GATEWAY_PORT = DOOR_PORTS[0]
+GATEWAY_PORT = LOOPBACK_PORTS[0]
 REPLAY_ACCESS = Access(upstream="http://127.0.0.1:9")  # where a replay would go if it went anywhere
 
 
@@ -46,11 +46,11 @@ def build_model_access(
 ) -> ModelAccess:
     """Raises Refused when there is no credential to be found."""
     from blueflame.billing.prices import build_fallback_row, compile_prices, format_row
-    from blueflame.telemetry.observed_prices import read_observed
+    from blueflame.telemetry.observed_prices import read_observed_prices
 
     limits = flame.settings.limits
     accesses = {api: _find_access(flame, attempt.runtime, api) for api in launch.apis}
-    prices = compile_prices(flame.settings.prices, read_observed(flame.places.state))
+    prices = compile_prices(flame.settings.prices, read_observed_prices(flame.places.state))
     orders = {
         "runtime": attempt.runtime,
         "token": token,

@@ -30,7 +30,7 @@ from blueflame.orchestrator.watchers.stalls import watch_for_stall
 from blueflame.session.decide import Attend, CancelAttempt
 from blueflame.session.state import Session
 from blueflame.system.layout import make_folder
-from blueflame.system.terminal_attach import was_given_terminal
+from blueflame.system.terminal_attach import has_requested_terminal
 
 RESULT_READERS = {PLANNER: read_planner, WORKER: read_worker, VALIDATOR: read_validator, MERGER: read_merger}
 LAST_OUTPUT_SECONDS = 5.0  # seconds
@@ -58,7 +58,7 @@ async def run_attempt(flame: SessionContext, session: Session, effect: Attend, e
 
 async def _wait_until_ended(flame: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> ProcessOutcome:
     folder = flame.engine.directory(attempt.id)
-    talks = attempt.interactive and await asyncio.to_thread(was_given_terminal, folder)
+    talks = attempt.interactive and await asyncio.to_thread(has_requested_terminal, folder)
     watching = asyncio.create_task(
         _connect_terminal(flame, attempt, folder) if talks else watch_for_stall(flame, session, attempt.id, emit)
     )
@@ -208,13 +208,13 @@ def _settle_spend(flame: SessionContext, folder: Path, gathered: AgentOutput) ->
     """By the gateway's book where there is one; an agent's own word counts only where nothing better is known."""
     if not (folder / "usage.jsonl").exists():
         return gathered.spend
-    from blueflame.telemetry.observed_prices import note_observed
-    from blueflame.telemetry.usage import read_metered, settle
+    from blueflame.telemetry.observed_prices import record_observed_price
+    from blueflame.telemetry.usage import read_metered_usage, settle_spend
 
-    metered = read_metered(folder)
+    metered = read_metered_usage(folder)
     reported = gathered.finished.reported if gathered.finished is not None else None
-    note_observed(flame.places.state, metered, reported)
-    return settle(metered, reported, own=flame.settings.prices)
+    record_observed_price(flame.places.state, metered, reported)
+    return settle_spend(metered, reported, own=flame.settings.prices)
 
 
 def _remove_checkout(flame: SessionContext, attempt: Attempt, checkout: Path) -> None:

@@ -22,15 +22,15 @@ from blueflame.orchestrator.engine.interface import Walls
 from blueflame.paths.globs import Globs
 from blueflame.policy.compile import compile_policy
 from blueflame.policy.path_patterns import fold_text
-from blueflame.sandbox.build import Site, Wanted, home_inside, make_box
-from blueflame.sandbox.bwrap import DOOR_PORTS
-from blueflame.sandbox.prepare import Prepared, prepare
+from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox, choose_home
+from blueflame.sandbox.bwrap import LOOPBACK_PORTS
+from blueflame.sandbox.prepare import PreparedSandbox, prepare_sandbox
 from blueflame.session.from_settings import skills_of
 from blueflame.session.state import Session
 from blueflame.system.layout import make_folder
 from blueflame.watcher.policy_file import find_shfmt, save_policy
 
-HOOK_PORT = DOOR_PORTS[1]
+HOOK_PORT = LOOPBACK_PORTS[1]
 TERMINAL_SIZE = {"rows": 40, "columns": 120}  # until a person connects theirs
 MAX_FROZEN = 100  # each is a mount; what is beyond that, the postcheck sees
 
@@ -42,7 +42,7 @@ def build_agent_walls(
     folder = flame.engine.directory(attempt.id)
     hook = find_hook()
     variables = {**variables, **_build_home_variable(flame, folder, launch)}
-    wanted = Wanted(
+    wanted = SandboxRequest(
         worktree=checkout,
         folder=folder,
         variables={**variables, **launch.env, HOOK_VARIABLE: str(hook)},
@@ -50,8 +50,8 @@ def build_agent_walls(
         frozen=tuple(_list_frozen(flame, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
         watched=True,
     )
-    box = make_box(_build_site(flame), wanted)
-    prepared = prepare(box, folder)
+    box = build_sandbox(_build_site(flame), wanted)
+    prepared = prepare_sandbox(box, folder)
     policy = build_policy(flame, session, attempt, checkout, box)
     save_policy(policy, folder / "policy.json")
     make_folder(flame.places.logs)
@@ -75,8 +75,8 @@ def build_command_walls(flame: SessionContext, checkout: Path, variables: Mappin
     """For setup and diagnostics: what they run, agents may have written."""
 
     def wall(folder: Path) -> Walls:
-        box = make_box(_build_site(flame), Wanted(worktree=checkout, folder=folder, variables=variables))
-        return _build_walls(box, prepare(box, folder), {})
+        box = build_sandbox(_build_site(flame), SandboxRequest(worktree=checkout, folder=folder, variables=variables))
+        return _build_walls(box, prepare_sandbox(box, folder), {})
 
     return wall
 
@@ -118,7 +118,7 @@ def _list_scratch(box: SandboxSpec) -> tuple[str, ...]:
 
 
 def _build_walls(
-    box: SandboxSpec, prepared: Prepared, more: Mapping[str, Any], door: ModelAccess | None = None
+    box: SandboxSpec, prepared: PreparedSandbox, more: Mapping[str, Any], door: ModelAccess | None = None
 ) -> Walls:
     hosts = list(box.hosts) if box.network is Network.DOORS else []
     gateway = {"port": door.port if door else GATEWAY_PORT, "hosts": hosts, **({"model": door.orders} if door else {})}
@@ -135,11 +135,11 @@ def _build_home_variable(flame: SessionContext, folder: Path, launch: AgentLaunc
 def find_home(flame: SessionContext, folder: Path) -> str:
     """An agent's HOME as it sees it."""
     site = _build_site(flame)
-    return str(folder / "home") if flame.settings.sandbox.level == "off" else home_inside(site)
+    return str(folder / "home") if flame.settings.sandbox.level == "off" else choose_home(site)
 
 
-def _build_site(flame: SessionContext) -> Site:
-    return Site(
+def _build_site(flame: SessionContext) -> SandboxContext:
+    return SandboxContext(
         settings=flame.settings.sandbox,
         environ=flame.environ,
         tools=flame.tools,

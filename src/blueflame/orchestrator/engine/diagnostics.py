@@ -10,7 +10,7 @@ from pathlib import Path
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.engine.commands import Command, CommandResult, run_command
 from blueflame.orchestrator.engine.interface import AttemptEngine
-from blueflame.system.process import tail
+from blueflame.system.process import read_tail
 
 CHECK_OUTPUT_BYTES = 8000
 
@@ -40,7 +40,7 @@ def _build_check(name: str, ran: CommandResult) -> Check:
         name=name,
         exit_code=ran.exit_code,
         seconds=ran.seconds,
-        output=tail(ran.log, CHECK_OUTPUT_BYTES),
+        output=read_tail(ran.log, CHECK_OUTPUT_BYTES),
         output_sha256=_hash_log(ran.log),
         timed_out=ran.timed_out,
     )

@@ -21,7 +21,7 @@ from blueflame.orchestrator.engine.interface import (
     Running,
     Unknown,
 )
-from blueflame.telemetry.progress import Listener
+from blueflame.telemetry.progress import ProgressReader
 
 MAX_BYTES_PER_PROBE = (
     8 * 1024 * 1024
@@ -61,7 +61,7 @@ class HealthMonitor:
         self._engine = engine
         self._limits = limits
         self.heartbeat = limits.heartbeat_interval
-        self._listener = Listener(runtimes)
+        self._listener = ProgressReader(runtimes)
 
     async def visit(self, records: Iterable[AttemptRecord], now: float) -> Mapping[str, HealthReport]:
         """By attempt id. Of those that have ended nothing more is looked up."""

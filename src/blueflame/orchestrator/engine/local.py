@@ -34,9 +34,16 @@ from blueflame.orchestrator.engine.interface import (
     Unknown,
 )
 from blueflame.system import flock
-from blueflame.system.files import trouble
-from blueflame.system.process import ProcessIdentity, identity, standing, start_detached, tail, until_gone
-from blueflame.system.process import Standing as Alive
+from blueflame.system.files import build_file_error
+from blueflame.system.process import (
+    ProcessIdentity,
+    read_identity,
+    read_process_state,
+    read_tail,
+    start_detached,
+    wait_until_gone,
+)
+from blueflame.system.process import ProcessState as Alive
 
 ATTEMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 WARDEN_CODE = (
@@ -101,7 +108,7 @@ class LocalEngine:
         except FileNotFoundError:
             return ()
         except OSError as e:
-            raise trouble("list the attempts in", self._attempts, e) from e
+            raise build_file_error("list the attempts in", self._attempts, e) from e
         ours = [name for name in names if name.startswith(f"{session}.") and ATTEMPT_NAME.fullmatch(name)]
         return tuple(name for name in ours if isinstance(self._look(name), Running | Unknown | Lost))
 
@@ -110,7 +117,7 @@ class LocalEngine:
         while not isinstance(now := self._look(attempt), EndedWith):
             match now:
                 case Running():
-                    await until_gone(now.pid, now.start_time)
+                    await wait_until_gone(now.pid, now.start_time)
                 case Queued() | Lost():
                     starts += await self._attend(attempt, starts)
                 case Unknown():
@@ -124,23 +131,23 @@ class LocalEngine:
         return now.outcome
 
     async def events(self) -> AsyncGenerator[ChangeHint, None]:
-        from blueflame.system.wakeups import watch
+        from blueflame.system.wakeups import watch_wakeups
 
-        async for names in watch(self._signals):
+        async for names in watch_wakeups(self._signals):
             for name in sorted(names):
                 yield ChangeHint(name)
 
     async def _attend(self, attempt: str, starts: int) -> int:
         """Nobody watches over it: wait for the warden that is on its way, or send one. Tells how many were sent."""
         coming = self._started.get(attempt)
-        if coming is not None and standing(coming) is not Alive.DEAD:
-            await until_gone(coming.pid, coming.start_time)
+        if coming is not None and read_process_state(coming) is not Alive.DEAD:
+            await wait_until_gone(coming.pid, coming.start_time)
             return 0
         folder = self.directory(attempt)
         if not (folder / "launch.json").exists() and not (folder / "started").exists():
             raise InternalError(f"attempt {attempt} was never submitted: there is no launch.json in {folder}")
         if starts >= MAX_STARTS:
-            said = tail(folder / "warden.log", 2000).strip() or "it said nothing"
+            said = read_tail(folder / "warden.log", 2000).strip() or "it said nothing"
             raise ProcessFailed(f"the warden of {attempt} ends before it can record anything ({folder}): {said}")
         await asyncio.sleep(PAUSE_SECONDS * starts)
         self._start_warden(attempt)
@@ -148,7 +155,7 @@ class LocalEngine:
 
     def _is_starting(self, attempt: str) -> bool:
         known = self._started.get(attempt)
-        return known is not None and standing(known) is Alive.ALIVE
+        return known is not None and read_process_state(known) is Alive.ALIVE
 
     def _start_warden(self, attempt: str) -> None:
         folder = self.directory(attempt)
@@ -158,7 +165,7 @@ class LocalEngine:
         secrets = self._secrets.get(attempt)
         told = json.dumps(dict(secrets)).encode() if secrets else b""
         pid = start_detached(argv, cwd=Path("/"), env=env, log=folder / "warden.log", told=told)
-        known = identity(pid)
+        known = read_identity(pid)
         if known is not None:
             self._started[attempt] = known
 
@@ -170,7 +177,7 @@ class LocalEngine:
         folder = self.directory(attempt)
         try:
             started = (folder / "started").exists()
-            card = flock.holder(folder / "lock")
+            card = flock.read_lock_holder(folder / "lock")
             outcome = read_outcome(folder)
         except (WorldError, OSError) as e:
             return Unknown(str(e))
@@ -189,7 +196,7 @@ def read_outcome(folder: Path) -> ProcessOutcome | None:
     except FileNotFoundError:
         return None
     except OSError as e:
-        raise trouble("read the outcome", path, e) from e
+        raise build_file_error("read the outcome", path, e) from e
     except ValueError as e:
         raise WorldError(f"{path} is damaged ({e}); remove it, and the attempt will be recorded as lost") from e
     try:
@@ -295,4 +302,4 @@ def _write_file(path: Path, text: str) -> None:
         draft.write_bytes(text.encode("utf-8", "surrogateescape"))
         draft.replace(path)
     except OSError as e:
-        raise trouble("write", path, e) from e
+        raise build_file_error("write", path, e) from e

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from blueflame.orchestrator.engine.interface import AttemptEngine, Running
 from blueflame.system import flock
-from blueflame.system.files import modified_at
-from blueflame.system.layout import Places
+from blueflame.system.files import read_modified_at
+from blueflame.system.layout import ProjectPaths
 
 MAX_MISSED_HEARTBEATS, HEARTBEAT_MARGIN_SECONDS = 2, 5.0
 
@@ -27,13 +27,13 @@ class OrchestratorPresence:
         return now - self.last_sign > MAX_MISSED_HEARTBEATS * self.heartbeat + HEARTBEAT_MARGIN_SECONDS
 
 
-def read_presence(places: Places, *, last_event: float, heartbeat: float) -> OrchestratorPresence | None:
+def read_presence(places: ProjectPaths, *, last_event: float, heartbeat: float) -> OrchestratorPresence | None:
     """None when nobody is at work. Each event and each heartbeat (it renews agents.json) is a sign of life."""
-    held = flock.holder(places.lock)
+    held = flock.read_lock_holder(places.lock)
     if held is None:
         return None
-    card = flock.read_card(held)
-    signs = (last_event, modified_at(places.agents_file), card.since if card else 0.0)
+    card = flock.parse_lock_note(held)
+    signs = (last_event, read_modified_at(places.agents_file), card.since if card else 0.0)
     return OrchestratorPresence(
         pid=card.pid if card else None,
         since=card.since if card else None,

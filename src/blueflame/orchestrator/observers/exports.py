@@ -29,7 +29,7 @@ from blueflame.model.task import TaskRecord
 from blueflame.orchestrator.engine.health import HealthMonitor, HealthReport
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
-from blueflame.system.layout import Places
+from blueflame.system.layout import ProjectPaths
 from blueflame.text.event_lines import log_lines
 
 
@@ -46,7 +46,7 @@ class ExportSnapshot:
 
 
 class Exporter:
-    def __init__(self, places: Places, warn: Callable[[str], None], rounds: HealthMonitor) -> None:
+    def __init__(self, places: ProjectPaths, warn: Callable[[str], None], rounds: HealthMonitor) -> None:
         self._places = places
         self._warn = warn
         self._rounds = rounds
@@ -145,7 +145,9 @@ def _build_row(record: AttemptRecord, checkups: Mapping[str, HealthReport]) -> A
 
 
 @asynccontextmanager
-async def run_exporter(places: Places, warn: Callable[[str], None], rounds: HealthMonitor) -> AsyncIterator[Exporter]:
+async def run_exporter(
+    places: ProjectPaths, warn: Callable[[str], None], rounds: HealthMonitor
+) -> AsyncIterator[Exporter]:
     """Exports are up to date when the block is left, however it is left."""
     exporter = Exporter(places, warn, rounds)
     keeping_up, heeding = asyncio.create_task(exporter.keep_up()), asyncio.create_task(exporter.heed_hints())

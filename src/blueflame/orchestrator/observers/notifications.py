@@ -15,7 +15,7 @@ from blueflame.model.errors import WorldError
 from blueflame.model.event import JournalEntry
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.session.state import Session
-from blueflame.system.notifiers import Teller, teller
+from blueflame.system.notifiers import Notifier, build_notifier
 from blueflame.text.notifications import GATE, Notice, notices_of, settled_in
 
 LAST_DELIVERY_SECONDS = 5.0  # seconds: for what is to be told when the session is over
@@ -24,7 +24,7 @@ LAST_DELIVERY_SECONDS = 5.0  # seconds: for what is to be told when the session 
 class NotificationQueue:
     """One notifier with what it has still to tell, by topic."""
 
-    def __init__(self, name: str, settings: NotifierSettings, tell: Teller, warn: Callable[[str], None]) -> None:
+    def __init__(self, name: str, settings: NotifierSettings, tell: Notifier, warn: Callable[[str], None]) -> None:
         self._name = name
         self._settings = settings
         self._tell = tell
@@ -109,7 +109,9 @@ async def run_notifications(
     settings: Mapping[str, NotifierSettings], root: Path, environ: Mapping[str, str], warn: Callable[[str], None]
 ) -> AsyncIterator[NotificationSender]:
     """Last words are waited for, though not for long."""
-    couriers = [NotificationQueue(name, each, teller(each, root, environ), warn) for name, each in settings.items()]
+    couriers = [
+        NotificationQueue(name, each, build_notifier(each, root, environ), warn) for name, each in settings.items()
+    ]
     under_way = [asyncio.create_task(courier.keep_up()) for courier in couriers]
     try:
         yield NotificationSender(couriers)

@@ -8,7 +8,7 @@ from blueflame.journal.journal import Journal
 from blueflame.model.limits import Capacity
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.session.state import Session
-from blueflame.system.clock import Day, local_day
+from blueflame.system.clock import LocalDay, find_local_day
 
 
 class DailySpend:
@@ -23,11 +23,11 @@ class DailySpend:
         """The capacity with the day and what it has cost; without a budget for days nobody asks."""
         if session.limits.day_budget.unlimited:
             return capacity
-        day = local_day(now)
+        day = find_local_day(now)
         spend = self._of_others(day, session.id) + session.spend_since(day.began_at)
         return replace(capacity, day=day.date, day_spend=spend)
 
-    def _of_others(self, day: Day, session: str) -> Spend:
+    def _of_others(self, day: LocalDay, session: str) -> Spend:
         if self._read_on != day.date:
             self._others = self._journal.spent_since(day.began_at, without=session)
             self._read_on = day.date

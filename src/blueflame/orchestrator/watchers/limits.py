@@ -13,7 +13,7 @@ from blueflame.orchestrator.watchers.rate_limits import POLL_SECONDS, RateLimitW
 from blueflame.session.budget import nearest_limit
 from blueflame.session.rate_limits import RATE_LIMIT
 from blueflame.session.state import Session
-from blueflame.system.clock import local_day
+from blueflame.system.clock import find_local_day
 from blueflame.telemetry.usage_tail import UsageTail
 
 MIN_WAIT_SECONDS = 3.0  # seconds that agents wait
@@ -48,7 +48,7 @@ class LimitWatcher:
 
     def _is_new_day(self, now: float) -> bool:
         """What waits for tomorrow's budget has to be woken."""
-        before, self._day = self._day, local_day(now).date
+        before, self._day = self._day, find_local_day(now).date
         return before not in ("", self._day)
 
     async def _parked(self, now: float) -> AsyncIterator[Event]:

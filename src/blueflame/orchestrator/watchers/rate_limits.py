@@ -17,7 +17,7 @@ from blueflame.orchestrator.engine.interface import Running
 from blueflame.session.decide import AwaitRuntime
 from blueflame.session.rate_limits import OUTAGE, RATE_LIMIT
 from blueflame.session.state import Session
-from blueflame.system.files import trouble
+from blueflame.system.files import build_file_error
 
 POLL_SECONDS = 1.0  # seconds
 RETRY_SECONDS = 5.0  # seconds
@@ -102,7 +102,7 @@ def remove_shared_wait(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as e:
-        raise trouble("remove", path, e) from e
+        raise build_file_error("remove", path, e) from e
 
 
 def build_parked_event(runtime: str, found: Sequence[RateLimitWait], waiting: int) -> RuntimeParked:
