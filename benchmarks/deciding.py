@@ -91,10 +91,10 @@ class Mishaps(SimulatedOutcomes):
         self.lengths = plan.minutes
         self.seed = seed
 
-    def minutes(self, attempt: Attempt) -> float:
+    def pick_minutes(self, attempt: Attempt) -> float:
         return self.lengths.get(attempt.subject, 1.0) * (1.0 if attempt.role == WORKER else REVIEW)
 
-    def ending(self, attempt: Attempt) -> Ending:
+    def pick_ending(self, attempt: Attempt) -> Ending:
         return Ending.FAILED if hash_to_fraction(self.seed, "fails", attempt.id) < FAILS else Ending.PASSED
 
     def approves(self, attempt: Attempt) -> bool:

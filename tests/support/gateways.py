@@ -85,12 +85,12 @@ class GatewayHarness:
         )  # from another address than its own: a connection to oneself is refused
         return Stream(reader=reader, writer=writer)
 
-    async def call(self) -> Stream:
+    async def open_stream(self) -> Stream:
         return await connect_with_system(("127.0.0.1", self.port))
 
-    async def ask(self, request: bytes, *, end: bool = True) -> bytes:
+    async def send_request(self, request: bytes, *, end: bool = True) -> bytes:
         """Say it, and hear all until the gateway closes."""
-        side = await self.call()
+        side = await self.open_stream()
         side.writer.write(request)
         with suppress(OSError):
             await side.writer.drain()
@@ -102,13 +102,13 @@ class GatewayHarness:
         await close_stream(side)
         return heard
 
-    async def tunnel(self, target: str = "example.org:443") -> Stream:
-        side = await self.call()
+    async def open_tunnel(self, target: str = "example.org:443") -> Stream:
+        side = await self.open_stream()
         side.writer.write(format_connect(target))
         assert await side.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
         return side
 
-    def lines(self) -> list[dict[str, Any]]:
+    def read_log(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / "gateway.jsonl").read_text().splitlines()]
 
 

@@ -79,7 +79,7 @@ class RunningGateway:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
 
-    def heard(self, word: str = "look") -> dict[str, Any]:
+    def read_status(self, word: str = "look") -> dict[str, Any]:
         """What the warden's side knows of the gateway by now."""
         with self._lock:
             assert self.warden.stdin is not None
@@ -89,25 +89,25 @@ class RunningGateway:
             found: dict[str, Any] = json.loads(self.warden.stdout.readline())
             return found
 
-    def until_parked(self) -> dict[str, Any]:
+    def wait_until_parked(self) -> dict[str, Any]:
         found: list[dict[str, Any]] = []
 
         def is_parked() -> bool:
-            parked = self.heard()["parked"]
+            parked = self.read_status()["parked"]
             found.extend([parked] if parked else [])
             return bool(found)
 
         until(is_parked, "it is parked")
         return found[0]
 
-    def lines(self) -> list[dict[str, Any]]:
+    def read_usage(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / "usage.jsonl").read_text().splitlines()]
 
-    def until_recorded(self, count: int = 1) -> list[dict[str, Any]]:
-        until(lambda: len(self.lines()) >= count, f"usage.jsonl has {count} lines")
-        return self.lines()
+    def wait_for_usage(self, count: int = 1) -> list[dict[str, Any]]:
+        until(lambda: len(self.read_usage()) >= count, f"usage.jsonl has {count} lines")
+        return self.read_usage()
 
-    def call(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> AgentCall:
+    def start_call(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> AgentCall:
         """`body` in JSON unless it is bytes; underscores in names of headers are hyphens."""
         plug = socket.create_connection(("127.0.0.1", self.port), timeout=20)
         data = body if isinstance(body, bytes) else json.dumps(body or {"model": "claude-test"}).encode()
@@ -120,9 +120,9 @@ class RunningGateway:
         plug.sendall("\r\n".join((*lines, "", "")).encode() + data)
         return AgentCall(plug)
 
-    def ask(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> AgentAnswer:
-        with self.call(target, body, **headers) as talk:
-            return talk.all()
+    def send_call(self, target: str = "/anthropic/v1/messages", body: object = None, **headers: str) -> AgentAnswer:
+        with self.start_call(target, body, **headers) as talk:
+            return talk.read_answer()
 
 
 @dataclass(frozen=True)
@@ -148,13 +148,13 @@ class AgentCall:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.hang_up()
+        self.close()
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         self._file.close()
         self._plug.close()
 
-    def head(self) -> tuple[int, dict[str, str]]:
+    def read_head(self) -> tuple[int, dict[str, str]]:
         status = int(self._file.readline().split()[1])
         headers = {}
         while (line := self._file.readline().decode("latin-1").strip()) != "":
@@ -162,20 +162,20 @@ class AgentCall:
             headers[name.lower()] = value.strip()
         return status, headers
 
-    def chunk(self) -> bytes:
+    def read_chunk(self) -> bytes:
         """The next one; empty at the end."""
         size = int(self._file.readline(), 16)
         data = self._file.read(size)
         assert self._file.read(2) == b"\r\n"
         return data
 
-    def all(self) -> AgentAnswer:
-        status, headers = self.head()
+    def read_answer(self) -> AgentAnswer:
+        status, headers = self.read_head()
         if "content-length" in headers:
             return AgentAnswer(status, headers, self._file.read(int(headers["content-length"])), whole=True)
         parts = []
         try:
-            while part := self.chunk():
+            while part := self.read_chunk():
                 parts.append(part)
         except (OSError, ValueError):
             return AgentAnswer(status, headers, b"".join(parts), whole=False)

@@ -37,18 +37,18 @@ class ProviderConnection:
         self.asked = asked
         self.hangs_up = hangs_up
 
-    def say(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         self._handler.wfile.write(data)
         self._handler.wfile.flush()
 
-    def head(self, status: int, headers: Mapping[str, str]) -> None:
+    def send_head(self, status: int, headers: Mapping[str, str]) -> None:
         lines = [f"HTTP/1.1 {status} Whatever", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-        self.say("\r\n".join(lines).encode())
+        self.send("\r\n".join(lines).encode())
 
-    def chunk(self, data: bytes) -> None:
-        self.say(b"%x\r\n%b\r\n" % (len(data), data))
+    def send_chunk(self, data: bytes) -> None:
+        self.send(b"%x\r\n%b\r\n" % (len(data), data))
 
-    def break_off(self) -> None:
+    def close_abruptly(self) -> None:
         with suppress(OSError):
             self._handler.connection.shutdown(socket.SHUT_RDWR)
         self._handler.close_connection = True
@@ -72,7 +72,7 @@ class Provider:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def next_play(self, asked: ProviderRequest) -> ProviderBehaviour:
+    def take_behaviour(self, asked: ProviderRequest) -> ProviderBehaviour:
         with self.lock:
             self.asked.append(asked)
             return self.plays.pop(0) if len(self.plays) > 1 else self.plays[0]
@@ -95,7 +95,7 @@ def start_provider(*plays: ProviderBehaviour, port: int = 0, tls: ssl.SSLContext
             headers = {name.lower(): value for name, value in self.headers.items()}
             asked = ProviderRequest(self.command, self.path, headers, self.rfile.read(size))
             with suppress(ConnectionError):
-                there.next_play(asked)(ProviderConnection(self, asked, there.closing))
+                there.take_behaviour(asked)(ProviderConnection(self, asked, there.closing))
 
         do_GET = do_POST = serve  # noqa: N815 (the names are http.server's)
 
@@ -132,8 +132,8 @@ def answer_json(status: int, content: object, **headers: str) -> ProviderBehavio
 
     def play(line: ProviderConnection) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        line.head(status, {"content-type": "application/json", "content-length": str(len(body)), **named})
-        line.say(body)
+        line.send_head(status, {"content-type": "application/json", "content-length": str(len(body)), **named})
+        line.send(body)
 
     return play
 
@@ -142,16 +142,16 @@ def stream_events(pieces: Sequence[bytes | threading.Event], *, whole: bool = Tr
     """Server-sent events; an event of threading in between is waited for. Without `whole` it breaks off at the end."""
 
     def play(line: ProviderConnection) -> None:
-        line.head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
+        line.send_head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
         for piece in pieces:
             if isinstance(piece, bytes):
-                line.chunk(piece)
+                line.send_chunk(piece)
             else:
                 piece.wait(MAX_WAIT_SECONDS)
         if whole:
-            line.say(b"0\r\n\r\n")
+            line.send(b"0\r\n\r\n")
         else:
-            line.break_off()
+            line.close_abruptly()
 
     return play
 
@@ -161,7 +161,7 @@ def never_answer(line: ProviderConnection) -> None:
 
 
 def break_connection(line: ProviderConnection) -> None:
-    line.break_off()
+    line.close_abruptly()
 
 
 def wait_then(gate: threading.Event, then: ProviderBehaviour) -> ProviderBehaviour:

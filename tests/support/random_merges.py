@@ -80,19 +80,19 @@ class MergeWorld(Simulation):
         assert isinstance(first.event, SessionOpened)
         super().__init__(lot, [JournalEntry(1, 0.0, replace(first.event, base_sha=self.start))])
 
-    def _outcome(self, effect: Effect) -> Sequence[Event]:
+    def _build_outcome(self, effect: Effect) -> Sequence[Event]:
         if isinstance(effect, BuildChangeset):
             return asyncio.run(self._build(effect.changeset))
         if isinstance(effect, LandChangeset):
             return self._land(effect.changeset)
-        return super()._outcome(effect)
+        return super()._build_outcome(effect)
 
-    def _ended(self, attempt: Attempt, ending: Ending) -> Sequence[Event]:
+    def _end_attempt(self, attempt: Attempt, ending: Ending) -> Sequence[Event]:
         if attempt.role == WORKER and ending is Ending.PASSED:
             return [AttemptEnded(attempt=attempt.id, ended=self._worked(attempt))]
         if attempt.role == MERGER and ending is Ending.PASSED:
             return self._resolved(attempt)
-        return super()._ended(attempt, ending)
+        return super()._end_attempt(attempt, ending)
 
     def _worked(self, attempt: Attempt) -> AttemptOutcome:
         shas = [foundation.sha for foundation in attempt.built_on]
@@ -140,7 +140,7 @@ class MergeWorld(Simulation):
     def _land(self, changeset: str) -> Sequence[Event]:
         made = self.session.changesets[changeset].build
         assert made is not None
-        fate = self.lot.landing(changeset, made.base)
+        fate = self.lot.pick_landing(changeset, made.base)
         if fate == "dirty":
             return tuple(skip(self.session, changeset, "your checkout is not clean"))
         if fate == "moved":

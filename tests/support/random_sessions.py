@@ -119,13 +119,13 @@ class Dice(SimulatedOutcomes):
         left = [task for task in self.tasks if task.id not in landed]
         return tuple(left if attempt.n == 1 else left[: 1 + int(len(left) * self.roll("shorter", attempt.id))])
 
-    def minutes(self, attempt: Attempt) -> float:
+    def pick_minutes(self, attempt: Attempt) -> float:
         return round(0.5 + 5 * self.roll("minutes", attempt.id), 1)
 
-    def pause(self, effect: Effect) -> float:
+    def pick_pause(self, effect: Effect) -> float:
         return round(3 * self.roll("pause", effect), 1) if self.roll("paused", effect) < 0.5 else 0.0
 
-    def ending(self, attempt: Attempt) -> Ending:
+    def pick_ending(self, attempt: Attempt) -> Ending:
         if self.roll("lose", attempt.id) < self.odds.lose:
             return Ending.LOST
         odds = self.odds.unsure if attempt.role == VALIDATOR else self.odds.fail
@@ -133,43 +133,43 @@ class Dice(SimulatedOutcomes):
             return FAILURES[int(self.roll("how", attempt.id) * len(FAILURES))]
         return Ending.PASSED
 
-    def spend(self, attempt: Attempt) -> Spend:
+    def pick_spend(self, attempt: Attempt) -> Spend:
         """No more than it may; all of it when that is why it ended."""
         most = reservation(attempt)
-        part = 1.0 if self.ending(attempt) is Ending.BUDGET else self.roll("spend", attempt.id)
+        part = 1.0 if self.pick_ending(attempt) is Ending.BUDGET else self.roll("spend", attempt.id)
         return Spend(input_tokens=int((most.input_tokens or 10) * part), micro_usd=int((most.micro_usd or 10) * part))
 
-    def cause(self, attempt: Attempt) -> str:
+    def pick_cause(self, attempt: Attempt) -> str:
         return self.pick(("", "attempt", "task", "session", "day"), "cause", attempt.id)
 
     def approves(self, attempt: Attempt) -> bool:
         return self.roll("verdict", attempt.id) >= self.odds.refuse
 
-    def green(self, effect: Diagnose) -> bool:
+    def is_green(self, effect: Diagnose) -> bool:
         return self.roll("green", effect) >= self.odds.red
 
-    def eviction(self, changeset: str, base: str) -> str:
+    def pick_eviction(self, changeset: str, base: str) -> str:
         return "conflict in src/a.py" if self.roll("evict", changeset, base) < self.odds.evict else ""
 
-    def conflict(self, changeset: str, base: str, tasks: tuple[str, ...], resolved: int) -> str:
+    def find_conflict(self, changeset: str, base: str, tasks: tuple[str, ...], resolved: int) -> str:
         if self.roll("conflict", changeset, base, tasks, resolved) < self.odds.conflict:
             return self.pick(tasks, "odd", changeset, base, tasks)
         return ""
 
-    def culprit(self, changeset: str, base: str, tasks: tuple[str, ...]) -> str:
+    def find_culprit(self, changeset: str, base: str, tasks: tuple[str, ...]) -> str:
         if self.roll("culprit", changeset, base, tasks) < self.odds.evict:
             return self.pick(tasks, "culprit", changeset, base, tasks)
         return ""
 
-    def landing(self, changeset: str, base: str) -> str:
+    def pick_landing(self, changeset: str, base: str) -> str:
         if self.roll("land", changeset, base) < self.odds.disturb:
             return self.pick(("moved", "dirty"), changeset, base)
         return "landed"
 
-    def hook(self, due: HookDue) -> int:
+    def run_hook(self, due: HookDue) -> int:
         return int(self.roll("hook", due) < self.odds.veto)
 
-    def drift(self, session: Session, effect: CrossBoundary) -> ConfigDrifted | None:
+    def find_drift(self, session: Session, effect: CrossBoundary) -> ConfigDrifted | None:
         digest = f"{effect.cycle}:{effect.stage}"
         if digest in session.drift_kept or digest == session.config_digest:
             return None
@@ -225,7 +225,7 @@ def worlds(draw: st.DrawFn, *, most: int = 9, hasty: bool = False) -> Simulation
 
 
 class Hasty(Dice):
-    def pause(self, _effect: Effect) -> float:
+    def pick_pause(self, _effect: Effect) -> float:
         return 0.0
 
 

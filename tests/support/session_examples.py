@@ -78,31 +78,31 @@ class Told(SimulatedOutcomes):
     def plan(self, attempt: Attempt, _session: Session) -> tuple[Task, ...] | str:
         return self.plans.get(attempt.n, self.tasks)
 
-    def minutes(self, attempt: Attempt) -> float:
+    def pick_minutes(self, attempt: Attempt) -> float:
         return self.lengths.get(called(attempt), 1.0)
 
-    def ending(self, attempt: Attempt) -> Ending:
+    def pick_ending(self, attempt: Attempt) -> Ending:
         return self.endings.get(called(attempt), Ending.PASSED)
 
-    def spend(self, attempt: Attempt) -> Spend:
+    def pick_spend(self, attempt: Attempt) -> Spend:
         return self.spends.get(called(attempt), self.spends.get(attempt.role, NO_SPEND))
 
     def approves(self, attempt: Attempt) -> bool:
         return called(attempt) not in self.refused
 
-    def green(self, effect: Diagnose) -> bool:
+    def is_green(self, effect: Diagnose) -> bool:
         return effect.sha not in self.red
 
-    def eviction(self, changeset: str, base: str) -> str:
+    def pick_eviction(self, changeset: str, base: str) -> str:
         return self.evicted.get(changeset, "")
 
-    def landing(self, changeset: str, base: str) -> str:
+    def pick_landing(self, changeset: str, base: str) -> str:
         return self.landings.get((changeset, base), "landed")
 
-    def hook(self, due: HookDue) -> int:
+    def run_hook(self, due: HookDue) -> int:
         return self.hooks.get(due.key, 0)
 
-    def drift(self, session: Session, effect: CrossBoundary) -> ConfigDrifted | None:
+    def find_drift(self, session: Session, effect: CrossBoundary) -> ConfigDrifted | None:
         drift = self.drifts.get((effect.cycle, effect.stage))
         known = drift is None or drift.digest in session.drift_kept or drift.digest == session.config_digest
         return None if known else drift

@@ -34,7 +34,7 @@ class PriceRow:
     web_search: int = 0
     above: int = 0
 
-    def fits(self, model: str, read: int = 0) -> bool:
+    def matches(self, model: str, read: int = 0) -> bool:
         large_enough = read > self.above or not self.above
         return large_enough and _compile_pattern(self.model).fullmatch(model.casefold()) is not None
 
@@ -58,7 +58,7 @@ def compute_cost(row: PriceRow, usage: Usage) -> int:
 def find_row(rows: Iterable[PriceRow], usage: Usage, otherwise: PriceRow) -> PriceRow:
     """The first row that fits counts."""
     read = count_prompt_tokens(usage)
-    return next((row for row in rows if row.fits(usage.model, read)), otherwise)
+    return next((row for row in rows if row.matches(usage.model, read)), otherwise)
 
 
 @lru_cache(maxsize=512)
@@ -131,7 +131,7 @@ def _build_own_row(model: str, price: OwnPrice) -> PriceRow:
 
 def _correct_rows(table: Sequence[PriceRow], model: str, factor: Fraction) -> list[PriceRow]:
     """Every row that the model would have been priced by, so also that of its large calls."""
-    rows = [row for row in table if row.fits(model, row.above + 1)]
+    rows = [row for row in table if row.matches(model, row.above + 1)]
     ends = next((at for at, row in enumerate(rows) if not row.above), len(rows))
     return [_scale_row(row, model, factor) for row in rows[: ends + 1] or [build_fallback_row(table)]]
 

@@ -62,7 +62,7 @@ class _PartBuffer:
         self._pieces = []
         self._head, self._tail = whole[: min(KEPT_HEAD_BYTES, self._largest)], whole[-KEPT_TAIL_BYTES:]
 
-    def part(self, name: str) -> AnswerPart:
+    def build_part(self, name: str) -> AnswerPart:
         if self._head is None:
             return AnswerPart(name, b"".join(self._pieces))
         return AnswerPart(name, self._head, cut=True, tail=self._tail)
@@ -95,14 +95,14 @@ class EventParser:
             yield from self._take_line()
         self._line.add(rest)
 
-    def end(self) -> Iterator[AnswerPart]:
+    def finish(self) -> Iterator[AnswerPart]:
         """What a server left without its last empty line."""
         if not self._line.empty:
             yield from self._take_line()
         yield from self._dispatch()
 
     def _take_line(self) -> Iterator[AnswerPart]:
-        line = self._line.part("")
+        line = self._line.build_part("")
         self._line.clear()
         if not line.data:
             yield from self._dispatch()
@@ -122,7 +122,7 @@ class EventParser:
 
     def _dispatch(self) -> Iterator[AnswerPart]:
         if self._has_data:
-            yield self._data.part(self._name)
+            yield self._data.build_part(self._name)
         self._data.clear()
         self._has_data = False
         self._name = ""
@@ -144,28 +144,28 @@ class JsonObjectParser:
         if self._escaped and data:
             self._escaped, at = False, 1
         if self._in_text:
-            at = self._pass_text(data, at)
+            at = self._skip_text(data, at)
         while not self._in_text and (found := _OUTSIDE.search(data, at)):
             at = found.end()
             mark = found[0]
             if mark == b'"':
                 self._in_text = True
-                at = self._pass_text(data, at)
+                at = self._skip_text(data, at)
             elif mark in b"{[":
-                if self._begins(mark):
+                if self._starts_object(mark):
                     kept_from = found.start()
                 self._depth += 1
             else:
                 self._depth = max(0, self._depth - 1)
                 if self._depth == self._begun_at:
                     self._held.add(data[kept_from:at])
-                    yield self._held.part("")
+                    yield self._held.build_part("")
                     self._held.clear()
                     self._begun_at = -1
         if self._begun_at >= 0:
             self._held.add(data[kept_from:])
 
-    def _pass_text(self, data: bytes, at: int) -> int:
+    def _skip_text(self, data: bytes, at: int) -> int:
         """Behind the text's closing quote, or to the end of what is there."""
         passed = _TEXT.match(data, at)
         assert passed is not None, "it fits nothing, too"
@@ -176,11 +176,11 @@ class JsonObjectParser:
             at += 1
         return at
 
-    def end(self) -> Iterator[AnswerPart]:
+    def finish(self) -> Iterator[AnswerPart]:
         """An object without its end is none."""
         return iter(())
 
-    def _begins(self, mark: bytes) -> bool:
+    def _starts_object(self, mark: bytes) -> bool:
         if self._depth == 0:
             self._in_list = mark == b"["
         if mark != b"{" or self._begun_at >= 0 or self._depth != int(self._in_list):
@@ -205,10 +205,10 @@ class AnswerParser:
         yield from self._reader.feed(data)
 
     @property
-    def whole(self) -> bool:
+    def is_json(self) -> bool:
         """It is JSON, not a stream of events."""
         return isinstance(self._reader, JsonObjectParser)
 
-    def end(self) -> Iterator[AnswerPart]:
+    def finish(self) -> Iterator[AnswerPart]:
         if self._reader is not None:
-            yield from self._reader.end()
+            yield from self._reader.finish()

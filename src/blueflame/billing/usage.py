@@ -59,9 +59,9 @@ class UsageReader:
         for part in self._parts.feed(data):
             self._read(part)
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """The answer is over. Only needed for servers that leave out the empty line after their last event."""
-        for part in self._parts.end():
+        for part in self._parts.finish():
             self._read(part)
 
     @property
@@ -85,7 +85,7 @@ class UsageReader:
             self._count.ended = self._count.ended or self._api == "openai-chat"
         elif part.name == "message_stop" or any(mark in part.data for mark in self._marks):
             self._take(self._count, part.name, _parse_object(part.data))
-        if self._parts.whole and self._api != "gemini":  # Gemini streams a list of objects, too
+        if self._parts.is_json and self._api != "gemini":  # Gemini streams a list of objects, too
             self._count.ended = self._count.told
 
 

@@ -31,7 +31,7 @@ class AccessEntry:
     up: int = 0
     down: int = 0
 
-    def note(self, decision: str, rule: str, details: str) -> None:
+    def set_decision(self, decision: str, rule: str, details: str) -> None:
         self.decision, self.rule, self.details = decision, rule, details
 
 
@@ -43,23 +43,23 @@ class AccessLog:
         self._room = largest - os.fstat(self._file).st_size
         self._attempt = attempt
         self.problem = ""
-        self.open: dict[int, AccessEntry] = {}
+        self.open_entries: dict[int, AccessEntry] = {}
 
-    def begin(self) -> AccessEntry:
+    def open_entry(self) -> AccessEntry:
         entry = AccessEntry()
-        self.open[id(entry)] = entry
+        self.open_entries[id(entry)] = entry
         return entry
 
-    def end(self, entry: AccessEntry) -> None:
-        if self.open.pop(id(entry), None) is not None:
+    def close_entry(self, entry: AccessEntry) -> None:
+        if self.open_entries.pop(id(entry), None) is not None:
             self._write(entry)
 
     def close(self) -> None:
         """The warden is gone or wants it so: whoever is still connected gets a line, too."""
-        for entry in list(self.open.values()):
+        for entry in list(self.open_entries.values()):
             if entry.decision == "allow":
                 entry.details = "cut off: the attempt ended"
-            self.end(entry)
+            self.close_entry(entry)
         os.close(self._file)
 
     def _write(self, entry: AccessEntry) -> None:

@@ -23,7 +23,7 @@ class FieldReader:
         self._data = data
         self._at = 0
 
-    def take(self, count: int) -> bytes:
+    def read_bytes(self, count: int) -> bytes:
         end = self._at + count
         if end > len(self._data):
             raise _build_refusal("a field is longer than what holds it")
@@ -31,12 +31,12 @@ class FieldReader:
         self._at = end
         return part
 
-    def number(self, count: int) -> int:
-        return int.from_bytes(self.take(count))
+    def read_number(self, count: int) -> int:
+        return int.from_bytes(self.read_bytes(count))
 
-    def field(self, count: int) -> bytes:
+    def read_field(self, count: int) -> bytes:
         """A field that is preceded by its length in `count` bytes."""
-        return self.take(self.number(count))
+        return self.read_bytes(self.read_number(count))
 
     @property
     def done(self) -> bool:
@@ -88,13 +88,13 @@ def _strip_handshake_header(hello: bytes) -> bytes:
 def read_server_name(hello: bytes) -> str | None:
     """None when the hello names no server. Refuses one that hides it."""
     cursor = FieldReader(hello)
-    if cursor.number(2) != 0x0303 and hello[:2] not in (b"\3\1", b"\3\2"):
+    if cursor.read_number(2) != 0x0303 and hello[:2] not in (b"\3\1", b"\3\2"):
         raise _build_refusal("an unknown version")
-    cursor.take(32)
-    session, ciphers, compressions = cursor.field(1), cursor.field(2), cursor.field(1)
+    cursor.read_bytes(32)
+    session, ciphers, compressions = cursor.read_field(1), cursor.read_field(2), cursor.read_field(1)
     if len(session) > 32 or len(ciphers) < 2 or len(ciphers) % 2 or not compressions:
         raise _build_refusal("its lists have odd lengths")
-    extensions = _read_extensions(cursor.field(2)) if not cursor.done else {}
+    extensions = _read_extensions(cursor.read_field(2)) if not cursor.done else {}
     if not cursor.done:
         raise _build_refusal("something follows its extensions")
     hidden = [name for kind, name in ENCRYPTED_NAME_EXTENSIONS.items() if kind in extensions]
@@ -107,17 +107,17 @@ def _read_extensions(data: bytes) -> dict[int, bytes]:
     cursor = FieldReader(data)
     found: dict[int, bytes] = {}
     while not cursor.done:
-        kind = cursor.number(2)
+        kind = cursor.read_number(2)
         if kind in found:
             raise _build_refusal("an extension comes twice")
-        found[kind] = cursor.field(2)
+        found[kind] = cursor.read_field(2)
     return found
 
 
 def _read_host_name(extension: bytes) -> str:
     outer = FieldReader(extension)
-    names = FieldReader(outer.field(2))
-    kind, name = names.number(1), names.field(2)
+    names = FieldReader(outer.read_field(2))
+    kind, name = names.read_number(1), names.read_field(2)
     if not outer.done or not names.done or kind != HOST_NAME or not name or not name.isascii():
         raise _build_refusal("its server name is not exactly one host name")
     return name.decode("ascii")

@@ -36,7 +36,7 @@ async def forward_request(counter: RequestContext, head: RequestHead, client: St
     _check_http_allowed(counter.orders, host, port)
     size = _read_content_length(head)
     rule, upstream = await connect_to_host(counter, host, port)
-    entry.note("allow", rule, "")
+    entry.set_decision("allow", rule, "")
 
     async def send(sent: CountBytes) -> None:
         request = _format_request(head, format_authority(host, port).removesuffix(f":{HTTP_PORT}"), path)
@@ -61,9 +61,9 @@ def _check_http_allowed(orders: GatewayOptions, host: str, port: int) -> None:
 
 
 def _read_content_length(head: RequestHead) -> int:
-    if head.values("transfer-encoding"):
+    if head.get_all("transfer-encoding"):
         raise RequestRefused(411, "malformed_request", "send the body with a Content-Length; chunks are not passed on")
-    sizes = head.values("content-length")
+    sizes = head.get_all("content-length")
     if len(sizes) > 1 or not all(_LENGTH.fullmatch(size) for size in sizes):
         raise build_malformed_refusal("the Content-Length is not one plain number")
     return int(sizes[0]) if sizes else 0
@@ -71,7 +71,7 @@ def _read_content_length(head: RequestHead) -> int:
 
 def _format_request(head: RequestHead, authority: str, path: str) -> bytes:
     listed = {
-        name.strip().lower() for value in head.values("connection") for name in value.decode("latin-1").split(",")
+        name.strip().lower() for value in head.get_all("connection") for name in value.decode("latin-1").split(",")
     }
     dropped = (DROPPED_HEADERS | listed) - {"content-length"}  # without it the body would be read as a second request
     kept = [f"{name}: {value.decode('latin-1')}" for name, value in head.headers if name not in dropped]

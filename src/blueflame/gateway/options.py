@@ -40,7 +40,7 @@ class AllowRule:
         self.text = text
         self.wildcard = wildcard
 
-    def covers(self, host: str) -> bool:
+    def matches(self, host: str) -> bool:
         return host.endswith(f".{self.host}") if self.wildcard else host == self.host
 
 
@@ -109,9 +109,9 @@ def is_ip_literal(host: str) -> bool:
 
 
 def find_rule(rules: tuple[AllowRule, ...], host: str, port: int) -> AllowRule | None:
-    return next((rule for rule in rules if rule.port == port and rule.covers(host)), None)
+    return next((rule for rule in rules if rule.port == port and rule.matches(host)), None)
 
 
 def list_allowed_ports(rules: tuple[AllowRule, ...], host: str) -> list[int]:
     """At which ports the host may be reached, so that a refusal can say so."""
-    return sorted({rule.port for rule in rules if rule.covers(host)})
+    return sorted({rule.port for rule in rules if rule.matches(host)})

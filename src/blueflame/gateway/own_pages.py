@@ -20,7 +20,7 @@ def build_status_page(counter: RequestContext, head: RequestHead, entry: AccessE
         raise RequestRefused(404, "no_such_page", NO_MODEL if counter.model is None else NOT_HERE)
     if head.method not in ("GET", "HEAD"):
         raise RequestRefused(405, "no_such_page", "this page can only be read: use GET")
-    entry.note("allow", "page", "")
+    entry.set_decision("allow", "page", "")
     hosts = [rule.text for rule in counter.orders.rules]
     content: dict[str, object] = {"gateway": "blueflame", "attempt": counter.orders.attempt, "hosts": hosts}
     if counter.orders.model is not None:

@@ -37,7 +37,7 @@ class RequestHead:
     headers: tuple[tuple[str, bytes], ...]
     """Names in lower case."""
 
-    def values(self, name: str) -> list[bytes]:
+    def get_all(self, name: str) -> list[bytes]:
         return [value for key, value in self.headers if key == name]
 
 

@@ -94,14 +94,14 @@ async def start_listener(counter: RequestContext, listener: socket.socket) -> as
 
 async def serve_connection(counter: RequestContext, client: Stream) -> None:
     """One connection, one request, one line in the book."""
-    entry = counter.book.begin()
+    entry = counter.book.open_entry()
     try:
         await _route_request(counter, client, entry)
     except TunnelRefused as e:
-        entry.note("block", e.rule, e.words)
+        entry.set_decision("block", e.rule, e.words)
         await send_last_bytes(client, b"" if e.rule == "not_tls" else TLS_ACCESS_DENIED, counter.patience)
     except RequestRefused as e:
-        entry.note("block" if e.status < 500 else "error", e.rule, e.words)
+        entry.set_decision("block" if e.status < 500 else "error", e.rule, e.words)
         await send_last_bytes(client, format_refusal(e), counter.patience)
     except TimeoutError:
         entry.details = f"closed: nothing was said for {counter.patience.idle:g} seconds"
@@ -111,11 +111,11 @@ async def serve_connection(counter: RequestContext, client: Stream) -> None:
         client.writer.transport.abort()
     finally:
         await close_stream(client, counter.patience)
-        counter.book.end(entry)  # last: whoever does not read what we said still takes up a place
+        counter.book.close_entry(entry)  # last: whoever does not read what we said still takes up a place
 
 
 async def _route_request(counter: RequestContext, client: Stream, entry: AccessEntry) -> None:
-    if len(counter.book.open) > counter.most_open:
+    if len(counter.book.open_entries) > counter.most_open:
         raise RequestRefused(
             503, "too_many_connections", f"more than {counter.most_open} connections are open; close some and try again"
         )
@@ -123,7 +123,7 @@ async def _route_request(counter: RequestContext, client: Stream, entry: AccessE
     if head.method == "CONNECT":
         await open_tunnel(counter, head, client, entry)
     elif counter.model is not None and (route := find_route(head)) is not None:
-        await counter.model.answer(head, route, client, entry)
+        await counter.model.handle_request(head, route, client, entry)
     elif head.target.startswith("/"):
         await send_last_bytes(client, build_status_page(counter, head, entry), counter.patience)
     else:

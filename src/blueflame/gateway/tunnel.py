@@ -23,7 +23,7 @@ async def open_tunnel(counter: RequestContext, head: RequestHead, client: Stream
     entry.kind = "connect"
     entry.host, entry.port = host, port = parse_authority(head.target, port=None)
     rule, upstream = await connect_to_host(counter, host, port)
-    entry.note("allow", rule, "")
+    entry.set_decision("allow", rule, "")
 
     async def send(sent: CountBytes) -> None:
         first = await read_first_bytes(client.reader, host, port, counter.patience.hello)

@@ -98,20 +98,20 @@ class SimulatedOutcomes:
         """A plan, or why there is none."""
         return self.tasks
 
-    def minutes(self, _attempt: Attempt) -> float:
+    def pick_minutes(self, _attempt: Attempt) -> float:
         return 1.0
 
-    def pause(self, _effect: Effect) -> float:
+    def pick_pause(self, _effect: Effect) -> float:
         """How long anything but an attempt takes."""
         return 0.0
 
-    def ending(self, _attempt: Attempt) -> Ending:
+    def pick_ending(self, _attempt: Attempt) -> Ending:
         return Ending.PASSED
 
-    def spend(self, _attempt: Attempt) -> Spend:
+    def pick_spend(self, _attempt: Attempt) -> Spend:
         return NO_SPEND
 
-    def cause(self, _attempt: Attempt) -> str:
+    def pick_cause(self, _attempt: Attempt) -> str:
         """Whose budget it was, or what was out."""
         return ""
 
@@ -119,29 +119,29 @@ class SimulatedOutcomes:
         """A validator's verdict."""
         return True
 
-    def green(self, _effect: Diagnose) -> bool:
+    def is_green(self, _effect: Diagnose) -> bool:
         return True
 
-    def eviction(self, _changeset: str, _base: str) -> str:
+    def pick_eviction(self, _changeset: str, _base: str) -> str:
         """Why a changeset cannot be built on this base; empty when it can."""
         return ""
 
-    def conflict(self, _changeset: str, _base: str, _tasks: tuple[str, ...], _resolved: int) -> str:
+    def find_conflict(self, _changeset: str, _base: str, _tasks: tuple[str, ...], _resolved: int) -> str:
         """Which of its tasks does not merge by itself; empty when all do."""
         return ""
 
-    def culprit(self, _changeset: str, _base: str, _tasks: tuple[str, ...]) -> str:
+    def find_culprit(self, _changeset: str, _base: str, _tasks: tuple[str, ...]) -> str:
         """Which of its tasks turns the checks red; empty when they are green."""
         return ""
 
-    def landing(self, _changeset: str, _base: str) -> str:
+    def pick_landing(self, _changeset: str, _base: str) -> str:
         """landed | moved (somebody else was faster) | dirty (the person's checkout is in the way)."""
         return "landed"
 
-    def hook(self, _due: HookDue) -> int:
+    def run_hook(self, _due: HookDue) -> int:
         return 0
 
-    def drift(self, _session: Session, _effect: CrossBoundary) -> ConfigDrifted | None:
+    def find_drift(self, _session: Session, _effect: CrossBoundary) -> ConfigDrifted | None:
         return None
 
     def answer(self, gate: Gate, _session: Session) -> Answer | None:
@@ -178,7 +178,7 @@ class Simulation:
             tuple[float, str, int, Effect | SimulatedMessage]
         ] = []  # of what ends together, the first by name
         self._order = count()
-        self._take_in([OrchestratorStarted(pid=1)])
+        self._append([OrchestratorStarted(pid=1)])
 
     @property
     def makespan(self) -> float:
@@ -212,10 +212,10 @@ class Simulation:
             return False
         self.now, _, _, ready = heappop(self._due)
         if isinstance(ready, Effect):
-            self._take_in(self._outcome(ready))
+            self._append(self._build_outcome(ready))
             self._running.pop(ready, None)
         else:
-            self._take_in(ready(self.session))
+            self._append(ready(self.session))
         return True
 
     def resume(self) -> Simulation:
@@ -227,7 +227,7 @@ class Simulation:
         if session.ended:
             return not session.hooks_due
         if session.stopping and not session.live:
-            self._take_in([OrchestratorStopped(reason=session.stopping)])
+            self._append([OrchestratorStopped(reason=session.stopping)])
             return True
         return False
 
@@ -241,7 +241,7 @@ class Simulation:
         if decided:
             self.transactions.append(len(self.journal))
 
-    def _take_in(self, events: Sequence[Event]) -> None:
+    def _append(self, events: Sequence[Event]) -> None:
         for event in events:
             self._record(event)
         self.transactions.append(len(self.journal))
@@ -256,53 +256,55 @@ class Simulation:
         if effect in self._running:
             return
         self._running[effect] = None
-        if isinstance(effect, AskGate) and self._answer(effect) is None:
+        if isinstance(effect, AskGate) and self._find_answer(effect) is None:
             return
         if isinstance(effect, Attend):
-            self._begin(effect)
-        heappush(self._due, (self._end_of(effect), repr(effect), next(self._order), effect))
+            self._start_attempt(effect)
+        heappush(self._due, (self._find_end(effect), repr(effect), next(self._order), effect))
 
-    def _begin(self, effect: Attend) -> None:
+    def _start_attempt(self, effect: Attend) -> None:
         record = self.session.attempts[effect.attempt]
         if record.started_at is None:
             base = _find_base(self.session, record.attempt)
-            self._take_in([AttemptStarted(attempt=effect.attempt, base=base, worktree=None, warden_pid=1)])
+            self._append([AttemptStarted(attempt=effect.attempt, base=base, worktree=None, warden_pid=1)])
 
-    def _end_of(self, effect: Effect) -> float:
+    def _find_end(self, effect: Effect) -> float:
         """A warden outlives the orchestrator: an attempt ends when it would have ended anyway."""
         if isinstance(effect, AwaitRuntime):
             return max(self.now, self.session.parked[effect.runtime].until or 0.0)
         if not isinstance(effect, Attend):
-            return self.now + self.fate.pause(effect)
+            return self.now + self.fate.pick_pause(effect)
         record = self.session.attempts[effect.attempt]
         assert record.started_at is not None, "an attempt that is attended has begun"
-        return max(self.now, record.started_at + self.fate.minutes(record.attempt))
+        return max(self.now, record.started_at + self.fate.pick_minutes(record.attempt))
 
-    def _outcome(self, effect: Effect) -> Sequence[Event]:
+    def _build_outcome(self, effect: Effect) -> Sequence[Event]:
         return EFFECT_OUTCOMES[type(effect)](self, effect)
 
-    def _attended(self, effect: Attend) -> Sequence[Event]:
+    def _end_attended(self, effect: Attend) -> Sequence[Event]:
         record = self.session.attempts[effect.attempt]
-        return () if record.ended else self._ended(record.attempt, self.fate.ending(record.attempt))
+        return () if record.ended else self._end_attempt(record.attempt, self.fate.pick_ending(record.attempt))
 
-    def _cancelled(self, effect: CancelAttempt) -> Sequence[Event]:
+    def _end_cancelled(self, effect: CancelAttempt) -> Sequence[Event]:
         record = self.session.attempts[effect.attempt]
         ending = Ending.STALLED if record.cancelled_for_silence else Ending.CANCELLED
-        return () if record.ended else self._ended(record.attempt, ending)
+        return () if record.ended else self._end_attempt(record.attempt, ending)
 
-    def _ended(self, attempt: Attempt, ending: Ending) -> Sequence[Event]:
+    def _end_attempt(self, attempt: Attempt, ending: Ending) -> Sequence[Event]:
         base = self.session.attempts[attempt.id].base
-        ended = AttemptOutcome(ending=ending, base=base, spend=self.fate.spend(attempt), cause=self.fate.cause(attempt))
+        ended = AttemptOutcome(
+            ending=ending, base=base, spend=self.fate.pick_spend(attempt), cause=self.fate.pick_cause(attempt)
+        )
         if attempt.role == PLANNER:
-            return self._planned(attempt, ended)
+            return self._end_planner(attempt, ended)
         if attempt.role == WORKER:
             return [AttemptEnded(attempt=attempt.id, ended=replace(ended, tip=_format_tip(attempt), commits=1))]
         if attempt.role == MERGER:
-            return self._merged(attempt, ended)
-        told = [VerdictGiven(task=attempt.subject, sha=base or "", verdict=self._verdict(attempt))]
+            return self._end_merger(attempt, ended)
+        told = [VerdictGiven(task=attempt.subject, sha=base or "", verdict=self._build_verdict(attempt))]
         return [AttemptEnded(attempt=attempt.id, ended=ended), *(told if ending is Ending.PASSED else ())]
 
-    def _merged(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
+    def _end_merger(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
         over = AttemptEnded(attempt=attempt.id, ended=ended)
         conflict = self.session.changesets[attempt.subject].conflict
         if ended.ending is not Ending.PASSED or conflict is None:
@@ -312,7 +314,7 @@ class Simulation:
         found = Resolution(ours=conflict.ours, theirs=conflict.theirs, commit=_format_tip(attempt), by=attempt.agent_id)
         return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
 
-    def _planned(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
+    def _end_planner(self, attempt: Attempt, ended: AttemptOutcome) -> Sequence[Event]:
         over = AttemptEnded(attempt=attempt.id, ended=ended)
         if ended.ending in BLAMELESS:
             return [over]
@@ -321,42 +323,42 @@ class Simulation:
             return [over, PlanFailed(round=attempt.n, reason=plan)]
         return [over, proposal(self.session, plan, "planner", attempt.n)]
 
-    def _verdict(self, attempt: Attempt) -> Verdict:
+    def _build_verdict(self, attempt: Attempt) -> Verdict:
         status = VerdictStatus.PASS if self.fate.approves(attempt) else VerdictStatus.FAIL
         return Verdict(status=status, notes=f"{attempt.agent_id} says {status.value}", by=attempt.agent_id)
 
-    def _crossed(self, effect: CrossBoundary) -> Sequence[Event]:
-        drift = self.fate.drift(self.session, effect)
+    def _cross_boundary(self, effect: CrossBoundary) -> Sequence[Event]:
+        drift = self.fate.find_drift(self.session, effect)
         if drift is not None:
             return [drift]
         if effect.stage:
             return [WaveStarted(cycle=effect.cycle, stage=effect.stage)]
         return [CycleStarted(cycle=effect.cycle, base_sha=self.head)]
 
-    def _diagnosed(self, effect: Diagnose) -> Sequence[Event]:
-        check = Check(name="make test", exit_code=0 if self.fate.green(effect) else 1, seconds=0.0)
+    def _run_checks(self, effect: Diagnose) -> Sequence[Event]:
+        check = Check(name="make test", exit_code=0 if self.fate.is_green(effect) else 1, seconds=0.0)
         return [Checked(task=effect.task, sha=effect.sha, checks=(check,))]
 
-    def _built(self, effect: BuildChangeset) -> Sequence[Event]:
-        reason = self.fate.eviction(effect.changeset, self.head)
+    def _build_changeset(self, effect: BuildChangeset) -> Sequence[Event]:
+        reason = self.fate.pick_eviction(effect.changeset, self.head)
         if reason:
             return [ChangesetEvicted(changeset=effect.changeset, reason=reason)]
         record = self.session.changesets[effect.changeset]
         tasks = record.changeset.tasks
-        odd = self.fate.conflict(effect.changeset, self.head, tasks, len(record.resolutions))
+        odd = self.fate.find_conflict(effect.changeset, self.head, tasks, len(record.resolutions))
         if odd:
             conflict = Conflict(ours=self.head, theirs=odd, task=odd, paths=("src/a.py",))
             return [after_conflict(self.session, effect.changeset, conflict)]
-        culprit = self.fate.culprit(effect.changeset, self.head, tasks)
+        culprit = self.fate.find_culprit(effect.changeset, self.head, tasks)
         if culprit:
             return [without(self.session, effect.changeset, (culprit,), "checks are red")]
         build = Build(base=self.head, commit=f"{effect.changeset} on {_shorten_sha(self.head)}")
         return [ChangesetBuilt(changeset=effect.changeset, build=build)]
 
-    def _landed(self, effect: LandChangeset) -> Sequence[Event]:
+    def _land_changeset(self, effect: LandChangeset) -> Sequence[Event]:
         build = self.session.changesets[effect.changeset].build
         assert build is not None, "only what is built is landed"
-        fate = self.fate.landing(effect.changeset, build.base)
+        fate = self.fate.pick_landing(effect.changeset, build.base)
         if fate == "dirty":
             return tuple(skip(self.session, effect.changeset, "your checkout is not clean"))
         if fate == "moved":
@@ -365,39 +367,39 @@ class Simulation:
         self.head = build.commit
         return [Landed(changeset=effect.changeset, before=build.base, after=build.commit)]
 
-    def _hooked(self, effect: RunHook) -> Sequence[Event]:
+    def _run_hook(self, effect: RunHook) -> Sequence[Event]:
         due = effect.hook
-        return [HookRan(hook=due.name, key=due.key, exit_code=self.fate.hook(due))]
+        return [HookRan(hook=due.name, key=due.key, exit_code=self.fate.run_hook(due))]
 
-    def _asked(self, effect: AskGate) -> Sequence[Event]:
-        answer = self._answer(effect)
+    def _answer_gate(self, effect: AskGate) -> Sequence[Event]:
+        answer = self._find_answer(effect)
         if answer is None:
             return ()
         wrong = objection(self.session, effect.gate, answer)
         assert not wrong, f"the answer to {effect.gate} will not do: {wrong}"
         return [GateAnswered(gate=effect.gate, answer=answer)]
 
-    def _awaited(self, effect: AwaitRuntime) -> Sequence[Event]:
+    def _resume_runtime(self, effect: AwaitRuntime) -> Sequence[Event]:
         parked = self.session.parked.get(effect.runtime)
         if parked is None or (parked.until or 0.0) > self.now:
             return ()
         return [RuntimeResumed(runtime=effect.runtime)]
 
-    def _answer(self, effect: AskGate) -> Answer | None:
+    def _find_answer(self, effect: AskGate) -> Answer | None:
         gate = self.session.open_gates.get(effect.gate)
         return None if gate is None else self.fate.answer(gate, self.session)
 
 
 EFFECT_OUTCOMES: dict[type, Callable[[Simulation, Any], Sequence[Event]]] = {
-    Attend: Simulation._attended,
-    CancelAttempt: Simulation._cancelled,
-    CrossBoundary: Simulation._crossed,
-    Diagnose: Simulation._diagnosed,
-    BuildChangeset: Simulation._built,
-    LandChangeset: Simulation._landed,
-    RunHook: Simulation._hooked,
-    AskGate: Simulation._asked,
-    AwaitRuntime: Simulation._awaited,
+    Attend: Simulation._end_attended,
+    CancelAttempt: Simulation._end_cancelled,
+    CrossBoundary: Simulation._cross_boundary,
+    Diagnose: Simulation._run_checks,
+    BuildChangeset: Simulation._build_changeset,
+    LandChangeset: Simulation._land_changeset,
+    RunHook: Simulation._run_hook,
+    AskGate: Simulation._answer_gate,
+    AwaitRuntime: Simulation._resume_runtime,
 }
 
 

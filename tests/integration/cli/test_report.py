@@ -183,7 +183,7 @@ def test_what_was_cleaned_away_is_said(project: Path, tmp_path: Path, capsys: py
 class Busy(Told):
     """Every third attempt fails."""
 
-    def spend(self, attempt: Attempt) -> Spend:
+    def pick_spend(self, attempt: Attempt) -> Spend:
         return Spend(micro_usd=int(1_000_000 * hash_to_fraction(attempt.id)), input_tokens=5_000, output_tokens=100)
 
 

@@ -42,7 +42,7 @@ def record(path: Path, *exchanges: tuple[bytes, str], key: str = KEY) -> None:
 
 
 def heard(player: CassettePlayer, body: bytes) -> str | None:
-    chunks = player.answer("anthropic", body)
+    chunks = player.find_answer("anthropic", body)
     if chunks is None:
         return None
     events = [json.loads(chunk.decode().split("data: ", 1)[1]) for chunk in chunks]
@@ -126,7 +126,7 @@ def test_an_answer_that_was_not_streamed_is_played_as_one(tape: Path) -> None:
     recorder = CassetteRecorder(str(tape), KEY, HERE)
     recorder.add("anthropic", asked("a"), json.dumps(message).encode(), False)
     recorder.close()
-    chunks = CassettePlayer(str(tape), KEY, THERE).answer("anthropic", asked("a"))
+    chunks = CassettePlayer(str(tape), KEY, THERE).find_answer("anthropic", asked("a"))
     assert chunks is not None
     assert json.loads(b"".join(chunks))["content"][0]["text"] == "/srv/x"
 

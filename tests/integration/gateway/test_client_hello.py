@@ -43,33 +43,33 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_without_a_hello_to_the_named_host_not_a_byte_goes_on(folder: Path, opening: bytes, rule: str) -> None:
     async def scene(there: GatewayHarness) -> None:
-        answer = await there.ask(format_connect("example.org:443") + opening)
+        answer = await there.send_request(format_connect("example.org:443") + opening)
         assert answer.partition(b"\r\n\r\n")[2] == (b"" if rule == "not_tls" else b"\x15\x03\x03\x00\x02\x02\x31")
 
     there = run_scenario(folder, scene)
 
     assert there.upstream.heard == b""
-    (line,) = there.lines()
+    (line,) = there.read_log()
     assert (line["decision"], line["rule"], line["bytes_up"]) == ("block", rule, 0)
 
 
 def test_a_client_that_says_nothing_is_sent_away(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         assert (
-            await there.ask(format_connect("example.org:443"), end=False)
+            await there.send_request(format_connect("example.org:443"), end=False)
             == b"HTTP/1.1 200 Connection established\r\n\r\n"
         )
 
     there = run_scenario(folder, scene)
 
-    assert "no TLS ClientHello came" in there.lines()[0]["details"]
+    assert "no TLS ClientHello came" in there.read_log()[0]["details"]
 
 
 def test_a_hello_in_small_pieces_is_put_together(folder: Path) -> None:
     hello = build_client_hello("example.org")
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.tunnel()
+        side = await there.open_tunnel()
         for at in range(0, len(hello), 50):
             side.writer.write(hello[at : at + 50])
             await side.writer.drain()
@@ -86,17 +86,17 @@ def test_at_another_port_the_server_may_speak_first_but_a_hello_must_be_to_it(fo
         await reader.read(100)
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.tunnel("git.example.org:22")
+        side = await there.open_tunnel("git.example.org:22")
         assert await side.reader.readuntil(b"\n") == b"SSH-2.0-greeting\r\n"
         side.writer.write(b"SSH-2.0-client\r\n")
         await side.reader.read()
         await close_stream(side)
-        await there.ask(format_connect("git.example.org:22") + build_client_hello("evil.example"))
+        await there.send_request(format_connect("git.example.org:22") + build_client_hello("evil.example"))
 
     there = run_scenario(folder, scene, "git.example.org:22", behave=greet)
 
     assert bytes(there.upstream.heard) == b"SSH-2.0-client\r\n"
-    assert [line["rule"] for line in there.lines()] == ["git.example.org:22", "sni_mismatch"]
+    assert [line["rule"] for line in there.read_log()] == ["git.example.org:22", "sni_mismatch"]
 
 
 def test_a_real_tls_client_talks_to_a_real_tls_server(folder: Path, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_real_tls_client_talks_to_a_real_tls_server(folder: Path, tmp_path: Pa
         context.load_cert_chain(certificate, key)
         server = await asyncio.start_server(shout, "127.0.0.1", 0, ssl=context)
         there.upstream.port = server.sockets[0].getsockname()[1]
-        side = await there.tunnel()
+        side = await there.open_tunnel()
         await side.writer.start_tls(ssl.create_default_context(cafile=str(certificate)), server_hostname="example.org")
         side.writer.write(b"hush\n")
         assert await side.reader.readuntil(b"\n") == b"HUSH\n"
@@ -119,7 +119,7 @@ def test_a_real_tls_client_talks_to_a_real_tls_server(folder: Path, tmp_path: Pa
         await reader.read()
         writer.close()
 
-    (line,) = run_scenario(folder, scene).lines()
+    (line,) = run_scenario(folder, scene).read_log()
 
     assert line["decision"] == "allow"
     assert line["bytes_down"] > 500
@@ -141,7 +141,7 @@ def test_a_damaged_hello_never_gets_on_unless_it_still_names_the_host(
     tmp_path_factory: pytest.TempPathFactory, opening: bytes
 ) -> None:
     async def scene(there: GatewayHarness) -> None:
-        await there.ask(format_connect("example.org:443") + opening)
+        await there.send_request(format_connect("example.org:443") + opening)
 
     there = run_scenario(tmp_path_factory.mktemp("rubbish"), scene)
 

@@ -20,7 +20,7 @@ def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> Non
     hello = build_client_hello("example.org")
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.tunnel()
+        side = await there.open_tunnel()
         side.writer.write(hello)
         assert await side.reader.readexactly(len(hello)) == hello
         side.writer.write(b"more")
@@ -31,7 +31,7 @@ def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> Non
 
     assert there.reached == [("151.101.0.223", 443)]
     assert bytes(there.upstream.heard) == hello + b"more"
-    (line,) = there.lines()
+    (line,) = there.read_log()
     assert (line["host"], line["port"], line["decision"], line["rule"]) == ("example.org", 443, "allow", "example.org")
     assert line["bytes_up"] == line["bytes_down"] == len(hello) + 4
     assert line["attempt"] == "попытка один"
@@ -71,14 +71,14 @@ def test_a_listed_host_is_reached_and_the_bytes_are_counted(folder: Path) -> Non
 )
 def test_what_is_not_listed_is_neither_looked_up_nor_reached(folder: Path, target: str, rule: str) -> None:
     async def scene(there: GatewayHarness) -> None:
-        answer = await there.ask(format_connect(target))
+        answer = await there.send_request(format_connect(target))
         status = 400 if rule == "malformed_request" else 403
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
     there = run_scenario(folder, scene, "example.org", "*.example.net")
 
     assert (there.asked, there.reached, there.upstream.connections) == ([], [], 0)
-    (line,) = there.lines()
+    (line,) = there.read_log()
     assert (line["decision"], line["rule"]) == ("block", rule)
 
 
@@ -87,7 +87,7 @@ def test_what_is_not_listed_is_neither_looked_up_nor_reached(folder: Path, targe
 )
 def test_names_are_compared_by_one_spelling(folder: Path, target: str) -> None:
     async def scene(there: GatewayHarness) -> None:
-        await close_stream(await there.tunnel(target))
+        await close_stream(await there.open_tunnel(target))
 
     there = run_scenario(folder, scene, "example.org", "*.example.net")
 
@@ -96,7 +96,7 @@ def test_names_are_compared_by_one_spelling(folder: Path, target: str) -> None:
 
 def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
-        answer = await there.ask(format_connect("example.com:8443"))
+        answer = await there.send_request(format_connect("example.com:8443"))
         first, _, rest = answer.partition(b"\r\n")
         words = json.loads(rest.partition(b"\r\n\r\n")[2])["error"]
         assert first == f"HTTP/1.1 403 {words}".encode()
@@ -125,19 +125,19 @@ def test_a_refusal_says_what_was_refused_and_who_can_allow_it(folder: Path) -> N
 )
 def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(folder: Path, addresses: list[str]) -> None:
     async def scene(there: GatewayHarness) -> None:
-        answer = await there.ask(format_connect("example.org:443"))
+        answer = await there.send_request(format_connect("example.org:443"))
         assert b"no public address" in answer
 
     there = run_scenario(folder, scene, answers=[addresses])
 
     assert there.reached == []
-    assert there.lines()[0]["rule"] == "address_not_public"
+    assert there.read_log()[0]["rule"] == "address_not_public"
 
 
 def test_a_name_is_looked_up_once_and_the_checked_address_is_the_one_reached(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
-        await close_stream(await there.tunnel())
-        assert b"address_not_public" in await there.ask(format_connect("example.org:443"))
+        await close_stream(await there.open_tunnel())
+        assert b"address_not_public" in await there.send_request(format_connect("example.org:443"))
 
     there = run_scenario(folder, scene, answers=[["151.101.0.223"], ["127.0.0.1"]])
 
@@ -147,10 +147,10 @@ def test_a_name_is_looked_up_once_and_the_checked_address_is_the_one_reached(fol
 
 def test_a_private_address_is_reached_when_that_very_address_is_listed(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
-        await close_stream(await there.tunnel("nexus.corp:8443"))
-        await close_stream(await there.tunnel("10.1.2.3:8443"))
-        assert b"403" in await there.ask(format_connect("10.1.2.3:443"))
-        assert b"403" in await there.ask(format_connect("10.1.2.4:8443"))
+        await close_stream(await there.open_tunnel("nexus.corp:8443"))
+        await close_stream(await there.open_tunnel("10.1.2.3:8443"))
+        assert b"403" in await there.send_request(format_connect("10.1.2.3:443"))
+        assert b"403" in await there.send_request(format_connect("10.1.2.4:8443"))
 
     there = run_scenario(folder, scene, "nexus.corp:8443", "10.1.2.3:8443", answers=[["10.1.2.3"]])
 
@@ -160,7 +160,7 @@ def test_a_private_address_is_reached_when_that_very_address_is_listed(folder: P
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "0.0.0.0"])
 def test_the_machine_itself_is_never_reached_even_when_listed(folder: Path, address: str) -> None:
     async def scene(there: GatewayHarness) -> None:
-        assert b"address_not_public" in await there.ask(format_connect(f"{address}:443"))
+        assert b"address_not_public" in await there.send_request(format_connect(f"{address}:443"))
 
     assert run_scenario(folder, scene, address).reached == []
 
@@ -168,7 +168,7 @@ def test_the_machine_itself_is_never_reached_even_when_listed(folder: Path, addr
 def test_a_public_address_of_the_machine_itself_is_no_way_in(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         there.source = "127.0.0.1"  # where the upstream is
-        assert b"which is this machine itself" in await there.ask(
+        assert b"which is this machine itself" in await there.send_request(
             format_connect("example.org:443") + build_client_hello("example.org")
         )
 
@@ -180,21 +180,21 @@ def test_a_public_address_of_the_machine_itself_is_no_way_in(folder: Path) -> No
 def test_the_next_address_is_tried_when_one_does_not_answer(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
         port, there.upstream.port = there.upstream.port, 1
-        asking = asyncio.ensure_future(there.ask(format_connect("example.org:443")))
+        asking = asyncio.ensure_future(there.send_request(format_connect("example.org:443")))
         assert (await asking).startswith(b"HTTP/1.1 502 example.org cannot be reached: Connection refused")
         there.upstream.port = port
-        await close_stream(await there.tunnel())
+        await close_stream(await there.open_tunnel())
 
     there = run_scenario(folder, scene, answers=[["151.101.0.223", "2a04:4e42::223"]])
 
     assert [address for address, _ in there.reached] == ["151.101.0.223", "2a04:4e42::223", "151.101.0.223"]
-    assert [line["decision"] for line in there.lines()] == ["error", "block"]
+    assert [line["decision"] for line in there.read_log()] == ["error", "block"]
 
 
 def test_a_name_without_an_address_is_told_as_such(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
-        assert (await there.ask(format_connect("example.org:443"))).startswith(
+        assert (await there.send_request(format_connect("example.org:443"))).startswith(
             b"HTTP/1.1 502 the address of example.org cannot"
         )
 
-    assert run_scenario(folder, scene, answers=[]).lines()[0]["rule"] == "name_not_found"
+    assert run_scenario(folder, scene, answers=[]).read_log()[0]["rule"] == "name_not_found"

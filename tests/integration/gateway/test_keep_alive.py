@@ -72,7 +72,7 @@ def ask(port: int, target: str, body: object) -> tuple[int, bytes]:
     plug = socket.create_connection(("127.0.0.1", port), timeout=20)
     plug.sendall(f"POST {target} HTTP/1.1\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data)
     with AgentCall(plug) as talk:
-        heard = talk.all()
+        heard = talk.read_answer()
     assert heard.whole
     return heard.status, heard.body
 

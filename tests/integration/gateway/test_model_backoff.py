@@ -26,10 +26,10 @@ def test_a_call_that_meets_a_limit_comes_again_when_the_provider_said(tmp_path: 
         start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
         _pool() as pool,
     ):
-        calling = pool.submit(door.ask)
-        parked = door.until_parked()
+        calling = pool.submit(door.send_call)
+        parked = door.wait_until_parked()
         assert calling.result().status == 200
-        heard, (line,) = door.heard(), door.lines()
+        heard, (line,) = door.read_status(), door.read_usage()
 
     assert (parked["kind"], parked["reason"]) == ("rate_limit", "429: Slow down.")
     assert parked["until"] >= parked["since"]
@@ -44,10 +44,10 @@ def test_an_outage_is_waited_out(tmp_path: Path, trouble: Any) -> None:  # noqa:
         start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
         _pool() as pool,
     ):
-        calling = pool.submit(door.ask)
-        parked = door.until_parked()
+        calling = pool.submit(door.send_call)
+        parked = door.wait_until_parked()
         assert calling.result().status == 200
-        assert door.heard()["parked"] is None
+        assert door.read_status()["parked"] is None
 
     assert parked["kind"] == ("network" if trouble is break_connection else "outage")
     assert parked["until"] is None
@@ -58,8 +58,8 @@ def test_a_network_that_is_down_is_told_apart_and_waited_for(tmp_path: Path) -> 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with start_model_gateway(tmp_path / "a", build_model_options(f"http://127.0.0.1:{port}")) as door, _pool() as pool:
-        calling = pool.submit(door.ask)
-        parked = door.until_parked()
+        calling = pool.submit(door.send_call)
+        parked = door.wait_until_parked()
         assert parked["kind"] == "network"
         assert "Connection refused" in parked["reason"]
         with start_provider(FINE, port=port):
@@ -73,7 +73,7 @@ def test_a_provider_that_cannot_be_trusted_is_no_provider(tmp_path: Path) -> Non
             tmp_path / "a", build_model_options(f"https://127.0.0.1:{far.port}", outage_wait=0)
         ) as door,
     ):
-        heard = door.ask()
+        heard = door.send_call()
 
     assert heard.status == 503
     assert "TLS failed" in heard.content["error"]["message"]
@@ -85,8 +85,8 @@ def test_whoever_may_not_wait_as_long_gives_up_and_passes_the_error_on(tmp_path:
         start_provider(LIMITED) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url, rate_limit_wait=60)) as door,
     ):
-        answers = [door.ask(), door.ask()]
-        heard, lines = door.heard(), door.lines()
+        answers = [door.send_call(), door.send_call()]
+        heard, lines = door.read_status(), door.read_usage()
 
     assert [answer.status for answer in answers] == [429, 429]
     assert answers[0].content == build_error()
@@ -102,8 +102,8 @@ def test_an_outage_that_lasts_too_long_ends_the_patience(tmp_path: Path) -> None
         start_provider(down) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url, outage_wait=0.5)) as door,
     ):
-        heard = door.ask()
-        assert door.heard()["gave_up"] == {"kind": "outage", "reason": "503: Down."}
+        heard = door.send_call()
+        assert door.read_status()["gave_up"] == {"kind": "outage", "reason": "503: Down."}
 
     assert (heard.status, heard.content["error"]["message"]) == (503, "Down.")
     assert len(far.asked) == 2  # at the start, and once more at the very end
@@ -122,15 +122,15 @@ def test_a_limit_is_told_to_the_other_gateways_of_the_runtime(tmp_path: Path) ->
         ) as second,
         _pool() as pool,
     ):
-        calling = [pool.submit(first.ask)]
+        calling = [pool.submit(first.send_call)]
         until(shared.exists, "the limit is shared")
         told = json.loads(shared.read_text())
-        calling.append(pool.submit(second.ask))
-        also = second.until_parked()
+        calling.append(pool.submit(second.send_call))
+        also = second.wait_until_parked()
         assert len(far.asked) == 1
         shared.unlink()  # "try now"
         assert [call.result().status for call in calling] == [200, 200]
-        assert (first.heard()["parked"], second.heard()["parked"]) == (None, None)
+        assert (first.read_status()["parked"], second.read_status()["parked"]) == (None, None)
 
     assert (told["kind"], told["reason"], told["attempt"]) == ("rate_limit", "429: Slow down.", "a")
     assert told["until"] > time.time() + 3000
@@ -144,7 +144,7 @@ def test_whoever_gets_through_lifts_the_limit_for_all(tmp_path: Path) -> None:
         start_provider(limited, FINE) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url, shared=str(shared))) as door,
     ):
-        assert door.ask().status == 200
+        assert door.send_call().status == 200
         assert not shared.exists()
 
 
@@ -156,7 +156,7 @@ def test_a_shared_file_that_says_nothing_holds_nobody_up(tmp_path: Path, text: s
         start_provider(FINE) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url, shared=str(shared))) as door,
     ):
-        assert door.ask().status == 200
+        assert door.send_call().status == 200
 
 
 def test_nobody_waits_for_an_agent_that_has_gone(tmp_path: Path) -> None:
@@ -165,11 +165,11 @@ def test_nobody_waits_for_an_agent_that_has_gone(tmp_path: Path) -> None:
         start_provider(LIMITED) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url, **orders)) as door,
     ):
-        talk = door.call()
-        door.until_parked()
-        talk.hang_up()
-        (line,) = door.until_recorded()
-        until(lambda: door.heard()["parked"] is None, "nobody waits any more")
+        talk = door.start_call()
+        door.wait_until_parked()
+        talk.close()
+        (line,) = door.wait_for_usage()
+        until(lambda: door.read_status()["parked"] is None, "nobody waits any more")
 
     assert (line["refused"], line["status"], line["complete"]) == ("parked", 429, True)
     assert len(far.asked) == 1
@@ -180,11 +180,11 @@ def test_the_end_of_the_attempt_ends_the_waiting(tmp_path: Path) -> None:
     with (
         start_provider(LIMITED) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url, **orders)) as door,
-        door.call(),
+        door.start_call(),
     ):
-        door.until_parked()
-        assert door.heard("close")["lives"] is False
-        (line,) = door.lines()
+        door.wait_until_parked()
+        assert door.read_status("close")["lives"] is False
+        (line,) = door.read_usage()
 
     assert line["refused"] == "parked"
 

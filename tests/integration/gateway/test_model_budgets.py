@@ -29,8 +29,8 @@ def test_when_a_budget_is_used_up_the_next_call_is_refused_in_words_to_act_on(tm
         start_provider(answer_json(200, build_message())) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
     ):
-        answers = [door.ask() for _ in range(4)]
-        heard, lines = door.heard(), door.lines()
+        answers = [door.send_call() for _ in range(4)]
+        heard, lines = door.read_status(), door.read_usage()
 
     words = (
         "The budget of this attempt is used up: $0.000400 of $0.000400."
@@ -55,7 +55,7 @@ def test_when_a_budget_is_used_up_the_next_call_is_refused_in_words_to_act_on(tm
     ],
 )
 def test_a_refusal_has_the_shape_of_its_api(used_up: RunningGateway, target: str, place: tuple[str, str]) -> None:
-    heard = used_up.ask(target)
+    heard = used_up.send_call(target)
 
     assert heard.status == 402
     assert "240 tokens of 200 tokens" in heard.content[place[0]][place[1]]
@@ -69,8 +69,8 @@ def used_up(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 (a
         start_provider(answer_json(200, build_message())) as far,
         start_model_gateway(folder, build_model_options(far.url, budgets=budgets)) as door,
     ):
-        door.ask()
-        door.ask()
+        door.send_call()
+        door.send_call()
         yield door
 
 
@@ -80,8 +80,8 @@ def test_nothing_left_is_nothing_at_all(tmp_path: Path) -> None:
         start_provider(answer_json(200, build_message())) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
     ):
-        assert door.ask().status == 402
-        assert door.heard()["refused"]["budget"] == "day"
+        assert door.send_call().status == 402
+        assert door.read_status()["refused"]["budget"] == "day"
     assert far.asked == []
 
 
@@ -92,8 +92,8 @@ def test_calls_at_once_wait_for_each_other_when_they_could_overshoot_together(tm
         start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=TWO_CALLS)) as door,
         ThreadPoolExecutor(10) as pool,
     ):
-        answers = list(pool.map(lambda _: door.ask(), range(10)))
-        lines = door.lines()
+        answers = list(pool.map(lambda _: door.send_call(), range(10)))
+        lines = door.read_usage()
 
     assert sorted(answer.status for answer in answers) == [200] * 2 + [402] * 8
     assert len(far.asked) == 2
@@ -108,8 +108,8 @@ def test_calls_at_once_go_together_where_there_is_room_for_all(tmp_path: Path) -
         start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
         ThreadPoolExecutor(3) as pool,
     ):
-        assert door.ask().status == 200  # now it is known how large a call is
-        waiting = [pool.submit(door.ask) for _ in range(3)]
+        assert door.send_call().status == 200  # now it is known how large a call is
+        waiting = [pool.submit(door.send_call) for _ in range(3)]
         until(lambda: len(far.asked) == 4, "all three are with the provider at once")
         gate.set()
         assert [call.result().status for call in waiting] == [200] * 3
@@ -122,15 +122,15 @@ def test_an_agent_that_asks_again_before_its_stream_has_ended_is_counted_all_the
     with (
         start_provider(stream_events([*build_message_events(), gate])) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url, budgets=budgets)) as door,
-        door.call() as first,
+        door.start_call() as first,
     ):
-        first.head()
+        first.read_head()
         seen = b""
         while b"message_stop" not in seen:
-            seen += first.chunk()
-        second: AgentAnswer = door.ask()
+            seen += first.read_chunk()
+        second: AgentAnswer = door.send_call()
         gate.set()
-        first.chunk()
+        first.read_chunk()
 
     assert second.status == 402
     assert len(far.asked) == 1
@@ -143,7 +143,7 @@ def test_what_cannot_be_recorded_is_not_let_through(tmp_path: Path) -> None:
         start_provider(answer_json(200, build_message())) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
     ):
-        answers = [door.ask() for _ in range(2)]
+        answers = [door.send_call() for _ in range(2)]
 
     assert [answer.status for answer in answers] == [200, 403]
     assert "the record of what the model costs cannot be written" in answers[1].content["error"]["message"]

@@ -25,12 +25,12 @@ def test_a_recorded_session_can_be_played_without_a_provider(tmp_path: Path) -> 
         start_provider(stream_events(build_message_events()), answer_json(200, build_message(wrote=33))) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url, record=str(cassette))) as door,
     ):
-        door.ask(body=ASKED)
-        door.ask(body=THEN)
-        recorded = door.lines()
+        door.send_call(body=ASKED)
+        door.send_call(body=THEN)
+        recorded = door.read_usage()
     with start_model_gateway(tmp_path / "b", build_model_options(NOBODY, replay=str(cassette)), secrets={}) as door:
-        first, second = door.ask(body=ASKED), door.ask(body=THEN)
-        played = door.lines()
+        first, second = door.send_call(body=ASKED), door.send_call(body=THEN)
+        played = door.read_usage()
 
     assert first.headers["content-type"] == "text/event-stream"
     assert b"message_stop" in first.body
@@ -48,8 +48,8 @@ def test_what_was_not_recorded_is_not_made_up(tmp_path: Path) -> None:
     cassette = tmp_path / "cassette.jsonl"
     cassette.write_text("")
     with start_model_gateway(tmp_path / "b", build_model_options(NOBODY, replay=str(cassette)), secrets={}) as door:
-        heard = door.ask(body=ASKED)
-        (line,) = door.lines()
+        heard = door.send_call(body=ASKED)
+        (line,) = door.read_usage()
 
     assert heard.status == 404
     assert f"the cassette {cassette} holds no answer to this call" in heard.content["error"]["message"]

@@ -18,10 +18,10 @@ def test_an_answer_is_read_to_its_end_when_the_agent_has_gone(tmp_path: Path) ->
         start_provider(stream_events([START, TEXT, go_on, DELTA, STOP])) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
     ):
-        with door.call() as talk:
-            talk.head()
+        with door.start_call() as talk:
+            talk.read_head()
         go_on.set()
-        (line,) = door.until_recorded()
+        (line,) = door.wait_for_usage()
 
     assert (line["status"], line["output"], line["complete"]) == (200, 20, True)
 
@@ -32,12 +32,12 @@ def test_when_the_attempt_ends_the_last_answer_has_a_moment(tmp_path: Path) -> N
     with (
         start_provider(stream_events([START, TEXT, go_on, DELTA, STOP])) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
-        door.call() as talk,
+        door.start_call() as talk,
     ):
-        talk.head()
+        talk.read_head()
         threading.Timer(0.1, go_on.set).start()
-        assert door.heard("close")["lives"] is False
-        (line,) = door.lines()
+        assert door.read_status("close")["lives"] is False
+        (line,) = door.read_usage()
 
     assert (line["output"], line["complete"]) == (20, True)
 
@@ -46,12 +46,12 @@ def test_an_answer_that_takes_too_long_is_cut_and_said_to_be_incomplete(tmp_path
     with (
         start_provider(stream_events([START, TEXT, threading.Event()])) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
-        door.call() as talk,
+        door.start_call() as talk,
     ):
-        talk.head()
-        talk.chunk()
-        assert door.heard("close")["lives"] is False
-        (line,) = door.lines()
+        talk.read_head()
+        talk.read_chunk()
+        assert door.read_status("close")["lives"] is False
+        (line,) = door.read_usage()
 
     assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 1, False)
 
@@ -61,15 +61,15 @@ def test_a_gateway_whose_warden_was_killed_reads_on_and_ends(tmp_path: Path) -> 
     with (
         start_provider(stream_events([START, TEXT, go_on, DELTA, STOP]), never_answer) as far,
         start_model_gateway(tmp_path / "a", build_model_options(far.url)) as door,
-        door.call() as one,
+        door.start_call() as one,
     ):
-        one.head()  # first: whoever asks first is answered
-        with door.call() as _other:
+        one.read_head()  # first: whoever asks first is answered
+        with door.start_call() as _other:
             until(lambda: len(far.asked) == 2, "both calls are with the provider")
             door.warden.kill()
             door.warden.wait()
             threading.Timer(0.1, go_on.set).start()
             until(lambda: not alive(door.pid), "the gateway has ended")
-        lines = sorted(door.lines(), key=lambda line: bool(line["complete"]))
+        lines = sorted(door.read_usage(), key=lambda line: bool(line["complete"]))
 
     assert [(line["status"], line["output"], line["complete"]) for line in lines] == [(0, 0, False), (200, 20, True)]

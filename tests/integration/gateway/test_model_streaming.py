@@ -57,7 +57,7 @@ def door(pair: tuple[Provider, RunningGateway]) -> RunningGateway:
 
 
 def test_an_answer_comes_back_as_it_was_and_its_usage_is_written_down(door: RunningGateway, far: Provider) -> None:
-    heard = door.ask(body={"model": "claude-test", "messages": []})
+    heard = door.send_call(body={"model": "claude-test", "messages": []})
 
     assert (heard.status, heard.content, heard.headers["connection"]) == (200, build_message(), "close")
     (asked,) = far.asked
@@ -66,16 +66,18 @@ def test_an_answer_comes_back_as_it_was_and_its_usage_is_written_down(door: Runn
         "/v1/messages",
         {"model": "claude-test", "messages": []},
     )
-    (line,) = door.lines()
+    (line,) = door.read_usage()
     assert line["attempt"] == "попытка 1"
     assert (line["api"], line["model"], line["status"], line["complete"]) == ("anthropic", "claude-test", 200, True)
     assert (line["input"], line["output"], line["micro_usd"], line["priced_as"]) == (100, 20, 200, "*-test")
     assert (line["refused"], line["tries"]) == ("", 1)
-    assert door.heard() == {"parked": None, "refused": None, "gave_up": None, "problem": "", "lives": True}
+    assert door.read_status() == {"parked": None, "refused": None, "gave_up": None, "problem": "", "lives": True}
 
 
 def test_the_credential_is_put_in_outside_and_the_agents_own_is_left_out(door: RunningGateway, far: Provider) -> None:
-    door.ask("/anthropic/v1/messages?beta=true&key=" + TOKEN, no_token="1", accept_encoding="gzip", user_agent="cli/1")
+    door.send_call(
+        "/anthropic/v1/messages?beta=true&key=" + TOKEN, no_token="1", accept_encoding="gzip", user_agent="cli/1"
+    )
 
     (asked,) = far.asked
     assert asked.path == "/v1/messages?beta=true"
@@ -107,7 +109,7 @@ def test_each_api_is_reached_in_its_own_way(
     pair: tuple[Provider, RunningGateway], target: str, shown: dict[str, str], path: str, credential: tuple[str, str]
 ) -> None:
     far, door = pair
-    assert door.ask(target, **shown).status == 200
+    assert door.send_call(target, **shown).status == 200
 
     asked = far.asked[-1]
     assert asked.path == path
@@ -165,10 +167,10 @@ def test_each_api_is_reached_in_its_own_way(
 def test_every_wire_format_is_metered_alike(door: RunningGateway, far: Provider, target: str, answer: object) -> None:
     far.plays[:] = [answer]  # type: ignore[list-item]  # a play
 
-    heard = door.ask(target, {"model": "gpt-test", "stream": True})
+    heard = door.send_call(target, {"model": "gpt-test", "stream": True})
 
     assert heard.whole
-    (line,) = door.lines()
+    (line,) = door.read_usage()
     assert (line["input"], line["cache_read"], line["output"], line["complete"]) == (60, 40, 20, True)
     assert (line["model"], line["micro_usd"]) == ("gpt-test", 60 + 4 + 100)
 
@@ -177,17 +179,17 @@ def test_a_stream_is_passed_on_while_it_comes(door: RunningGateway, far: Provide
     pieces, go_on = build_message_events(cache_read_input_tokens=7, cache_creation_input_tokens=9), threading.Event()
     far.plays[:] = [stream_events([pieces[0], pieces[1], go_on, *pieces[2:]])]
 
-    with door.call(body={"model": "claude-test", "stream": True}) as talk:
-        status, headers = talk.head()
-        heard = talk.chunk()
+    with door.start_call(body={"model": "claude-test", "stream": True}) as talk:
+        status, headers = talk.read_head()
+        heard = talk.read_chunk()
         while len(heard) < len(pieces[0] + pieces[1]):
-            heard += talk.chunk()  # the provider has not said the rest yet
+            heard += talk.read_chunk()  # the provider has not said the rest yet
         go_on.set()
-        while part := talk.chunk():
+        while part := talk.read_chunk():
             heard += part
 
     assert (status, headers["content-type"], heard) == (200, "text/event-stream", b"".join(pieces))
-    (line,) = door.lines()
+    (line,) = door.read_usage()
     assert [line[kind] for kind in ("input", "output", "cache_read", "cache_write", "complete")] == [
         100,
         20,
@@ -200,7 +202,7 @@ def test_a_stream_is_passed_on_while_it_comes(door: RunningGateway, far: Provide
 def test_usage_is_asked_for_where_it_would_not_come_by_itself(door: RunningGateway, far: Provider) -> None:
     asked = {"model": "gpt-test", "stream": True, "stream_options": {"include_usage": False, "other": 1}, "text": "ä"}
 
-    door.ask("/openai/chat/completions", asked)
+    door.send_call("/openai/chat/completions", asked)
 
     assert far.asked[0].content == {**asked, "stream_options": {"include_usage": True, "other": 1}}
 
@@ -209,10 +211,10 @@ def test_usage_is_asked_for_where_it_would_not_come_by_itself(door: RunningGatew
 def test_without_the_attempts_token_nothing_goes_out(
     door: RunningGateway, far: Provider, headers: dict[str, str]
 ) -> None:
-    heard = door.ask(**headers)
+    heard = door.send_call(**headers)
 
     assert (heard.status, heard.content["error"]["type"]) == (401, "authentication_error")
-    assert (far.asked, door.lines()) == ([], [])
+    assert (far.asked, door.read_usage()) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -229,7 +231,7 @@ def test_without_the_attempts_token_nothing_goes_out(
     ],
 )
 def test_what_could_not_be_metered_is_not_passed_on(door: RunningGateway, far: Provider, target: str) -> None:
-    heard = door.ask(target)
+    heard = door.send_call(target)
 
     assert heard.status == 404
     assert "could not be metered" in heard.body.decode()
@@ -237,7 +239,7 @@ def test_what_could_not_be_metered_is_not_passed_on(door: RunningGateway, far: P
 
 
 def test_responses_in_the_background_are_refused(door: RunningGateway, far: Provider) -> None:
-    heard = door.ask("/openai/responses", {"model": "gpt-test", "background": True})
+    heard = door.send_call("/openai/responses", {"model": "gpt-test", "background": True})
 
     assert heard.status == 400
     assert "background" in heard.content["error"]["message"]
@@ -247,8 +249,8 @@ def test_responses_in_the_background_are_refused(door: RunningGateway, far: Prov
 def test_what_costs_nothing_is_passed_on_without_a_line(door: RunningGateway, far: Provider) -> None:
     far.plays[:] = [answer_json(200, {"input_tokens": 12})]
 
-    assert door.ask("/anthropic/v1/messages/count_tokens").content == {"input_tokens": 12}
-    assert door.lines() == []
+    assert door.send_call("/anthropic/v1/messages/count_tokens").content == {"input_tokens": 12}
+    assert door.read_usage() == []
 
 
 def test_a_body_in_chunks_arrives_whole(door: RunningGateway, far: Provider) -> None:
@@ -256,7 +258,7 @@ def test_a_body_in_chunks_arrives_whole(door: RunningGateway, far: Provider) -> 
     parts = [body[:10], body[10:70_000], body[70_000:]]
     chunks = b"".join(b"%X;ext=1\r\n%b\r\n" % (len(part), part) for part in parts)
 
-    assert door.ask(body=chunks + b"0\r\nX-Trailer: 1\r\n\r\n", transfer_encoding="chunked").status == 200
+    assert door.send_call(body=chunks + b"0\r\nX-Trailer: 1\r\n\r\n", transfer_encoding="chunked").status == 200
     assert far.asked[0].body == body
 
 
@@ -273,35 +275,35 @@ def test_a_body_in_chunks_arrives_whole(door: RunningGateway, far: Provider) -> 
 def test_a_body_that_is_too_large_or_odd_is_refused(
     door: RunningGateway, far: Provider, headers: dict[str, str], body: bytes, status: int
 ) -> None:
-    assert door.ask(body=body, **headers).status == status
+    assert door.send_call(body=body, **headers).status == status
     assert far.asked == []
 
 
 def test_errors_of_the_provider_come_through(door: RunningGateway, far: Provider) -> None:
     far.plays[:] = [answer_json(400, build_error("invalid_request_error", "No such model."), request_id="req_1")]
 
-    heard = door.ask()
+    heard = door.send_call()
 
     assert (heard.status, heard.headers["request-id"]) == (400, "req_1")
     assert heard.content["error"]["message"] == "No such model."
-    (line,) = door.lines()
+    (line,) = door.read_usage()
     assert (line["status"], line["micro_usd"], line["complete"], line["tries"]) == (400, 0, True, 1)
 
 
 def test_an_answer_that_breaks_off_is_passed_on_as_broken(door: RunningGateway, far: Provider) -> None:
     far.plays[:] = [stream_events(build_message_events()[:2], whole=False)]
 
-    heard = door.ask(body={"model": "claude-test", "stream": True})
+    heard = door.send_call(body={"model": "claude-test", "stream": True})
 
     assert not heard.whole
-    (line,) = door.until_recorded()
+    (line,) = door.wait_for_usage()
     assert (line["status"], line["input"], line["output"], line["complete"]) == (200, 100, 1, False)
     assert len(far.asked) == 1  # never again, once a byte has been passed on
 
 
 def test_the_connection_to_the_provider_is_used_again(door: RunningGateway, far: Provider) -> None:
     for _ in range(3):
-        assert door.ask().status == 200
+        assert door.send_call().status == 200
 
     assert len(far.asked) == 3
     assert far.connections <= 1
@@ -326,7 +328,7 @@ def test_an_api_that_the_runtime_did_not_ask_for_is_not_there(far: Provider, tmp
     orders = build_model_options(far.url)
     del orders["apis"]["openai"]
     with start_model_gateway(tmp_path / "a", orders) as door:
-        heard = door.ask("/openai/responses")
+        heard = door.send_call("/openai/responses")
 
     assert heard.status == 404
     assert "no way to the openai API" in heard.content["error"]["message"]
@@ -341,13 +343,13 @@ def test_a_login_is_read_anew_for_each_call(far: Provider, tmp_path: Path) -> No
     orders = build_model_options(far.url)
     orders["apis"] = {"anthropic": {"upstream": far.url, "auth": "oauth", "file": str(login)}}
     with start_model_gateway(tmp_path / "a", orders, secrets={}) as door:
-        unread = door.ask()
+        unread = door.send_call()
         for token in ("first", "second"):
             log_in(token, time.time() + 3600)
-            assert door.ask(anthropic_beta="some-beta").status == 200
+            assert door.send_call(anthropic_beta="some-beta").status == 200
         log_in("third", time.time() - 1)
-        expired = door.ask()
-        lines = door.lines()
+        expired = door.send_call()
+        lines = door.read_usage()
 
     assert [asked.headers["authorization"] for asked in far.asked] == ["Bearer first", "Bearer second"]
     assert {asked.headers["anthropic-beta"] for asked in far.asked} == {"some-beta,oauth-2025-04-20"}
@@ -360,7 +362,7 @@ def test_a_login_is_read_anew_for_each_call(far: Provider, tmp_path: Path) -> No
 def test_the_secret_is_in_none_of_its_files_nor_in_what_others_see_of_its_process(
     door: RunningGateway, far: Provider
 ) -> None:
-    door.ask()
+    door.send_call()
 
     for file in door.folder.iterdir():
         assert SECRET.encode() not in file.read_bytes(), file

@@ -39,7 +39,7 @@ def test_a_trusted_provider_is_asked_over_one_connection(
             tmp_path / "a", build_model_options(f"https://localhost:{far.port}"), SSL_CERT_FILE=trusted
         ) as door,
     ):
-        answers = [door.ask().status for _ in range(2)]
+        answers = [door.send_call().status for _ in range(2)]
 
     assert (answers, len(far.asked), far.connections) == ([200, 200], 2, 1)
     assert far.asked[0].headers["x-api-key"] == SECRET
@@ -60,7 +60,7 @@ def test_a_stranger_hears_nothing(
             SSL_CERT_FILE=trusted if trusts else "/dev/null",
         ) as door,
     ):
-        heard = door.ask()
+        heard = door.send_call()
 
     assert heard.status == 503
     assert "its certificate cannot be trusted" in heard.content["error"]["message"]

@@ -34,7 +34,7 @@ def test_either_side_may_finish_first(folder: Path) -> None:
 
     async def scene(there: GatewayHarness) -> None:
         hello = build_client_hello("example.org")
-        answer = await there.ask(format_connect("example.org:443") + hello + b"and that is all")
+        answer = await there.send_request(format_connect("example.org:443") + hello + b"and that is all")
         assert answer.endswith(b"you said %d bytes" % (len(hello) + 15))
 
     run_scenario(folder, scene, behave=answer_after_the_end)
@@ -45,7 +45,7 @@ def test_much_goes_through_unharmed_both_ways(folder: Path) -> None:
     load = bytes(range(256)) * 64 * 1024  # 16 MB
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.tunnel()
+        side = await there.open_tunnel()
 
         async def say() -> None:
             side.writer.write(hello)
@@ -59,7 +59,7 @@ def test_much_goes_through_unharmed_both_ways(folder: Path) -> None:
         await saying
         await close_stream(side)
 
-    (line,) = run_scenario(folder, scene, patience=replace(SHORT_TIMEOUTS, idle=60.0)).lines()
+    (line,) = run_scenario(folder, scene, patience=replace(SHORT_TIMEOUTS, idle=60.0)).read_log()
 
     assert line["bytes_up"] == line["bytes_down"] == len(hello) + len(load)
 
@@ -72,7 +72,7 @@ def test_a_server_that_does_not_read_holds_its_client_back(folder: Path) -> None
     never = asyncio.Event()
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.tunnel()
+        side = await there.open_tunnel()
         side.writer.write(build_client_hello("example.org"))
         with pytest.raises((TimeoutError, ConnectionError)):
             async with asyncio.timeout(20):
@@ -82,7 +82,7 @@ def test_a_server_that_does_not_read_holds_its_client_back(folder: Path) -> None
         never.set()
         side.writer.transport.abort()
 
-    (line,) = run_scenario(folder, scene, behave=deaf).lines()
+    (line,) = run_scenario(folder, scene, behave=deaf).read_log()
 
     assert line["bytes_up"] < 100 << 20
     assert "nothing was said" in line["details"]
@@ -96,33 +96,33 @@ def test_a_torn_connection_is_torn_on_the_other_side_too(folder: Path) -> None:
         writer.transport.abort()
 
     async def scene(there: GatewayHarness) -> None:
-        side = await there.tunnel()
+        side = await there.open_tunnel()
         side.writer.write(build_client_hello("example.org"))
         assert await side.reader.read() == b""
         await close_stream(side)
 
-    assert "cut off" in run_scenario(folder, scene, behave=tear).lines()[0]["details"]
+    assert "cut off" in run_scenario(folder, scene, behave=tear).read_log()[0]["details"]
 
 
 def test_a_silent_tunnel_is_closed(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
-        side = await there.tunnel()
+        side = await there.open_tunnel()
         hello = build_client_hello("example.org")
         side.writer.write(hello)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await side.reader.readexactly(len(hello) + 1)
         await close_stream(side)
 
-    assert "nothing was said for 0.5 seconds" in run_scenario(folder, scene).lines()[0]["details"]
+    assert "nothing was said for 0.5 seconds" in run_scenario(folder, scene).read_log()[0]["details"]
 
 
 def test_only_so_many_connections_are_open_at_once(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
-        sides = [await there.tunnel() for _ in range(3)]
-        assert (await there.ask(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 503 more than 3 connections")
+        sides = [await there.open_tunnel() for _ in range(3)]
+        assert (await there.send_request(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 503 more than 3 connections")
         for side in sides:
             await close_stream(side)
-        while not (await there.ask(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200"):
+        while not (await there.send_request(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200"):
             await asyncio.sleep(0.01)
 
     run_scenario(folder, scene, most_open=3)
@@ -130,7 +130,7 @@ def test_only_so_many_connections_are_open_at_once(folder: Path) -> None:
 
 def test_nothing_more_is_let_through_when_the_record_is_full(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
-        while not (answer := await there.ask(format_connect("example.org:443"))).startswith(b"HTTP/1.1 503"):
+        while not (answer := await there.send_request(format_connect("example.org:443"))).startswith(b"HTTP/1.1 503"):
             assert b"200" in answer
         assert b"the gateway's record is full" in answer
 

@@ -35,12 +35,12 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_unencrypted_requests_are_refused(folder: Path, target: str, status: int, rule: str) -> None:
     async def scene(there: GatewayHarness) -> None:
-        answer = await there.ask(f"GET {target} HTTP/1.1\r\nHost: example.org\r\n\r\n".encode())
+        answer = await there.send_request(f"GET {target} HTTP/1.1\r\nHost: example.org\r\n\r\n".encode())
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
     there = run_scenario(folder, scene)
 
-    assert (there.reached, there.lines()[0]["rule"]) == ([], rule)
+    assert (there.reached, there.read_log()[0]["rule"]) == ([], rule)
     assert "geheim" not in (folder / "gateway.jsonl").read_text()
 
 
@@ -58,14 +58,14 @@ def test_a_host_listed_with_port_80_gets_one_clean_request(folder: Path) -> None
     )
 
     async def scene(there: GatewayHarness) -> None:
-        assert (await there.ask(request)).endswith(b"welcome")
+        assert (await there.send_request(request)).endswith(b"welcome")
 
     there = run_scenario(folder, scene, "mirror.example:80", behave=answer)
 
     assert bytes(there.upstream.heard) == (
         b"POST /a?b=1 HTTP/1.1\r\nhost: mirror.example\r\nx-a: 1\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbody"
     )
-    assert there.lines()[0]["kind"] == "http"
+    assert there.read_log()[0]["kind"] == "http"
 
 
 @pytest.mark.parametrize(
@@ -75,28 +75,28 @@ def test_a_host_listed_with_port_80_gets_one_clean_request(folder: Path) -> None
 def test_a_body_of_doubtful_length_is_not_passed_on(folder: Path, headers: str) -> None:
     async def scene(there: GatewayHarness) -> None:
         request = f"POST http://mirror.example/ HTTP/1.1\r\n{headers}\r\n\r\nbody"
-        assert (await there.ask(request.encode())).startswith(b"HTTP/1.1 4")
+        assert (await there.send_request(request.encode())).startswith(b"HTTP/1.1 4")
 
     assert run_scenario(folder, scene, "mirror.example:80").reached == []
 
 
 def test_the_gateway_says_what_it_is_and_where_nothing_is(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
-        page = await there.ask(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        page = await there.send_request(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert json.loads(page.partition(b"\r\n\r\n")[2]) == {
             "gateway": "blueflame",
             "attempt": "попытка один",
             "hosts": ["example.org", "*.example.net:8443"],
         }
-        nowhere = await there.ask(b"POST /v1/messages?key=geheim HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        nowhere = await there.send_request(b"POST /v1/messages?key=geheim HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
         assert nowhere.startswith(b"HTTP/1.1 404 ")
         assert b'"error": "no model is configured on this gateway' in nowhere
-        assert (await there.ask(b"DELETE / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 405 ")
-        assert (await there.ask(b"HEAD / HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\n")
+        assert (await there.send_request(b"DELETE / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 405 ")
+        assert (await there.send_request(b"HEAD / HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\n")
 
     there = run_scenario(folder, scene, "example.org", "*.example.net:8443")
 
-    assert [line["decision"] for line in there.lines()] == ["allow", "block", "block", "allow"]
+    assert [line["decision"] for line in there.read_log()] == ["allow", "block", "block", "allow"]
     assert "geheim" not in (folder / "gateway.jsonl").read_text()
 
 
@@ -121,17 +121,19 @@ def test_the_gateway_says_what_it_is_and_where_nothing_is(folder: Path) -> None:
 )
 def test_a_malformed_request_is_answered_with_400(folder: Path, request_: bytes) -> None:
     async def scene(there: GatewayHarness) -> None:
-        assert (await there.ask(request_)).startswith(b"HTTP/1.1 400 ")
+        assert (await there.send_request(request_)).startswith(b"HTTP/1.1 400 ")
 
     there = run_scenario(folder, scene)
 
-    assert (there.reached, there.lines()[0]["rule"]) == ([], "malformed_request")
+    assert (there.reached, there.read_log()[0]["rule"]) == ([], "malformed_request")
 
 
 def test_an_endless_head_and_a_slow_one_are_cut_short(folder: Path) -> None:
     async def scene(there: GatewayHarness) -> None:
-        assert (await there.ask(b"GET / HTTP/1.1\r\nA: " + b"b" * 200_000, end=False)).startswith(b"HTTP/1.1 431 ")
-        assert (await there.ask(b"CONNECT example.org:443 HT", end=False)).startswith(b"HTTP/1.1 408 ")
+        assert (await there.send_request(b"GET / HTTP/1.1\r\nA: " + b"b" * 200_000, end=False)).startswith(
+            b"HTTP/1.1 431 "
+        )
+        assert (await there.send_request(b"CONNECT example.org:443 HT", end=False)).startswith(b"HTTP/1.1 408 ")
 
     assert run_scenario(folder, scene).reached == []
 
@@ -145,11 +147,11 @@ def test_rubbish_never_reaches_anybody_and_never_ends_the_gateway(
 
     async def scene(there: GatewayHarness) -> None:
         for data in sent:
-            await there.ask(data)
-        assert (await there.ask(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            await there.send_request(data)
+        assert (await there.send_request(b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
 
     there = run_scenario(tmp_path_factory.mktemp("rubbish"), scene)
 
     assert set(there.asked) <= {"example.org"}
     assert there.upstream.heard == b""
-    assert len(there.lines()) == len(sent) + 1
+    assert len(there.read_log()) == len(sent) + 1

@@ -226,7 +226,7 @@ def test_a_last_event_without_its_empty_line_counts_when_the_answer_is_over() ->
     reader = reader_for("openai-chat", streamed=True)
     reader.feed(CHAT.rstrip())
     assert not reader.usage.complete
-    reader.end()
+    reader.finish()
     assert reader.usage == CHAT_USED
 
 

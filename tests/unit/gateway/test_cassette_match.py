@@ -50,26 +50,26 @@ def spelled_alike(value: Json) -> Json:
 @given(JSON)
 def test_what_is_kept_comes_back_as_it_was(value: Json) -> None:
     places = Placeholders(PLACES)
-    assert spelled_alike(places.given(places.kept(value))) == spelled_alike(value)
+    assert spelled_alike(places.resolve(places.insert(value))) == spelled_alike(value)
 
 
 @given(JSON)
 def test_nothing_that_is_kept_names_a_place_of_this_run(value: Json) -> None:
-    kept = json.dumps(Placeholders(PLACES).kept(value))
+    kept = json.dumps(Placeholders(PLACES).insert(value))
     assert not any(text in kept for text in PLACES.values())
 
 
 def test_an_agent_gets_the_places_of_its_own_run_also_inside_of_a_tools_input() -> None:
     inside = json.dumps({"file_path": "/home/ann/wt/a.txt", "note": "/home/ann/b"})
-    kept = Placeholders(PLACES).kept({"partial_json": inside, "text": "by worker-1a2b3c4d"})
+    kept = Placeholders(PLACES).insert({"partial_json": inside, "text": "by worker-1a2b3c4d"})
     assert kept["text"] == "by {{agent}}"
-    back = Placeholders(OTHER).given(kept)
+    back = Placeholders(OTHER).resolve(kept)
     assert json.loads(back["partial_json"]) == {"file_path": "/srv/x/a.txt", "note": '/odd "é\\/b'}
     assert back["text"] == "by worker-99999999"
 
 
 def test_without_places_nothing_changes() -> None:
-    assert Placeholders({}).given(Placeholders({}).kept(["{{worktree}}"])) == ["{{worktree}}"]
+    assert Placeholders({}).resolve(Placeholders({}).insert(["{{worktree}}"])) == ["{{worktree}}"]
 
 
 def sse(*events: dict[str, Any] | str) -> bytes:
@@ -163,9 +163,9 @@ STREAMS = {"anthropic": anthropic, "openai-responses": responses, "openai-chat":
 @given(st.sampled_from(sorted(STREAMS)), st.lists(st.integers(0, 20), max_size=8))
 def test_a_path_that_was_streamed_in_pieces_is_kept_as_a_placeholder(api: str, sizes: list[int]) -> None:
     answer = STREAMS[api](pieces(INPUT, sizes))
-    kept = Placeholders(PLACES).kept(parse_streamed_answer(api, answer))
+    kept = Placeholders(PLACES).insert(parse_streamed_answer(api, answer))
     assert "/home/ann" not in json.dumps(kept)
-    played = b"".join(format_chunks(Placeholders(OTHER).given(kept), streamed=True))
+    played = b"".join(format_chunks(Placeholders(OTHER).resolve(kept), streamed=True))
     assert b"{{" not in played
     assert "/srv/x/a.txt" in played.decode()
 
@@ -193,9 +193,9 @@ def test_an_answer_that_did_not_end_is_not_kept(api: str) -> None:
 
 def test_a_whole_answer_is_kept_too() -> None:
     message = {"type": "message", "content": [{"type": "text", "text": "in /home/ann/wt"}]}
-    kept = Placeholders(PLACES).kept(parse_whole_answer("anthropic", json.dumps(message).encode()))
+    kept = Placeholders(PLACES).insert(parse_whole_answer("anthropic", json.dumps(message).encode()))
     assert (
-        json.loads(format_chunks(Placeholders(OTHER).given(kept), streamed=False)[0])["content"][0]["text"]
+        json.loads(format_chunks(Placeholders(OTHER).resolve(kept), streamed=False)[0])["content"][0]["text"]
         == "in /srv/x"
     )
 

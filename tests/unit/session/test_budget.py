@@ -259,10 +259,10 @@ def test_a_review_that_the_task_cannot_pay_for_is_a_persons_to_do() -> None:
 class ShortOfMoney(Told):
     """Its workers use up whatever they are given, and end for it."""
 
-    def spend(self, attempt: Attempt) -> Spend:
-        return reservation(attempt) if self.ending(attempt) is Ending.BUDGET else NO_SPEND
+    def pick_spend(self, attempt: Attempt) -> Spend:
+        return reservation(attempt) if self.pick_ending(attempt) is Ending.BUDGET else NO_SPEND
 
-    def cause(self, attempt: Attempt) -> str:
+    def pick_cause(self, attempt: Attempt) -> str:
         return attempt.ceilings[-1].name if attempt.ceilings else "attempt"
 
 

@@ -52,7 +52,7 @@ def test_a_verdict_on_another_commit_changes_nothing(status: VerdictStatus) -> N
     world = until(begun(Told(task(1))), "task-001", TaskState.DONE)
     event = VerdictGiven(task="task-001", sha="an older one", verdict=Verdict(status=status, notes=""))
     assert following(world, event) == (event,)
-    world._take_in([event])
+    world._append([event])
     assert world.session.tasks["task-001"].verdict is None
     assert world.run().session.outcome == "completed"
 
@@ -135,7 +135,7 @@ def test_a_veto_of_work_that_stands_on_other_work_is_one_fall(workflow: Workflow
 
 def test_nobody_reviews_while_the_hook_has_not_spoken() -> None:
     class Slow(Told):
-        def pause(self, effect: Effect) -> float:
+        def pick_pause(self, effect: Effect) -> float:
             return 9.0 if isinstance(effect, RunHook) and effect.hook.name == "pre_validation" else 0.0
 
     world = told(Slow(task(1), task(2)), BARRIER, VETO)
@@ -203,7 +203,7 @@ def test_checks_of_deferred_work_are_run_again_when_it_comes_back() -> None:
     """Else a red result would go to the reviewers, who are asked only about green ones."""
 
     class Slow(Told):
-        def pause(self, effect: Effect) -> float:
+        def pick_pause(self, effect: Effect) -> float:
             if isinstance(effect, AskGate) and effect.gate.startswith("session"):
                 return 90.0
             return 40.0 if isinstance(effect, Diagnose) and effect.task == "task-002" else 0.0

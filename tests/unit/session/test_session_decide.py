@@ -51,11 +51,11 @@ def test_what_should_be_under_way_follows_the_session_through_a_cycle() -> None:
     seen: list[Effect] = []
 
     class Watching(Told):
-        def pause(self, effect: Effect) -> float:
+        def pick_pause(self, effect: Effect) -> float:
             seen.append(effect)
             return 0.0
 
-        def minutes(self, attempt: Attempt) -> float:
+        def pick_minutes(self, attempt: Attempt) -> float:
             seen.append(Attend(attempt.id))
             return 1.0
 
@@ -116,7 +116,7 @@ def test_no_more_validators_than_allowed() -> None:
 
 def test_in_flow_a_newcomer_does_not_overtake_one_whose_checks_are_running() -> None:
     class Slow(Told):
-        def pause(self, effect: Effect) -> float:
+        def pick_pause(self, effect: Effect) -> float:
             return 50.0 if isinstance(effect, Diagnose) else 0.0
 
     minutes = {f"task-00{n}.worker.1": 10.0 - n for n in range(1, 8)}

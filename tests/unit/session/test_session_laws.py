@@ -256,8 +256,8 @@ def story(journal: list[JournalEntry]) -> list[tuple[float, Event]]:
 class Prompt(Simulation):
     """Nobody brings old news: what is no longer wanted is given up, as a crash would have given it up."""
 
-    def _outcome(self, effect: Effect) -> Sequence[Event]:
-        return super()._outcome(effect) if effect in wanted(self.session) else ()
+    def _build_outcome(self, effect: Effect) -> Sequence[Event]:
+        return super()._build_outcome(effect) if effect in wanted(self.session) else ()
 
 
 @laws

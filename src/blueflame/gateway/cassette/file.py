@@ -60,7 +60,7 @@ class CassetteRecorder:
             "turn": place.turn,
             "model": place.model,
             "streamed": streamed,
-            "response": self._places.kept(kept),
+            "response": self._places.insert(kept),
         }
         self._write(json.dumps(line).encode() + b"\n")
 
@@ -86,21 +86,21 @@ class CassettePlayer:
         self._taken: set[int] = set()
         self._threads: dict[str, str] = {}  # conversation of this run -> the recorded one that stands for it
 
-    def answer(self, api: str, request_body: bytes) -> tuple[bytes, ...] | None:
+    def find_answer(self, api: str, request_body: bytes) -> tuple[bytes, ...] | None:
         """In chunks, streamed ones as events. None when the cassette has no answer to it."""
         place = locate_request(api, request_body, self._places)
         if place is None:
             return None
         mine = [n for n, line in enumerate(self._lines) if line["api"] == api]
-        thread = self._thread(place, mine)
-        n = self._pick(place.turn, [n for n in mine if self._lines[n]["thread"] == thread])
+        thread = self._match_thread(place, mine)
+        n = self._pick_line(place.turn, [n for n in mine if self._lines[n]["thread"] == thread])
         if n is None:
             return None
         self._taken.add(n)
         line = self._lines[n]
-        return format_chunks(self._places.given(line["response"]), streamed=line["streamed"])
+        return format_chunks(self._places.resolve(line["response"]), streamed=line["streamed"])
 
-    def _thread(self, place: RequestPosition, mine: list[int]) -> str:
+    def _match_thread(self, place: RequestPosition, mine: list[int]) -> str:
         """The recorded conversation that began with the same words; else the next one that nobody has begun."""
         recorded = list(dict.fromkeys(self._lines[n]["thread"] for n in mine))
         if place.thread in recorded:
@@ -112,7 +112,7 @@ class CassettePlayer:
             self._threads[place.thread] = nearest
         return self._threads[place.thread]
 
-    def _pick(self, turn: int, thread: list[int]) -> int | None:
+    def _pick_line(self, turn: int, thread: list[int]) -> int | None:
         """An answer to this very turn that was not given yet, else the one that was; else the next in order."""
         exact = [n for n in thread if self._lines[n]["turn"] == turn]
         fresh = [n for n in exact if n not in self._taken]

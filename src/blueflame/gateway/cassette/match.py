@@ -42,21 +42,21 @@ class Placeholders:
         self._to_keep = re.compile(f"(?P<text>{longest_first})|{marked}") if texts else None
         self._to_give = re.compile(marked) if texts else None
 
-    def kept(self, value: Json) -> Json:
+    def insert(self, value: Json) -> Json:
         """As it is written to the cassette."""
-        return value if self._to_keep is None else _replace_everywhere(value, self._kept_text)
+        return value if self._to_keep is None else _replace_everywhere(value, self._insert_in_text)
 
-    def given(self, value: Json) -> Json:
+    def resolve(self, value: Json) -> Json:
         """As an agent gets it, in this run's own places."""
-        return value if self._to_give is None else _replace_everywhere(value, self._given_text)
+        return value if self._to_give is None else _replace_everywhere(value, self._resolve_in_text)
 
-    def _kept_text(self, text: str) -> str:
+    def _insert_in_text(self, text: str) -> str:
         assert self._to_keep is not None
         return self._to_keep.sub(
             lambda found: self._texts[found["text"]] if found["text"] is not None else _shift_marks(found, "!"), text
         )
 
-    def _given_text(self, text: str) -> str:
+    def _resolve_in_text(self, text: str) -> str:
         assert self._to_give is not None
         return self._to_give.sub(
             lambda found: _shift_marks(found, "") if found["marks"] else self._values[found[0]],
@@ -124,7 +124,7 @@ def locate_request(api: str, body: bytes, places: Placeholders) -> RequestPositi
         {},
     )
     words = _REMINDER.sub("", "\n".join(_list_texts(first)))
-    words = _VOLATILE.sub("{{…}}", str(places.kept(words))).strip()
+    words = _VOLATILE.sub("{{…}}", str(places.insert(words))).strip()
     return RequestPosition(sha256(f"{model}\n{words}".encode(errors="replace")).hexdigest()[:16], turn, model)
 
 
@@ -156,9 +156,9 @@ def parse_streamed_answer(api: str, response: bytes) -> list[Json] | None:
     """A streamed answer as [name, data] pairs, blocks put together; None when it did not come to its end."""
     parts = AnswerParser()
     pairs = [
-        [part.name, _parse_event_data(part.data)] for part in (*parts.feed(response), *parts.end()) if not part.cut
+        [part.name, _parse_event_data(part.data)] for part in (*parts.feed(response), *parts.finish()) if not part.cut
     ]
-    if parts.whole or not any(_is_final_event(api, name, data) for name, data in pairs):
+    if parts.is_json or not any(_is_final_event(api, name, data) for name, data in pairs):
         return None
     return merge_pieces(api, pairs)
 

@@ -66,44 +66,44 @@ class RateLimitWait:
         self._told: dict[str, object] | None = None
 
     def is_clear(self) -> bool:
-        found = self._shared()
+        found = self._read_shared()
         return found is None or _to_float(found.get("until")) <= time.time()
 
-    async def clear_road(self, stay: CallWait) -> None:
+    async def wait_for_shared_limit(self, stay: CallWait) -> None:
         """Waits while another gateway of the runtime has met a limit of the account. Raises GaveUp."""
-        while (found := self._shared()) is not None and (until := _to_float(found.get("until"))) > time.time():
+        while (found := self._read_shared()) is not None and (until := _to_float(found.get("until"))) > time.time():
             words = str(found.get("reason", ""))[:MAX_REASON_LENGTH] or "the account's rate limit is reached"
             trouble = ProviderFailure(RATE_LIMIT, words, until, 429)
-            self._check_patience(stay, trouble, until)
-            self._park(stay, trouble)
+            self._check_deadline(stay, trouble, until)
+            self._add_waiting(stay, trouble)
             await asyncio.sleep(min(self._pace.look, max(0.0, until - time.time())))
 
-    async def wait(self, stay: CallWait, trouble: ProviderFailure) -> None:
+    async def wait_for_retry(self, stay: CallWait, trouble: ProviderFailure) -> None:
         """Until the next try. Raises GaveUp."""
-        again = self._check_patience(stay, trouble, self._next_try(stay, trouble))
-        self._park(stay, trouble)
-        shares = trouble.kind == RATE_LIMIT and self._share(stay, trouble, again)
+        again = self._check_deadline(stay, trouble, self._schedule_retry(stay, trouble))
+        self._add_waiting(stay, trouble)
+        shares = trouble.kind == RATE_LIMIT and self._write_shared(stay, trouble, again)
         while (left := again - time.time()) > 0:
             await asyncio.sleep(min(self._pace.look, left))
-            if shares and self._shared() is None:
+            if shares and self._read_shared() is None:
                 return  # somebody got through, or wants us to try
 
-    def leave(self, stay: CallWait) -> None:
+    def stop_waiting(self, stay: CallWait) -> None:
         """It waits no longer, whatever became of it."""
         if self._parked.pop(id(stay), None) is not None:
             for spell in self._spells.values():
                 spell.seen = time.time()
-            self._tell()
+            self._report_longest()
 
-    def got_through(self, sent_at: float) -> None:
+    def record_success(self, sent_at: float) -> None:
         """A call was answered: a limit that was met before it was sent is over for all."""
         self._spells.clear()
-        found = self._shared()
+        found = self._read_shared()
         if found is not None and _to_float(found.get("since")) <= sent_at:
             with suppress(OSError):
                 os.unlink(self._orders.shared)  # noqa: PTH108 (the gateway is light)
 
-    def _next_try(self, stay: CallWait, trouble: ProviderFailure) -> float:
+    def _schedule_retry(self, stay: CallWait, trouble: ProviderFailure) -> float:
         now = time.time()
         stay.tries += 1
         if trouble.until is not None and trouble.until > now:
@@ -111,40 +111,40 @@ class RateLimitWait:
         pause = min(self._pace.longest, self._pace.first * 2 ** min(stay.tries - 1, 20))
         return float(now + pause * random.uniform(1.0, 1.25))  # noqa: S311
 
-    def _check_patience(self, stay: CallWait, trouble: ProviderFailure, again: float) -> float:
+    def _check_deadline(self, stay: CallWait, trouble: ProviderFailure, again: float) -> float:
         """When to try again. Nobody waits for a moment that is known to come too late."""
         limited, now = trouble.kind == RATE_LIMIT, time.time()
         kind = RATE_LIMIT if limited else OUTAGE
-        since = min(self._spell(kind, now).since, stay.since.setdefault(kind, now))
+        since = min(self._track_failure(kind, now).since, stay.since.setdefault(kind, now))
         last = since + (self._orders.rate_limit_wait if limited else self._orders.outage_wait)
         if now >= last or (trouble.until is not None and trouble.until > last):
-            self._teller.gave_up({"kind": trouble.kind, "reason": trouble.reason})
+            self._teller.report_gave_up({"kind": trouble.kind, "reason": trouble.reason})
             raise WaitExceeded(trouble)
         return min(again, last)
 
-    def _spell(self, kind: str, now: float) -> FailurePeriod:
+    def _track_failure(self, kind: str, now: float) -> FailurePeriod:
         spell = self._spells.get(kind)
         if spell is None or now - spell.seen > self._pace.over:
             spell = self._spells[kind] = FailurePeriod(now, now)
         spell.seen = now
         return spell
 
-    def _park(self, stay: CallWait, trouble: ProviderFailure) -> None:
+    def _add_waiting(self, stay: CallWait, trouble: ProviderFailure) -> None:
         since = min(stay.since.values())
         why = {"kind": trouble.kind, "reason": trouble.reason, "until": trouble.until, "since": since}
         self._parked[id(stay)] = dict(why)
-        self._tell()
+        self._report_longest()
 
-    def _tell(self) -> None:
+    def _report_longest(self) -> None:
         """The longest wait of all that are parked, when that has changed."""
         longest = max(self._parked.values(), key=lambda why: _to_float(why["until"]), default=None)
         if longest is None and self._told is not None:
-            self._teller.resumed()
+            self._teller.report_resumed()
         elif longest is not None and longest != self._told:
-            self._teller.parked(longest)
+            self._teller.report_parked(longest)
         self._told = longest
 
-    def _shared(self) -> dict[str, object] | None:
+    def _read_shared(self) -> dict[str, object] | None:
         if not self._orders.shared:
             return None
         try:
@@ -154,7 +154,7 @@ class RateLimitWait:
             return None
         return found if isinstance(found, dict) else None
 
-    def _share(self, stay: CallWait, trouble: ProviderFailure, again: float) -> bool:
+    def _write_shared(self, stay: CallWait, trouble: ProviderFailure, again: float) -> bool:
         """`until` is when we try again, so that nobody waits for ever on a gateway that has ended."""
         path = self._orders.shared
         if not path:

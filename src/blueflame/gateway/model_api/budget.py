@@ -26,7 +26,7 @@ class OpenCall:
     named: str = ""  # the model, where the path tells it
     reader: UsageReader | None = None
 
-    def now(self) -> Usage:
+    def read_usage(self) -> Usage:
         return self.reader.usage if self.reader is not None else Usage()
 
     @cached_property
@@ -53,16 +53,16 @@ class BudgetReservation:
         self._flights: list[OpenCall] = []
         self._changed = asyncio.Event()
 
-    async def admit(self, flight: OpenCall) -> None:
+    async def wait_to_reserve(self, flight: OpenCall) -> None:
         """When those before it have ended. Raises Denied when a budget is used up."""
-        while not self.admits(flight):
+        while not self.try_reserve(flight):
             self._changed.clear()
             await self._changed.wait()
 
-    def admits(self, flight: OpenCall) -> bool:
+    def try_reserve(self, flight: OpenCall) -> bool:
         """It is under way from now on; or not yet. Raises Denied when a budget is used up."""
         self._refuse_if_used_up()
-        if not all(self._fits(limit) for limit in self._limits):
+        if not all(self._has_room(limit) for limit in self._limits):
             return False
         self._flights.append(flight)
         return True
@@ -82,7 +82,7 @@ class BudgetReservation:
 
     def _refuse_if_used_up(self) -> None:
         for limit in self._limits:
-            used = self._used[limit.unit] + sum(self._known(flight)[limit.unit] for flight in self._flights)
+            used = self._used[limit.unit] + sum(self._measure_spend(flight)[limit.unit] for flight in self._flights)
             if used >= limit.limit:
                 words = (
                     f"The budget of this {limit.name} is used up: {_format_amount(limit.unit, used)} of"
@@ -90,28 +90,32 @@ class BudgetReservation:
                     " No further call is answered; commit what you have and stop."
                 )
                 why = {"budget": limit.name, "unit": limit.unit, "used": used, "limit": limit.limit, "words": words}
-                self._teller.refused(why)
+                self._teller.report_refused(why)
                 raise CallDenied(BUDGET_STATUS, "budget", words)
 
-    def _fits(self, limit: BudgetLimit) -> bool:
+    def _has_room(self, limit: BudgetLimit) -> bool:
         """With all who are under way, each as large as the largest so far. The very first goes alone."""
         if not self._flights:
             return True
         if self._largest is None:
             return False
-        expected = sum(self._expected(flight, self._largest)[limit.unit] for flight in self._flights)
+        expected = sum(self._estimate_spend(flight, self._largest)[limit.unit] for flight in self._flights)
         return self._used[limit.unit] + expected < limit.limit
 
-    def _known(self, flight: OpenCall) -> dict[str, int]:
-        usage = flight.now()
-        return _list_amounts(self._prices.of(usage)) if usage.complete else {"usd": 0, "tokens": 0}
+    def _measure_spend(self, flight: OpenCall) -> dict[str, int]:
+        usage = flight.read_usage()
+        return _list_amounts(self._prices.price_usage(usage)) if usage.complete else {"usd": 0, "tokens": 0}
 
-    def _expected(self, flight: OpenCall, largest: dict[str, int]) -> dict[str, int]:
-        usage = flight.now()
+    def _estimate_spend(self, flight: OpenCall, largest: dict[str, int]) -> dict[str, int]:
+        usage = flight.read_usage()
         if usage.complete:
-            return self._known(flight)
+            return self._measure_spend(flight)
         asked = Usage(model=flight.model, input=len(flight.body) // BYTES_PER_TOKEN)
-        guesses = (largest, _list_amounts(self._prices.of(usage)), _list_amounts(self._prices.of(asked)))
+        guesses = (
+            largest,
+            _list_amounts(self._prices.price_usage(usage)),
+            _list_amounts(self._prices.price_usage(asked)),
+        )
         return {unit: max(guess[unit] for guess in guesses) for unit in largest}
 
 

@@ -42,7 +42,7 @@ class ProviderCall:
     def streams(self) -> bool:
         return bool(self.wire) and (self.route.streams or self.flight.content.get("stream") is True)
 
-    def line(self) -> CallRecord:
+    def build_record(self) -> CallRecord:
         """For the record, now that it has ended."""
         ms = [round((at - self.began) * 1000) for at in (time.monotonic(), self.first_byte or self.began)]
         return CallRecord(

@@ -36,16 +36,16 @@ class AgentConnection:
         self.begun = False  # a status has been said
         self.down = 0
 
-    async def watch(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         """An agent that has said all and hangs up wants no answer any more."""
         try:
             while await self._side.reader.read(65536):
                 pass  # one request for each connection: what follows is not for us
         except OSError:
             pass
-        self.leave(DRAIN_SECONDS)
+        self.limit_remaining(DRAIN_SECONDS)
 
-    def leave(self, seconds: float) -> None:
+    def limit_remaining(self, seconds: float) -> None:
         """It has gone, or its attempt ends: whoever waits for it stops, whoever answers it has some seconds."""
         until = asyncio.get_running_loop().time() + seconds
         self._ends_at = until if self._ends_at is None else min(until, self._ends_at)
@@ -53,7 +53,7 @@ class AgentConnection:
         if self._leash is not None and not self._leash.expired():
             self._leash.reschedule(self._ends_at)
 
-    def begin(self, status: int, headers: tuple[tuple[str, bytes], ...], *, final: bool) -> None:
+    def start_response(self, status: int, headers: tuple[tuple[str, bytes], ...], *, final: bool) -> None:
         """`final` for an error that no client is to come back from."""
         self.begun = True
         kept = [f"{name}: {value.decode('latin-1')}" for name, value in headers if name not in DROPPED_RESPONSE_HEADERS]
@@ -62,21 +62,21 @@ class AgentConnection:
         lines = (f"HTTP/1.1 {status} {'OK' if status < 400 else 'Error'}", *kept, *own, "connection: close", "", "")
         self._write("\r\n".join(lines).encode("latin-1"))
 
-    async def say(self, piece: bytes) -> None:
+    async def send_piece(self, piece: bytes) -> None:
         self.down += len(piece)
         self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunks else piece)
         if not self._left.is_set():
             try:
                 await self._side.writer.drain()
             except OSError:
-                self.leave(DRAIN_SECONDS)
+                self.limit_remaining(DRAIN_SECONDS)
 
-    def end(self) -> None:
+    def end_response(self) -> None:
         """Only now does the agent know that the answer is whole."""
         if self._chunks:
             self._write(b"0\r\n\r\n")
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """It must not take what it got for the whole answer."""
         self._side.writer.transport.abort()
 
@@ -84,7 +84,7 @@ class AgentConnection:
         if not self._side.writer.is_closing():
             self._side.writer.write(data)
 
-    async def unless_it_leaves(self, waiting: Coroutine[object, object, T]) -> T:
+    async def run_while_connected(self, waiting: Coroutine[object, object, T]) -> T:
         """For all waiting before the provider is asked. Raises Left."""
         work, leaving = asyncio.ensure_future(waiting), asyncio.ensure_future(self._left.wait())
         try:
@@ -98,7 +98,7 @@ class AgentConnection:
             await asyncio.gather(work, leaving, return_exceptions=True)
 
     @asynccontextmanager
-    async def leash(self) -> AsyncIterator[None]:
+    async def limit_after_disconnect(self) -> AsyncIterator[None]:
         """For all talk with the provider: when the agent has gone, it goes on for a short while. Raises Left."""
         try:
             async with asyncio.timeout_at(self._ends_at) as leash:
@@ -117,7 +117,7 @@ class AgentConnection:
 async def watch_agent(side: Stream, version: str, agents: set[AgentConnection]) -> AsyncIterator[AgentConnection]:
     """For as long as it lasts, the agent is one of `agents`."""
     agent = AgentConnection(side, version)
-    watching = asyncio.ensure_future(agent.watch())
+    watching = asyncio.ensure_future(agent.wait_for_disconnect())
     agents.add(agent)
     try:
         yield agent

@@ -36,17 +36,17 @@ class ProviderConnections:
         self._kept: dict[str, list[tuple[float, Stream]]] = {}
         self._trust = ssl.create_default_context() if tls else None
 
-    async def ask(self, upstream: Upstream, request: bytes, method: str) -> ProviderAnswer:
+    async def send_request(self, upstream: Upstream, request: bytes, method: str) -> ProviderAnswer:
         """The answer as soon as its head is here. Raises Unreachable."""
-        kept = self._take(upstream)
+        kept = self._take_kept(upstream)
         if kept is not None:
             try:
-                return await self._talk(kept, upstream, request, method)
+                return await self._exchange(kept, upstream, request, method)
             except StaleConnection:
                 pass  # the provider had closed it meanwhile: that is no trouble yet
-        return await self._talk(await self._connect(upstream), upstream, request, method)
+        return await self._exchange(await self._connect(upstream), upstream, request, method)
 
-    def keep(self, upstream: Upstream, answer: ProviderAnswer) -> None:
+    def keep_or_close(self, upstream: Upstream, answer: ProviderAnswer) -> None:
         """After the whole body was read."""
         kept = self._kept.setdefault(upstream.text, [])
         if answer.stays and len(kept) < MAX_KEPT:
@@ -60,7 +60,7 @@ class ProviderConnections:
                 side.writer.transport.abort()
         self._kept.clear()
 
-    def _take(self, upstream: Upstream) -> Stream | None:
+    def _take_kept(self, upstream: Upstream) -> Stream | None:
         kept = self._kept.get(upstream.text, [])
         now = asyncio.get_running_loop().time()
         while kept:
@@ -70,7 +70,7 @@ class ProviderConnections:
             side.writer.transport.abort()
         return None
 
-    async def _talk(self, side: Stream, upstream: Upstream, request: bytes, method: str) -> ProviderAnswer:
+    async def _exchange(self, side: Stream, upstream: Upstream, request: bytes, method: str) -> ProviderAnswer:
         side.writer.write(request)  # not drained: a provider may refuse before it has heard all
         try:
             async with asyncio.timeout(self._patience.idle):

@@ -67,24 +67,24 @@ class ModelHandler:
         """The attempt ends: who waits leaves, who is being answered has a moment to say what it used."""
         self._closes = True
         for agent in list(self._agents):
-            agent.leave(DRAIN_SECONDS_AT_END)
+            agent.limit_remaining(DRAIN_SECONDS_AT_END)
         give_up = time.monotonic() + 2 * DRAIN_SECONDS_AT_END  # each of them has its own limit; none may keep us
         while self._calls and time.monotonic() < give_up:
             await asyncio.sleep(0.005)
         self._connections.close()
 
-    async def answer(self, head: RequestHead, route: ModelRoute, client: Stream, entry: AccessEntry) -> None:
+    async def handle_request(self, head: RequestHead, route: ModelRoute, client: Stream, entry: AccessEntry) -> None:
         entry.kind, entry.details = "model", ""
         try:
-            await self._serve(head, route, client, entry)
+            await self._serve_call(head, route, client, entry)
         except CallDenied as e:
-            entry.note("block", e.rule, e.words)
+            entry.set_decision("block", e.rule, e.words)
             await send_last_bytes(client, format_error_response(route.api, e.status, e.words), self._patience)
 
-    async def _serve(self, head: RequestHead, route: ModelRoute, client: Stream, entry: AccessEntry) -> None:
+    async def _serve_call(self, head: RequestHead, route: ModelRoute, client: Stream, entry: AccessEntry) -> None:
         kind = route.endpoint.kind if route.endpoint is not None else None
         if kind is EndpointKind.OURS:
-            entry.note("allow", "page", "")
+            entry.set_decision("allow", "page", "")
             await send_last_bytes(client, EMPTY_OK, self._patience)
             return
         check_token(head, route, self._orders.token)
@@ -97,88 +97,90 @@ class ModelHandler:
         flight = OpenCall(asked, route.model)
         call = ProviderCall(route=route, head=head, api=api, asked=asked, body=body, flight=flight, entry=entry)
         entry.up = len(asked)
-        entry.note("allow", route.api, "")
+        entry.set_decision("allow", route.api, "")
         async with watch_agent(client, head.version, self._agents) as agent:
             if self._closes:
-                agent.leave(0.0)
-            await (self._meter(call, agent) if kind is EndpointKind.METERED else self._pass(call, agent))
+                agent.limit_remaining(0.0)
+            await (self._run_metered(call, agent) if kind is EndpointKind.METERED else self._run_call(call, agent))
             entry.down = agent.down
 
-    async def _meter(self, call: ProviderCall, agent: AgentConnection) -> None:
+    async def _run_metered(self, call: ProviderCall, agent: AgentConnection) -> None:
         if self._ledger.problem:
             raise CallDenied(403, "record_full", f"nothing more can be let through: {self._ledger.problem}")
         self._calls.add(call)
         try:
-            if not self._purse.admits(call.flight):
-                await agent.unless_it_leaves(self._purse.admit(call.flight))
-            await self._pass(call, agent)
+            if not self._purse.try_reserve(call.flight):
+                await agent.run_while_connected(self._purse.wait_to_reserve(call.flight))
+            await self._run_call(call, agent)
         except CallDenied as e:
             call.status, call.refused = e.status, e.rule
             raise
         except AgentDisconnected:
             call.refused = "left"  # before it was its turn
         finally:
-            self._settle(call)
+            self._settle_call(call)
             self._calls.discard(call)
 
-    async def _pass(self, call: ProviderCall, agent: AgentConnection) -> None:
+    async def _run_call(self, call: ProviderCall, agent: AgentConnection) -> None:
         """Ask, wait and ask again until there is an answer to pass on, or no patience left."""
         try:
             if self._player is not None:
-                await self._replay(call, agent)
+                await self._send_recorded(call, agent)
             else:
-                await self._ask_on(call, agent)
+                await self._ask_until_answered(call, agent)
         except WaitExceeded as e:
             call.refused = "gave_up"
-            call.entry.note("error", e.trouble.kind, e.trouble.reason)
-            await self._pass_error(call, agent, e.trouble)
+            call.entry.set_decision("error", e.trouble.kind, e.trouble.reason)
+            await self._send_error(call, agent, e.trouble)
         except AgentDisconnected:
             call.entry.details = "cut off: the agent went away, or its attempt ended"
-            agent.cut()
+            agent.abort()
         except BrokenAnswer as e:
             call.entry.details = f"cut off: {e}"
-            agent.cut()
+            agent.abort()
         except CallDenied as e:
             if not agent.begun:
                 raise
             call.status, call.refused = e.status, e.rule
-            await self._pass_late_error(call, agent, b"", e.words)
+            await self._send_error_event(call, agent, b"", e.words)
         finally:
-            self._lot.leave(call.stay)
+            self._lot.stop_waiting(call.stay)
 
-    async def _ask_on(self, call: ProviderCall, agent: AgentConnection) -> None:
+    async def _ask_until_answered(self, call: ProviderCall, agent: AgentConnection) -> None:
         while True:
             if not self._lot.is_clear():
-                await self._wait(call, agent, self._lot.clear_road(call.stay))
-            async with agent.leash():
-                found = await self._try(call)
+                await self._wait_with_pings(call, agent, self._lot.wait_for_shared_limit(call.stay))
+            async with agent.limit_after_disconnect():
+                found = await self._ask_provider(call)
                 if isinstance(found, ProviderAnswer):
-                    self._lot.leave(call.stay)
-                    await self._pass_answer(call, agent, found)
+                    self._lot.stop_waiting(call.stay)
+                    await self._send_answer(call, agent, found)
                     return
-            await self._wait(call, agent, self._lot.wait(call.stay, found))
+            await self._wait_with_pings(call, agent, self._lot.wait_for_retry(call.stay, found))
 
-    async def _wait(self, call: ProviderCall, agent: AgentConnection, waiting: Coroutine[object, object, None]) -> None:
+    async def _wait_with_pings(
+        self, call: ProviderCall, agent: AgentConnection, waiting: Coroutine[object, object, None]
+    ) -> None:
         try:
-            await agent.unless_it_leaves(wait_with_pings(waiting, call, agent, self._pace))
+            await agent.run_while_connected(wait_with_pings(waiting, call, agent, self._pace))
         except AgentDisconnected:
             call.refused = "parked"
             raise
 
-    async def _try(self, call: ProviderCall) -> ProviderAnswer | ProviderFailure:
+    async def _ask_provider(self, call: ProviderCall) -> ProviderAnswer | ProviderFailure:
         request = format_provider_request(call.head, call.route, call.api, call.body)
         call.tries += 1
         call.status, call.sent_at = 0, time.time()
         try:
-            answer = await self._connections.ask(call.api.upstream, request, call.head.method)
+            answer = await self._connections.send_request(call.api.upstream, request, call.head.method)
         except ProviderUnreachable as e:
             return ProviderFailure(NETWORK, str(e))
         call.status = answer.status
         if not is_retryable(answer.status):
             return answer
-        return classify_failure(answer, await self._whole(call, answer), time.time())
+        return classify_failure(answer, await self._read_error_body(call, answer), time.time())
 
-    async def _whole(self, call: ProviderCall, answer: ProviderAnswer) -> bytes:
+    async def _read_error_body(self, call: ProviderCall, answer: ProviderAnswer) -> bytes:
         """Of an error, as far as it comes."""
         try:
             async with asyncio.timeout(self._patience.idle):
@@ -189,85 +191,87 @@ class ModelHandler:
         except asyncio.CancelledError:
             answer.side.writer.transport.abort()
             raise
-        self._connections.keep(call.api.upstream, answer)
+        self._connections.keep_or_close(call.api.upstream, answer)
         return body
 
-    async def _pass_answer(self, call: ProviderCall, agent: AgentConnection, answer: ProviderAnswer) -> None:
+    async def _send_answer(self, call: ProviderCall, agent: AgentConnection, answer: ProviderAnswer) -> None:
         call.first_byte = time.monotonic()
         if answer.status < 400:
-            self._lot.got_through(call.sent_at)
-        if agent.begun and not (answer.status == 200 and answer.value("content-type").startswith("text/event-stream")):
-            body = await self._whole(call, answer)
-            await self._pass_late_error(call, agent, body, f"the provider answered {answer.status}")
+            self._lot.record_success(call.sent_at)
+        if agent.begun and not (
+            answer.status == 200 and answer.get_header("content-type").startswith("text/event-stream")
+        ):
+            body = await self._read_error_body(call, answer)
+            await self._send_error_event(call, agent, body, f"the provider answered {answer.status}")
             return
         if not agent.begun:
-            agent.begin(answer.status, answer.headers, final=False)
-        copy = self._copy(call, answer.value("content-encoding").lower())
+            agent.start_response(answer.status, answer.headers, final=False)
+        copy = self._build_copy(call, answer.get_header("content-encoding").lower())
         try:
-            await stream_to_agent(answer.pieces(), agent, copy, self._patience.idle)
+            await stream_to_agent(answer.iterate_body(), agent, copy, self._patience.idle)
         except BaseException:
             answer.side.writer.transport.abort()
             raise
-        self._connections.keep(call.api.upstream, answer)
+        self._connections.keep_or_close(call.api.upstream, answer)
         if self._recorder is not None and call.wire and answer.status < 300:
-            streamed = answer.value("content-type").startswith("text/event-stream")
+            streamed = answer.get_header("content-type").startswith("text/event-stream")
             self._recorder.add(call.wire, call.asked, copy.whole, streamed)
-        self._finish(call, agent)
+        self._finish_call(call, agent)
 
-    async def _replay(self, call: ProviderCall, agent: AgentConnection) -> None:
+    async def _send_recorded(self, call: ProviderCall, agent: AgentConnection) -> None:
         assert self._player is not None
-        found = self._player.answer(call.wire, call.asked) if call.wire else None
+        found = self._player.find_answer(call.wire, call.asked) if call.wire else None
         if found is None:
             raise CallDenied(404, "not_recorded", f"the cassette {self._orders.replay} holds no answer to this call")
         call.status, call.tries, call.first_byte = 200, 1, time.monotonic()
         chunks = list(found)
         streamed = not b"".join(chunks)[:64].lstrip().startswith((b"{", b"["))
-        agent.begin(200, EVENT_STREAM_HEADERS if streamed else JSON_HEADERS, final=False)
-        await stream_to_agent(_iterate_chunks(chunks), agent, self._copy(call, ""), self._patience.idle)
-        self._finish(call, agent)
+        agent.start_response(200, EVENT_STREAM_HEADERS if streamed else JSON_HEADERS, final=False)
+        await stream_to_agent(_iterate_chunks(chunks), agent, self._build_copy(call, ""), self._patience.idle)
+        self._finish_call(call, agent)
 
-    async def _pass_error(self, call: ProviderCall, agent: AgentConnection, trouble: ProviderFailure) -> None:
+    async def _send_error(self, call: ProviderCall, agent: AgentConnection, trouble: ProviderFailure) -> None:
         call.status = trouble.status or 503
         if agent.begun:
-            await self._pass_late_error(call, agent, trouble.body, trouble.reason)
+            await self._send_error_event(call, agent, trouble.body, trouble.reason)
             return
         if trouble.body:
-            agent.begin(call.status, trouble.headers, final=True)
-            await agent.say(trouble.body)
+            agent.start_response(call.status, trouble.headers, final=True)
+            await agent.send_piece(trouble.body)
         else:
-            agent.begin(call.status, JSON_HEADERS, final=True)
-            await agent.say(format_error_body(call.route.api, call.status, trouble.reason))
-        self._finish(call, agent)
+            agent.start_response(call.status, JSON_HEADERS, final=True)
+            await agent.send_piece(format_error_body(call.route.api, call.status, trouble.reason))
+        self._finish_call(call, agent)
 
-    async def _pass_late_error(self, call: ProviderCall, agent: AgentConnection, body: bytes, words: str) -> None:
+    async def _send_error_event(self, call: ProviderCall, agent: AgentConnection, body: bytes, words: str) -> None:
         """The client waits for a stream and has had its status: only an event can say it now."""
-        await agent.say(format_error_event(call.wire, call.status, body, words))
-        self._finish(call, agent)
+        await agent.send_piece(format_error_event(call.wire, call.status, body, words))
+        self._finish_call(call, agent)
 
-    def _copy(self, call: ProviderCall, encoding: str) -> AnswerCopy:
+    def _build_copy(self, call: ProviderCall, encoding: str) -> AnswerCopy:
         if call.wire:
             call.flight.reader = reader_for(call.wire, True)  # what comes decides
         return AnswerCopy(encoding, call.flight.reader, kept=self._recorder is not None and bool(call.wire))
 
-    def _finish(self, call: ProviderCall, agent: AgentConnection) -> None:
+    def _finish_call(self, call: ProviderCall, agent: AgentConnection) -> None:
         """The account is settled before the agent knows that the answer is whole and asks again."""
         if call.wire:
-            self._settle(call)
-        agent.end()
+            self._settle_call(call)
+        agent.end_response()
 
-    def _settle(self, call: ProviderCall) -> None:
+    def _settle_call(self, call: ProviderCall) -> None:
         """Once: what it used goes into the record and off the budgets."""
         if call.settled:
             return
         call.settled = True
-        usage = call.flight.now()
+        usage = call.flight.read_usage()
         if not usage.model:
             usage = replace(usage, model=call.flight.model)
         if call.refused or call.status >= 400:
             usage = replace(usage, complete=True)  # nothing was used, and that is known
-        priced = self._prices.of(usage)
+        priced = self._prices.price_usage(usage)
         self._purse.settle(call.flight, priced)
-        self._ledger.write(call.line(), priced)
+        self._ledger.write(call.build_record(), priced)
 
 
 def _describe_unknown_endpoint(route: ModelRoute, head: RequestHead, *, known: bool) -> str:

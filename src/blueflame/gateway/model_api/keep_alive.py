@@ -39,5 +39,5 @@ async def wait_with_pings(
 
 async def _send_ping(call: ProviderCall, agent: AgentConnection) -> None:
     if not agent.begun:
-        agent.begin(200, EVENT_STREAM_HEADERS, final=False)
-    await agent.say(format_ping(call.wire))
+        agent.start_response(200, EVENT_STREAM_HEADERS, final=False)
+    await agent.send_piece(format_ping(call.wire))

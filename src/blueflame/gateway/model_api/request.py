@@ -26,7 +26,7 @@ OAUTH_BETA = "oauth-2025-04-20"
 
 def check_token(head: RequestHead, route: ModelRoute, token: str) -> None:
     """Every place is looked at, and the time it takes tells nothing."""
-    shown = [value.decode("latin-1") for name in TOKEN_HEADERS for value in head.values(name)]
+    shown = [value.decode("latin-1") for name in TOKEN_HEADERS for value in head.get_all(name)]
     words = [value[7:].strip() if value[:7].lower() == "bearer " else value for value in (*shown, unquote(route.shown))]
     fits = [hmac.compare_digest(word.encode(), token.encode()) for word in words]
     if not any(fits):
@@ -36,7 +36,7 @@ def check_token(head: RequestHead, route: ModelRoute, token: str) -> None:
 def format_provider_request(head: RequestHead, route: ModelRoute, api: ProviderApi, body: bytes) -> bytes:
     """Made anew for each try: a login may have been renewed meanwhile."""
     listed = {
-        name.strip().lower() for value in head.values("connection") for name in value.decode("latin-1").split(",")
+        name.strip().lower() for value in head.get_all("connection") for name in value.decode("latin-1").split(",")
     }
     kept = [
         (name, value.decode("latin-1")) for name, value in head.headers if name not in DROPPED_REQUEST_HEADERS | listed

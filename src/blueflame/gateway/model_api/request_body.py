@@ -16,7 +16,7 @@ _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 
 
 async def read_body(client: Stream, head: RequestHead) -> bytes:
-    codings, sizes = head.values("transfer-encoding"), head.values("content-length")
+    codings, sizes = head.get_all("transfer-encoding"), head.get_all("content-length")
     if codings and (sizes or [coding.lower() for coding in codings] != [b"chunked"]):
         raise CallDenied(
             400, "malformed_request", "the body of the request comes neither as a length nor as chunks alone"
@@ -25,7 +25,7 @@ async def read_body(client: Stream, head: RequestHead) -> bytes:
         raise CallDenied(400, "malformed_request", "the Content-Length is not one plain number")
     size = int(sizes[0]) if sizes else 0
     _check_size(size)
-    if (size or codings) and b"100-continue" in [value.lower() for value in head.values("expect")]:
+    if (size or codings) and b"100-continue" in [value.lower() for value in head.get_all("expect")]:
         client.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     try:
         return await _read_chunks(client.reader) if codings else await _read_exactly(client.reader, size)

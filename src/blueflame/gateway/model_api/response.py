@@ -37,11 +37,11 @@ class ProviderAnswer:
     chunked: bool
     stays: bool  # the connection serves another request, once the body was read
 
-    def value(self, name: str) -> str:
+    def get_header(self, name: str) -> str:
         """The first one, as text; empty without one."""
         return next((value.decode("latin-1") for key, value in self.headers if key == name), "")
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    async def iterate_body(self) -> AsyncIterator[bytes]:
         """Until the body's proper end. Raises Broken for any other."""
         try:
             async for piece in self._pieces():
@@ -174,6 +174,6 @@ class ChunkDecoder:
 async def read_whole_body(answer: ProviderAnswer, most: int) -> bytes:
     """Of an error: as much of it as may be of use."""
     found = bytearray()
-    async for piece in answer.pieces():
+    async for piece in answer.iterate_body():
         found += piece[: most - len(found)]
     return bytes(found)

@@ -15,24 +15,24 @@ class StatusReporter:
         self._control = control
         self._said: set[str] = set()
 
-    def parked(self, why: Mapping[str, object]) -> None:
-        self._tell(f"parked {json.dumps(why)}")
+    def report_parked(self, why: Mapping[str, object]) -> None:
+        self._send_line(f"parked {json.dumps(why)}")
 
-    def resumed(self) -> None:
-        self._tell("resumed")
+    def report_resumed(self) -> None:
+        self._send_line("resumed")
 
-    def refused(self, why: Mapping[str, object]) -> None:
-        self._once(f"refused {why['budget']}", f"refused {json.dumps(why)}")
+    def report_refused(self, why: Mapping[str, object]) -> None:
+        self._send_once(f"refused {why['budget']}", f"refused {json.dumps(why)}")
 
-    def gave_up(self, why: Mapping[str, object]) -> None:
-        self._once(f"gave up {why['kind']}", f"gave_up {json.dumps(why)}")
+    def report_gave_up(self, why: Mapping[str, object]) -> None:
+        self._send_once(f"gave up {why['kind']}", f"gave_up {json.dumps(why)}")
 
-    def _once(self, what: str, line: str) -> None:
+    def _send_once(self, what: str, line: str) -> None:
         if what not in self._said:
             self._said.add(what)
-            self._tell(line)
+            self._send_line(line)
 
-    def _tell(self, line: str) -> None:
+    def _send_line(self, line: str) -> None:
         if self._control is not None:
             with suppress(OSError):  # the warden has gone: nobody is left to be told
                 self._control.sendall(line.encode() + b"\n")

@@ -36,9 +36,9 @@ class AnswerCopy:
         if self._kept is not None:
             self._kept.append(data)
 
-    def end(self) -> None:
+    def finish(self) -> None:
         if self._reader is not None:
-            self._reader.end()
+            self._reader.finish()
 
     @property
     def whole(self) -> bytes:
@@ -51,9 +51,9 @@ async def stream_to_agent(pieces: AsyncIterator[bytes], agent: AgentConnection, 
     try:
         async with asyncio.timeout(idle) as quiet:
             async for piece in pieces:
-                await agent.say(piece)
+                await agent.send_piece(piece)
                 copy.add(piece)
                 quiet.reschedule(now() + idle)
     except TimeoutError:
         raise BrokenAnswer(f"nothing was said for {idle:g} seconds") from None
-    copy.end()
+    copy.finish()

@@ -34,11 +34,11 @@ class PriceList:
         self._rows = tuple(parse_row(row) for row in orders.prices)
         self._fallback = parse_row({**orders.fallback, "model": "fallback"})
 
-    def of(self, usage: Usage) -> PricedUsage:
-        row = self.row(usage)
+    def price_usage(self, usage: Usage) -> PricedUsage:
+        row = self.find_row(usage)
         return PricedUsage(usage, compute_cost(row, usage), row.model)
 
-    def row(self, usage: Usage) -> PriceRow:
+    def find_row(self, usage: Usage) -> PriceRow:
         return find_row(self._rows, usage, self._fallback)
 
 

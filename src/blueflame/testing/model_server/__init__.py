@@ -66,7 +66,7 @@ class LoopbackModel:
         self._door = ModelHttpServer(self._port, self._listener)
         self._door.player = ScriptPlayer(self._script)
         self._door.key = self._script.key
-        self._door.book = self
+        self._door.request_log = self
         self._thread = threading.Thread(target=self._door.serve_forever, args=(0.02,), name="loopback-model")
         self._thread.start()
         return self
@@ -106,11 +106,11 @@ class LoopbackModel:
             },
         )
 
-    def note_asked(self, method: str, path: str, headers: Mapping[str, str], body: object) -> None:
+    def record_request(self, method: str, path: str, headers: Mapping[str, str], body: object) -> None:
         with self._lock:
             self._requests.append(ReceivedRequest(method, path, headers, body))
 
-    def note_served(self, api: str, model: str, key: str, tokens: Tokens, *, complete: bool) -> None:
+    def record_answer(self, api: str, model: str, key: str, tokens: Tokens, *, complete: bool) -> None:
         counted = {name: value for name, value in tokens._asdict().items() if name != "thinking"}
         served = ServedAnswer(api=api, model=model, key=key, complete=complete, **counted)
         with self._lock:

@@ -32,7 +32,7 @@ SIGNATURE = "c2lnbmVkIGJ5IHRoZSBsb29wYmFjayBtb2RlbA=="
 
 
 class AnthropicDialect:
-    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
+    def parse_question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
         messages = body.get("messages", [])
         roles = [str(message.get("role")) for message in messages]
         opening = messages[: count_before_first(roles, "assistant")]
@@ -49,14 +49,14 @@ class AnthropicDialect:
             everything=join_texts([body.get("system"), messages]),
         )
 
-    def whole(self, reply: ModelReply) -> Mapping[str, Any]:
+    def build_body(self, reply: ModelReply) -> Mapping[str, Any]:
         return _build_message(reply) | {
             "content": [block for block, _ in _build_blocks(reply)],
             "stop_reason": _pick_stop_reason(reply),
             "usage": _build_usage(reply.tokens),
         }
 
-    def stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
+    def build_stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
         begun = reply.tokens._replace(output=min(1, reply.tokens.output), thinking=0, web_search=0)
         yield StreamPiece(
             _format_event("message_start", message=_build_message(reply) | {"usage": _build_usage(begun)}), begun
@@ -73,17 +73,17 @@ class AnthropicDialect:
         yield StreamPiece(_format_event("message_delta", delta=delta, usage=_build_usage(reply.tokens)), reply.tokens)
         yield StreamPiece(_format_event("message_stop"), reply.tokens)
 
-    def error(self, status: int, words: str) -> Mapping[str, Any]:
+    def build_error(self, status: int, words: str) -> Mapping[str, Any]:
         kind = ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": words}}
 
-    def broken(self, words: str) -> bytes:
+    def format_stream_error(self, words: str) -> bytes:
         return _format_event("error", error={"type": "overloaded_error", "message": words})
 
-    def ping(self) -> bytes:
+    def format_ping(self) -> bytes:
         return _format_event("ping")
 
-    def billed(self, tokens: Tokens) -> Tokens:
+    def count_billed(self, tokens: Tokens) -> Tokens:
         return tokens
 
 

@@ -33,7 +33,7 @@ SIGNATURE = "bG9vcGJhY2s="  # newer models want it back with each call
 
 
 class GeminiDialect:
-    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need it)
+    def parse_question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need it)
         contents = body.get("contents", [])
         roles = [str(content.get("role", "user")) for content in contents]
         opening = contents[: count_before_first(roles, "model")]
@@ -51,10 +51,10 @@ class GeminiDialect:
             everything=join_texts([system, contents]),
         )
 
-    def whole(self, reply: ModelReply) -> Mapping[str, Any]:
+    def build_body(self, reply: ModelReply) -> Mapping[str, Any]:
         return _build_response(reply, list(_build_parts(reply)), tokens=reply.tokens, finish="STOP")
 
-    def stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
+    def build_stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
         nothing = replace(reply, thinking="", text="", calls=())
         begun = reply.tokens._replace(output=0, thinking=0)
         for part in _build_parts(reply, small=True):
@@ -63,17 +63,17 @@ class GeminiDialect:
             _format_event(_build_response(nothing, [{"text": ""}], tokens=reply.tokens, finish="STOP")), reply.tokens
         )
 
-    def error(self, status: int, words: str) -> Mapping[str, Any]:
+    def build_error(self, status: int, words: str) -> Mapping[str, Any]:
         kind = ERROR_STATUSES.get(status, "INTERNAL" if status >= 500 else "FAILED_PRECONDITION")
         return {"error": {"code": status, "message": words, "status": kind}}
 
-    def broken(self, words: str) -> bytes:
-        return _format_event(self.error(503, words))
+    def format_stream_error(self, words: str) -> bytes:
+        return _format_event(self.build_error(503, words))
 
-    def ping(self) -> bytes:
+    def format_ping(self) -> bytes:
         return COMMENT_EVENT
 
-    def billed(self, tokens: Tokens) -> Tokens:
+    def count_billed(self, tokens: Tokens) -> Tokens:
         return fold_cache_writes(tokens)
 
 

@@ -45,8 +45,8 @@ ROUTES = (
 class RequestLog(Protocol):
     """Where it is written down what was asked and served."""
 
-    def note_asked(self, method: str, path: str, headers: Mapping[str, str], body: object) -> None: ...
-    def note_served(self, api: str, model: str, key: str, tokens: Tokens, *, complete: bool) -> None: ...
+    def record_request(self, method: str, path: str, headers: Mapping[str, str], body: object) -> None: ...
+    def record_answer(self, api: str, model: str, key: str, tokens: Tokens, *, complete: bool) -> None: ...
 
 
 class ModelHttpServer(ThreadingHTTPServer):
@@ -55,7 +55,7 @@ class ModelHttpServer(ThreadingHTTPServer):
     request_queue_size = 128
     player: ScriptPlayer
     key: str
-    book: RequestLog
+    request_log: RequestLog
 
     def __init__(self, port: int, listener: socket.socket | None = None) -> None:
         self._open: set[socket.socket] = set()
@@ -89,10 +89,10 @@ class AnswerNote:
         self._book, self._question, self._key = book, question, key
         self._done = False
 
-    def served(self, tokens: Tokens, *, complete: bool) -> None:
+    def record(self, tokens: Tokens, *, complete: bool) -> None:
         if not self._done:
             self._done = True
-            self._book.note_served(self._question.api, self._question.model, self._key, tokens, complete=complete)
+            self._book.record_answer(self._question.api, self._question.model, self._key, tokens, complete=complete)
 
 
 class ModelRequestHandler(BaseHTTPRequestHandler):
@@ -116,110 +116,110 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         address = urlsplit(self.path)
         path, query = unquote(address.path).replace("//", "/"), dict(parse_qsl(address.query))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        raw = self._body(headers)
+        raw = self._read_body(headers)
         body = _parse_body(raw)
-        self.server.book.note_asked(self.command, self.path, headers, body)
+        self.server.request_log.record_request(self.command, self.path, headers, body)
         if path in {"", "/", "/api/hello"}:
-            self._json(200, {"message": "hello"})
+            self._send_json(200, {"message": "hello"})
             return
         route = next((r for r in ROUTES if r.method == self.command and r.path.fullmatch(path)), None)
         if route is None:
-            self._json(404, {"error": {"type": "not_found_error", "message": f"no such endpoint: {path}"}})
+            self._send_json(404, {"error": {"type": "not_found_error", "message": f"no such endpoint: {path}"}})
             return
         key = _find_credential(headers, query)
         if self.server.key and key != self.server.key:
-            self._json(401, route.api.error(401, "the credential is not the one of the script"))
+            self._send_json(401, route.api.build_error(401, "the credential is not the one of the script"))
         elif route.act == "models":
-            self._json(200, _build_model_list(path, headers))
+            self._send_json(200, _build_model_list(path, headers))
         elif not isinstance(body, dict):
-            self._json(400, route.api.error(400, "the body is not a JSON object"))
+            self._send_json(400, route.api.build_error(400, "the body is not a JSON object"))
         elif route.act == "count":
             size = max(1, len(raw) // 4)
-            self._json(200, {"input_tokens": size, "totalTokens": size})
+            self._send_json(200, {"input_tokens": size, "totalTokens": size})
         else:
-            self._talk(route.api, route.api.question(path, query, body, len(raw)), key)
+            self._play_turn(route.api, route.api.parse_question(path, query, body, len(raw)), key)
 
-    def _talk(self, api: ApiDialect, question: ModelQuestion, key: str) -> None:
+    def _play_turn(self, api: ApiDialect, question: ModelQuestion, key: str) -> None:
         try:
             play = self.server.player.play(question)
         except NoScriptedAnswer as problem:
-            self._json(400, api.error(400, str(problem)))
+            self._send_json(400, api.build_error(400, str(problem)))
             return
         time.sleep(play.turn.delay)
         if play.turn.body is not None:
-            self._json(play.turn.status, play.turn.body, play.turn.headers)
+            self._send_json(play.turn.status, play.turn.body, play.turn.headers)
         elif play.turn.status >= 300:
             words = play.turn.error or f"the script says {play.turn.status}"
-            self._json(play.turn.status, api.error(play.turn.status, words), play.turn.headers)
+            self._send_json(play.turn.status, api.build_error(play.turn.status, words), play.turn.headers)
         else:
-            self._answer(api, question, play, key)
+            self._send_answer(api, question, play, key)
 
-    def _answer(self, api: ApiDialect, question: ModelQuestion, play: ScriptedAnswer, key: str) -> None:
+    def _send_answer(self, api: ApiDialect, question: ModelQuestion, play: ScriptedAnswer, key: str) -> None:
         """The book is written before the last byte goes out: who has the whole answer can look at it."""
-        noted = AnswerNote(self.server.book, question, key)
-        self._begin(play.turn.headers, streamed=question.stream)
+        noted = AnswerNote(self.server.request_log, question, key)
+        self._start_response(play.turn.headers, streamed=question.stream)
         told = Tokens()
         try:
             for at, (piece, last) in enumerate(_build_pieces(api, question, play)):
                 if at == play.turn.cut:
                     break
                 if at == play.turn.broken:
-                    noted.served(api.billed(told), complete=False)
-                    self._chunk(api.broken(play.turn.error or "the script says so"))
-                    self._chunk(b"")
+                    noted.record(api.count_billed(told), complete=False)
+                    self._send_chunk(api.format_stream_error(play.turn.error or "the script says so"))
+                    self._send_chunk(b"")
                     return
                 time.sleep(play.turn.pace if at else 0)
                 if last:
-                    noted.served(api.billed(play.reply.tokens), complete=True)
-                self._chunk(piece.data)
+                    noted.record(api.count_billed(play.reply.tokens), complete=True)
+                self._send_chunk(piece.data)
                 told = piece.told
             else:
-                self._chunk(b"")
+                self._send_chunk(b"")
                 return
         except OSError:  # the client went away
             pass
-        noted.served(api.billed(told), complete=False)
-        self._drop()
+        noted.record(api.count_billed(told), complete=False)
+        self._drop_connection()
 
-    def _begin(self, headers: Mapping[str, str], *, streamed: bool) -> None:
+    def _start_response(self, headers: Mapping[str, str], *, streamed: bool) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream; charset=utf-8" if streamed else "application/json")
         self.send_header("Transfer-Encoding", "chunked")
-        self._more_headers(headers)
+        self._send_extra_headers(headers)
         self.end_headers()
 
-    def _more_headers(self, headers: Mapping[str, str]) -> None:
+    def _send_extra_headers(self, headers: Mapping[str, str]) -> None:
         if not any(name.lower() == "request-id" for name in headers):
             self.send_header("request-id", "req_loopback")
         for name, value in headers.items():
             self.send_header(name, value)
 
-    def _chunk(self, data: bytes) -> None:
+    def _send_chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
         self.wfile.flush()
 
-    def _drop(self) -> None:
+    def _drop_connection(self) -> None:
         """Without the end that the client waits for."""
         self.close_connection = True
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
 
-    def _json(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
+    def _send_json(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
-        self._more_headers(headers or {})
+        self._send_extra_headers(headers or {})
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def _body(self, headers: Mapping[str, str]) -> bytes:
+    def _read_body(self, headers: Mapping[str, str]) -> bytes:
         if "chunked" in headers.get("transfer-encoding", ""):
-            return b"".join(self._chunks())
+            return b"".join(self._read_chunks())
         return self.rfile.read(int(headers.get("content-length", 0)))
 
-    def _chunks(self) -> Iterator[bytes]:
+    def _read_chunks(self) -> Iterator[bytes]:
         while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
             yield self.rfile.read(size)
             self.rfile.readline()
@@ -230,15 +230,15 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
 def _build_pieces(api: ApiDialect, question: ModelQuestion, play: ScriptedAnswer) -> Iterator[tuple[StreamPiece, bool]]:
     """With whether it is the last one."""
     if not question.stream:
-        whole = json.dumps(api.whole(play.reply)).encode()
+        whole = json.dumps(api.build_body(play.reply)).encode()
         half = len(whole) // 2  # so that there is something to cut
         yield StreamPiece(whole[:half], Tokens()), False
         yield StreamPiece(whole[half:], play.reply.tokens), True
         return
     for _ in range(play.turn.pings):
-        yield StreamPiece(api.ping(), Tokens()), False
+        yield StreamPiece(api.format_ping(), Tokens()), False
     waiting: StreamPiece | None = None
-    for piece in api.stream(play.reply):
+    for piece in api.build_stream(play.reply):
         if waiting is not None:
             yield waiting, False
         waiting = piece

@@ -69,7 +69,7 @@ def _format_arguments(call: ModelToolCall) -> str:
 
 
 class ResponsesDialect:
-    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
+    def parse_question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
         given = body.get("input", [])
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
         tools = tuple(
@@ -82,43 +82,45 @@ class ResponsesDialect:
         )
         return _parse_question(body, items, tools, size=size, api="openai")
 
-    def whole(self, reply: ModelReply) -> Mapping[str, Any]:
-        return self._response(reply, "completed", output=list(self._items(reply)), usage=self._usage(reply.tokens))
+    def build_body(self, reply: ModelReply) -> Mapping[str, Any]:
+        return self._build_response(
+            reply, "completed", output=list(self._build_items(reply)), usage=self._build_usage(reply.tokens)
+        )
 
-    def stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
+    def build_stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
         nothing = Tokens()
-        events = enumerate(self._events(reply))
+        events = enumerate(self._build_events(reply))
         for number, event in events:
             told = reply.tokens if event["type"] == "response.completed" else nothing
             data = json.dumps(event | {"sequence_number": number})
             yield StreamPiece(f"event: {event['type']}\ndata: {data}\n\n".encode(), told)
 
-    def error(self, status: int, words: str) -> Mapping[str, Any]:
+    def build_error(self, status: int, words: str) -> Mapping[str, Any]:
         return _build_error(status, words)
 
-    def broken(self, words: str) -> bytes:
+    def format_stream_error(self, words: str) -> bytes:
         response = {"id": "resp_broken", "status": "failed", "error": {"code": "server_error", "message": words}}
         data = json.dumps({"type": "response.failed", "response": response})
         return f"event: response.failed\ndata: {data}\n\n".encode()
 
-    def ping(self) -> bytes:
+    def format_ping(self) -> bytes:
         return COMMENT_EVENT
 
-    def billed(self, tokens: Tokens) -> Tokens:
+    def count_billed(self, tokens: Tokens) -> Tokens:
         return fold_cache_writes(tokens)
 
-    def _events(self, reply: ModelReply) -> Iterator[dict[str, Any]]:
-        yield {"type": "response.created", "response": self._response(reply, "in_progress")}
-        yield {"type": "response.in_progress", "response": self._response(reply, "in_progress")}
-        for index, item in enumerate(self._items(reply)):
+    def _build_events(self, reply: ModelReply) -> Iterator[dict[str, Any]]:
+        yield {"type": "response.created", "response": self._build_response(reply, "in_progress")}
+        yield {"type": "response.in_progress", "response": self._build_response(reply, "in_progress")}
+        for index, item in enumerate(self._build_items(reply)):
             place = {"output_index": index, "item_id": item["id"]}
             begun = item | {"status": "in_progress"} | _empty_fields(item)
             yield {"type": "response.output_item.added", "output_index": index, "item": begun}
             yield from _build_item_events(item, place)
             yield {"type": "response.output_item.done", "output_index": index, "item": item}
-        yield {"type": "response.completed", "response": self.whole(reply)}
+        yield {"type": "response.completed", "response": self.build_body(reply)}
 
-    def _response(self, reply: ModelReply, status: str, **more: object) -> dict[str, Any]:
+    def _build_response(self, reply: ModelReply, status: str, **more: object) -> dict[str, Any]:
         return {
             "id": f"resp_{reply.id}",
             "object": "response",
@@ -132,7 +134,7 @@ class ResponsesDialect:
             "usage": None,
         } | more
 
-    def _items(self, reply: ModelReply) -> Iterator[dict[str, Any]]:
+    def _build_items(self, reply: ModelReply) -> Iterator[dict[str, Any]]:
         if reply.thinking:
             summary = [{"type": "summary_text", "text": reply.thinking}]
             yield {"id": f"rs_{reply.id}", "type": "reasoning", "summary": summary, "status": "completed"}
@@ -152,7 +154,7 @@ class ResponsesDialect:
             else:
                 yield {"id": f"fc_{call.id}", "type": "function_call", "arguments": _format_arguments(call)} | common
 
-    def _usage(self, tokens: Tokens) -> dict[str, Any]:
+    def _build_usage(self, tokens: Tokens) -> dict[str, Any]:
         asked = tokens.input + tokens.cache_read + tokens.cache_write
         return {
             "input_tokens": asked,
@@ -193,7 +195,7 @@ def _build_text_events(part: Mapping[str, Any], place: Mapping[str, Any]) -> Ite
 
 
 class ChatDialect:
-    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
+    def parse_question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any], size: int) -> ModelQuestion:  # noqa: ARG002 (other apis need them)
         functions = [tool.get("function") or {} for tool in body.get("tools") or ()]
         tools = tuple(
             OfferedTool(str(each.get("name")), keys=frozenset((each.get("parameters") or {}).get("properties", ())))
@@ -201,7 +203,7 @@ class ChatDialect:
         )
         return _parse_question(body, body.get("messages", []), tools, size=size, api="openai-chat")
 
-    def whole(self, reply: ModelReply) -> Mapping[str, Any]:
+    def build_body(self, reply: ModelReply) -> Mapping[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
         if reply.thinking:
             message["reasoning_content"] = reply.thinking
@@ -213,7 +215,7 @@ class ChatDialect:
             "usage": _build_chat_usage(reply.tokens),
         }
 
-    def stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
+    def build_stream(self, reply: ModelReply) -> Iterator[StreamPiece]:
         nothing = Tokens()
         for delta in _build_chat_deltas(reply):
             yield StreamPiece(_format_chunk(reply, delta), nothing)
@@ -225,16 +227,16 @@ class ChatDialect:
             )
         yield StreamPiece(b"data: [DONE]\n\n", reply.tokens)
 
-    def error(self, status: int, words: str) -> Mapping[str, Any]:
+    def build_error(self, status: int, words: str) -> Mapping[str, Any]:
         return _build_error(status, words)
 
-    def broken(self, words: str) -> bytes:
+    def format_stream_error(self, words: str) -> bytes:
         return _format_event(_build_error(500, words))
 
-    def ping(self) -> bytes:
+    def format_ping(self) -> bytes:
         return COMMENT_EVENT
 
-    def billed(self, tokens: Tokens) -> Tokens:
+    def count_billed(self, tokens: Tokens) -> Tokens:
         return fold_cache_writes(tokens)
 
 

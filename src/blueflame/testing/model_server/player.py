@@ -55,15 +55,15 @@ class ScriptPlayer:
         self._numbers = count(1)
 
     def play(self, question: ModelQuestion) -> ScriptedAnswer:
-        number, scenario = self._scenario(question)
+        number, scenario = self._find_scenario(question)
         at = min(question.turn, len(scenario.turns) - 1)
-        turn = self._settled(scenario.turns[at], (number, at))
+        turn = self._resolve_turn(scenario.turns[at], (number, at))
         with self._lock:
             reply_number = next(self._numbers)
         filled = _fill_turn(turn, _collect_values(scenario.when, question))
         return ScriptedAnswer(filled, _build_reply(filled, question, f"{reply_number:06}"))
 
-    def _scenario(self, question: ModelQuestion) -> tuple[int, Scenario]:
+    def _find_scenario(self, question: ModelQuestion) -> tuple[int, Scenario]:
         for number, scenario in enumerate(self._script.scenarios):
             if is_match(scenario.when, question):
                 return number, scenario
@@ -72,14 +72,14 @@ class ScriptPlayer:
             f"tools {', '.join(question.tool_names) or 'none'}, user {question.user[-200:]!r}); add one to the script"
         )
 
-    def _settled(self, turn: ScriptTurn, place: tuple[int, ...]) -> ScriptTurn:
+    def _resolve_turn(self, turn: ScriptTurn, place: tuple[int, ...]) -> ScriptTurn:
         """The turn itself so many `times`, and `then` the one after it."""
         if turn.times is None or turn.then is None:
             return turn
         with self._lock:
             self._played[place] += 1
             again = self._played[place] <= turn.times
-        return turn if again else self._settled(turn.then, (*place, 0))
+        return turn if again else self._resolve_turn(turn.then, (*place, 0))
 
 
 def is_match(when: When, question: ModelQuestion) -> bool:

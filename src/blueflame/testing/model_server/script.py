@@ -46,7 +46,7 @@ class ScriptCall(_ScriptPart):
     read: str = ""
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> ScriptCall:
+    def _check_one_key(self) -> ScriptCall:
         given = [act for act in CALL_KEYS if getattr(self, act)]
         if len(given) != 1:
             raise ValueError(f"must have exactly one of {', '.join(CALL_KEYS)}; it has {' and '.join(given) or 'none'}")
@@ -93,7 +93,7 @@ class ScriptTurn(_ScriptPart):
         return "structured" in self.model_fields_set
 
     @model_validator(mode="after")
-    def _goes_on(self) -> ScriptTurn:
+    def _check_times_and_then(self) -> ScriptTurn:
         if (self.times is None) != (self.then is None):
             raise ValueError("`times` and `then` go together: so often this turn, and then that one")
         return self

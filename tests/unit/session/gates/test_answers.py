@@ -436,7 +436,7 @@ def test_a_hook_that_a_new_configuration_no_longer_has_is_not_called() -> None:
     drift = ConfigDrifted(digest="new", changes=("hooks",), limits=NEW)
 
     class Slow(Told):
-        def pause(self, effect: object) -> float:
+        def pick_pause(self, effect: object) -> float:
             return 5.0 if type(effect).__name__ == "RunHook" else 0.0
 
     fate = Slow(task(1), drifts={(1, ""): drift}, answers={"drift": "use"})

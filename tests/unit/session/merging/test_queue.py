@@ -30,16 +30,16 @@ class Clash(SimulatedOutcomes):
         super().__init__(plan)
         self.odd, self.resolves, self.last = odd, resolves, ending
 
-    def conflict(self, _changeset: str, _base: str, among: tuple[str, ...], resolved: int) -> str:
+    def find_conflict(self, _changeset: str, _base: str, among: tuple[str, ...], resolved: int) -> str:
         return self.odd if self.odd in among and not resolved else ""
 
-    def ending(self, attempt: Attempt) -> Ending:
+    def pick_ending(self, attempt: Attempt) -> Ending:
         return self.last if attempt.role == MERGER else Ending.PASSED
 
     def approves(self, attempt: Attempt) -> bool:
         return self.resolves or attempt.role != MERGER
 
-    def minutes(self, attempt: Attempt) -> float:
+    def pick_minutes(self, attempt: Attempt) -> float:
         return 10.0 if attempt.role == MERGER else 1.0
 
 
@@ -73,7 +73,7 @@ def test_a_merger_that_refuses_or_fails_sends_the_task_back_once_and_costs_no_ot
 
 def test_a_merger_that_vanishes_is_sent_again() -> None:
     class Vanishing(Clash):
-        def ending(self, attempt: Attempt) -> Ending:
+        def pick_ending(self, attempt: Attempt) -> Ending:
             return Ending.LOST if attempt.role == MERGER and attempt.n == 1 else Ending.PASSED
 
     world = simulate_session(Vanishing(tasks("a"), "task-001"), workflow=FLOW)
@@ -83,7 +83,7 @@ def test_a_merger_that_vanishes_is_sent_again() -> None:
 
 def test_mergers_are_not_asked_for_ever() -> None:
     class Never(Clash):
-        def conflict(self, _changeset: str, _base: str, among: tuple[str, ...], _resolved: int) -> str:
+        def find_conflict(self, _changeset: str, _base: str, among: tuple[str, ...], _resolved: int) -> str:
             return self.odd if self.odd in among else ""
 
     world = simulate_session(Never(tasks("a"), "task-001"), workflow=FLOW, limits=Limits(max_cycles=1))
