@@ -113,7 +113,7 @@ class CallResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """Its program's own last word. `failure` is "" when all went well, else a word
-    of session/attempt_verdict.FAILURES, or
+    of session/attempt_verdict.ENDING_BY_FAILURE, or
     `error`. The last one counts; `reported` is what it says the whole run has cost, by its own prices; `in_words`: its
     structured output, where one is asked for, is what it said last."""
 

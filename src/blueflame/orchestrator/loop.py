@@ -1,7 +1,7 @@
 """The one loop: replay, decide, act, record, again.
 
 Effects run as tasks beside the loop and hand their outcomes back; only the loop writes to the journal. What should be
-under way is a function of the session (`wanted`), so after a crash the same function says what to take up again.
+under way is a function of the session (`effects_due`), so after a crash the same function says what to take up again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What happens next: `decide` gives the facts to write down, `wanted` the acts that should be under way.
+"""What happens next: `next_events` gives the facts to record, `effects_due` what should be running.
 
 Both look only at the session, the time and the machine's capacity. Whoever calls them twice gets the same answer, so
 an orchestrator that starts again after a crash needs nothing but the journal.

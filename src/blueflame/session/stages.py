@@ -8,7 +8,7 @@ from blueflame.session.merging.form import landable
 from blueflame.session.state import Session, stages_ahead
 
 OVER = "over"
-"""What `next_wave` says when no stage of the cycle has anything left to do."""
+"""What `find_next_wave` returns when no stage of the cycle has anything left to do."""
 
 
 def may_claim(session: Session) -> bool:

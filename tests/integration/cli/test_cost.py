@@ -146,7 +146,7 @@ def test_what_is_not_certain_is_said(project: Path, capsys: pytest.CaptureFixtur
     notes = here(capsys, "cost", "--json").json["notes"]
     assert [note.split(":")[0] for note in notes] == [
         "no price is known of strange",
-        "1 call broke off before the model had said what it used",
+        "1 call broke off before the model reported its usage",
     ]
 
 

@@ -15,7 +15,7 @@ PUT_OFF = frozenset({ChangesetState.SKIPPED, ChangesetState.DEFERRED})
 
 
 def form(session: Session, tasks: Collection[str]) -> tuple[Changeset, ...]:
-    """The changesets of tasks that may land (see `landable`)."""
+    """The changesets of tasks that may land (see `find_landable_tasks`)."""
     members = [session.tasks[name].task for name in sorted(tasks)]
     edges = ((name, below) for name in tasks for below in _unlanded(session, name))
     groups = order_groups(members, edges, _waited(session, tasks))
