@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from blueflame.cli.command_table import COMMANDS
-from blueflame.config import load_config
+from blueflame.config.load import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "blueflame"

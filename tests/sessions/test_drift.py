@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.config import compute_resolved_digest
+from blueflame.config.show import compute_resolved_digest
 from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept
 from blueflame.model.gate import Gate
 from blueflame.model.settings import Settings

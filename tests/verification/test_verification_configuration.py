@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.config import parse_config
+from blueflame.config.load import parse_config
 from blueflame.model.errors import ConfigError
 from blueflame.model.event import BudgetWarned, ConfigAdopted
 from blueflame.model.gate import Gate

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from blueflame.config.locate import read_config_text, resolve_repo_folder, shorten_path
 from blueflame.config.problems import format_path, format_value, validate_settings
 from blueflame.config.schema_v1 import LiftedConfig, find_old_sections, lift_config
 from blueflame.config.show import compute_digest
@@ -14,9 +15,6 @@ from blueflame.documents.config_yaml import ConfigDocument, ConfigProblem, KeyPa
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
 from blueflame.session.from_settings import doubts
-
-CONFIG_NAME = "blueflame.yaml"
-MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,25 +28,12 @@ class LoadedConfig:
     @property
     def repo(self) -> Path:
         """The repository: relative to the configuration file."""
-        return (self.path.parent / Path(self.settings.project.repo).expanduser()).resolve()
+        return resolve_repo_folder(self.path, self.settings.project.repo)
 
 
 def load_config(path: Path) -> LoadedConfig:
     """Read a configuration file. Nothing is changed on disk, whatever its version."""
     return parse_config(read_config_text(path), path=path)
-
-
-def find_config(start: Path, given: Path | None = None) -> Path:
-    """The file that was named, or the nearest blueflame.yaml from here up to the top of the repository."""
-    if given is not None:
-        return given
-    for folder in _iter_folders_up(start.absolute()):
-        if (folder / CONFIG_NAME).is_file():
-            return folder / CONFIG_NAME
-    raise ConfigError(
-        f"there is no {CONFIG_NAME} in {start} or above it in this repository",
-        ["run `blueflame init` to write one, or name one with --config FILE"],
-    )
 
 
 def parse_config(text: str, *, path: Path) -> LoadedConfig:
@@ -64,42 +49,10 @@ def parse_config(text: str, *, path: Path) -> LoadedConfig:
     )
 
 
-def read_config_text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise _build_file_error(path, "there is no such file; run `blueflame init` to write one") from None
-    except OSError as fault:
-        raise _build_file_error(
-            path, f"it cannot be read ({fault.strerror}); name a readable file with --config"
-        ) from None
-    if len(content) > MAX_BYTES:
-        raise _build_file_error(
-            path, f"it is too large ({len(content)} bytes); a configuration stays below {MAX_BYTES}"
-        )
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        line = content.count(b"\n", 0, fault.start) + 1
-        raise _build_file_error(path, "the text is not UTF-8; save the file as UTF-8", line=line) from None
-
-
 def format_problem(path: Path, problem: ConfigProblem) -> str:
     """blueflame.yaml:12: limits.max_retries: must be a whole number (got "two"); write digits only"""
     key = f"{format_path(problem.path)}: " if problem.path else ""
     return f"{shorten_path(path)}:{problem.line}: {key}{problem.text}"
-
-
-def shorten_path(path: Path) -> Path:
-    """As seen from here, when it is below here."""
-    return path.relative_to(Path.cwd()) if path.is_absolute() and path.is_relative_to(Path.cwd()) else path
-
-
-def _iter_folders_up(start: Path) -> Iterator[Path]:
-    for folder in (start, *start.parents):
-        yield folder
-        if (folder / ".git").exists():  # what lies above belongs to somebody else
-            return
 
 
 def _read_version(document: ConfigDocument, path: Path) -> int:
@@ -161,8 +114,3 @@ def _build_config_error(path: Path, problems: list[ConfigProblem]) -> ConfigErro
     shown = [format_problem(path, problem) for problem in _sort_problems(problems)]
     count = "one problem" if len(shown) == 1 else f"{len(shown)} problems"
     return ConfigError(f"{shorten_path(path)} cannot be used: {count}", shown)
-
-
-def _build_file_error(path: Path, text: str, *, line: int | None = None) -> ConfigError:
-    place = f"{shorten_path(path)}:{line}" if line else str(shorten_path(path))
-    return ConfigError(f"{shorten_path(path)} cannot be used: one problem", [f"{place}: {text}"])

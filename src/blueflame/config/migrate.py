@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from blueflame.config.load import CONFIG_NAME, parse_config
+from blueflame.config.load import parse_config
+from blueflame.config.locate import CONFIG_NAME
 from blueflame.config.rewrite import CannotCut, cut_and_put, rewrite_config
 from blueflame.config.schema_v1 import MOVES, find_old_sections
 from blueflame.config.yaml_comments import count_comments

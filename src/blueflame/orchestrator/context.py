@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from blueflame.agents.runtime import AgentOutput, Runtime
-from blueflame.config import LoadedConfig
+from blueflame.config.load import LoadedConfig
 from blueflame.git.repository import Repository
 from blueflame.memory.provider import NO_MEMORY, Memory
 from blueflame.model.attempt import Attempt

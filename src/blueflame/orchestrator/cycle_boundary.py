@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from blueflame.config import compute_digest, compute_resolved_digest, format_resolved_json
+from blueflame.config.show import compute_digest, compute_resolved_digest, format_resolved_json
 from blueflame.documents.tasks_file import EditedTasksFile, archive_edit, read_edited_tasks
 from blueflame.git.repository import read_branch_head
 from blueflame.model.errors import BlueFlameError, ConfigError, WorldError

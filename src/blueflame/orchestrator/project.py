@@ -14,7 +14,9 @@ from pathlib import Path
 from blueflame import __version__
 from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import Runtime
-from blueflame.config import LoadedConfig, compute_digest, find_config, format_resolved_json, load_config
+from blueflame.config.load import LoadedConfig, load_config
+from blueflame.config.locate import find_config
+from blueflame.config.show import compute_digest, format_resolved_json
 from blueflame.git.repository import Repository, exclude_from_status, open_repository
 from blueflame.journal.journal import Journal, SessionInfo
 from blueflame.memory.builtin import BuiltIn

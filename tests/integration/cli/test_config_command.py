@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from blueflame.cli.commands.config import config_app
 from blueflame.cli.commands.init import init
-from blueflame.config import load_config
+from blueflame.config.load import load_config
 from blueflame.model.errors import ConfigError, Refused, UsageError
 
 init_app = typer.Typer()

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blueflame.config import parse_config
 from blueflame.config.detect.repository import survey_repository
+from blueflame.config.load import parse_config
 from blueflame.config.scaffold import build_config_text, escape_glob
 from blueflame.model.errors import Refused
 from blueflame.paths.globs import Globs

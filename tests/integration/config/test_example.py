@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from blueflame.config import load_config
 from blueflame.config.keys import iter_keys
+from blueflame.config.load import load_config
 from blueflame.documents.config_yaml import read_config_yaml
 from blueflame.session.from_settings import limits_of, workflow_of
 

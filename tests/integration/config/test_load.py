@@ -9,15 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.config import (
-    find_config,
-    format_config,
-    format_json_schema,
-    format_resolved_json,
-    load_config,
-    parse_config,
-)
 from blueflame.config.keys import iter_keys
+from blueflame.config.load import load_config, parse_config
+from blueflame.config.locate import find_config
+from blueflame.config.show import format_config, format_json_schema, format_resolved_json
 from blueflame.model.errors import BlueFlameError, ConfigError
 from blueflame.paths.globs import Globs
 

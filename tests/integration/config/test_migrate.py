@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.config import migrate_config, parse_config
+from blueflame.config.load import parse_config
+from blueflame.config.migrate import migrate_config
 from blueflame.config.yaml_comments import count_comments, find_comments
 from blueflame.model.errors import ConfigError
 

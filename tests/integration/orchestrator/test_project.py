@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from blueflame.config import compute_digest
+from blueflame.config.show import compute_digest
 from blueflame.documents.plans import parse_tasks
 from blueflame.git.results import list_refs
 from blueflame.journal.journal import Journal

@@ -12,7 +12,7 @@ from blueflame.cli.output import print_json, print_text
 from blueflame.model.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from blueflame.config import Migration
+    from blueflame.config.migrate import Migration
 
 config_app = typer.Typer(
     help="Look at the configuration: check it, show it in full, bring it up to date.",
@@ -30,7 +30,8 @@ JSON = typer.Option(False, "--json", help="For machines.")
 @config_app.command()
 def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
     """Say everything that is wrong with the configuration, or that nothing is."""
-    from blueflame.config import find_config, load_config, shorten_path
+    from blueflame.config.load import load_config
+    from blueflame.config.locate import find_config, shorten_path
 
     path = find_config(Path.cwd(), config)
     try:
@@ -54,8 +55,10 @@ def check(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
 @config_app.command()
 def show(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
     """Show the configuration with every default filled in, as Blue Flame understands it."""
-    from blueflame.config import find_config, format_resolved_json, load_config
-    from blueflame.config import format_config as as_yaml
+    from blueflame.config.load import load_config
+    from blueflame.config.locate import find_config
+    from blueflame.config.show import format_config as as_yaml
+    from blueflame.config.show import format_resolved_json
 
     loaded = load_config(find_config(Path.cwd(), config))
     print_text((format_resolved_json if as_json else as_yaml)(loaded.settings), end=False)
@@ -64,7 +67,7 @@ def show(config: Path | None = CONFIG, as_json: bool = JSON) -> None:
 @config_app.command()
 def schema(as_json: bool = typer.Option(True, "--json", help="It always is JSON.", hidden=True)) -> None:  # noqa: ARG001 (every read takes --json)
     """Print the JSON schema of the file, for editors that complete and check YAML."""
-    from blueflame.config import format_json_schema
+    from blueflame.config.show import format_json_schema
 
     print_text(format_json_schema(), end=False)
 
@@ -76,8 +79,8 @@ def migrate(
     as_json: bool = JSON,
 ) -> None:
     """Bring a file of schema 1 up to schema 2, comments and order kept."""
-    from blueflame.config import find_config, read_config_text, shorten_path
-    from blueflame.config import migrate_config as migrated_text
+    from blueflame.config.locate import find_config, read_config_text, shorten_path
+    from blueflame.config.migrate import migrate_config as migrated_text
     from blueflame.system.files import write_atomically
 
     path = find_config(Path.cwd(), config)
@@ -94,7 +97,7 @@ def migrate(
 
 
 def _format_migration(path: Path, before: str, migrated: Migration, *, written: bool) -> str:
-    from blueflame.config import shorten_path
+    from blueflame.config.locate import shorten_path
 
     if not migrated.changes:
         return f"{shorten_path(path)} is up to date"

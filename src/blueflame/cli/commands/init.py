@@ -61,8 +61,8 @@ def _build_json(path: Path, found: Survey, text: str, *, written: bool) -> dict[
 
 
 def _format_lines(path: Path, found: Survey, *, kept: bool) -> list[str]:
-    from blueflame.config import shorten_path
     from blueflame.config.detect.commands import describe_missing_programs
+    from blueflame.config.locate import shorten_path
 
     if kept:
         return [f"{shorten_path(path)} is there already and was left alone; --force writes it anew"]

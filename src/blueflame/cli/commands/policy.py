@@ -97,7 +97,8 @@ def explain(
 def _load_policy(
     config: Path | None, role: str, scope: list[str], worktree: Path | None, scratch: list[Path]
 ) -> tuple[Policy, LocalWorld]:
-    from blueflame.config import find_config, load_config
+    from blueflame.config.load import load_config
+    from blueflame.config.locate import find_config
     from blueflame.paths.locks import BadLock
     from blueflame.policy.compile import SCHEMA_ROLES, compile_policy
     from blueflame.policy.decide import prepare

@@ -92,7 +92,8 @@ def _find_ground(config: Path | None, worktree: Path | None) -> CommandSite:
 
 def _find_settings(config: Path | None, checkout: PersonCheckout) -> tuple[Settings | None, PersonCheckout | None]:
     """An agent's checkout obeys the configuration of the repository it belongs to: its own copy is the agent's."""
-    from blueflame.config import CONFIG_NAME, load_config
+    from blueflame.config.load import load_config
+    from blueflame.config.locate import CONFIG_NAME
     from blueflame.sandbox.person_checkout import read_checkout
 
     here = (checkout.root, Path.cwd(), *Path.cwd().parents)
