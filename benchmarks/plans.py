@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from blueflame.model.task import Task
-from blueflame.paths.locks import locks_of
+from blueflame.paths.locks import parse_task_locks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,6 @@ def _busiest(plan: Sample) -> float:
     """All tasks that lock a path or a directory above it exclude each other: their time adds up."""
     load: dict[tuple[str, ...], float] = {}
     for task in plan.tasks:
-        for path in locks_of(task):
+        for path in parse_task_locks(task):
             load[path] = load.get(path, 0.0) + plan.minutes[task.id]
     return max(sum(load.get(path[:depth], 0.0) for depth in range(len(path) + 1)) for path in load)

@@ -8,7 +8,7 @@ from typing import Any
 from blueflame.model.exit_codes import EXIT_CODE_MEANINGS, EXIT_CODES_BY_OUTCOME
 from blueflame.model.gate import OPTIONS, GateKind, Option
 from blueflame.model.schemas import PLAN_SCHEMA, VERDICT_SCHEMA
-from blueflame.session.gates.questions import SAFE
+from blueflame.session.gates.questions import SAFE_ANSWERS
 
 MADE = "made from the code by `make docs-write`; do not edit by hand."
 
@@ -71,7 +71,7 @@ def _gate(kind: GateKind) -> Iterator[str]:
     yield from ("", f"## {kind.value}", "", ASKED[kind], "")
     yield from ("| choice | key | meaning | needs a note | in a decisions file |", "|---|---|---|---|---|")
     yield from (_choice(kind, option) for option in OPTIONS[kind])
-    yield from ("", f"Safe answer: `{SAFE[kind]}`.")
+    yield from ("", f"Safe answer: `{SAFE_ANSWERS[kind]}`.")
 
 
 def _choice(kind: GateKind, option: Option) -> str:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from blueflame.demo import create_demo
-from blueflame.paths.locks import overlap
+from blueflame.paths.locks import do_locks_overlap
 from support.command_line import MAIN, at_terminal, here
 from support.repositories import git
 
@@ -99,7 +99,7 @@ def test_its_plan_has_dependencies_and_overlapping_locks(
     tasks = plan["tasks"]
     assert any(task["dependencies"] for task in tasks)
     pairs = combinations(tasks, 2)
-    assert any(overlap(a, b) for one, two in pairs for a in one["file_locks"] for b in two["file_locks"])
+    assert any(do_locks_overlap(a, b) for one, two in pairs for a in one["file_locks"] for b in two["file_locks"])
     assert git(laid.repo, "status", "--porcelain") == ""
 
 

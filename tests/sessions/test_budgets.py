@@ -15,7 +15,7 @@ from blueflame.model.event import (
     JournalEntry,
 )
 from blueflame.model.spend import Budget, Ceiling, Unit
-from blueflame.session.budget import reservation
+from blueflame.session.budget import compute_reservation
 from blueflame.session.state import Session
 from support.sessions import Stage, Watcher, task, writes
 
@@ -56,7 +56,7 @@ def test_stopping_at_the_breaker_can_be_resumed_with_more_money(stage: Stage) ->
 def test_an_attempt_is_granted_no_more_than_is_left(stage: Stage) -> None:
     spending(stage, limit=1.0)
     told = stage.run({"budget": ["raise: 9"]})
-    granted = [reservation(event.attempt).micro_usd for event in told.of(AttemptIntended)]
+    granted = [compute_reservation(event.attempt).micro_usd for event in told.of(AttemptIntended)]
     assert granted == [1_000_000, 400_000, 1_500_000]
 
 
@@ -86,7 +86,7 @@ def test_a_days_budget_is_all_sessions_and_raised_for_the_day(stage: Stage) -> N
     assert [name for name in told.gates if name.startswith("budget")] == ["budget-day", "budget-day"]
     assert "$1.20 / $1.00 by all sessions" in told.answers.asked[1].title
     assert "not above what is already used" in told.answers.objections[0]
-    assert [reservation(event.attempt).micro_usd for event in told.of(AttemptIntended)] == [400_000, 1_500_000]
+    assert [compute_reservation(event.attempt).micro_usd for event in told.of(AttemptIntended)] == [400_000, 1_500_000]
     assert told.session.outcome == "completed"
 
 

@@ -22,7 +22,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Gate
 from blueflame.session.state import Session
-from blueflame.text.event_lines import log_lines
+from blueflame.text.event_lines import format_log_lines
 from support.sessions import Stage, task, writes
 
 GO_ON = ["continue"]
@@ -87,7 +87,7 @@ def test_a_check_that_is_red_and_then_green_on_the_same_tree_is_flaky_and_blames
     (built,) = told.of(ChangesetBuilt)
     assert built.build.flaky == (flips,)
     assert told.answers.asked[-1].evidence["flaky"] == [flips]
-    assert any("flaky" in line for line in log_lines(told.events) if "CHANGESET_BUILT" in line)
+    assert any("flaky" in line for line in format_log_lines(told.events) if "CHANGESET_BUILT" in line)
     assert counter.read_text() == "x\nx\n"
 
 

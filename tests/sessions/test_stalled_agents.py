@@ -22,7 +22,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer, Gate
 from blueflame.orchestrator.engine.interface import Queued, Running
 from blueflame.orchestrator.watchers.stalls import SilenceTimer
-from blueflame.session.gates.questions import objection
+from blueflame.session.gates.questions import answer_error
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from support.sessions import Stage, Told, Watcher, plan_of, start_orchestrator, task, writes
@@ -129,7 +129,7 @@ def test_a_question_about_an_agent_that_ended_meanwhile_is_withdrawn(stage: Stag
     told = stage.run({"stall": [too_late]})
     assert told.session.outcome == "completed"
     assert [event.gate for event in told.of(GateWithdrawn)] == ["stall-task-001"]
-    assert "needs no answer any more" in objection(told.session, "stall-task-001", WAIT)
+    assert "needs no answer any more" in answer_error(told.session, "stall-task-001", WAIT)
 
 
 def test_an_adopted_agent_is_watched_over_too(stage: Stage) -> None:

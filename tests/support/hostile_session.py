@@ -35,8 +35,8 @@ from blueflame.model.ids import build_agent_id, build_attempt_id
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Cause, Result, Task
 from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
-from blueflame.session.gates.questions import changeset_gate, plan_gate
-from blueflame.session.replay import apply, open_session
+from blueflame.session.gates.questions import open_changeset_gate, open_plan_gate
+from blueflame.session.replay import apply_event, open_session
 
 SESSION = "ses-20260206-143022"
 BEGAN = 1_770_388_222.0
@@ -79,10 +79,10 @@ def story(root: Path, base: str, commit: str, path: str) -> list[JournalEntry]:
         for event in events:
             each = JournalEntry(len(recorded) + 1, recorded[-1].at + seconds, event)
             recorded.append(each)
-            apply(session, each)
+            apply_event(session, each)
 
     tell(OrchestratorStarted(pid=1), PlanProposed(round=1, tasks=(task, other), origin="planner"))
-    tell(plan_gate(session), GateAnswered(gate="plan", answer=Answer(choice="approve", note=HOSTILE, by=HOSTILE)))
+    tell(open_plan_gate(session), GateAnswered(gate="plan", answer=Answer(choice="approve", note=HOSTILE, by=HOSTILE)))
     tell(PlanApproved(tasks=(task, other)), CycleStarted(cycle=1, base_sha=base))
     for n, ending in ((1, Ending.POSTCHECK), (2, Ending.PASSED)):
         name = build_attempt_id(SESSION, "task-001", "worker", n)
@@ -123,7 +123,7 @@ def story(root: Path, base: str, commit: str, path: str) -> list[JournalEntry]:
         weakened=(Weakening(kind="skip", path=HOSTILE, words=HOSTILE, line=3, lines=(HOSTILE,)),),
     )
     tell(ChangesetBuilt(changeset="cs-001", build=build))
-    tell(changeset_gate(session, session.changesets["cs-001"]))
+    tell(open_changeset_gate(session, session.changesets["cs-001"]))
     return recorded
 
 

@@ -31,8 +31,8 @@ from blueflame.orchestrator.attempts.merger import prepare_merge
 from blueflame.orchestrator.merging.bisect import CheckRunner
 from blueflame.orchestrator.merging.build_and_land import BuildSite, build_on_base
 from blueflame.session.decide import BuildChangeset, Effect, LandChangeset
-from blueflame.session.gates.answers import skip
-from blueflame.session.merging.queue import give_back
+from blueflame.session.gates.answers import skip_changeset
+from blueflame.session.merging.queue import give_task_back
 from blueflame.testing.simulation import Simulation, build_opening, hash_to_fraction
 from support.random_sessions import Dice
 
@@ -111,7 +111,7 @@ class MergeWorld(Simulation):
         conflict = self.session.changesets[attempt.subject].conflict
         assert conflict is not None
         if not self.lot.approves(attempt):
-            return [over, give_back(self.session, attempt.subject, conflict, "they exclude each other")]
+            return [over, give_task_back(self.session, attempt.subject, conflict, "they exclude each other")]
         tip = prepare_merge(self.repo, self.session, attempt.subject)
         careless = self.lot.roll("careless", attempt.id) < 0.3
         for path, data in read_files_at(self.repo, tip, conflict.paths).items():
@@ -142,7 +142,7 @@ class MergeWorld(Simulation):
         assert made is not None
         fate = self.lot.pick_landing(changeset, made.base)
         if fate == "dirty":
-            return tuple(skip(self.session, changeset, "your checkout is not clean"))
+            return tuple(skip_changeset(self.session, changeset, "your checkout is not clean"))
         if fate == "moved":
             self.own.append(
                 commit_file(self.repo, read_branch_head(self.repo, "main"), f"own{len(self.own)}", "mine\n", "mine")

@@ -14,13 +14,13 @@ from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.spend import NO_SPEND, Budget, Spend, Unit
 from blueflame.model.task import FINISHED, VERIFIED, VERIFIED_NOT_LANDED, Task, TaskState
-from blueflame.paths.locks import overlap
-from blueflame.session.budget import reservation
-from blueflame.session.decide import CrossBoundary, Diagnose, Effect
-from blueflame.session.foundations import holds
-from blueflame.session.gates.edits import edited
-from blueflame.session.merging.queue import next_up
-from blueflame.session.state import ACTIVE, HookDue, Session
+from blueflame.paths.locks import do_locks_overlap
+from blueflame.session.budget import compute_reservation
+from blueflame.session.decide import CrossBoundary, DiagnoseTask, Effect
+from blueflame.session.foundations import are_foundations_valid
+from blueflame.session.gates.edits import build_edit_payload
+from blueflame.session.merging.queue import find_next_changeset
+from blueflame.session.state import ACTIVE_STATES, HookDue, Session
 from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening, hash_to_fraction
 
 PATHS = ("src/", "src/a.py", "src/b.py", "src/ядро/", "src/ядро/c d.py", "docs/e.md", "tests/f.py", "lib/g.py")
@@ -135,7 +135,7 @@ class Dice(SimulatedOutcomes):
 
     def pick_spend(self, attempt: Attempt) -> Spend:
         """No more than it may; all of it when that is why it ended."""
-        most = reservation(attempt)
+        most = compute_reservation(attempt)
         part = 1.0 if self.pick_ending(attempt) is Ending.BUDGET else self.roll("spend", attempt.id)
         return Spend(input_tokens=int((most.input_tokens or 10) * part), micro_usd=int((most.micro_usd or 10) * part))
 
@@ -145,7 +145,7 @@ class Dice(SimulatedOutcomes):
     def approves(self, attempt: Attempt) -> bool:
         return self.roll("verdict", attempt.id) >= self.odds.refuse
 
-    def is_green(self, effect: Diagnose) -> bool:
+    def is_green(self, effect: DiagnoseTask) -> bool:
         return self.roll("green", effect) >= self.odds.red
 
     def pick_eviction(self, changeset: str, base: str) -> str:
@@ -205,9 +205,9 @@ class Dice(SimulatedOutcomes):
         if gate.kind is GateKind.VALIDATION:
             task = session.tasks[gate.subject].task
             locks = (self.pick(PATHS, "edited", gate.id),)
-            return edited([replace(task, file_locks=locks, cohesion_group=self.pick(GROUPS, gate.id))])
+            return build_edit_payload([replace(task, file_locks=locks, cohesion_group=self.pick(GROUPS, gate.id))])
         landed = {name for name, record in session.tasks.items() if record.state is TaskState.MERGED}
-        return edited([task for task in self.tasks if task.id not in landed])
+        return build_edit_payload([task for task in self.tasks if task.id not in landed])
 
 
 @st.composite
@@ -243,7 +243,7 @@ def _lock_faults(session: Session) -> Iterator[str]:
     claimed = [session.tasks[name].task for name in session.in_state(TaskState.CLAIMED)]
     for n, one in enumerate(claimed):
         for other in claimed[n + 1 :]:
-            if any(overlap(a, b) for a in one.file_locks for b in other.file_locks):
+            if any(do_locks_overlap(a, b) for a in one.file_locks for b in other.file_locks):
                 yield f"{one.id} and {other.id} run with overlapping locks"
 
 
@@ -293,7 +293,7 @@ def _foundation_faults(session: Session) -> Iterator[str]:
     for name, record in session.tasks.items():
         if record.state in VERIFIED_NOT_LANDED or record.state is TaskState.MERGED:
             assert record.result is not None
-            if not holds(session, record.result.built_on):
+            if not are_foundations_valid(session, record.result.built_on):
                 yield f"{name} is {record.state} on what has fallen"
         if record.state is TaskState.MERGED and record.result is not None:
             for foundation in record.result.built_on:
@@ -310,7 +310,7 @@ def _money_faults(session: Session) -> Iterator[str]:
     spent = sum((r.ended.spend for r in session.attempts.values() if r.ended), NO_SPEND)
     if session.spend != spent or sum(session.spend_by_role.values(), NO_SPEND) != spent:
         yield f"{session.spend} is counted, {spent} was spent"
-    reserved = sum((reservation(attempt) for attempt in session.live.values()), NO_SPEND)
+    reserved = sum((compute_reservation(attempt) for attempt in session.live.values()), NO_SPEND)
     if session.reserved != reserved:
         yield f"{session.reserved} is counted as reserved, {reserved} is"
     if session.spend_since(float("-inf")) != spent:
@@ -326,14 +326,14 @@ def _gate_faults(session: Session) -> Iterator[str]:
         yield f"{[gate.id for gate in asked]} are asked at once, though each landing moves the base"
     for gate in asked:
         state = session.changesets[gate.subject].state
-        if state is not ChangesetState.BUILT or gate.subject != next_up(session):
+        if state is not ChangesetState.BUILT or gate.subject != find_next_changeset(session):
             yield f"gate {gate.id} asks about a changeset that is {state}"
         earlier = list(session.merging)[: list(session.merging).index(gate.subject)]
         # only one that waits for a merger, or has just come back from it, lets others pass
         passed = [name for name in earlier if session.changesets[name].state in PRESENTABLE]
         if passed:
             yield f"gate {gate.id} is asked before {passed}, which came first"
-    active = [name for name, record in session.changesets.items() if record.state in ACTIVE]
+    active = [name for name, record in session.changesets.items() if record.state in ACTIVE_STATES]
     if active != list(session.merging):
         yield f"{active} are active, {list(session.merging)} are being merged"
     for name in active:

@@ -26,8 +26,8 @@ from blueflame.model.limits import Limits, Workflow
 from blueflame.model.spend import Budget, Spend, Unit, to_micro_usd
 from blueflame.model.task import Cause, HistoryEntry, HistoryResult, Result, Task
 from blueflame.model.verdict import Check
-from blueflame.session.gates.questions import changeset_gate, plan_gate
-from blueflame.session.replay import apply, open_session
+from blueflame.session.gates.questions import open_changeset_gate, open_plan_gate
+from blueflame.session.replay import apply_event, open_session
 from blueflame.session.state import Session
 
 ID = "ses-20260206-143022"
@@ -87,12 +87,12 @@ class Story:
         for event in events:
             each = JournalEntry(len(self.recorded) + 1, self.now + seconds, event)
             self.recorded.append(each)
-            apply(self.session, each)
+            apply_event(self.session, each)
         return self
 
     def planned(self) -> Story:
         self.tell(PlanProposed(round=1, tasks=TASKS, origin="planner", warnings=("task-003 is alone in its group",)))
-        return self.tell(plan_gate(self.session))
+        return self.tell(open_plan_gate(self.session))
 
     def working(self) -> Story:
         self.tell(PlanProposed(round=1, tasks=TASKS, origin="planner"), PlanApproved(tasks=TASKS))
@@ -157,7 +157,7 @@ class Story:
             ),
         )
         self.tell(ChangesetBuilt(changeset=changeset, build=build))
-        gate = changeset_gate(self.session, self.session.changesets[changeset])
+        gate = open_changeset_gate(self.session, self.session.changesets[changeset])
         return self.tell(gate)
 
     def lands(self, changeset: str) -> Story:

@@ -11,7 +11,7 @@ from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task, TaskState
-from blueflame.session.decide import CrossBoundary, Diagnose
+from blueflame.session.decide import CrossBoundary, DiagnoseTask
 from blueflame.session.state import HookDue, Session
 from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
 
@@ -90,7 +90,7 @@ class Told(SimulatedOutcomes):
     def approves(self, attempt: Attempt) -> bool:
         return called(attempt) not in self.refused
 
-    def is_green(self, effect: Diagnose) -> bool:
+    def is_green(self, effect: DiagnoseTask) -> bool:
         return effect.sha not in self.red
 
     def pick_eviction(self, changeset: str, base: str) -> str:

@@ -16,8 +16,8 @@ from blueflame.checks.file_names import find_unsafe_part
 from blueflame.model.changes import Change, Commit
 from blueflame.model.verdict import Violation
 from blueflame.paths.globs import Globs
-from blueflame.paths.locks import Path, covers, fold, lock_paths
-from blueflame.paths.naming_style import well_named
+from blueflame.paths.locks import LockPath, covers, fold_path, parse_locks
+from blueflame.paths.naming_style import is_well_named
 
 PATH_NOT_ALLOWED: Final = "path_not_allowed"
 BLOCKED_PATH: Final = "blocked_path_modified"
@@ -38,7 +38,7 @@ MAX_SUBJECT_LENGTH = 500  # a pattern with nested repeats can take for ever on t
 class _PathLimits:
     allowed: Globs
     blocked: Globs
-    scope: tuple[Path, ...] | None  # the locks, or None when scope is not enforced
+    scope: tuple[LockPath, ...] | None  # the locks, or None when scope is not enforced
 
 
 def check_result(
@@ -70,7 +70,7 @@ def check_result(
     bounds = _PathLimits(
         allowed=Globs(tuple(allowed_paths)),
         blocked=Globs(tuple(_fold_case(pattern) for pattern in blocked)),
-        scope=lock_paths(file_locks) if enforce_scope else None,
+        scope=parse_locks(file_locks) if enforce_scope else None,
     )
     found = {
         *_check_paths(changes, bounds),
@@ -111,9 +111,9 @@ def _matches_blocked(path: str, blocked: Globs) -> bool:
     return ".git" in plain.split("/") or blocked.touches(plain)
 
 
-def _is_covered(path: str, scope: Sequence[Path]) -> bool:
+def _is_covered(path: str, scope: Sequence[LockPath]) -> bool:
     """The same comparison that keeps overlapping tasks apart: what a lock reserved is what it lets be changed."""
-    parts = fold(tuple(path.split("/")))
+    parts = fold_path(tuple(path.split("/")))
     return any(covers(lock, parts) for lock in scope)
 
 
@@ -191,7 +191,7 @@ def _check_naming_style(changes: Sequence[Change], style: str, globs: Globs) -> 
     if not style:
         return
     for change in changes:
-        if change.created and globs.matches(change.path) and not well_named(change.path, style):
+        if change.created and globs.matches(change.path) and not is_well_named(change.path, style):
             yield Violation(rule=FILE_NAMING, path=change.path, detail=f"new files here are named in {style}")
 
 

@@ -17,10 +17,10 @@ from blueflame.model.exit_codes import ExitCode
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task
 from blueflame.orchestrator import project as app
-from blueflame.session.estimate import batches, cost_range
-from blueflame.session.from_settings import workflow_of
-from blueflame.session.plan_problems import problems, warnings
-from blueflame.text.format import count
+from blueflame.session.estimate import batches, estimate_cost
+from blueflame.session.from_settings import build_workflow
+from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
+from blueflame.text.format import format_count
 
 STAGE_ROLES = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR}
 
@@ -34,7 +34,7 @@ def show_dry_run(
     script: Path | None,
     as_json: bool,
 ) -> int:
-    flow = workflow_of(ground.settings, workflow)
+    flow = build_workflow(ground.settings, workflow)
     limits = app.build_limits(ground, flow.name, scripted=script is not None)
     known = tasks if tasks is not None else app.build_runtime_set(ground, script=script).foreseen_plan(request, flow)
     planned = known if tasks is not None or flow.has_stage("plan") else None  # our own single task is no plan
@@ -55,9 +55,9 @@ def _build_json(
             shown,
             session="dry run",
             batches=batches(shown, limits.workers),
-            cost=cost_range(shown, limits, flow),
+            cost=estimate_cost(shown, limits, flow),
             problems=wrong,
-            warnings=warnings(shown) if shown else (),
+            warnings=find_plan_warnings(shown) if shown else (),
         ),
         "request": request,
         "plan_known": tasks is not None,
@@ -69,7 +69,7 @@ def _build_json(
 def _find_problems(tasks: Sequence[Task] | None, limits: Limits) -> tuple[str, ...]:
     if tasks is None:
         return ()
-    return problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
+    return find_plan_problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
 
 
 def _list_agents(tasks: Sequence[Task], flow: Workflow, limits: Limits) -> list[dict[str, Any]]:
@@ -97,13 +97,18 @@ def _print_dry_run(
         session="dry run",
         request=request,
         batches=batches(shown, limits.workers),
-        cost=cost_range(shown, limits, flow),
+        cost=estimate_cost(shown, limits, flow),
         problems=wrong,
-        warnings=warnings(shown) if shown else (),
+        warnings=find_plan_warnings(shown) if shown else (),
     )
     unknown = Text("The plan is not known yet: the planner would make it. Give one with --plan.", "warn")
     rows = [
-        (row["role"], count(row["agents"], "agent"), f"{row['at_once']} at once", f"{row['runtime']} {row['model']}")
+        (
+            row["role"],
+            format_count(row["agents"], "agent"),
+            f"{row['at_once']} at once",
+            f"{row['runtime']} {row['model']}",
+        )
         for row in _list_agents(shown, flow, limits)
     ]
     spawned = Group(Text(f"Would be started by the workflow {flow.name}", "head"), build_columns(rows))

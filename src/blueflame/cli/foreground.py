@@ -27,12 +27,12 @@ from blueflame.model.exit_codes import ExitCode, choose_exit_code
 from blueflame.model.gate import Gate, GateKind
 from blueflame.orchestrator import project as app
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
-from blueflame.session.estimate import cost_range
-from blueflame.session.from_settings import may_talk, workflow_of
+from blueflame.session.estimate import estimate_cost
+from blueflame.session.from_settings import build_workflow, is_planner_interactive
 from blueflame.session.state import Session
 from blueflame.system.terminal import is_interactive
 from blueflame.telemetry.activity import ActivityTracker
-from blueflame.text.sanitize import clean
+from blueflame.text.sanitize import clean_text
 
 TICK_SECONDS = 0.25
 MAX_DIFF_BYTES = 20 * 1024 * 1024
@@ -99,8 +99,12 @@ def run_session(
 def can_planner_talk(ground: app.Project, options: RunOptions, *, workflow: str | None, planned: bool) -> bool:
     """Whether the planner of a new session can talk with the person first; says so when they may expect it in vain."""
     settings = ground.settings
-    flow = workflow_of(settings, workflow)
-    if planned or not flow.has_stage("plan") or not may_talk(settings, flow.name, scripted=options.script is not None):
+    flow = build_workflow(settings, workflow)
+    if (
+        planned
+        or not flow.has_stage("plan")
+        or not is_planner_interactive(settings, flow.name, scripted=options.script is not None)
+    ):
         return False
     asked_for = options.decisions is not None or "interactive" in settings.planning.model_fields_set
     if options.why_silent and asked_for:
@@ -140,7 +144,7 @@ def _build_warner(console: Console) -> Callable[[str], None]:
 
     def warn(text: str) -> None:
         if console.is_terminal:
-            console.print(Text(f"blueflame: {clean(text)}", "warn"), soft_wrap=True)
+            console.print(Text(f"blueflame: {clean_text(text)}", "warn"), soft_wrap=True)
         else:
             print_text(f"blueflame: {text}", err=True)
 
@@ -192,7 +196,8 @@ def _print_summary(session: Session, flame: SessionContext, options: RunOptions,
     if not options.quiet:
         print_text()
     print_view(
-        make_console(), render_summary(session, now=now, estimate=cost_range(tasks, session.limits, session.workflow))
+        make_console(),
+        render_summary(session, now=now, estimate=estimate_cost(tasks, session.limits, session.workflow)),
     )
     if session.live:
         names = ", ".join(attempt.agent_id for attempt in session.live.values())

@@ -7,11 +7,11 @@ import re
 
 import typer
 
-from blueflame.text.sanitize import DANGEROUS, clean
+from blueflame.text.sanitize import DANGEROUS, clean_text
 
 
 def print_text(text: str = "", *, err: bool = False, end: bool = True) -> None:
-    typer.echo(clean(text), err=err, nl=end)
+    typer.echo(clean_text(text), err=err, nl=end)
 
 
 def print_json(data: object, *, indent: int | None = 2) -> None:

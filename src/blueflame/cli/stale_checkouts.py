@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from blueflame.cli.output import print_text
 from blueflame.model.errors import NoAnswer
-from blueflame.text.format import count
+from blueflame.text.format import format_count
 
 if TYPE_CHECKING:
     from blueflame.cli.foreground import RunOptions
@@ -23,7 +23,9 @@ def handle_stale_checkouts(ground: app.Project, journal: Journal, options: RunOp
     if not found:
         return
     size = sum(each.bytes for each in found) / 2**20
-    words = f"{count(len(found), 'checkout')} of earlier sessions left in {ground.places.worktrees} ({size:,.1f} MB)"
+    words = (
+        f"{format_count(len(found), 'checkout')} of earlier sessions left in {ground.places.worktrees} ({size:,.1f} MB)"
+    )
     policy = ground.settings.cleanup.stale_worktrees
     if policy == "clean" or (policy == "ask" and _ask_to_remove(f"Remove {words}?", options) == "clean"):
         remove_leftovers(ground.repo, found)
@@ -35,10 +37,10 @@ def handle_stale_checkouts(ground: app.Project, journal: Journal, options: RunOp
 def _ask_to_remove(title: str, options: RunOptions) -> str:
     from blueflame.cli.console import make_console
     from blueflame.cli.gates.prompt import GateContext, GatePrompt
-    from blueflame.session.gates.questions import stale_gate
+    from blueflame.session.gates.questions import build_stale_gate
     from blueflame.system.terminal import is_interactive
 
-    gate = stale_gate(title)
+    gate = build_stale_gate(title)
     if options.decisions is not None:
         try:
             return options.decisions.find_answer(gate, frozenset()).choice

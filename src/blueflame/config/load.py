@@ -14,7 +14,7 @@ from blueflame.config.show import compute_digest
 from blueflame.documents.config_yaml import ConfigDocument, ConfigProblem, KeyPath, read_config_yaml
 from blueflame.model.errors import ConfigError
 from blueflame.model.settings import SCHEMA_VERSION, Settings
-from blueflame.session.from_settings import doubts
+from blueflame.session.from_settings import find_doubtful_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ def _find_warnings(
         for place in find_old_sections(data):
             text = "is the place of schema 1 and still read; schema 2 has it under roles (`blueflame config migrate`)"
             yield ConfigProblem(document.find_line(place), place, text)
-    for at, text in doubts(settings):
+    for at, text in find_doubtful_settings(settings):
         origin: KeyPath = lifted.find_origin(at)
         yield ConfigProblem(document.find_line(origin), origin, text)
 

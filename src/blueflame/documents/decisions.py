@@ -17,7 +17,7 @@ from blueflame.documents.plans import read_plan
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
 from blueflame.model.event import GateAnswered, JournalEntry
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, Option
-from blueflame.session.gates.edits import EDITS, edit_problems, edited
+from blueflame.session.gates.edits import EDIT_CHOICES, build_edit_payload, find_edit_problems
 
 UsedEntries = frozenset[tuple[str, int]]
 
@@ -111,9 +111,9 @@ def _format_not_offered(gate: Gate, path: Path, entry: DecisionEntry) -> str:
 def _build_payload(entry: DecisionEntry, gate: Gate, path: Path) -> Mapping[str, Any]:
     if entry.edit is not None:
         tasks = read_plan(entry.edit)
-        if problems := edit_problems(gate, tasks):
+        if problems := find_edit_problems(gate, tasks):
             raise PlanError(f"{path}: {entry.kind}[{entry.index}]: {entry.edit} is no edit for {gate.id}:", problems)
-        return {**entry.payload, **edited(tasks)}
+        return {**entry.payload, **build_edit_payload(tasks)}
     return {**entry.payload, "limit": entry.limit} if entry.limit is not None else entry.payload
 
 
@@ -258,7 +258,7 @@ class _DecisionsReader:
             self.wrong(entry.line_of("limit"), f"{entry.at}: 'limit' goes only with 'raise' at a budget gate")
 
     def check_edit(self, entry: _RawEntry, option: Option, texts: Mapping[str, str]) -> None:
-        edits, line = option.name in EDITS, entry.line_of("edit")
+        edits, line = option.name in EDIT_CHOICES, entry.line_of("edit")
         if edits and not texts["edit"]:
             self.wrong(line, f"{entry.at}: needs 'edit: PATH', the changed tasks file")
         if texts["edit"] and not edits:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from blueflame.text.strict_json import absolute, number, only, table, text
+from blueflame.text.strict_json import check_keys, read_absolute_path, read_integer, read_object, read_string
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Upstream:
     __slots__ = ("base", "host", "port", "text", "tls")
 
     def __init__(self, value: object, what: str) -> None:
-        found = _UPSTREAM.fullmatch(text(value, what))
+        found = _UPSTREAM.fullmatch(read_string(value, what))
         if found is None:
             raise ValueError(f"{what} must be an address such as https://api.example.org/v1, not {value!r:.80}")
         self.text = str(value)
@@ -54,13 +54,13 @@ class ProviderApi:
 
     def __init__(self, name: str, value: object, secrets: Mapping[str, str], *, replayed: bool) -> None:
         what = f"gateway: model: apis: {name}"
-        read = table(value, what)
-        only(read, ("upstream", "auth", "secret", "file"), what)
+        read = read_object(value, what)
+        check_keys(read, ("upstream", "auth", "secret", "file"), what)
         self.name = name
         self.upstream = Upstream(read.get("upstream"), f"{what}: upstream")
         self.auth = _read_choice(read.get("auth"), AUTHS, f"{what}: auth")
-        self.file = absolute(read["file"], f"{what}: file") if read.get("file") else ""
-        wanted = text(read.get("secret", ""), f"{what}: secret")
+        self.file = read_absolute_path(read["file"], f"{what}: file") if read.get("file") else ""
+        wanted = read_string(read.get("secret", ""), f"{what}: secret")
         self.secret = secrets.get(wanted, "") if wanted else ""
         if replayed or self.auth == "none":
             return
@@ -79,11 +79,11 @@ class BudgetLimit:
     __slots__ = ("limit", "name", "unit")
 
     def __init__(self, value: object) -> None:
-        read = table(value, "gateway: model: budgets")
-        only(read, ("name", "unit", "limit"), "gateway: model: budgets")
-        self.name = text(read.get("name"), "gateway: model: budgets: name")
+        read = read_object(value, "gateway: model: budgets")
+        check_keys(read, ("name", "unit", "limit"), "gateway: model: budgets")
+        self.name = read_string(read.get("name"), "gateway: model: budgets: name")
         self.unit = _read_choice(read.get("unit"), UNITS, f"gateway: model: budgets: {self.name}: unit")
-        self.limit = number(read.get("limit"), f"gateway: model: budgets: {self.name}: limit")
+        self.limit = read_integer(read.get("limit"), f"gateway: model: budgets: {self.name}: limit")
 
 
 class ModelOptions:
@@ -93,9 +93,9 @@ class ModelOptions:
     )
 
     def __init__(self, read: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
-        only(read, KEYS, "gateway: model")
-        text(read.get("runtime"), "gateway: model: runtime")  # for people who read the launch
-        self.token = text(read.get("token"), "gateway: model: token")
+        check_keys(read, KEYS, "gateway: model")
+        read_string(read.get("runtime"), "gateway: model: runtime")  # for people who read the launch
+        self.token = read_string(read.get("token"), "gateway: model: token")
         if len(self.token) < MIN_TOKEN_LENGTH or not _VISIBLE.fullmatch(self.token):
             raise ValueError(f"gateway: model: token must be at least {MIN_TOKEN_LENGTH} visible ASCII characters")
         self.record, self.replay = (_read_path(read, name) for name in ("record", "replay"))
@@ -110,7 +110,7 @@ class ModelOptions:
         self.rate_limit_wait = _read_seconds(read.get("rate_limit_wait"), "gateway: model: rate_limit_wait")
         self.outage_wait = _read_seconds(read.get("outage_wait"), "gateway: model: outage_wait")
         self.shared = _read_path(read, "shared")
-        self.key = text(read.get("key", ""), "gateway: model: key")
+        self.key = read_string(read.get("key", ""), "gateway: model: key")
         self.places = _read_placeholders(read.get("places", {}))
 
 
@@ -119,7 +119,7 @@ def read_model_options(value: object, secrets: Mapping[str, str]) -> ModelOption
     if value is None:
         return None
     try:
-        return ModelOptions(table(value, "gateway: model"), secrets)
+        return ModelOptions(read_object(value, "gateway: model"), secrets)
     except TypeError as e:
         raise ValueError(str(e)) from e
 
@@ -131,8 +131,8 @@ def _read_choice(value: object, known: tuple[str, ...], what: str) -> str:
 
 
 def _read_apis(value: object, secrets: Mapping[str, str], *, replayed: bool) -> dict[str, ProviderApi]:
-    read = table(value, "gateway: model: apis")
-    only(read, APIS, "gateway: model: apis")
+    read = read_object(value, "gateway: model: apis")
+    check_keys(read, APIS, "gateway: model: apis")
     return {name: ProviderApi(name, read[name], secrets, replayed=replayed) for name in sorted(read)}
 
 
@@ -140,17 +140,17 @@ def _read_prices(value: object) -> tuple[dict[str, Any], ...]:
     if not isinstance(value, list):
         raise TypeError(f"gateway: model: prices must be a list, not {value!r:.80}")
     for row in value:
-        text(table(row, "gateway: model: prices").get("model"), "gateway: model: prices: model")
+        read_string(read_object(row, "gateway: model: prices").get("model"), "gateway: model: prices: model")
     return tuple(_read_price_row(row, "gateway: model: prices") for row in value)
 
 
 def _read_price_row(value: object, what: str) -> dict[str, Any]:
     """A row as billing/prices reads it; `above` is how many tokens a call must read at least to be priced by it."""
-    read = table(value, what)
-    only(read, ("model", *PRICE_COLUMNS, "above"), what)
-    model = text(read.get("model", "fallback"), f"{what}: model")
-    figures = {name: number(read.get(name), f"{what}: {model}: {name}") for name in PRICE_COLUMNS}
-    return {"model": model, "above": number(read.get("above", 0), f"{what}: {model}: above"), **figures}
+    read = read_object(value, what)
+    check_keys(read, ("model", *PRICE_COLUMNS, "above"), what)
+    model = read_string(read.get("model", "fallback"), f"{what}: model")
+    figures = {name: read_integer(read.get(name), f"{what}: {model}: {name}") for name in PRICE_COLUMNS}
+    return {"model": model, "above": read_integer(read.get("above", 0), f"{what}: {model}: above"), **figures}
 
 
 def _read_seconds(value: object, what: str) -> float:
@@ -161,9 +161,11 @@ def _read_seconds(value: object, what: str) -> float:
 
 def _read_path(read: Mapping[str, Any], name: str) -> str:
     value = read.get(name, "")
-    return absolute(value, f"gateway: model: {name}") if value else text(value, f"gateway: model: {name}")
+    return (
+        read_absolute_path(value, f"gateway: model: {name}") if value else read_string(value, f"gateway: model: {name}")
+    )
 
 
 def _read_placeholders(value: object) -> dict[str, str]:
-    read = table(value, "gateway: model: places")
-    return {name: text(place, f"gateway: model: places: {name}") for name, place in read.items()}
+    read = read_object(value, "gateway: model: places")
+    return {name: read_string(place, f"gateway: model: places: {name}") for name, place in read.items()}

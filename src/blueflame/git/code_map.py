@@ -12,7 +12,7 @@ from blueflame.git.command import run_git, split_nul
 from blueflame.git.file_kinds import LANGUAGE_OF, is_test_file
 from blueflame.git.repository import Repository
 from blueflame.text.event_lines import one_line
-from blueflame.text.tokens import tokens_of
+from blueflame.text.tokens import estimate_tokens
 
 RECENT_COMMITS = 200  # commits
 MAX_FILES = 200_000
@@ -75,7 +75,7 @@ def _parse_tree_file(entry: str) -> TreeFile:
 def format_code_map(terrain: CodeSurvey, budget: int) -> str:
     """Folders with what is in them, as deep as fits. Empty when not even the first lines do."""
     lines = [one_line(line, 600) for line in _list_facts(terrain)]
-    spare = budget - sum(map(tokens_of, lines))
+    spare = budget - sum(map(estimate_tokens, lines))
     if not terrain.files or spare < 0:
         return ""
     return "\n".join([*lines, *_fit_folders(terrain.files, spare)])
@@ -110,14 +110,14 @@ def _fit_folders(files: Sequence[TreeFile], budget: int) -> tuple[str, ...]:
     drawn: tuple[str, ...] = ()
     for depth in range(1, MAX_DEPTH + 1):
         lines = _format_tree(files, depth)
-        if sum(map(tokens_of, lines)) > budget:
+        if sum(map(estimate_tokens, lines)) > budget:
             return drawn or _cut_lines(lines, budget)
         drawn = lines
     return drawn
 
 
 def _cut_lines(lines: Sequence[str], budget: int) -> tuple[str, ...]:
-    sums = accumulate(map(tokens_of, lines))
+    sums = accumulate(map(estimate_tokens, lines))
     return tuple(line for line, used in zip(lines, sums, strict=True) if used <= budget - 10)
 
 

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from blueflame.memory.codec import decode, encode
-from blueflame.memory.recall import tell
-from blueflame.memory.records import plain
+from blueflame.memory.codec import decode_record, encode_record
+from blueflame.memory.recall import describe_record
+from blueflame.memory.records import clean_note
 from blueflame.model.errors import MemoryFailed, ProcessFailed
 from blueflame.model.memory import (
     Lesson,
@@ -33,28 +33,28 @@ from blueflame.system.layout import make_folder
 from blueflame.system.process import ProcessResult, run
 from blueflame.text.event_lines import one_line
 
-OLDEST = (1, 0, 5)
+MIN_VERSION = (1, 0, 5)
 PREFIX, LABEL, MEMORY_PREFIX = "bf", "blueflame", "bf."
-LONGEST_TITLE = 480  # bd takes 500
-LOADED = 20  # MEM-06
-NOTE_LENGTH = 600
-FOREIGN = ("BEADS_", "BD_")
+MAX_TITLE_CHARS = 480  # bd takes 500
+MAX_LOADED = 20  # MEM-06
+MAX_NOTE_CHARS = 600
+FOREIGN_PREFIXES = ("BEADS_", "BD_")
 LABELS: Mapping[type, str] = {
     TaskResult: "bf:result,bf:merged",
     TaskFailure: "bf:result,bf:failed",
     SessionSummary: "bf:session",
 }
-REASONS: Mapping[type, str] = {TaskResult: "merged", TaskFailure: "failed", SessionSummary: "recorded"}
+CLOSE_REASONS: Mapping[type, str] = {TaskResult: "merged", TaskFailure: "failed", SessionSummary: "recorded"}
 
 
-class Known(NamedTuple):
+class BeadsIssue(NamedTuple):
     """An issue of ours that Beads has already."""
 
     issue: str
     closed: bool
 
 
-class Beads:
+class BeadsClient:
     def __init__(self, program: str, folder: Path, environ: Mapping[str, str], *, timeout: float) -> None:
         self._program = program
         self._folder = folder
@@ -73,8 +73,8 @@ class Beads:
         if found is None:
             return f"{self._program} does not tell its version ({one_line(said, 80)!r}): is it Beads?"
         version = tuple(map(int, found.groups()))
-        if version < OLDEST:
-            return f"{self._program} is of version {found[0]}; {'.'.join(map(str, OLDEST))} or newer is needed"
+        if version < MIN_VERSION:
+            return f"{self._program} is of version {found[0]}; {'.'.join(map(str, MIN_VERSION))} or newer is needed"
         return ""
 
     def prepare(self) -> None:
@@ -85,17 +85,17 @@ class Beads:
                 "init", "--stealth", "--skip-agents", "--skip-hooks", "--non-interactive", "--quiet", "-p", PREFIX
             )
 
-    def known(self) -> Mapping[str, Known]:
+    def known(self) -> Mapping[str, BeadsIssue]:
         """Every issue of ours by the key of its record: what a crash kept us from noting is found again."""
         rows = self._issues("--all", "--label", LABEL, "--limit", "0", "--flat")
-        keyed = ((_metadata(row).get("bf_key"), row) for row in rows)
+        keyed = ((_read_metadata(row).get("bf_key"), row) for row in rows)
         return {
-            str(key): Known(str(row.get("id", "")), row.get("status") == "closed")
+            str(key): BeadsIssue(str(row.get("id", "")), row.get("status") == "closed")
             for key, row in keyed
             if key is not None
         }
 
-    def save(self, record: MemoryRecord, known: Known | None) -> str:
+    def save(self, record: MemoryRecord, known: BeadsIssue | None) -> str:
         """Its id there. One that is there already is brought up to date instead of made again."""
         if isinstance(record, Lesson):
             return self._save_memory(record)
@@ -103,9 +103,9 @@ class Beads:
             issue = self._create(record)
         else:
             issue = known.issue
-            self._ask("update", issue, "--set-metadata", f"bf_record={encode(record)}", "--json")
+            self._ask("update", issue, "--set-metadata", f"bf_record={encode_record(record)}", "--json")
         if known is None or not known.closed:
-            reason = REASONS[type(record)]
+            reason = CLOSE_REASONS[type(record)]
             self._ask("close", issue, "--reason", reason, "--session", record.origin.session, "--json")
         return issue
 
@@ -120,23 +120,23 @@ class Beads:
             "--sort",
             "updated",
             "--limit",
-            str(LOADED),
+            str(MAX_LOADED),
             "--flat",
         )
-        return (*_records(rows), *self._memories())
+        return (*_read_records(rows), *self._memories())
 
     def _save_memory(self, record: Lesson) -> str:
-        key = memory_key(record.key)
+        key = build_memory_key(record.key)
         # never a bare word: newer versions would look that up instead of keeping it
         said = self._ask("remember", f"lesson: {record.text}", "--key", key, "--json")
         return str(said.get("key", key)) if isinstance(said, Mapping) else key
 
     def _create(self, record: MemoryRecord) -> str:
         title = one_line(
-            f"[{record.origin.session}] {get_headline(record)}", LONGEST_TITLE
+            f"[{record.origin.session}] {get_headline(record)}", MAX_TITLE_CHARS
         )  # so it never looks like a flag
-        metadata = {"bf_key": record.key, "bf_session": record.origin.session, "bf_record": encode(record)}
-        with _written(self._folder.parent, json.dumps(metadata)) as file:
+        metadata = {"bf_key": record.key, "bf_session": record.origin.session, "bf_record": encode_record(record)}
+        with _open_temporary_file(self._folder.parent, json.dumps(metadata)) as file:
             labels = f"{LABEL},{LABELS[type(record)]}"
             options = (
                 "-t",
@@ -151,7 +151,7 @@ class Beads:
                 "-",
                 "--json",
             )
-            said = self._ask("create", title, *options, stdin=tell(record, 0) + "\n")
+            said = self._ask("create", title, *options, stdin=describe_record(record, 0) + "\n")
         issue = said.get("id") if isinstance(said, Mapping) else None
         if not isinstance(issue, str) or not issue:
             raise MemoryFailed(f"{self._program} create did not tell the id of what it made")
@@ -162,7 +162,7 @@ class Beads:
         for key, text in sorted(said.items()) if isinstance(said, Mapping) else ():
             if isinstance(text, str) and key.startswith(MEMORY_PREFIX):
                 origin = Origin(session="beads", source=Source.IMPORT)
-                yield Lesson(key=key, origin=origin, text=plain(text.removeprefix("lesson: "), NOTE_LENGTH))
+                yield Lesson(key=key, origin=origin, text=clean_note(text.removeprefix("lesson: "), MAX_NOTE_CHARS))
 
     def _issues(self, *options: str) -> Sequence[Mapping[str, Any]]:
         said = self._ask("list", *options, "--json")
@@ -174,10 +174,10 @@ class Beads:
         """What it answered, out of its envelope; None when it said nothing."""
         done = self._run(*args, stdin=stdin)
         if done.code:
-            raise MemoryFailed(f"{self._program} {args[0]} failed (exit code {done.code}): {_complaint(done)}")
+            raise MemoryFailed(f"{self._program} {args[0]} failed (exit code {done.code}): {_find_error_message(done)}")
         if "--json" not in args:
             return None
-        return opened(_parsed(done.out, f"{self._program} {args[0]}"))
+        return unwrap_envelope(_parse_json(done.out, f"{self._program} {args[0]}"))
 
     def _run(self, *args: str, stdin: str | None = None) -> ProcessResult:
         """Beside its folder; a mere look, before there is one, happens nowhere in particular."""
@@ -200,7 +200,7 @@ class Beads:
         kept = {
             name: value
             for name, value in self._environ.items()
-            if not name.startswith(FOREIGN) and name != "CLAUDE_SESSION_ID"
+            if not name.startswith(FOREIGN_PREFIXES) and name != "CLAUDE_SESSION_ID"
         }
         return kept | {
             "BEADS_DIR": str(self._folder.absolute()),
@@ -210,11 +210,11 @@ class Beads:
         }
 
 
-def memory_key(key: str) -> str:
+def build_memory_key(key: str) -> str:
     return MEMORY_PREFIX + re.sub(r"[^A-Za-z0-9-]+", ".", key)
 
 
-def opened(said: object) -> object:
+def unwrap_envelope(said: object) -> object:
     """Out of the envelope; an older version's bare object carries one key too many."""
     if not isinstance(said, dict):
         return said
@@ -223,7 +223,7 @@ def opened(said: object) -> object:
     return {name: value for name, value in said.items() if name != "schema_version"}
 
 
-def _parsed(text: str, who: str) -> object:
+def _parse_json(text: str, who: str) -> object:
     try:
         said: object = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -231,11 +231,11 @@ def _parsed(text: str, who: str) -> object:
     return said
 
 
-def _complaint(done: ProcessResult) -> str:
+def _find_error_message(done: ProcessResult) -> str:
     """Some commands put it on one stream, some on the other."""
     for text in (done.err, done.out):
         try:
-            said = opened(json.loads(text))
+            said = unwrap_envelope(json.loads(text))
         except (ValueError, RecursionError):
             continue
         if isinstance(said, dict) and said.get("error"):
@@ -244,7 +244,7 @@ def _complaint(done: ProcessResult) -> str:
     return one_line(done.err.strip() or done.out.strip() or "it said nothing", 300)
 
 
-def _metadata(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_metadata(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """An object, or the same as text."""
     found = row.get("metadata")
     if isinstance(found, str):
@@ -255,19 +255,19 @@ def _metadata(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _records(rows: Sequence[Mapping[str, Any]]) -> Iterator[MemoryRecord]:
+def _read_records(rows: Sequence[Mapping[str, Any]]) -> Iterator[MemoryRecord]:
     """What is not ours, or of a newer form, is passed over."""
     for row in rows:
-        body = _metadata(row).get("bf_record")
+        body = _read_metadata(row).get("bf_record")
         if isinstance(body, str):
             try:
-                yield decode(body, f"issue {row.get('id')}", foreign=True)
+                yield decode_record(body, f"issue {row.get('id')}", foreign=True)
             except MemoryFailed:
                 continue
 
 
 @contextmanager
-def _written(folder: Path, text: str) -> Iterator[str]:
+def _open_temporary_file(folder: Path, text: str) -> Iterator[str]:
     """The absolute name of a file that holds the text for as long as the block lasts."""
     with tempfile.NamedTemporaryFile("w", dir=folder, prefix="metadata-", suffix=".json", encoding="utf-8") as file:
         file.write(text)

@@ -9,10 +9,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from blueflame.memory.beads import LABEL, LABELS, LONGEST_TITLE, REASONS, memory_key
-from blueflame.memory.codec import decode, encode
-from blueflame.memory.recall import tell
-from blueflame.memory.records import NOTES, plain
+from blueflame.memory.beads import CLOSE_REASONS, LABEL, LABELS, MAX_TITLE_CHARS, build_memory_key
+from blueflame.memory.codec import decode_record, encode_record
+from blueflame.memory.recall import describe_record
+from blueflame.memory.records import MAX_NOTE_CHARS, clean_note
 from blueflame.model.errors import MemoryFailed, UsageError
 from blueflame.model.memory import Lesson, MemoryRecord, Origin, Source, get_headline
 from blueflame.system.files import read_text, write_atomically
@@ -22,7 +22,10 @@ SCHEMA = "beads-jsonl/1"
 
 
 def write_jsonl(path: Path, records: Sequence[MemoryRecord]) -> None:
-    lines = [{"_schema": SCHEMA}, *(_memory(each) if isinstance(each, Lesson) else _issue(each) for each in records)]
+    lines = [
+        {"_schema": SCHEMA},
+        *(_dump_memory(each) if isinstance(each, Lesson) else _dump_issue(each) for each in records),
+    ]
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -31,21 +34,26 @@ def read_jsonl(path: Path) -> tuple[MemoryRecord, ...]:
     found: list[MemoryRecord] = []
     for number, text in enumerate(read_text(path, "the memory file").split("\n"), start=1):
         if text.strip():
-            found += _record(text, f"{path}:{number}")
+            found += _parse_line(text, f"{path}:{number}")
     return tuple({record.key: record for record in found}.values())
 
 
-def _memory(record: Lesson) -> dict[str, Any]:
-    return {"_type": "memory", "key": memory_key(record.key), "value": record.text, "bf_record": encode(record)}
+def _dump_memory(record: Lesson) -> dict[str, Any]:
+    return {
+        "_type": "memory",
+        "key": build_memory_key(record.key),
+        "value": record.text,
+        "bf_record": encode_record(record),
+    }
 
 
-def _issue(record: MemoryRecord) -> dict[str, Any]:
-    at = _time(record.origin.at)
+def _dump_issue(record: MemoryRecord) -> dict[str, Any]:
+    at = _format_time(record.origin.at)
     return {
         "_type": "issue",
         "id": f"bf-{sha256(record.key.encode()).hexdigest()[:10]}",
-        "title": one_line(f"[{record.origin.session}] {get_headline(record)}", LONGEST_TITLE),
-        "description": tell(record, 0),
+        "title": one_line(f"[{record.origin.session}] {get_headline(record)}", MAX_TITLE_CHARS),
+        "description": describe_record(record, 0),
         "status": "closed",
         "priority": 2,
         "issue_type": "task",
@@ -53,21 +61,21 @@ def _issue(record: MemoryRecord) -> dict[str, Any]:
         "created_by": "blueflame",
         "updated_at": at,
         "closed_at": at,
-        "close_reason": REASONS[type(record)],
+        "close_reason": CLOSE_REASONS[type(record)],
         "closed_by_session": record.origin.session,
         "labels": [LABEL, *LABELS[type(record)].split(",")],
-        "metadata": {"bf_key": record.key, "bf_session": record.origin.session, "bf_record": encode(record)},
+        "metadata": {"bf_key": record.key, "bf_session": record.origin.session, "bf_record": encode_record(record)},
     }
 
 
-def _time(at: float) -> str:
+def _format_time(at: float) -> str:
     try:
         return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
     except (ValueError, OverflowError, OSError):
         return "1970-01-01T00:00:00Z"
 
 
-def _record(text: str, where: str) -> Iterator[MemoryRecord]:
+def _parse_line(text: str, where: str) -> Iterator[MemoryRecord]:
     try:
         said = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -77,9 +85,9 @@ def _record(text: str, where: str) -> Iterator[MemoryRecord]:
     if "_schema" in said:
         _check_schema(said["_schema"], where)
     elif said.get("_type", "issue") == "issue":
-        yield _of_issue(said, where)
+        yield _parse_issue(said, where)
     elif said["_type"] == "memory":
-        yield _of_memory(said, where)
+        yield _parse_memory(said, where)
     # other types of lines belong to Beads alone
 
 
@@ -88,35 +96,37 @@ def _check_schema(schema: object, where: str) -> None:
         raise UsageError(f"{where} says that its form is {schema!r}; this version reads {SCHEMA}. Nothing was imported")
 
 
-def _of_issue(said: Mapping[str, Any], where: str) -> MemoryRecord:
+def _parse_issue(said: Mapping[str, Any], where: str) -> MemoryRecord:
     metadata = said.get("metadata")
     ours = metadata.get("bf_record") if isinstance(metadata, Mapping) else None
     if isinstance(ours, str):
-        return _ours(ours, where)
+        return _parse_own_record(ours, where)
     name, title = said.get("id"), said.get("title")
     if not isinstance(name, str) or not isinstance(title, str):
         raise UsageError(f"{where} is an issue without an id or a title; nothing was imported")
     ending = said.get("close_reason") or said.get("description") or ""
-    return _note(f"import:{name}", f"{title} ({said.get('status', 'open')}): {ending}".removesuffix(": "))
+    return _build_note(f"import:{name}", f"{title} ({said.get('status', 'open')}): {ending}".removesuffix(": "))
 
 
-def _of_memory(said: Mapping[str, Any], where: str) -> MemoryRecord:
+def _parse_memory(said: Mapping[str, Any], where: str) -> MemoryRecord:
     ours, key, value = said.get("bf_record"), said.get("key"), said.get("value")
     if isinstance(ours, str):
-        return _ours(ours, where)
+        return _parse_own_record(ours, where)
     if not isinstance(key, str) or not isinstance(value, str):
         raise UsageError(f"{where} is a memory without a key or a value; nothing was imported")
-    return _note(f"import:{key}", value)
+    return _build_note(f"import:{key}", value)
 
 
-def _ours(text: str, where: str) -> MemoryRecord:
+def _parse_own_record(text: str, where: str) -> MemoryRecord:
     try:
-        return decode(text, where, foreign=True)
+        return decode_record(text, where, foreign=True)
     except MemoryFailed as error:
         raise UsageError(f"{error}. Nothing was imported") from error
 
 
-def _note(key: str, text: str) -> Lesson:
+def _build_note(key: str, text: str) -> Lesson:
     return Lesson(
-        key=one_line(key, 200), origin=Origin(session="import", source=Source.IMPORT), text=plain(text, NOTES)
+        key=one_line(key, 200),
+        origin=Origin(session="import", source=Source.IMPORT),
+        text=clean_note(text, MAX_NOTE_CHARS),
     )

@@ -15,32 +15,32 @@ from blueflame.model.errors import MemoryFailed
 from blueflame.model.memory import RECORD_KIND_NAMES, RECORD_TYPES, SCHEMA_VERSION, MemoryRecord
 from blueflame.text.event_lines import one_line
 
-LONGEST, MOST = 2_000, 200  # characters of a text, entries of a list
+MAX_TEXT_CHARS, MAX_LIST_ENTRIES = 2_000, 200  # characters of a text, entries of a list
 
 
-def as_plain(record: MemoryRecord) -> dict[str, Any]:
+def dump_record(record: MemoryRecord) -> dict[str, Any]:
     """With its type and the version of its form."""
     return {"schema_version": SCHEMA_VERSION, "type": RECORD_KIND_NAMES[type(record)], **asdict(record)}
 
 
-def encode(record: MemoryRecord) -> str:
-    return json.dumps(as_plain(record), separators=(",", ":"), sort_keys=True)
+def encode_record(record: MemoryRecord) -> str:
+    return json.dumps(dump_record(record), separators=(",", ":"), sort_keys=True)
 
 
-def digest(record: MemoryRecord) -> str:
-    return sha256(encode(record).encode()).hexdigest()[:16]
+def compute_digest(record: MemoryRecord) -> str:
+    return sha256(encode_record(record).encode()).hexdigest()[:16]
 
 
-def decode(text: str, where: str, *, foreign: bool = False) -> MemoryRecord:
+def decode_record(text: str, where: str, *, foreign: bool = False) -> MemoryRecord:
     """`foreign`: from outside of our own store, where anybody may have written it."""
     try:
-        said = _harmless(json.loads(text)) if foreign else json.loads(text)
+        said = _sanitize_value(json.loads(text)) if foreign else json.loads(text)
     except (ValueError, RecursionError) as error:
         raise MemoryFailed(f"{where} is no JSON ({error}); forget it with 'blueflame memory forget KEY'") from error
-    return from_plain(said, where)
+    return parse_record(said, where)
 
 
-def from_plain(said: object, where: str) -> MemoryRecord:
+def parse_record(said: object, where: str) -> MemoryRecord:
     """Fields that are missing take their defaults; fields of a newer version are left out."""
     kind = said.get("type") if isinstance(said, Mapping) else None
     version = said.get("schema_version") if isinstance(said, Mapping) else None
@@ -55,24 +55,24 @@ def from_plain(said: object, where: str) -> MemoryRecord:
         )
     given = {name: value for name, value in said.items() if name not in ("type", "schema_version")}
     try:
-        return _adapter(kind).validate_python(given, extra="ignore")
+        return _build_adapter(kind).validate_python(given, extra="ignore")
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "it"
         raise MemoryFailed(f"{where} cannot be read as a {kind}: {place}: {first['msg']}") from error
 
 
-def _harmless(value: object) -> object:
+def _sanitize_value(value: object) -> object:
     """Each text on one line, of a length that can be borne, with nothing in it that a terminal or a file obeys."""
     if isinstance(value, str):
-        return one_line(value, LONGEST)
+        return one_line(value, MAX_TEXT_CHARS)
     if isinstance(value, list):
-        return [_harmless(each) for each in value[:MOST]]
+        return [_sanitize_value(each) for each in value[:MAX_LIST_ENTRIES]]
     if isinstance(value, dict):
-        return {_harmless(name): _harmless(each) for name, each in value.items()}
+        return {_sanitize_value(name): _sanitize_value(each) for name, each in value.items()}
     return value
 
 
 @cache
-def _adapter(kind: str) -> TypeAdapter[MemoryRecord]:
+def _build_adapter(kind: str) -> TypeAdapter[MemoryRecord]:
     return TypeAdapter(RECORD_TYPES[kind])

@@ -7,25 +7,25 @@ from dataclasses import replace
 from threading import Lock
 from time import monotonic
 
-from blueflame.memory.beads import Beads, memory_key
-from blueflame.memory.builtin import BuiltIn
-from blueflame.memory.codec import digest
-from blueflame.memory.provider import Asking, Mark
+from blueflame.memory.beads import BeadsClient, build_memory_key
+from blueflame.memory.builtin import BuiltInMemory
+from blueflame.memory.codec import compute_digest
+from blueflame.memory.provider import JournalMark, RecallRequest
 from blueflame.model.errors import WorldError
 from blueflame.model.memory import MemoryContext, MemoryRecord
 
-LONGEST = 60.0  # seconds for one round; what is left over goes with the next one
+MIRROR_TIMEOUT = 60.0  # seconds for one round; what is left over goes with the next one
 
 
-class Mirrored:
-    def __init__(self, first: BuiltIn, beads: Beads) -> None:
+class MirroredMemory:
+    def __init__(self, first: BuiltInMemory, beads: BeadsClient) -> None:
         self._first = first
         self._beads = beads
         self._ready = False
         self._given_up = ""
         self._one_at_a_time = Lock()  # a planner may ask while a session is being saved
 
-    def recall(self, budget: int, asking: Asking) -> MemoryContext:
+    def recall(self, budget: int, asking: RecallRequest) -> MemoryContext:
         """Also what other copies of the repository have put there."""
         try:
             own = self._first.records()
@@ -35,12 +35,12 @@ class Mirrored:
             return MemoryContext(note=str(error))
         return replace(found, note=note)
 
-    def remember(self, records: Sequence[MemoryRecord], mark: Mark | None = None) -> str:
+    def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:
         warning = self._first.remember(records, mark)
         with self._one_at_a_time:
             return self._mirror() or warning
 
-    def marks(self) -> Sequence[Mark]:
+    def marks(self) -> Sequence[JournalMark]:
         return self._first.marks()
 
     def records(self) -> Sequence[MemoryRecord]:
@@ -54,7 +54,7 @@ class Mirrored:
         if self._given_up:
             return (), self._given_up
         known = {record.key for record in own} | self._first.store.forgotten()
-        known |= {memory_key(key) for key in known}
+        known |= {build_memory_key(key) for key in known}
         try:
             self._get_ready()
             return tuple(record for record in self._beads.load() if record.key not in known), ""
@@ -87,8 +87,8 @@ class Mirrored:
         began = monotonic()
         known = self._beads.known()
         for record in pending:
-            if monotonic() - began > LONGEST:
-                raise WorldError(f"it takes longer than {LONGEST:.0f} seconds")
+            if monotonic() - began > MIRROR_TIMEOUT:
+                raise WorldError(f"it takes longer than {MIRROR_TIMEOUT:.0f} seconds")
             self._first.store.note_mirrored(record, self._beads.save(record, known.get(record.key)))
 
     def _pending(self) -> Iterator[MemoryRecord]:
@@ -96,7 +96,7 @@ class Mirrored:
         seen = self._first.store.mirrored()
         for record in self._first.store.records():
             there = seen.get(record.key)
-            if there is None or (there[0] != digest(record) and not record.faded):
+            if there is None or (there[0] != compute_digest(record) and not record.faded):
                 yield record
 
     def _give_up(self, error: WorldError) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from blueflame.model.memory import NO_MEMORY_CONTEXT, MemoryContext, MemoryRecord
 
 
-class Mark(NamedTuple):
+class JournalMark(NamedTuple):
     """How far into a session's journal what is saved goes."""
 
     session: str
@@ -17,26 +17,26 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class RecallRequest:
     """Who wants to know, and what for."""
 
     session: str
     request: str
 
 
-class Memory(Protocol):
-    def recall(self, budget: int, asking: Asking) -> MemoryContext:
+class MemoryProvider(Protocol):
+    def recall(self, budget: int, asking: RecallRequest) -> MemoryContext:
         """What is worth knowing, in at most so many tokens. Never raises: what cannot be had is told in its note."""
         ...
 
-    def remember(self, records: Sequence[MemoryRecord], mark: Mark | None = None) -> str:
+    def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:
         """Keep them, each under its key, so that nothing repeats; a warning when a mirror could not be reached.
 
         Raises MemoryFailed when they could not be kept at all.
         """
         ...
 
-    def marks(self) -> Sequence[Mark]:
+    def marks(self) -> Sequence[JournalMark]:
         """The sessions that are remembered, and how much of each."""
         ...
 
@@ -48,13 +48,13 @@ class Memory(Protocol):
 class NoMemory:
     """Remembers nothing."""
 
-    def recall(self, budget: int, asking: Asking) -> MemoryContext:  # noqa: ARG002 (nothing is known, whatever is asked)
+    def recall(self, budget: int, asking: RecallRequest) -> MemoryContext:  # noqa: ARG002 (nothing is known, whatever is asked)
         return NO_MEMORY_CONTEXT
 
-    def remember(self, records: Sequence[MemoryRecord], mark: Mark | None = None) -> str:  # noqa: ARG002 (as above)
+    def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:  # noqa: ARG002 (as above)
         return ""
 
-    def marks(self) -> Sequence[Mark]:
+    def marks(self) -> Sequence[JournalMark]:
         return ()
 
     def records(self) -> Sequence[MemoryRecord]:

@@ -27,11 +27,11 @@ from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord, TaskSt
 from blueflame.session.state import Session
 from blueflame.text.event_lines import one_line
 
-TITLE, REASON, NOTES, ENTRY = 200, 600, 600, 400  # characters
-ENTRIES = 5
-FILES = 30
-TOLD_TASKS = 12
-ATTEMPTS_KEPT = 200
+MAX_TITLE_CHARS, MAX_REASON_CHARS, MAX_NOTE_CHARS, MAX_ENTRY_CHARS = 200, 600, 600, 400  # characters
+MAX_ENTRIES = 5
+MAX_FILES = 30
+MAX_PATTERN_TASKS = 12
+MAX_ATTEMPTS = 200
 SECRET = "(left out: it looks like a secret)"  # noqa: S105
 TURNED_DOWN: Mapping[tuple[GateKind, str], str] = {
     (GateKind.PLAN, "replan"): "of a plan",
@@ -40,14 +40,14 @@ TURNED_DOWN: Mapping[tuple[GateKind, str], str] = {
 }
 
 
-def plain(text: str, longest: int) -> str:
+def clean_note(text: str, longest: int) -> str:
     """One harmless line without secrets: it is kept for long, and shown to models and people."""
     lines = text[: 4 * longest].splitlines()
     secrets = find_secrets("note", enumerate(lines))
-    return one_line("\n".join(_without(lines, secrets) if secrets else lines), longest)
+    return one_line("\n".join(_redact_secrets(lines, secrets) if secrets else lines), longest)
 
 
-def _without(lines: Sequence[str], secrets: Sequence[SecretFinding]) -> Sequence[str]:
+def _redact_secrets(lines: Sequence[str], secrets: Sequence[SecretFinding]) -> Sequence[str]:
     found = [find_secrets("note", [(1, line)]) for line in lines]
     known = {finding.fingerprint for findings in found for finding in findings}
     if any(secret.fingerprint not in known for secret in secrets):
@@ -55,18 +55,18 @@ def _without(lines: Sequence[str], secrets: Sequence[SecretFinding]) -> Sequence
     return [SECRET if findings else line for findings, line in zip(found, lines, strict=True)]
 
 
-def records_of(session: Session, *, failure_notes: bool = True) -> tuple[MemoryRecord, ...]:
+def build_records(session: Session, *, failure_notes: bool = True) -> tuple[MemoryRecord, ...]:
     """All that is worth keeping of a session as it stands, in a fixed order."""
     return (
-        _summary(session),
-        *_results(session),
-        *_failures(session, notes=failure_notes),
-        *_pattern(session),
-        *_wishes(session),
+        _build_summary(session),
+        *_build_results(session),
+        *_build_failures(session, notes=failure_notes),
+        *_build_pattern(session),
+        *_build_wishes(session),
     )
 
 
-def _summary(session: Session) -> SessionSummary:
+def _build_summary(session: Session) -> SessionSummary:
     spent: dict[str, list[int]] = {}
     for record in sorted(session.attempts.values(), key=lambda each: (each.intended_at, each.attempt.id)):
         if record.ended is not None and record.ended.spend.micro_usd:
@@ -81,39 +81,39 @@ def _summary(session: Session) -> SessionSummary:
             source=Source.PERSON,
             micro_usd=session.spend.micro_usd,
         ),
-        request=plain(session.request, REASON),
+        request=clean_note(session.request, MAX_REASON_CHARS),
         outcome=session.outcome,
-        reason=plain(session.outcome_reason, TITLE),
+        reason=clean_note(session.outcome_reason, MAX_TITLE_CHARS),
         tasks=len(session.tasks),
         merged=session.count(TaskState.MERGED),
         failed=session.count(TaskState.FAILED, TaskState.BLOCKED),
         cycles=session.cycle,
         seconds=round(session.last_at - session.opened_at, 3),
         tokens=session.spend.tokens,
-        spent=tuple(RoleSpend(role=role, attempts=tuple(each[-ATTEMPTS_KEPT:])) for role, each in spent.items()),
+        spent=tuple(RoleSpend(role=role, attempts=tuple(each[-MAX_ATTEMPTS:])) for role, each in spent.items()),
     )
 
 
-def _results(session: Session) -> Iterator[TaskResult]:
+def _build_results(session: Session) -> Iterator[TaskResult]:
     ends: dict[str, float] = {}
     for each in session.attempts.values():
         ends[each.attempt.subject] = max(ends.get(each.attempt.subject, session.opened_at), each.ended_at or 0.0)
     for name in session.in_state(TaskState.MERGED):
-        yield _result(session, session.tasks[name], ends.get(name, session.opened_at))
+        yield _build_result(session, session.tasks[name], ends.get(name, session.opened_at))
 
 
-def _result(session: Session, record: TaskRecord, at: float) -> TaskResult:
+def _build_result(session: Session, record: TaskRecord, at: float) -> TaskResult:
     return TaskResult(
         key=f"result:{session.id}:{record.task.id}",
-        origin=_of_task(session, record, at),
-        title=plain(record.task.title, TITLE),
-        notes=plain(record.verdict_notes, NOTES),
-        group=plain(record.task.cohesion_group, TITLE),
+        origin=_build_origin(session, record, at),
+        title=clean_note(record.task.title, MAX_TITLE_CHARS),
+        notes=clean_note(record.verdict_notes, MAX_NOTE_CHARS),
+        group=clean_note(record.task.cohesion_group, MAX_TITLE_CHARS),
         attempts=record.attempts,
     )
 
 
-def _of_task(session: Session, record: TaskRecord, at: float) -> Origin:
+def _build_origin(session: Session, record: TaskRecord, at: float) -> Origin:
     return Origin(
         session=session.id,
         at=at,
@@ -123,60 +123,60 @@ def _of_task(session: Session, record: TaskRecord, at: float) -> Origin:
         micro_usd=session.spend_by_subject[record.task.id].micro_usd
         if record.task.id in session.spend_by_subject
         else 0,
-        files=tuple(one_line(lock, TITLE) for lock in record.task.file_locks[:FILES]),
+        files=tuple(one_line(lock, MAX_TITLE_CHARS) for lock in record.task.file_locks[:MAX_FILES]),
     )
 
 
-def _failures(session: Session, *, notes: bool) -> Iterator[TaskFailure]:
+def _build_failures(session: Session, *, notes: bool) -> Iterator[TaskFailure]:
     for _name, record in sorted(session.tasks.items()):
         faults = [entry for entry in record.history if entry.result is not HistoryResult.STALE]
         if faults or record.state is TaskState.FAILED:
-            yield _failure(session, record, faults, notes=notes)
+            yield _build_failure(session, record, faults, notes=notes)
     if session.ended and not session.tasks and session.plan_failures:
         yield TaskFailure(
             key=f"failure:{session.id}:{PLAN_SUBJECT}",
             origin=Origin(session=session.id, at=session.last_at, task=PLAN_SUBJECT, source=Source.AGENT),
-            title=plain(f"the plan for: {session.request}", TITLE),
-            reason=plain(session.plan_failures[-1], REASON) if notes else "",
+            title=clean_note(f"the plan for: {session.request}", MAX_TITLE_CHARS),
+            reason=clean_note(session.plan_failures[-1], MAX_REASON_CHARS) if notes else "",
             retries=len(session.plan_failures) - 1,
         )
 
 
-def _failure(session: Session, record: TaskRecord, faults: list[HistoryEntry], *, notes: bool) -> TaskFailure:
+def _build_failure(session: Session, record: TaskRecord, faults: list[HistoryEntry], *, notes: bool) -> TaskFailure:
     last = faults[-1] if faults else None
     at = last.at if last is not None else session.opened_at
     why = record.reason or (last.rejection_reason or last.notes if last is not None else "")
     return TaskFailure(
         key=f"failure:{session.id}:{record.task.id}",
-        origin=_of_task(session, record, at),
-        title=plain(record.task.title, TITLE),
-        reason=plain(why, REASON) if notes else "",
+        origin=_build_origin(session, record, at),
+        title=clean_note(record.task.title, MAX_TITLE_CHARS),
+        reason=clean_note(why, MAX_REASON_CHARS) if notes else "",
         retries=max(record.retries, len(faults) - 1, 0),
-        history=tuple(map(_told, faults[-ENTRIES:])) if notes else (),
+        history=tuple(map(_describe_entry, faults[-MAX_ENTRIES:])) if notes else (),
         overcome=record.state is TaskState.MERGED,
     )
 
 
-def _told(entry: HistoryEntry) -> str:
-    words = plain(entry.rejection_reason or entry.notes, ENTRY)
+def _describe_entry(entry: HistoryEntry) -> str:
+    words = clean_note(entry.rejection_reason or entry.notes, MAX_ENTRY_CHARS)
     return f"attempt {entry.attempt}: {entry.result.value.replace('_', ' ')}" + (f": {words}" if words else "")
 
 
-def _pattern(session: Session) -> Iterator[Lesson]:
+def _build_pattern(session: Session) -> Iterator[Lesson]:
     """A split into tasks of which all have landed: worth a look when something like it is asked for again."""
     tasks = [record.task for _name, record in sorted(session.tasks.items())]
     if session.outcome != "completed" or len(tasks) < 2 or session.count(TaskState.MERGED) < len(tasks):
         return
     parts = [
-        f"{plain(task.title, 80)} [{', '.join(task.file_locks[:4])}]"
+        f"{clean_note(task.title, 80)} [{', '.join(task.file_locks[:4])}]"
         + (f" after {', '.join(task.dependencies)}" if task.dependencies else "")
-        for task in tasks[:TOLD_TASKS]
+        for task in tasks[:MAX_PATTERN_TASKS]
     ]
-    more = f"; and {len(tasks) - TOLD_TASKS} more" if len(tasks) > TOLD_TASKS else ""
+    more = f"; and {len(tasks) - MAX_PATTERN_TASKS} more" if len(tasks) > MAX_PATTERN_TASKS else ""
     attempts = sum(record.attempts for record in session.tasks.values())
     text = (
-        f"{plain(session.request, TITLE)}: {len(tasks)} tasks in {len(session.groups)} groups all landed "
-        f"in {session.cycle} cycles with {attempts} attempts: {'; '.join(parts)}{more}"
+        f"{clean_note(session.request, MAX_TITLE_CHARS)}: {len(tasks)} tasks in {len(session.groups)} groups "
+        f"all landed in {session.cycle} cycles with {attempts} attempts: {'; '.join(parts)}{more}"
     )
     locks = tuple(dict.fromkeys(lock for task in tasks for lock in task.file_locks))
     origin = Origin(
@@ -185,26 +185,28 @@ def _pattern(session: Session) -> Iterator[Lesson]:
         commit=session.base_sha,
         source=Source.AGENT,
         micro_usd=session.spend.micro_usd,
-        files=tuple(one_line(lock, TITLE) for lock in locks[:FILES]),
+        files=tuple(one_line(lock, MAX_TITLE_CHARS) for lock in locks[:MAX_FILES]),
     )
-    yield Lesson(key=f"pattern:{session.id}", origin=origin, text=one_line(text, 3 * REASON), about="pattern")
+    yield Lesson(key=f"pattern:{session.id}", origin=origin, text=one_line(text, 3 * MAX_REASON_CHARS), about="pattern")
 
 
-def _wishes(session: Session) -> Iterator[Lesson]:
+def _build_wishes(session: Session) -> Iterator[Lesson]:
     """What a person said when they turned something down: no agent could know it better."""
     for name, answer in session.answers.items():
         gate = session.gates[name]
         about = TURNED_DOWN.get((gate.kind, answer.choice))
         if about and answer.note.strip():
             origin = Origin(session=session.id, at=session.opened_at, source=Source.PERSON)
-            yield Lesson(key=f"wish:{session.id}:{name}", origin=origin, text=_wish(about, answer.note), about="wish")
+            yield Lesson(
+                key=f"wish:{session.id}:{name}", origin=origin, text=_describe_wish(about, answer.note), about="wish"
+            )
 
 
-def _wish(about: str, note: str) -> str:
-    return f"said {about}: {plain(note, REASON)}"
+def _describe_wish(about: str, note: str) -> str:
+    return f"said {about}: {clean_note(note, MAX_REASON_CHARS)}"
 
 
-def ages(records: Iterable[MemoryRecord]) -> Mapping[str, int]:
+def compute_ages(records: Iterable[MemoryRecord]) -> Mapping[str, int]:
     """How many sessions are newer than each session that the records come from."""
     begun: dict[str, float] = {}
     for record in records:
@@ -214,14 +216,16 @@ def ages(records: Iterable[MemoryRecord]) -> Mapping[str, int]:
     return {name: age for age, name in enumerate(newest_first)}
 
 
-def fade(records: Iterable[MemoryRecord], decay: Decay) -> tuple[MemoryRecord, ...]:
+def fade_records(records: Iterable[MemoryRecord], decay: Decay) -> tuple[MemoryRecord, ...]:
     """Those that are old enough to be cut down to one line, as they are then."""
     known = tuple(records)
     if not decay.enabled:
         return ()
-    old = ages(known)
+    old = compute_ages(known)
     return tuple(
-        _faded(record) for record in known if not record.faded and _is_old(record, old[record.origin.session], decay)
+        _fade_record(record)
+        for record in known
+        if not record.faded and _is_old(record, old[record.origin.session], decay)
     )
 
 
@@ -231,7 +235,7 @@ def _is_old(record: MemoryRecord, age: int, decay: Decay) -> bool:
     return isinstance(record, TaskResult) and age >= decay.results_after
 
 
-def _faded(record: MemoryRecord) -> MemoryRecord:
+def _fade_record(record: MemoryRecord) -> MemoryRecord:
     origin = replace(record.origin, files=record.origin.files[:3])
     if isinstance(record, TaskFailure):
         return replace(record, origin=origin, reason=record.reason[:120], history=(), audit=(), faded=True)
@@ -240,7 +244,7 @@ def _faded(record: MemoryRecord) -> MemoryRecord:
     return record
 
 
-def with_use(records: Iterable[MemoryRecord], recalled: Mapping[str, frozenset[str]]) -> tuple[MemoryRecord, ...]:
+def count_uses(records: Iterable[MemoryRecord], recalled: Mapping[str, frozenset[str]]) -> tuple[MemoryRecord, ...]:
     """How often each was given to a planner (`recalled`: key -> sessions), and in how many of those all landed."""
     known = tuple(records)
     went_well = {
@@ -248,10 +252,10 @@ def with_use(records: Iterable[MemoryRecord], recalled: Mapping[str, frozenset[s
         for record in known
         if isinstance(record, SessionSummary) and record.outcome == "completed" and record.merged == record.tasks > 0
     }
-    return tuple(_with_use(record, recalled.get(record.key, frozenset()), went_well) for record in known)
+    return tuple(_count_record_uses(record, recalled.get(record.key, frozenset()), went_well) for record in known)
 
 
-def _with_use(record: MemoryRecord, sessions: frozenset[str], went_well: set[str]) -> MemoryRecord:
+def _count_record_uses(record: MemoryRecord, sessions: frozenset[str], went_well: set[str]) -> MemoryRecord:
     if not sessions:
         return record
     origin = replace(record.origin, used=len(sessions), helped=len(sessions & went_well))

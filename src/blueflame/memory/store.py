@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from blueflame.memory.codec import decode, digest, encode
-from blueflame.memory.provider import Mark
+from blueflame.memory.codec import compute_digest, decode_record, encode_record
+from blueflame.memory.provider import JournalMark
 from blueflame.model.errors import MemoryFailed
 from blueflame.model.memory import RECORD_KIND_NAMES, MemoryRecord
 
 APPLICATION_ID = 0x424C464E  # next to the journal's
 VERSION = 1
-PATIENCE = 5.0  # seconds: a transaction of ours takes milliseconds
+LOCK_TIMEOUT = 5.0  # seconds: a transaction of ours takes milliseconds
 TABLES = (
     "CREATE TABLE records (key TEXT PRIMARY KEY, kind TEXT NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, "
     "digest TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID",
@@ -26,7 +26,7 @@ TABLES = (
 )
 
 
-class Store:
+class MemoryStore:
     """Opened for each act: nobody holds it while an agent works for hours."""
 
     def __init__(self, path: Path) -> None:
@@ -36,13 +36,13 @@ class Store:
         """Oldest first; none when nothing was ever kept."""
         with self._reading() as db:
             rows = db.execute("SELECT key, body FROM records ORDER BY at, key").fetchall() if db else []
-        return tuple(decode(body, f"{key} in {self.path}") for key, body in rows)
+        return tuple(decode_record(body, f"{key} in {self.path}") for key, body in rows)
 
-    def keep(self, records: Sequence[MemoryRecord], mark: Mark | None = None) -> int:
+    def keep(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> int:
         """How many of them are new or have changed. What a person made us forget does not come back."""
         with self._writing() as db:
             gone = {key for (key,) in db.execute("SELECT key FROM forgotten")}
-            changed = sum(_put(db, record) for record in records if record.key not in gone)
+            changed = sum(_put_record(db, record) for record in records if record.key not in gone)
             if mark is not None:
                 db.execute(
                     "INSERT INTO marks VALUES (?, ?) ON CONFLICT (session) DO UPDATE SET seq = max(seq, excluded.seq)",
@@ -50,10 +50,10 @@ class Store:
                 )
         return changed
 
-    def marks(self) -> tuple[Mark, ...]:
+    def marks(self) -> tuple[JournalMark, ...]:
         with self._reading() as db:
             rows = db.execute("SELECT session, seq FROM marks ORDER BY session").fetchall() if db else []
-        return tuple(Mark(*row) for row in rows)
+        return tuple(JournalMark(*row) for row in rows)
 
     def forget(self, keys: Iterable[str]) -> tuple[str, ...]:
         """Those that were there."""
@@ -93,7 +93,7 @@ class Store:
 
     def note_mirrored(self, record: MemoryRecord, issue: str) -> None:
         with self._writing() as db:
-            db.execute("INSERT OR REPLACE INTO mirrored VALUES (?, ?, ?)", (record.key, digest(record), issue))
+            db.execute("INSERT OR REPLACE INTO mirrored VALUES (?, ?, ?)", (record.key, compute_digest(record), issue))
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -121,7 +121,7 @@ class Store:
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         return sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, timeout=PATIENCE, isolation_level=None
+            f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, timeout=LOCK_TIMEOUT, isolation_level=None
         )
 
     def _prepare(self, db: sqlite3.Connection) -> None:
@@ -156,9 +156,16 @@ class Store:
         return shlex.join(["mv", str(self.path), f"{self.path}.aside"])
 
 
-def _put(db: sqlite3.Connection, record: MemoryRecord) -> int:
+def _put_record(db: sqlite3.Connection, record: MemoryRecord) -> int:
     origin = record.origin
-    row = (record.key, RECORD_KIND_NAMES[type(record)], origin.session, origin.at, digest(record), encode(record))
+    row = (
+        record.key,
+        RECORD_KIND_NAMES[type(record)],
+        origin.session,
+        origin.at,
+        compute_digest(record),
+        encode_record(record),
+    )
     return db.execute(
         "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET kind = excluded.kind, "
         "session = excluded.session, at = excluded.at, digest = excluded.digest, body = excluded.body "

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from blueflame.agents.runtime import AgentOutput, Runtime
 from blueflame.config.load import LoadedConfig
 from blueflame.git.repository import Repository
-from blueflame.memory.provider import NO_MEMORY, Memory
+from blueflame.memory.provider import NO_MEMORY, MemoryProvider
 from blueflame.model.attempt import Attempt
 from blueflame.model.event import Event
 from blueflame.model.settings import Settings
@@ -48,7 +48,7 @@ class SessionContext:
     make_runtimes: Callable[[Settings], Mapping[str, Runtime]]
     tools: Toolchains
     cassette: Cassette = NO_CASSETTE
-    memory: Memory = NO_MEMORY
+    memory: MemoryProvider = NO_MEMORY
     converse: ConnectTerminal | None = None  # None: there is no person at a terminal, and planners plan in one shot
 
 

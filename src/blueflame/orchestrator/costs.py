@@ -8,7 +8,7 @@ from pathlib import Path
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.spend import NO_SPEND
 from blueflame.orchestrator.engine.health import HealthReport
-from blueflame.session.accounts import UNKNOWN_MODEL, Entry, shared_out
+from blueflame.session.accounts import UNKNOWN_MODEL, CostEntry, split_by_model
 from blueflame.session.state import Session
 from blueflame.system.clock import find_local_day
 from blueflame.telemetry.usage import read_metered_usage
@@ -16,7 +16,7 @@ from blueflame.telemetry.usage import read_metered_usage
 
 def list_costs(
     session: Session, attempts: Path, checkups: Mapping[str, HealthReport], *, now: float, models: bool = True
-) -> tuple[Entry, ...]:
+) -> tuple[CostEntry, ...]:
     """In the order in which they were intended. Without `models` the meters of ended attempts are not read."""
     records = sorted(session.attempts.values(), key=lambda record: (record.intended_at, record.attempt.id))
     return tuple(_build_entry(record, attempts, checkups, now=now, models=models) for record in records)
@@ -24,7 +24,7 @@ def list_costs(
 
 def _build_entry(
     record: AttemptRecord, attempts: Path, checkups: Mapping[str, HealthReport], *, now: float, models: bool
-) -> Entry:
+) -> CostEntry:
     attempt, ended = record.attempt, record.ended
     metered = read_metered_usage(attempts / attempt.id) if models or ended is None else None
     has_meter = metered is not None and metered.calls > 0
@@ -35,7 +35,7 @@ def _build_entry(
     else:
         found = checkups.get(attempt.id)
         spend = found.spend if found is not None else NO_SPEND
-    return Entry(
+    return CostEntry(
         session=attempt.session,
         attempt=attempt.id,
         agent=attempt.agent_id,
@@ -45,7 +45,7 @@ def _build_entry(
         day=find_local_day(record.ended_at if record.ended_at is not None else now).date,
         ending=ended.ending.value if ended is not None else "",
         spend=spend,
-        by_model=shared_out(metered.by_model if metered else {}, spend, attempt.model or UNKNOWN_MODEL),
+        by_model=split_by_model(metered.by_model if metered else {}, spend, attempt.model or UNKNOWN_MODEL),
         metered=has_meter,
         unpriced=metered.unpriced if metered else (),
         incomplete=metered.incomplete if metered else 0,

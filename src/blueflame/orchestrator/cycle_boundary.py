@@ -22,9 +22,9 @@ from blueflame.model.event import (
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.session.decide import CrossBoundary
-from blueflame.session.from_settings import differences, limits_of
+from blueflame.session.from_settings import build_session_limits, list_differences
 from blueflame.session.state import Session
-from blueflame.session.task_file_edits import edit_of
+from blueflame.session.task_file_edits import compare_tasks
 from blueflame.system.files import write_atomically
 from blueflame.system.layout import ProjectPaths, make_folder
 
@@ -55,7 +55,7 @@ def _read_edit(flame: SessionContext, session: Session) -> Event | None:
         return None
     if found.problems:
         return EditRefused(digest=found.digest, problems=found.problems)
-    edit = edit_of(session, found.tasks)
+    edit = compare_tasks(session, found.tasks)
     if edit.problems:
         told = tuple(f"{found.path}{_find_line(found, problem)}: {problem}" for problem in edit.problems)
         return EditRefused(digest=found.digest, problems=told)
@@ -97,7 +97,7 @@ def _detect_drift(flame: SessionContext, session: Session) -> ConfigDrifted | No
         loaded = flame.read_config()
         scripted = "scripted" in session.limits.role_runtimes.values()
         talks = session.limits.interactive_planning
-        limits = limits_of(loaded.settings, session.workflow.name, scripted=scripted, interactive=talks)
+        limits = build_session_limits(loaded.settings, session.workflow.name, scripted=scripted, interactive=talks)
         limits = replace(limits, figures=session.limits.figures)
         flame.make_runtimes(loaded.settings)
     except ConfigError as error:
@@ -107,7 +107,7 @@ def _detect_drift(flame: SessionContext, session: Session) -> ConfigDrifted | No
     if loaded.digest == session.config_digest or loaded.digest in session.drift_kept:
         return None
     save_settings(flame.places, session.id, loaded.settings)
-    return ConfigDrifted(digest=loaded.digest, changes=differences(flame.settings, loaded.settings), limits=limits)
+    return ConfigDrifted(digest=loaded.digest, changes=list_differences(flame.settings, loaded.settings), limits=limits)
 
 
 def _report_unusable(session: Session, problems: tuple[str, ...]) -> ConfigDrifted | None:

@@ -10,7 +10,7 @@ from blueflame.journal.journal import Journal, Message
 from blueflame.model.attempt import WORKER, Attempt
 from blueflame.model.event import AttemptCancelled, Event, GateAnswered, ProceedRequested, StopRequested
 from blueflame.model.gate import Answer
-from blueflame.session.gates.questions import objection
+from blueflame.session.gates.questions import answer_error
 from blueflame.session.state import Session
 
 
@@ -50,7 +50,7 @@ def _decide_answer(session: Session, body: Mapping[str, Any]) -> MessageDecision
         by=str(body.get("by", "another terminal")),
     )
     gate = str(body.get("gate", ""))
-    wrong = objection(session, gate, answer)
+    wrong = answer_error(session, gate, answer)
     if wrong:
         return MessageDecision(words=wrong, refused=True)
     return MessageDecision(words=f"{gate}: {answer.choice}", events=(GateAnswered(gate=gate, answer=answer),))

@@ -39,23 +39,23 @@ from blueflame.orchestrator.watchers.daily_spend import DailySpend
 from blueflame.orchestrator.watchers.limits import LimitWatcher
 from blueflame.orchestrator.watchers.overlaps import OverlapWatcher
 from blueflame.orchestrator.watchers.rate_limits import await_runtime, remove_shared_wait
-from blueflame.session.consequences import follow
+from blueflame.session.consequences import consequences_of
 from blueflame.session.decide import (
     AskGate,
-    Attend,
+    AttendAttempt,
     AwaitRuntime,
     BuildChangeset,
     CancelAttempt,
     CrossBoundary,
-    Diagnose,
+    DiagnoseTask,
     Effect,
     LandChangeset,
     RunHook,
-    decide,
-    wanted,
+    effects_due,
+    next_events,
 )
-from blueflame.session.gates.questions import objection
-from blueflame.session.replay import apply
+from blueflame.session.gates.questions import answer_error
+from blueflame.session.replay import apply_event
 from blueflame.session.state import Session
 from blueflame.system.machine import measure_capacity, measure_free
 from blueflame.system.wakeups import watch_wakeups
@@ -63,10 +63,10 @@ from blueflame.system.wakeups import watch_wakeups
 EffectHandler = Callable[[SessionContext, Session, Any, Emit], Awaitable[Sequence[Event]]]
 
 EFFECT_HANDLERS: Mapping[type, EffectHandler] = {
-    Attend: run_attempt,
+    AttendAttempt: run_attempt,
     CancelAttempt: cancel_attempt,
     CrossBoundary: cross_boundary,
-    Diagnose: run_diagnostics,
+    DiagnoseTask: run_diagnostics,
     BuildChangeset: build_changeset,
     LandChangeset: land_changeset,
     RunHook: call_hook,
@@ -235,9 +235,9 @@ class SessionLoop:
         self._keep(before, [each for event in events for each in self._work_out(event, now)], now, settles)
 
     def _work_out(self, cause: Event, now: float) -> Iterator[JournalEntry]:
-        for event in tuple(follow(self.session, cause, now)):
+        for event in tuple(consequences_of(self.session, cause, now)):
             recorded = JournalEntry(self.session.seq + 1, now, event)
-            apply(self.session, recorded)
+            apply_event(self.session, recorded)
             yield recorded
 
     def _keep(
@@ -270,7 +270,7 @@ class SessionLoop:
         room = measure_free(self.flame.places.worktrees)
         machine = measure_capacity(self.flame.settings, len(self.session.live), room, self._checkout_bytes)
         self._capacity = self._day_book.entered(machine, self.session, now)
-        while events := decide(self.session, self._capacity):
+        while events := next_events(self.session, self._capacity):
             batch += [each for cause in events for each in self._work_out(cause, now)]
         self._keep(before, batch, now)
 
@@ -279,7 +279,7 @@ class SessionLoop:
             onlooker.see(self.session, recorded)
 
     def _start_effects(self, group: asyncio.TaskGroup) -> None:
-        for effect in wanted(self.session):
+        for effect in effects_due(self.session):
             if effect not in self._running:
                 self._running[effect] = group.create_task(self._perform(effect), name=repr(effect))
 
@@ -310,7 +310,7 @@ class SessionLoop:
             wrong = ""
             while (gate := self.session.open_gates.get(name)) is not None:
                 answer = await self._answerer.ask(gate, self.session, wrong)
-                wrong = objection(self.session, name, answer)
+                wrong = answer_error(self.session, name, answer)
                 if not wrong:
                     return [GateAnswered(gate=name, answer=answer)]
                 if answer.by.startswith("decisions:"):

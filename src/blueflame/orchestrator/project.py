@@ -19,8 +19,8 @@ from blueflame.config.locate import find_config
 from blueflame.config.show import compute_digest, format_resolved_json
 from blueflame.git.repository import Repository, exclude_from_status, open_repository
 from blueflame.journal.journal import Journal, SessionInfo
-from blueflame.memory.builtin import BuiltIn
-from blueflame.memory.registry import builtin, memory_of, memory_problem
+from blueflame.memory.builtin import BuiltInMemory
+from blueflame.memory.registry import build_builtin, build_memory, describe_memory_problem
 from blueflame.model.attempt import PLANNER
 from blueflame.model.errors import MemoryFailed, NoAnswer, Refused, UsageError
 from blueflame.model.event import (
@@ -52,11 +52,11 @@ from blueflame.orchestrator.observers.notifications import run_notifications
 from blueflame.orchestrator.preflight import check_repository, find_blockers, find_memory_warnings, raise_refusal
 from blueflame.orchestrator.runtimes import RuntimeSet
 from blueflame.sandbox.toolchains import find_toolchains
-from blueflame.session.estimate import learned_figures
-from blueflame.session.from_settings import limits_of, runtime_kind, workflow_of
-from blueflame.session.gates.answers import proposal
-from blueflame.session.replay import apply, replay
-from blueflame.session.runtime_support import not_held
+from blueflame.session.estimate import learn_figures
+from blueflame.session.from_settings import build_session_limits, build_workflow, find_runtime_kind
+from blueflame.session.gates.answers import build_proposal
+from blueflame.session.replay import apply_event, replay
+from blueflame.session.runtime_support import find_ignored_settings
 from blueflame.session.state import Session
 from blueflame.system import flock
 from blueflame.system.clock import SystemClock
@@ -157,7 +157,7 @@ def build_readers(ground: Project, session: Session) -> Mapping[str, Runtime]:
     """What reads the output of a session's agents, whatever they were started with."""
     used = {record.attempt.runtime for record in session.attempts.values()}
     names = sorted(used | set(session.limits.role_runtimes.values()))
-    kinds = {name: runtime_kind(_find_session_settings(ground, session), name) for name in names}
+    kinds = {name: find_runtime_kind(_find_session_settings(ground, session), name) for name in names}
     return {name: RUNTIMES[kind]({}, ground.loaded.path.parent) for name, kind in kinds.items() if kind in RUNTIMES}
 
 
@@ -217,7 +217,7 @@ def open_session(
 ) -> Session:
     """Open a session; with `tasks` the plan is the person's own and only needs approval. `scripted`: roles that name
     no runtime play a script. `interactive`: a person is there to talk with the planner."""
-    flow = workflow_of(ground.settings, workflow)
+    flow = build_workflow(ground.settings, workflow)
     check_repository(ground.repo, ground.places, ground.settings, allow_dirty=allow_dirty, config=ground.loaded.path)
     now = SystemClock().now()
     name = build_session_id(now, {info.id for info in journal.sessions()})
@@ -233,28 +233,28 @@ def open_session(
     )
     save_settings(ground.places, name, ground.settings)
     session = replay([JournalEntry(1, now, opened)])
-    own = [proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
+    own = [build_proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
     # in one piece: a session that lost its plan to a crash would ask a planner for another one
     return replay(journal.append(name, 0, [opened, *own], now))
 
 
 def build_limits(ground: Project, workflow: str, *, scripted: bool = False, interactive: bool = False) -> Limits:
     """Of a new session, with what earlier ones have taught about the cost of attempts."""
-    limits = limits_of(ground.settings, workflow, scripted=scripted, interactive=interactive)
+    limits = build_session_limits(ground.settings, workflow, scripted=scripted, interactive=interactive)
     with suppress(MemoryFailed):  # then nothing is learned, and that is what is shown
-        known = memory_of(ground.settings, ground.places, os.environ).records()
-        return replace(limits, figures=learned_figures(known))
+        known = build_memory(ground.settings, ground.places, os.environ).records()
+        return replace(limits, figures=learn_figures(known))
     return limits
 
 
-def open_memory(ground: Project) -> BuiltIn:
+def open_memory(ground: Project) -> BuiltInMemory:
     """The first copy of what is remembered here, whatever mirrors it has."""
-    return builtin(ground.settings, ground.places)
+    return build_builtin(ground.settings, ground.places)
 
 
 def find_memory_problem(ground: Project) -> str:
     """Why sessions are not remembered as the configuration wants it; "" when they are."""
-    return memory_problem(ground.settings, ground.places, os.environ)
+    return describe_memory_problem(ground.settings, ground.places, os.environ)
 
 
 def abandon_session(ground: Project, journal: Journal, session: str) -> None:
@@ -274,7 +274,7 @@ class NoAnswerer:
 
 def _append_events(journal: Journal, session: Session, events: Sequence[Event], now: float) -> None:
     for recorded in journal.append(session.id, session.seq, events, now):
-        apply(session, recorded)
+        apply_event(session, recorded)
 
 
 def build_context(
@@ -298,7 +298,7 @@ def build_context(
         ).usable(session.workflow),
         tools=find_toolchains(os.environ, repo_root=ground.repo.root, home=Path.home(), ours=True),
         cassette=cassette,
-        memory=memory_of(settings, ground.places, os.environ),
+        memory=build_memory(settings, ground.places, os.environ),
     )
 
 
@@ -334,7 +334,7 @@ def list_warnings(ground: Project) -> tuple[str, ...]:
     return (
         *find_memory_warnings(ground.places, ground.settings),
         *([forgetful] if forgetful else []),
-        *not_held(ground.settings, {PLANNER: planner} if planner else {}),
+        *find_ignored_settings(ground.settings, {PLANNER: planner} if planner else {}),
     )
 
 

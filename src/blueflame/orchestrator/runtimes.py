@@ -18,9 +18,15 @@ from blueflame.model.errors import Refused
 from blueflame.model.limits import Workflow
 from blueflame.model.settings import Settings
 from blueflame.model.task import Task
-from blueflame.session.decide import the_one_task
-from blueflame.session.from_settings import cast_of, default_runtime, limits_of, runtime_kind, stages_of
-from blueflame.session.runtime_support import beyond
+from blueflame.session.decide import build_single_task
+from blueflame.session.from_settings import (
+    build_session_limits,
+    choose_default_runtime,
+    find_runtime_kind,
+    list_required_roles,
+    list_stages,
+)
+from blueflame.session.runtime_support import find_unsupported_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +41,7 @@ class RuntimeSet:
 
     def runtimes(self, also: Iterable[str] = ()) -> Mapping[str, Runtime]:
         """Each runtime that a role asks for, ready to use; one that this version lacks is refused."""
-        default = default_runtime(self.settings, scripted=self.script is not None)
+        default = choose_default_runtime(self.settings, scripted=self.script is not None)
         return self._made({role.runtime or default for role in self.settings.roles.values()} | set(also))
 
     def usable(self, workflow: Workflow) -> Mapping[str, Runtime]:
@@ -54,12 +60,16 @@ class RuntimeSet:
         cast = self._cast(workflow)
         names = sorted(set(cast.values()))
         problems = (f"{name}: {problem}" for name in names for problem in made[name].find_problems())
-        return (*problems, *beyond(self.settings, cast), *(() if self.replay else self.without_credential(names)))
+        return (
+            *problems,
+            *find_unsupported_settings(self.settings, cast),
+            *(() if self.replay else self.without_credential(names)),
+        )
 
     def without_credential(self, names: Iterable[str]) -> Iterator[str]:
         """Runtimes that have nothing to show their model's provider, and what to do about it."""
         for name in names:
-            for api in APIS_BY_RUNTIME.get(runtime_kind(self.settings, name), ()):
+            for api in APIS_BY_RUNTIME.get(find_runtime_kind(self.settings, name), ()):
                 try:
                     find_access(api, name, self._options(name), os.environ, find_home(os.environ))
                 except Refused as reason:
@@ -68,15 +78,15 @@ class RuntimeSet:
     def at_work(self) -> Mapping[str, Runtime | None]:
         """What a session of the default workflow would use; None for a runtime that this version lacks."""
         name = self.settings.planning.workflow
-        names = sorted(set(self._cast(Workflow(name=name, stages=stages_of(self.settings, name))).values()))
-        known = {each for each in names if runtime_kind(self.settings, each) in RUNTIMES}
+        names = sorted(set(self._cast(Workflow(name=name, stages=list_stages(self.settings, name))).values()))
+        known = {each for each in names if find_runtime_kind(self.settings, each) in RUNTIMES}
         return {**dict.fromkeys(names), **self._made(known)}
 
     def foreseen_plan(self, request: str, workflow: Workflow) -> tuple[Task, ...] | None:
         """The plan, if it is known without asking anybody: scripted planners always say the same."""
         paths = self.settings.permissions.allowed_paths
         if not workflow.has_stage("plan"):
-            return (the_one_task(request, paths),)
+            return (build_single_task(request, paths),)
         planner = self.runtimes().get(self._cast(workflow)[PLANNER])
         if not isinstance(planner, ScriptedRuntime):
             return None
@@ -96,11 +106,11 @@ class RuntimeSet:
         return parse_tasks(plans[-1]) if plans else None
 
     def _cast(self, workflow: Workflow) -> Mapping[str, str]:
-        limits = limits_of(self.settings, workflow.name, scripted=self.script is not None)
-        return {role: limits.get_runtime(role) for role in cast_of(workflow)}
+        limits = build_session_limits(self.settings, workflow.name, scripted=self.script is not None)
+        return {role: limits.get_runtime(role) for role in list_required_roles(workflow)}
 
     def _made(self, names: Iterable[str]) -> Mapping[str, Runtime]:
-        kinds = {name: runtime_kind(self.settings, name) for name in sorted(names)}
+        kinds = {name: find_runtime_kind(self.settings, name) for name in sorted(names)}
         lacking = [name for name, kind in kinds.items() if kind not in RUNTIMES]
         if lacking:
             raise Refused(

@@ -36,8 +36,8 @@ async def call_hook(flame: SessionContext, session: Session, effect: RunHook, _e
     return [HookRan(hook=due.name, key=due.key, exit_code=ran.exit_code, output=output, timed_out=ran.timed_out)]
 
 
-def _build_occasion(session: Session) -> hooks.Occasion:
-    return hooks.Occasion(
+def _build_occasion(session: Session) -> hooks.HookContext:
+    return hooks.HookContext(
         session=session.id,
         cycle=session.cycle,
         project=session.project,
@@ -48,18 +48,20 @@ def _build_occasion(session: Session) -> hooks.Occasion:
 
 
 def _build_post_plan(session: Session, _due: HookDue) -> dict[str, Any]:
-    return hooks.post_plan(_build_occasion(session), [session.tasks[name].task for name in session.unfinished])
+    return hooks.build_post_plan_payload(
+        _build_occasion(session), [session.tasks[name].task for name in session.unfinished]
+    )
 
 
 def _build_pre_validation(session: Session, due: HookDue) -> dict[str, Any]:
     names = (due.subject,) if due.subject else session.in_state(TaskState.DONE)
-    return hooks.pre_validation(_build_occasion(session), [session.tasks[name] for name in names])
+    return hooks.build_pre_validation_payload(_build_occasion(session), [session.tasks[name] for name in names])
 
 
 def _build_post_merge(session: Session, due: HookDue) -> dict[str, Any]:
     record = session.changesets[due.subject]
     assert record.build is not None, f"{due.subject} landed without being built"
-    return hooks.post_merge(
+    return hooks.build_post_merge_payload(
         _build_occasion(session),
         record.changeset,
         before=record.build.base,
@@ -71,7 +73,9 @@ def _build_post_merge(session: Session, due: HookDue) -> dict[str, Any]:
 def _build_on_failure(session: Session, due: HookDue) -> dict[str, Any]:
     n = session.attempts_on.get((due.subject, WORKER), 0)
     last = session.attempts.get(build_attempt_id(session.id, due.subject, WORKER, n))
-    return hooks.on_failure(_build_occasion(session), session.tasks[due.subject], last.ended if last else None)
+    return hooks.build_on_failure_payload(
+        _build_occasion(session), session.tasks[due.subject], last.ended if last else None
+    )
 
 
 PAYLOADS: Mapping[str, Callable[[Session, HookDue], dict[str, Any]]] = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from blueflame.paths.locks import WILD, normalise
+from blueflame.paths.locks import WILDCARDS, parse_lock
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -33,7 +33,7 @@ class Globs:
     patterns: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _compiled(self.patterns)  # a bad pattern is refused here, not at the first question
+        _compile_patterns(self.patterns)  # a bad pattern is refused here, not at the first question
 
     def __bool__(self) -> bool:
         return bool(self.patterns)
@@ -41,7 +41,7 @@ class Globs:
     def matches(self, path: str) -> bool:
         """Whether a file of this name, from the top of the repository, is meant."""
         # "." and "$" in a regular expression stop at a line break, and a name may hold one; it cannot hold a NUL
-        return _compiled(self.patterns).match_file(path.replace("\n", "\0"))
+        return _compile_patterns(self.patterns).match_file(path.replace("\n", "\0"))
 
     def touches(self, path: str) -> bool:
         """The same for a name that may be a file, a link or a directory: what must be kept out asks this."""
@@ -49,30 +49,30 @@ class Globs:
 
     def covers_lock(self, lock: str) -> bool:
         """Whether all that a lock covers is meant: `src/` is inside `src/**`, `.` is not."""
-        if not WILD.isdisjoint(lock):
-            return all(self.matches(witness) for witness in _witnesses(lock))
-        path = "/".join(normalise(lock))
+        if not WILDCARDS.isdisjoint(lock):
+            return all(self.matches(witness) for witness in _list_sample_names(lock))
+        path = "/".join(parse_lock(lock))
         inside = f"{path}/{ANY_NAME}" if path else ANY_NAME
         return bool(path and self.matches(path)) or (self.matches(inside) and self.matches(f"{inside}/{ANY_NAME}"))
 
 
-def _witnesses(glob: str) -> Iterator[str]:
+def _list_sample_names(glob: str) -> Iterator[str]:
     """Names that stand for all that a glob can mean: one where `**` is short, one where it is long."""
     parts = [part for part in glob.split("/") if part not in ("", ".")]
     for depth in (ANY_NAME, f"{ANY_NAME}/{ANY_NAME}"):
-        yield "/".join(depth if part == "**" else _any_for_wild(part) for part in parts)
+        yield "/".join(depth if part == "**" else _replace_wildcards(part) for part in parts)
 
 
-def _any_for_wild(part: str) -> str:
-    return "".join(ANY_NAME if letter in WILD else letter for letter in part)
+def _replace_wildcards(part: str) -> str:
+    return "".join(ANY_NAME if letter in WILDCARDS else letter for letter in part)
 
 
 @lru_cache(maxsize=256)
-def _compiled(patterns: tuple[str, ...]) -> GitIgnoreSpec:
+def _compile_patterns(patterns: tuple[str, ...]) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec  # late: it takes 50 ms, and `blueflame --help` needs no patterns
 
     for pattern in patterns:
-        _refuse(pattern)
+        _check_pattern(pattern)
     try:
         with warnings.catch_warnings():
             # "[[]" is a fine glob; that re may one day read nested sets otherwise is pathspec's to see to
@@ -86,7 +86,7 @@ def _compiled(patterns: tuple[str, ...]) -> GitIgnoreSpec:
     return spec
 
 
-def _refuse(pattern: str) -> None:
+def _check_pattern(pattern: str) -> None:
     if not pattern.strip():
         raise BadPattern(f'the pattern {pattern!r} is empty; for the whole repository write "**"')
     if pattern.startswith("!"):

@@ -14,30 +14,30 @@ from unicodedata import category, normalize
 
 from blueflame.model.task import Task
 
-Path: TypeAlias = tuple[str, ...]
-EVERYTHING: Path = ()
-WILD = frozenset("*?[")
+LockPath: TypeAlias = tuple[str, ...]
+WHOLE_REPOSITORY: LockPath = ()
+WILDCARDS = frozenset("*?[")
 
 
 class BadLock(ValueError):
     """A lock that names no path inside the repository."""
 
 
-def normalise(lock: str) -> Path:
+def parse_lock(lock: str) -> LockPath:
     """The components of a lock: "./a//b/" is ("a", "b"), "." is the whole repository."""
-    reason = _fault(lock)
+    reason = _find_lock_error(lock)
     if reason:
         raise BadLock(f"the lock {lock[:120]!r} {reason}")
     parts: list[str] = []
     for part in lock.split("/"):
-        if not WILD.isdisjoint(part):
+        if not WILDCARDS.isdisjoint(part):
             break
         if part not in ("", "."):
             parts.append(part)
     return tuple(parts)
 
 
-def _fault(lock: str) -> str:
+def _find_lock_error(lock: str) -> str:
     if not lock.isprintable() and any(category(letter) in ("Cc", "Cs") for letter in lock):
         return "holds a control character; write a plain path"
     if "\\" in lock:
@@ -51,39 +51,39 @@ def _fault(lock: str) -> str:
     return ""
 
 
-def fold(path: Path) -> Path:
+def fold_path(path: LockPath) -> LockPath:
     """The form in which paths are compared: Unicode's canonical caseless form (D145)."""
-    return tuple(part.lower() if part.isascii() else _caseless(part) for part in path)
+    return tuple(part.lower() if part.isascii() else _fold_part(part) for part in path)
 
 
-def _caseless(part: str) -> str:
+def _fold_part(part: str) -> str:
     return normalize("NFD", normalize("NFD", part).casefold())
 
 
-def covers(outer: Path, inner: Path) -> bool:
+def covers(outer: LockPath, inner: LockPath) -> bool:
     return inner[: len(outer)] == outer
 
 
-def overlap(a: str, b: str) -> bool:
+def do_locks_overlap(a: str, b: str) -> bool:
     """Whether two locks can touch the same file: one is the other, or lies above it."""
-    one, other = fold(normalise(a)), fold(normalise(b))
+    one, other = fold_path(parse_lock(a)), fold_path(parse_lock(b))
     return covers(one, other) or covers(other, one)
 
 
-def lock_paths(locks: Iterable[str]) -> tuple[Path, ...]:
+def parse_locks(locks: Iterable[str]) -> tuple[LockPath, ...]:
     """Locks in comparable form, sorted, without those that another one covers.
 
     No locks at all is the whole repository: a task that does not say where it writes may write anywhere.
     """
-    kept: list[Path] = []
-    for path in sorted({fold(normalise(lock)) for lock in locks}):
+    kept: list[LockPath] = []
+    for path in sorted({fold_path(parse_lock(lock)) for lock in locks}):
         if not (kept and covers(kept[-1], path)):
             kept.append(path)
-    return tuple(kept) or (EVERYTHING,)
+    return tuple(kept) or (WHOLE_REPOSITORY,)
 
 
-def locks_of(task: Task) -> tuple[Path, ...]:
-    return lock_paths(task.file_locks)
+def parse_task_locks(task: Task) -> tuple[LockPath, ...]:
+    return parse_locks(task.file_locks)
 
 
 Owner = TypeVar("Owner", str, tuple[float, float, str])
@@ -133,9 +133,9 @@ class LockTree(Generic[Owner]):
 
     def __init__(self) -> None:
         self._root: Node[Owner] = Node(None)
-        self._held: dict[Owner, tuple[Path, ...]] = {}
+        self._held: dict[Owner, tuple[LockPath, ...]] = {}
 
-    def node(self, path: Path) -> Node[Owner]:
+    def node(self, path: LockPath) -> Node[Owner]:
         node = self._root
         for part in path:
             child = node.children.get(part)
@@ -144,7 +144,7 @@ class LockTree(Generic[Owner]):
             node = child
         return node
 
-    def hold(self, owner: Owner, locks: Iterable[Path]) -> None:
+    def hold(self, owner: Owner, locks: Iterable[LockPath]) -> None:
         """Give the owner these locks, in place of any that it holds."""
         self.release(owner)
         self._held[owner] = held = tuple(locks)
@@ -161,7 +161,7 @@ class LockTree(Generic[Owner]):
             for above in _upwards(node):
                 above.below.discard(owner)
 
-    def conflict(self, locks: Iterable[Path]) -> Owner | None:
+    def conflict(self, locks: Iterable[LockPath]) -> Owner | None:
         """The smallest owner who holds something that overlaps one of these."""
         found: Owner | None = None
         for path in locks:
@@ -170,7 +170,7 @@ class LockTree(Generic[Owner]):
                     found = owner
         return found
 
-    def _rivals(self, path: Path) -> Iterable[Owner | None]:
+    def _rivals(self, path: LockPath) -> Iterable[Owner | None]:
         node: Node[Owner] | None = self._root
         for part in path:
             assert node is not None

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from blueflame.model.policy import Decision, Policy, PolicyEnvironment
-from blueflame.paths.locks import WILD, Path, covers, fold, lock_paths
-from blueflame.paths.locks import normalise as lock_parts
-from blueflame.paths.naming_style import well_named
+from blueflame.paths.locks import WILDCARDS, LockPath, covers, fold_path, parse_locks
+from blueflame.paths.locks import parse_lock as lock_parts
+from blueflame.paths.naming_style import is_well_named
 from blueflame.policy.decision_cache import DecisionCache
 from blueflame.policy.path_names import (
     find_path_fault,
@@ -44,9 +44,9 @@ class PathRules:
     allowed: PatternMatcher
     blocked: PatternMatcher
     naming: PatternMatcher
-    scope: tuple[Path, ...] | None
+    scope: tuple[LockPath, ...] | None
     cache: DecisionCache
-    blocked_prefixes: tuple[Path, ...]  # the folders and files that blocked patterns name in full, from the top
+    blocked_prefixes: tuple[LockPath, ...]  # the folders and files that blocked patterns name in full, from the top
 
 
 @lru_cache(maxsize=16)
@@ -58,20 +58,20 @@ def compile_path_rules(policy: Policy) -> PathRules:
         blocked=PatternMatcher(policy.blocked_paths, caseless=True),
         naming=PatternMatcher(policy.naming_globs),
         cache=DecisionCache(),
-        scope=None if policy.scope is None else lock_paths(policy.scope),
+        scope=None if policy.scope is None else parse_locks(policy.scope),
         blocked_prefixes=tuple(
             place for pattern in policy.blocked_paths.written if (place := _find_literal_prefix(fold_text(pattern)))
         ),
     )
 
 
-def _find_literal_prefix(pattern: str) -> Path:
+def _find_literal_prefix(pattern: str) -> LockPath:
     """("src", "secret") of `src/secret/**`; nothing for a pattern that means names at any depth."""
     inner = pattern.rstrip("/").lstrip("/")
     if "/" not in inner or "\\" in inner:
         return ()
     parts = inner.split("/")
-    wild = next((n for n, part in enumerate(parts) if not WILD.isdisjoint(part)), len(parts))
+    wild = next((n for n, part in enumerate(parts) if not WILDCARDS.isdisjoint(part)), len(parts))
     return tuple(parts[:wild])
 
 
@@ -188,14 +188,14 @@ class PathAccess:
 
     def _refuse_out_of_scope(self, inner: str) -> tuple[str, str] | None:
         scope = self.rules.scope
-        if scope is None or any(covers(lock, fold(tuple(inner.split("/")))) for lock in scope):
+        if scope is None or any(covers(lock, fold_path(tuple(inner.split("/")))) for lock in scope):
             return None
         return "outside_file_scope", f"your task has not locked it; {self.hint}"
 
     def _refuse_misnamed(self, inner: str) -> tuple[str, str] | None:
         """Only what would be new: a file that is there has its name already."""
         style = self.rules.policy.naming_style
-        if not style or well_named(inner, style) or not self.rules.naming.matches(inner):
+        if not style or is_well_named(inner, style) or not self.rules.naming.matches(inner):
             return None
         if self.shell and "." not in inner.rpartition("/")[2]:  # most likely a folder; the postcheck sees the rest
             return None

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from blueflame.model.policy import Decision
-from blueflame.paths.locks import WILD
+from blueflame.paths.locks import WILDCARDS
 from blueflame.policy.access import ALLOWED, PathAccess
 from blueflame.policy.path_names import (
     CONTROL_CHARACTERS,
@@ -108,7 +108,7 @@ def _expand_alternatives(glob: str) -> Iterator[str]:
 def _judge_variant(access: PathAccess, path: str, written: str) -> Decision:
     """The plain folders at its beginning are looked up as any path; the wild rest is judged by its letters."""
     parts = path.split("/")
-    wild = next((n for n, part in enumerate(parts) if not WILD.isdisjoint(part)), len(parts))
+    wild = next((n for n, part in enumerate(parts) if not WILDCARDS.isdisjoint(part)), len(parts))
     start, rest = "/".join(parts[:wild]) or "/", parts[wild:]
     if ".." in rest:
         return Decision(
@@ -170,7 +170,7 @@ class BlockedName(NamedTuple):
 
 def _find_blocked_names(blocked: tuple[str, ...], part: str) -> Iterator[BlockedName]:
     known = _index_blocked_names(blocked)
-    if WILD.isdisjoint(part):
+    if WILDCARDS.isdisjoint(part):
         yield from known.get(part, ())
         return
     meant = re.compile(translate(part)).match
@@ -193,7 +193,7 @@ def _index_blocked_names(blocked: tuple[str, ...]) -> dict[str, list[BlockedName
 def _is_same_folder(parts: list[str], folders: tuple[str, ...]) -> bool:
     """Whether both can mean one place: a pattern with folders is for those only."""
     return all(
-        WILD.intersection(one) or WILD.intersection(other) or one == other
+        WILDCARDS.intersection(one) or WILDCARDS.intersection(other) or one == other
         for one, other in zip(parts, folders, strict=False)
     )
 

@@ -20,10 +20,10 @@ from blueflame.model.task import TaskState
 from blueflame.model.verdict import Check, Verdict
 from blueflame.report.graph import Graph, draw
 from blueflame.report.timeline import Span, Timeline, Wait, lay_out
-from blueflame.session.accounts import Entry, Total, forecast, sum_of, totals
+from blueflame.session.accounts import CostEntry, CostTotal, forecast_cost, sum_costs_by, sum_spend
 from blueflame.session.estimate import CostRange
 from blueflame.session.state import Session
-from blueflame.text.event_lines import describe
+from blueflame.text.event_lines import describe_event
 
 MAX_INCIDENTS = 300
 MAX_CHECKS = 1_000
@@ -128,7 +128,7 @@ class Report:
     changesets: tuple[ChangesetRecord, ...]
     decisions: tuple[GateDecision, ...]
     incidents: tuple[Incident, ...]
-    accounts: Mapping[str, tuple[Total, ...]]
+    accounts: Mapping[str, tuple[CostTotal, ...]]
     timeline: Timeline
     graph: Graph
     left_out: tuple[str, ...] = ()
@@ -149,7 +149,9 @@ class Report:
         return sum(task.state in states for task in self.tasks)
 
 
-def build_report(events: Sequence[JournalEntry], session: Session, entries: Sequence[Entry], *, now: float) -> Report:
+def build_report(
+    events: Sequence[JournalEntry], session: Session, entries: Sequence[CostEntry], *, now: float
+) -> Report:
     """`session` is what the events replay to; `entries` is its account, live meters included."""
     walk = _EventScan()
     for recorded in events:
@@ -170,9 +172,9 @@ def build_report(events: Sequence[JournalEntry], session: Session, entries: Sequ
         began=session.opened_at,
         until=until,
         cycles=session.cycle,
-        spend=sum_of(entries),
+        spend=sum_spend(entries),
         budget=session.limits.session_budget,
-        foreseen=forecast(events),
+        foreseen=forecast_cost(events),
         agent_seconds=sum(each.seconds for each in attempts),
         tasks=tuple(_build_task_rows(session, attempts)),
         attempts=attempts[-MAX_ATTEMPTS:],
@@ -181,7 +183,7 @@ def build_report(events: Sequence[JournalEntry], session: Session, entries: Sequ
         changesets=tuple(session.changesets.values()),
         decisions=decisions[-MAX_DECISIONS:],
         incidents=tuple(walk.incidents[-MAX_INCIDENTS:]),
-        accounts={by: _rank_totals(totals(entries, by), by) for by in COST_TABLES},
+        accounts={by: _rank_totals(sum_costs_by(entries, by), by) for by in COST_TABLES},
         timeline=lay_out(
             _spans(attempts[-MAX_ATTEMPTS:], until),
             _waits(decisions[-MAX_DECISIONS:], until),
@@ -207,7 +209,7 @@ def _list_left_out(walk: _EventScan, attempts: int, decisions: int) -> Iterator[
             yield f"the oldest {there - most:,} of {there:,} {name}"
 
 
-def _rank_totals(found: Sequence[Total], by: str) -> tuple[Total, ...]:
+def _rank_totals(found: Sequence[CostTotal], by: str) -> tuple[CostTotal, ...]:
     if by == "role":
         return tuple(found)
     return tuple(sorted(found, key=lambda total: (-total.spend.micro_usd, -total.spend.tokens, total.name)))
@@ -300,7 +302,7 @@ class _EventScan:
             note(self, recorded.event, recorded.at)
         kind = INCIDENT_KINDS.get(type(recorded.event), lambda _event: "")(recorded.event)
         if kind:
-            self.incidents.append(Incident(at=recorded.at, kind=kind, words=describe(recorded)[0].details))
+            self.incidents.append(Incident(at=recorded.at, kind=kind, words=describe_event(recorded)[0].details))
 
     def opened(self, event: happened.SessionOpened, _at: float) -> None:
         self.base_before = event.base_sha

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from blueflame.model.task import Task
-from blueflame.session.scheduling.graph import in_order, reversed_edges
+from blueflame.session.scheduling.graph import reverse_edges, sort_topologically
 
 WIDTH, HEIGHT = 190, 46
 ACROSS, DOWN = 56, 14
@@ -50,11 +50,11 @@ def draw(tasks: Sequence[Task]) -> Graph:
     """At most MOST_TASKS, those first that come first."""
     names = {task.id for task in tasks}
     needs = {task.id: sorted({need for need in task.dependencies if need in names}) for task in tasks}
-    order = in_order(needs, lambda name: name)
+    order = sort_topologically(needs, lambda name: name)
     kept = {name: needs[name] for name in order[:MOST_TASKS]}
     kept = {name: [need for need in wanted if need in kept and need != name] for name, wanted in kept.items()}
     lean = _without_implied(kept, [name for name in order if name in kept])
-    behind = reversed_edges(lean)
+    behind = reverse_edges(lean)
     linked = [name for name in order if name in lean and (lean[name] or behind[name])]
     apart = sorted(name for name in lean if not lean[name] and not behind[name])
     picture = _Picture({name: lean[name] for name in linked}, linked)

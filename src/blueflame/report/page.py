@@ -25,11 +25,11 @@ from blueflame.report.build import AttemptRow, GateDecision, Report, TaskRow
 from blueflame.report.evidence import Evidence
 from blueflame.report.side_by_side import FileDiff, SideBySide
 from blueflame.report.timeline import Mark
-from blueflame.session.accounts import Total
-from blueflame.text.format import count, duration, money
+from blueflame.session.accounts import CostTotal
+from blueflame.text.format import format_count, format_dollars, format_duration
 from blueflame.text.marks import MARKS
-from blueflame.text.outcomes import WORDS
-from blueflame.text.sanitize import clean, shorten
+from blueflame.text.outcomes import OUTCOME_WORDS
+from blueflame.text.sanitize import clean_text, shorten_line
 
 MAX_FAILURES = 60
 CONTENTS = (
@@ -125,8 +125,8 @@ def _list_not_shown(evidence: Evidence) -> Sequence[str]:
     lines = sum(file.hidden for diff in evidence.diffs.values() for file in diff.files)
     hidden = sum(diff.hidden_files for diff in evidence.diffs.values())
     return [
-        *([f"{count(lines, 'line')} of long differences"] if lines else []),
-        *([f"the differences of {count(hidden, 'file')}"] if hidden else []),
+        *([f"{format_count(lines, 'line')} of long differences"] if lines else []),
+        *([f"the differences of {format_count(hidden, 'file')}"] if hidden else []),
         *(["prompts and output of agents: they are in .blueflame/attempts"] if not evidence.gone else []),
     ]
 
@@ -134,11 +134,15 @@ def _list_not_shown(evidence: Evidence) -> Sequence[str]:
 def _describe_outcome(report: Report) -> Mapping[str, str]:
     if report.ended:
         tone = "good" if report.outcome == "completed" else "warn"
-        name, _, words = WORDS.get(report.outcome, report.outcome).partition(": ")
+        name, _, words = OUTCOME_WORDS.get(report.outcome, report.outcome).partition(": ")
         return {"name": name, "tone": tone, "words": report.reason or words}
     words = "this page shows how it stood when it was made"
     waiting = sum(each.settled is None for each in report.decisions)
-    return {"name": f"waits for {count(waiting, 'answer')}" if waiting else "not ended", "tone": "live", "words": words}
+    return {
+        "name": f"waits for {format_count(waiting, 'answer')}" if waiting else "not ended",
+        "tone": "live",
+        "words": words,
+    }
 
 
 def _build_budget_bar(report: Report) -> Mapping[str, Any]:
@@ -188,7 +192,7 @@ def _build_environment() -> Environment:
 
 def _make_visible(value: object) -> object:
     """Whatever could move, hide or turn text round is shown instead of obeyed; our own markup is as it is."""
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return clean_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _shorten(value: object, most: int, keep: bool = False) -> str:
@@ -196,7 +200,7 @@ def _shorten(value: object, most: int, keep: bool = False) -> str:
     text = str(value)
     if keep:
         return text if len(text) <= most else f"{text[:most]}… [{len(text) - most:,} more characters]"
-    return shorten(text[: most * 4], most)
+    return shorten_line(text[: most * 4], most)
 
 
 def _keep_end(text: str, most: int) -> str:
@@ -224,7 +228,7 @@ def _format_offset(seconds: float) -> str:
 
 def _format_duration(seconds: float) -> str:
     days, hours = divmod(round(seconds / 3_600), 24)
-    return duration(seconds) if seconds < 172_800 else f"{days} d {hours} h"
+    return format_duration(seconds) if seconds < 172_800 else f"{days} d {hours} h"
 
 
 def _choose_tone(ending: Ending | None) -> str:
@@ -255,18 +259,22 @@ def _name_attempt(each: AttemptRow) -> str:
 
 def _describe_attempt(each: AttemptRow) -> str:
     ending = _format_label(each.ending.value) if each.ending else "at work"
-    facts = [_name_attempt(each), f"{ending}, {duration(each.seconds)}, {money(each.spend.micro_usd)}", each.agent]
+    facts = [
+        _name_attempt(each),
+        f"{ending}, {format_duration(each.seconds)}, {format_dollars(each.spend.micro_usd)}",
+        each.agent,
+    ]
     if each.commits:
-        facts.append(count(each.commits, "commit"))
-    return "\n".join([*facts, *([shorten(each.reason, 240)] if each.reason else [])])
+        facts.append(format_count(each.commits, "commit"))
+    return "\n".join([*facts, *([shorten_line(each.reason, 240)] if each.reason else [])])
 
 
 def _describe_gate(each: GateDecision) -> str:
     if each.settled is None:
-        return f"{shorten(each.gate.title, 200)}\nwaits for an answer"
-    after = duration(each.settled - each.asked)
+        return f"{shorten_line(each.gate.title, 200)}\nwaits for an answer"
+    after = format_duration(each.settled - each.asked)
     answer = f"{each.choice}, by {each.by}" if each.choice else "withdrawn"
-    return f"{shorten(each.gate.title, 200)}\n{shorten(answer, 100)}, after {after}"
+    return f"{shorten_line(each.gate.title, 200)}\n{shorten_line(answer, 100)}, after {after}"
 
 
 def _describe_landing(mark: Mark) -> str:
@@ -274,8 +282,8 @@ def _describe_landing(mark: Mark) -> str:
 
 
 def _describe_task(task: TaskRow) -> str:
-    words = f"{task.id}: {shorten(task.title, 200)}\n{task.state.value}, {count(task.attempts, 'attempt')}"
-    return words + (f"\n{shorten(task.reason, 200)}" if task.reason else "")
+    words = f"{task.id}: {shorten_line(task.title, 200)}\n{task.state.value}, {format_count(task.attempts, 'attempt')}"
+    return words + (f"\n{shorten_line(task.reason, 200)}" if task.reason else "")
 
 
 def _draw_curve(points: Sequence[tuple[int, int]]) -> str:
@@ -298,7 +306,7 @@ def _choose_side(file: FileDiff) -> str:
     return {"added": " new", "deleted": " gone"}.get(next(iter(kinds)), "") if len(kinds) == 1 and file.notes else ""
 
 
-def _compute_share(total: Total, rows: Sequence[Total]) -> float:
+def _compute_share(total: CostTotal, rows: Sequence[CostTotal]) -> float:
     most = max((row.spend.micro_usd for row in rows), default=0)
     return round(100 * total.spend.micro_usd / most, 1) if most else 0.0
 
@@ -310,8 +318,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "moment": _format_moment,
     "offset": _format_offset,
     "duration": _format_duration,
-    "money": money,
-    "counted": count,
+    "money": format_dollars,
+    "counted": format_count,
     "label": _format_label,
     "sha": lambda sha: str(sha)[:10],
     "tone": _choose_tone,

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from blueflame.model.event import JournalEntry, PlanApproved, PlanProposed
 from blueflame.model.spend import NO_SPEND, Spend
-from blueflame.session.estimate import CostRange, cost_range
+from blueflame.session.estimate import CostRange, estimate_cost
 from blueflame.session.replay import replay
 
 UNKNOWN_MODEL = "not known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CostEntry:
     """One attempt. `by_model` adds up to `spend`; while it is `live`, both are what its meter says now."""
 
     session: str
@@ -38,34 +38,34 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Total:
+class CostTotal:
     name: str
     spend: Spend = NO_SPEND
     attempts: int = 0
     live: int = 0
 
 
-def _whole(name: Callable[[Entry], str]) -> Callable[[Entry], Mapping[str, Spend]]:
+def _charge_to(name: Callable[[CostEntry], str]) -> Callable[[CostEntry], Mapping[str, Spend]]:
     return lambda entry: {name(entry): entry.spend}
 
 
-SHARES: Mapping[str, Callable[[Entry], Mapping[str, Spend]]] = {
-    "agent": _whole(lambda entry: entry.agent),
-    "role": _whole(lambda entry: entry.role),
-    "task": _whole(lambda entry: entry.subject),
+GROUPINGS: Mapping[str, Callable[[CostEntry], Mapping[str, Spend]]] = {
+    "agent": _charge_to(lambda entry: entry.agent),
+    "role": _charge_to(lambda entry: entry.role),
+    "task": _charge_to(lambda entry: entry.subject),
     "model": lambda entry: entry.by_model,
-    "session": _whole(lambda entry: entry.session),
-    "day": _whole(lambda entry: entry.day),
+    "session": _charge_to(lambda entry: entry.session),
+    "day": _charge_to(lambda entry: entry.day),
 }
 """What a person can ask by, and whose account an attempt goes to then."""
 
 
-def totals(entries: Iterable[Entry], by: str) -> tuple[Total, ...]:
+def sum_costs_by(entries: Iterable[CostEntry], by: str) -> tuple[CostTotal, ...]:
     """In the order in which each name is first met."""
-    found: dict[str, Total] = {}
+    found: dict[str, CostTotal] = {}
     for entry in entries:
-        for name, spend in SHARES[by](entry).items():
-            before = found.get(name, Total(name=name))
+        for name, spend in GROUPINGS[by](entry).items():
+            before = found.get(name, CostTotal(name=name))
             found[name] = replace(
                 before,
                 spend=before.spend + spend,
@@ -75,11 +75,11 @@ def totals(entries: Iterable[Entry], by: str) -> tuple[Total, ...]:
     return tuple(found.values())
 
 
-def sum_of(entries: Iterable[Entry]) -> Spend:
+def sum_spend(entries: Iterable[CostEntry]) -> Spend:
     return sum((entry.spend for entry in entries), NO_SPEND)
 
 
-def shared_out(by_model: Mapping[str, Spend], spend: Spend, otherwise: str) -> Mapping[str, Spend]:
+def split_by_model(by_model: Mapping[str, Spend], spend: Spend, otherwise: str) -> Mapping[str, Spend]:
     """What an attempt cost in the end, split as its meter saw its models. Not one millionth is lost on the way."""
     metered = sum(by_model.values(), NO_SPEND)
     if not by_model or replace(metered, micro_usd=0) != replace(spend, micro_usd=0):
@@ -94,7 +94,7 @@ def shared_out(by_model: Mapping[str, Spend], spend: Spend, otherwise: str) -> M
     return shares
 
 
-def forecast(events: Sequence[JournalEntry]) -> CostRange | None:
+def forecast_cost(events: Sequence[JournalEntry]) -> CostRange | None:
     """The range that was shown with the newest plan: its tasks, by the limits of that moment."""
     plans = [n for n, each in enumerate(events) if isinstance(each.event, PlanApproved | PlanProposed)]
     if not plans:
@@ -102,4 +102,4 @@ def forecast(events: Sequence[JournalEntry]) -> CostRange | None:
     planned = events[plans[-1]].event
     assert isinstance(planned, PlanApproved | PlanProposed)
     session = replay(events[: plans[-1] + 1])
-    return cost_range(planned.tasks, session.limits, session.workflow)
+    return estimate_cost(planned.tasks, session.limits, session.workflow)

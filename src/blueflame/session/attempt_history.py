@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord
 
-MAX_NOTES = 2_000
+MAX_NOTE_CHARS = 2_000
 
 
-def remembered(
+def build_history_entry(
     record: TaskRecord, result: HistoryResult, at: float, *, notes: str = "", rejection_reason: str = ""
 ) -> HistoryEntry:
     """What is remembered of the task's present attempt."""
@@ -23,13 +23,16 @@ def remembered(
     )
 
 
-def bounded(history: tuple[HistoryEntry, ...], most: int) -> tuple[HistoryEntry, ...]:
+def limit_history(history: tuple[HistoryEntry, ...], most: int) -> tuple[HistoryEntry, ...]:
     """The newest entries, each with its notes cut to a length that a prompt can bear."""
     kept = history[-most:] if most > 0 else ()
-    return tuple(replace(entry, notes=cut(entry.notes), rejection_reason=cut(entry.rejection_reason)) for entry in kept)
+    return tuple(
+        replace(entry, notes=truncate_text(entry.notes), rejection_reason=truncate_text(entry.rejection_reason))
+        for entry in kept
+    )
 
 
-def cut(text: str, most: int = MAX_NOTES) -> str:
+def truncate_text(text: str, most: int = MAX_NOTE_CHARS) -> str:
     if len(text) <= most:
         return text
     return f"{text[: most - 30]} … [{len(text) - most + 30} characters cut]"

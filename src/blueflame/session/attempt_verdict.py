@@ -8,7 +8,7 @@ from blueflame.model.attempt import MERGER, WORKER, Ending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class AttemptFacts:
     """What is known of an attempt whose process is gone."""
 
     role: str
@@ -22,7 +22,7 @@ class Facts:
     failure: str = ""  # how the agent itself says that it failed, in one of FAILURES
 
 
-ENDINGS = {
+ENDING_BY_REASON = {
     "timeout": Ending.TIMEOUT,
     "silent": Ending.STALLED,
     "output": Ending.FAILED,
@@ -39,20 +39,20 @@ ENDINGS = {
 }
 
 
-FAILURES = {"budget": Ending.BUDGET, "outage": Ending.OUTAGE, "output": Ending.BAD_OUTPUT}
+ENDING_BY_FAILURE = {"budget": Ending.BUDGET, "outage": Ending.OUTAGE, "output": Ending.BAD_OUTPUT}
 """What an agent's own last word says of a failure; any other word is a plain one."""
 
 
-def judge(facts: Facts) -> Ending:
+def judge_attempt(facts: AttemptFacts) -> Ending:
     """Fixed order: what happened to the process, its exit code, then commits or output, then the policy."""
     if facts.reason != "exited":
-        return ENDINGS[facts.reason]
+        return ENDING_BY_REASON[facts.reason]
     if facts.unwatched:
         return Ending.UNWATCHED
     if facts.signal is not None:
         return Ending.CRASHED
     if facts.failure:
-        return FAILURES.get(facts.failure, Ending.FAILED)
+        return ENDING_BY_FAILURE.get(facts.failure, Ending.FAILED)
     if facts.exit_code != 0:
         return Ending.FAILED
     if facts.role not in (WORKER, MERGER):

@@ -29,135 +29,145 @@ from blueflame.model.task import Cause, Task
 from blueflame.session.budget import (
     DAY,
     TASK,
-    Grant,
-    Refusal,
-    day_budget,
-    grant,
-    should_warn,
-    should_warn_of_day,
-    spent_out,
-    task_meter,
+    BudgetGrant,
+    BudgetRefusal,
+    describe_task_budget,
+    find_day_budget,
+    find_exhausted_budget,
+    grant_budget,
+    should_warn_of_day_budget,
+    should_warn_of_session_budget,
 )
 from blueflame.session.cascade import block_dependants
-from blueflame.session.foundations import foundations
-from blueflame.session.gates.questions import budget_gate, changeset_gate, day_gate, plan_gate, unpaid_gate
-from blueflame.session.merging.form import form
-from blueflame.session.merging.queue import next_up, unresolved
-from blueflame.session.stages import OVER, cycle_is_over, may_claim, next_wave, ready_to_land
+from blueflame.session.foundations import find_foundations
+from blueflame.session.gates.questions import (
+    open_budget_gate,
+    open_changeset_gate,
+    open_day_budget_gate,
+    open_plan_gate,
+    open_unpaid_review_gate,
+)
+from blueflame.session.merging.form import form_changesets
+from blueflame.session.merging.queue import find_next_changeset, list_unresolved
+from blueflame.session.stages import OVER, can_claim, find_next_wave, is_cycle_over, list_tasks_to_land
 from blueflame.session.state import HookDue, Phase, Session
 
 MAX_PLAN_FAILURES = 2
-HOLD_BOUNDARIES = (GateKind.DRIFT, GateKind.BUDGET, GateKind.TASKS)
+GATES_HOLDING_BOUNDARIES = (GateKind.DRIFT, GateKind.BUDGET, GateKind.TASKS)
 
 
-def decide(session: Session, capacity: Capacity) -> tuple[Event, ...]:
+def next_events(session: Session, capacity: Capacity) -> tuple[Event, ...]:
     """The next facts, or none when only the world or a person can move the session on."""
     if session.ended or session.stopping:
         return ()
-    for rule in STORY:
+    for rule in RULES:
         if events := tuple(rule(session, capacity)):
             return events
     return ()
 
 
 def _warn_of_budget(session: Session, capacity: Capacity) -> Iterator[Event]:
-    if should_warn(session):
+    if should_warn_of_session_budget(session):
         budget = session.limits.session_budget
         yield BudgetWarned(used=budget.measure(session.spend), limit=budget.limit)
-    if should_warn_of_day(session, capacity):
-        budget = day_budget(session, capacity)
+    if should_warn_of_day_budget(session, capacity):
+        budget = find_day_budget(session, capacity)
         yield BudgetWarned(used=budget.measure(capacity.day_spend), limit=budget.limit, budget=DAY, day=capacity.day)
 
 
-def _greet_new_day(session: Session, capacity: Capacity) -> Iterator[Event]:
+def _withdraw_gate_of_yesterday(session: Session, capacity: Capacity) -> Iterator[Event]:
     """What was asked about yesterday's budget needs no answer any more."""
     name = session.gate_subjects.get((GateKind.BUDGET, DAY))
     if name is not None and session.open_gates[name].evidence.get("day") != capacity.day:
         yield GateWithdrawn(gate=name, reason="a new day has begun")
 
 
-def _tell_of_slots(session: Session, capacity: Capacity) -> Iterator[Event]:
+def _report_slots(session: Session, capacity: Capacity) -> Iterator[Event]:
     """Said when it changes, and only while there is work that it holds up."""
     configured = session.limits.workers
     slots = min(configured, capacity.agents)
-    if may_claim(session) and slots != (session.slots or configured):
+    if can_claim(session) and slots != (session.slots or configured):
         yield SlotsChanged(slots=slots, configured=configured, reason=capacity.reason)
 
 
-def _break_circuit(session: Session, capacity: Capacity) -> Iterator[Event]:
-    if (whose := spent_out(session, capacity)) and _would_spend(session):
-        yield from _ask_for_money(session, whose, capacity)
+def _ask_if_budget_exhausted(session: Session, capacity: Capacity) -> Iterator[Event]:
+    if (whose := find_exhausted_budget(session, capacity)) and _has_paid_work(session):
+        yield from _ask_for_budget(session, whose, capacity)
 
 
-def _ask_for_money(session: Session, whose: str, capacity: Capacity) -> Iterator[Event]:
+def _ask_for_budget(session: Session, whose: str, capacity: Capacity) -> Iterator[Event]:
     if not session.asks(GateKind.BUDGET):
-        yield day_gate(session, capacity) if whose == DAY else budget_gate(session)
+        yield open_day_budget_gate(session, capacity) if whose == DAY else open_budget_gate(session)
 
 
-def _would_spend(session: Session) -> bool:
+def _has_paid_work(session: Session) -> bool:
     """Landing costs nothing: only work and review wait for money."""
     claims = session.stage_open("work") and not session.proceeding and bool(session.queue.pick(1))
-    conflicts = session.stage_open("merge") and next(unresolved(session), None) is not None
+    conflicts = session.stage_open("merge") and next(list_unresolved(session), None) is not None
     return claims or conflicts or (session.stage_open("validate") and bool(session.to_review))
 
 
-def _plan(session: Session, capacity: Capacity) -> Iterator[Event]:
+def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
     if session.phase is not Phase.PLANNING or session.open_gates or session.running(PLANNER):
         return
     if session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
-        yield plan_gate(session)
+        yield open_plan_gate(session)
     elif not session.workflow.has_stage("plan"):
-        yield PlanApproved(tasks=(the_one_task(session.request, session.limits.allowed_paths),))
+        yield PlanApproved(tasks=(build_single_task(session.request, session.limits.allowed_paths),))
     else:
-        yield from _spawn(session, PLANNER, PLAN_SUBJECT, capacity)
+        yield from _intend_attempt(session, PLANNER, PLAN_SUBJECT, capacity)
 
 
-def the_one_task(request: str, allowed_paths: tuple[str, ...]) -> Task:
+def build_single_task(request: str, allowed_paths: tuple[str, ...]) -> Task:
     """A workflow without a planner takes the request as its only task."""
     lines = request.strip().splitlines() or ["the request"]
-    locks = tuple(dict.fromkeys(_lock_around(glob) for glob in allowed_paths))
+    locks = tuple(dict.fromkeys(_find_lock_for_glob(glob) for glob in allowed_paths))
     return Task(id="task-001", title=lines[0][:72], description=request, priority=1, file_locks=locks)
 
 
-def _lock_around(glob: str) -> str:
+def _find_lock_for_glob(glob: str) -> str:
     """A lock that holds whatever the glob may match: one without a slash in it matches at any depth."""
     inner = glob.removeprefix("/")
     anchored = glob.startswith("/") or "/" in inner.rstrip("/")
     return inner if anchored and not {"\\", "!"} & set(glob) else "."
 
 
-def _spawn(
+def _intend_attempt(
     session: Session, role: str, subject: str, capacity: Capacity, *, model: str | None = None
 ) -> Iterator[Event]:
     """Intend a new attempt, if its model can be had and there is money for it."""
     if session.limits.get_runtime(role) in session.parked:
         return
-    granted = grant(session, role, subject, capacity)
-    if isinstance(granted, Refusal):
-        yield from _without_money(session, role, subject, granted, capacity)
+    granted = grant_budget(session, role, subject, capacity)
+    if isinstance(granted, BudgetRefusal):
+        yield from _handle_budget_refusal(session, role, subject, granted, capacity)
     elif role == WORKER:
         yield TaskMoved(task=subject, cause=Cause.CLAIM)
-        yield AttemptIntended(attempt=_worker_attempt(session, subject, granted))
+        yield AttemptIntended(attempt=_build_worker_attempt(session, subject, granted))
     elif role == MERGER:
-        attempt = _attempt(session, role, subject, granted, model)
+        attempt = _build_attempt(session, role, subject, granted, model)
         yield AttemptIntended(attempt=replace(attempt, branch=build_branch_name(session.id, subject, attempt.n)))
     else:
-        yield AttemptIntended(attempt=_attempt(session, role, subject, granted, model))
+        yield AttemptIntended(attempt=_build_attempt(session, role, subject, granted, model))
 
 
-def _without_money(session: Session, role: str, subject: str, refusal: Refusal, capacity: Capacity) -> Iterator[Event]:
+def _handle_budget_refusal(
+    session: Session, role: str, subject: str, refusal: BudgetRefusal, capacity: Capacity
+) -> Iterator[Event]:
     """Ask for more when no running attempt can give any back; a task's own budget is a task's own end."""
     if refusal.by != TASK:
         if refusal.final:
-            yield from _ask_for_money(session, refusal.by, capacity)
+            yield from _ask_for_budget(session, refusal.by, capacity)
     elif role == WORKER:
-        yield TaskMoved(task=subject, cause=Cause.BLOCK, reason=task_meter(session, subject))
+        yield TaskMoved(task=subject, cause=Cause.BLOCK, reason=describe_task_budget(session, subject))
         yield from block_dependants(session, subject, f"dependency {subject} is blocked")
     else:
-        yield unpaid_gate(session, session.tasks[subject])
+        yield open_unpaid_review_gate(session, session.tasks[subject])
 
 
-def _attempt(session: Session, role: str, subject: str, granted: Grant, model: str | None = None) -> Attempt:
+def _build_attempt(
+    session: Session, role: str, subject: str, granted: BudgetGrant, model: str | None = None
+) -> Attempt:
     n = session.next_try(subject, role)
     name = build_attempt_id(session.id, subject, role, n)
     talks = role == PLANNER and session.limits.interactive_planning
@@ -169,7 +179,7 @@ def _attempt(session: Session, role: str, subject: str, granted: Grant, model: s
         n=n,
         agent_id=build_agent_id(role, name),
         cycle=session.cycle,
-        slot=_free_slot(session),
+        slot=_find_free_slot(session),
         model=model or session.limits.get_model(role),
         runtime=session.limits.get_runtime(role),
         budget=granted.budget,
@@ -179,86 +189,86 @@ def _attempt(session: Session, role: str, subject: str, granted: Grant, model: s
     )
 
 
-def _free_slot(session: Session) -> int:
+def _find_free_slot(session: Session) -> int:
     taken = {attempt.slot for attempt in session.live.values()}
     return next(n for n in range(len(taken) + 1) if n not in taken)
 
 
-def _worker_attempt(session: Session, task: str, granted: Grant) -> Attempt:
-    attempt = _attempt(session, WORKER, task, granted, session.tasks[task].task.model)
+def _build_worker_attempt(session: Session, task: str, granted: BudgetGrant) -> Attempt:
+    attempt = _build_attempt(session, WORKER, task, granted, session.tasks[task].task.model)
     return replace(
         attempt,
         branch=build_branch_name(session.id, task, attempt.n),
-        built_on=foundations(session, session.tasks[task].task),
+        built_on=find_foundations(session, session.tasks[task].task),
     )
 
 
-def _claim(session: Session, capacity: Capacity) -> Iterator[Event]:
-    if not may_claim(session):
+def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
+    if not can_claim(session):
         return
     slots = min(session.limits.workers, capacity.agents) - session.running(WORKER)
     for name in session.queue.pick(min(slots, 1)):
-        yield from _spawn(session, WORKER, name, capacity)
+        yield from _intend_attempt(session, WORKER, name, capacity)
 
 
-def _review(session: Session, capacity: Capacity) -> Iterator[Event]:
+def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
     if not session.stage_open("validate") or session.asks(GateKind.BUDGET) or not session.to_review:
         return
     name = session.to_review.first(1)[0]
-    if session.running(VALIDATOR) < session.limits.validators and not _held_by_hook(session, name):
-        model = _validator_model(session, session.tasks[name].task)
-        yield from _spawn(session, VALIDATOR, name, capacity, model=model)
+    if session.running(VALIDATOR) < session.limits.validators and not is_held_by_hook(session, name):
+        model = _choose_validator_model(session, session.tasks[name].task)
+        yield from _intend_attempt(session, VALIDATOR, name, capacity, model=model)
 
 
-def _validator_model(session: Session, task: Task) -> str | None:
+def _choose_validator_model(session: Session, task: Task) -> str | None:
     return task.validator_model or session.limits.group_validator_models.get(task.cohesion_group)
 
 
 def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:
-    if tasks := ready_to_land(session):
-        yield ChangesetsFormed(changesets=form(session, tasks))
+    if tasks := list_tasks_to_land(session):
+        yield ChangesetsFormed(changesets=form_changesets(session, tasks))
 
 
-def _resolve(session: Session, capacity: Capacity) -> Iterator[Event]:
+def _start_merger(session: Session, capacity: Capacity) -> Iterator[Event]:
     """One merger at a time: what it makes of a conflict may make the next one easier."""
     if not session.stage_open("merge") or session.asks(GateKind.BUDGET) or session.running(MERGER):
         return
-    name = next(unresolved(session), None)
+    name = next(list_unresolved(session), None)
     if name is not None:
-        yield from _spawn(session, MERGER, name, capacity)
+        yield from _intend_attempt(session, MERGER, name, capacity)
 
 
-def _present(session: Session, _capacity: Capacity) -> Iterator[Event]:
-    head = next_up(session)
+def _present_changeset(session: Session, _capacity: Capacity) -> Iterator[Event]:
+    head = find_next_changeset(session)
     if head is None or session.asks(GateKind.CHANGESET):
         return
     record = session.changesets[head]
     if record.state is ChangesetState.BUILT:
-        yield changeset_gate(session, record)
+        yield open_changeset_gate(session, record)
 
 
 def _end_cycle(session: Session, _capacity: Capacity) -> Iterator[Event]:
-    if session.phase is Phase.WORKING and cycle_is_over(session):
+    if session.phase is Phase.WORKING and is_cycle_over(session):
         yield CycleEnded(cycle=session.cycle)
 
 
-STORY: tuple[Callable[[Session, Capacity], Iterator[Event]], ...] = (
+RULES: tuple[Callable[[Session, Capacity], Iterator[Event]], ...] = (
     _warn_of_budget,
-    _greet_new_day,
-    _tell_of_slots,
-    _break_circuit,
-    _plan,
-    _claim,
-    _review,
+    _withdraw_gate_of_yesterday,
+    _report_slots,
+    _ask_if_budget_exhausted,
+    _advance_planning,
+    _claim_task,
+    _start_review,
     _form_changesets,
-    _resolve,
-    _present,
+    _start_merger,
+    _present_changeset,
     _end_cycle,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Attend:
+class AttendAttempt:
     """Start the attempt if it has not been started, and see it through to its end."""
 
     attempt: str
@@ -280,7 +290,7 @@ class CrossBoundary:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnose:
+class DiagnoseTask:
     task: str
     sha: str
 
@@ -313,10 +323,10 @@ class AwaitRuntime:
 
 
 Effect = (
-    Attend
+    AttendAttempt
     | CancelAttempt
     | CrossBoundary
-    | Diagnose
+    | DiagnoseTask
     | BuildChangeset
     | LandChangeset
     | RunHook
@@ -325,64 +335,64 @@ Effect = (
 )
 
 
-def wanted(session: Session) -> tuple[Effect, ...]:
+def effects_due(session: Session) -> tuple[Effect, ...]:
     """Everything that should be under way now; starting what already is under way is the caller's to avoid."""
     if session.ended:
         return tuple(RunHook(due) for due in session.hooks_due.values())
-    attending = [*_attending(session), *_cancelling(session)]
+    attending = [*_list_attempts_to_attend(session), *_list_cancellations(session)]
     if session.stopping:
         return tuple(attending)
     return (
         *attending,
         *(RunHook(due) for due in session.hooks_due.values()),
-        *_crossing(session),
-        *_diagnosing(session),
-        *_merging(session),
+        *_list_boundaries_to_cross(session),
+        *_list_diagnoses(session),
+        *_list_merge_steps(session),
         *(AskGate(name) for name in session.open_gates),
         *(AwaitRuntime(name) for name in session.parked),
     )
 
 
-def _attending(session: Session) -> Iterator[Effect]:
-    return (Attend(name) for name in session.live)
+def _list_attempts_to_attend(session: Session) -> Iterator[Effect]:
+    return (AttendAttempt(name) for name in session.live)
 
 
-def _cancelling(session: Session) -> Iterator[Effect]:
+def _list_cancellations(session: Session) -> Iterator[Effect]:
     for name in session.live:
         reason = session.attempts[name].cancel_reason
         if reason:
             yield CancelAttempt(name, reason, session.stop_now)
 
 
-def _crossing(session: Session) -> Iterator[Effect]:
-    if session.phase is not Phase.WORKING or any(session.asks(kind) for kind in HOLD_BOUNDARIES):
+def _list_boundaries_to_cross(session: Session) -> Iterator[Effect]:
+    if session.phase is not Phase.WORKING or any(session.asks(kind) for kind in GATES_HOLDING_BOUNDARIES):
         return
     if not session.cycle_open:
         if not session.asks(GateKind.SESSION):
             yield CrossBoundary(session.cycle + 1, "")
     elif session.workflow.barrier:
-        stage = next_wave(session)
+        stage = find_next_wave(session)
         if stage is not None and stage != OVER:
             yield CrossBoundary(session.cycle, stage)
 
 
-def _diagnosing(session: Session) -> Iterator[Effect]:
+def _list_diagnoses(session: Session) -> Iterator[Effect]:
     if not (session.stage_open("validate") or session.stage_open("check")):
         return
     for name in session.to_check.first(session.limits.validators):
         result = session.tasks[name].result
-        if result is not None and not _held_by_hook(session, name):
-            yield Diagnose(name, result.sha)
+        if result is not None and not is_held_by_hook(session, name):
+            yield DiagnoseTask(name, result.sha)
 
 
-def _held_by_hook(session: Session, task: str) -> bool:
+def is_held_by_hook(session: Session, task: str) -> bool:
     if session.workflow.barrier:
         return f"pre_validation:{session.cycle}" in session.hooks_due
     return f"pre_validation:{task}:{session.tasks[task].attempts}" in session.hooks_due
 
 
-def _merging(session: Session) -> Iterator[Effect]:
-    head = next_up(session)
+def _list_merge_steps(session: Session) -> Iterator[Effect]:
+    head = find_next_changeset(session)
     if head is None:
         return
     state = session.changesets[head].state

@@ -13,7 +13,7 @@ from blueflame.model.task import Task, TaskState
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 
 
-def schedule(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]:
+def plan_batches(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]:
     """Batch by batch, the schedule if every task took equally long. Tasks that can never start are in no batch."""
     queue = ReadyQueue(tasks)
     while batch := queue.pick(slots):
@@ -24,10 +24,10 @@ def schedule(tasks: Iterable[Task], slots: int) -> Iterator[tuple[str, ...]]:
 
 
 def batches(tasks: Iterable[Task], slots: int) -> tuple[tuple[str, ...], ...]:
-    return tuple(schedule(tasks, slots))
+    return tuple(plan_batches(tasks, slots))
 
 
-REFERENCE: Mapping[str, AttemptCostRange] = {
+REFERENCE_FIGURES: Mapping[str, AttemptCostRange] = {
     PLANNER: AttemptCostRange(0.20, 0.40),
     WORKER: AttemptCostRange(0.20, 0.75),
     VALIDATOR: AttemptCostRange(0.01, 0.03),
@@ -35,8 +35,8 @@ REFERENCE: Mapping[str, AttemptCostRange] = {
 }
 """REQUIREMENTS COST-09."""
 
-LEAST_ATTEMPTS = 3  # fewer say nothing about the next one
-NEWEST_ATTEMPTS = 50  # models, prices and habits change
+MIN_ATTEMPTS = 3  # fewer say nothing about the next one
+MAX_ATTEMPTS = 50  # models, prices and habits change
 
 STAGE_ROLES: Mapping[str, str] = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR, "merge": MERGER}
 
@@ -75,7 +75,7 @@ class CostRange:
         return f"learned from earlier sessions: {', '.join(learned)}{by_reference}"
 
 
-def learned_figures(records: Iterable[MemoryRecord]) -> Mapping[str, AttemptCostRange]:
+def learn_figures(records: Iterable[MemoryRecord]) -> Mapping[str, AttemptCostRange]:
     """What attempts of each role have cost lately: without the cheapest and the dearest fifth of them."""
     sessions = sorted(
         (record for record in records if isinstance(record, SessionSummary)),
@@ -86,23 +86,23 @@ def learned_figures(records: Iterable[MemoryRecord]) -> Mapping[str, AttemptCost
         for each in session.spent:
             spent.setdefault(each.role, []).extend(cost for cost in each.attempts if cost > 0)
     return {
-        role: _figures(costs[-NEWEST_ATTEMPTS:])
+        role: _compute_figures(costs[-MAX_ATTEMPTS:])
         for role, costs in sorted(spent.items())
-        if len(costs) >= LEAST_ATTEMPTS
+        if len(costs) >= MIN_ATTEMPTS
     }
 
 
-def _figures(costs: Sequence[int]) -> AttemptCostRange:
+def _compute_figures(costs: Sequence[int]) -> AttemptCostRange:
     ordered = sorted(costs)
     fifth = len(ordered) // 5
     return AttemptCostRange(ordered[fifth] / 1e6, ordered[-1 - fifth] / 1e6, len(ordered))
 
 
-def cost_range(
+def estimate_cost(
     tasks: Iterable[Task],
     limits: Limits,
     workflow: Workflow | None = None,
-    figures: Mapping[str, AttemptCostRange] = REFERENCE,
+    figures: Mapping[str, AttemptCostRange] = REFERENCE_FIGURES,
 ) -> CostRange:
     """From every attempt going well and cheaply to every retry being used at the high figure, capped by the budgets.
 
@@ -111,20 +111,24 @@ def cost_range(
     count = sum(1 for _ in tasks)
     figures = {**figures, **limits.figures}
     stages = (workflow or Workflow()).stages
-    roles = tuple(_role_cost(STAGE_ROLES[stage], count, limits, figures) for stage in stages if stage in STAGE_ROLES)
+    roles = tuple(
+        _estimate_role_cost(STAGE_ROLES[stage], count, limits, figures) for stage in stages if stage in STAGE_ROLES
+    )
     low, high = sum(role.low for role in roles), sum(role.high for role in roles)
-    return CostRange(low=_capped(low, limits.session_budget), high=_capped(high, limits.session_budget), roles=roles)
+    return CostRange(
+        low=_cap_amount(low, limits.session_budget), high=_cap_amount(high, limits.session_budget), roles=roles
+    )
 
 
-def _role_cost(role: str, tasks: int, limits: Limits, figures: Mapping[str, AttemptCostRange]) -> RoleCost:
+def _estimate_role_cost(role: str, tasks: int, limits: Limits, figures: Mapping[str, AttemptCostRange]) -> RoleCost:
     """Planner and merger go once; a worker may be retried, a validator as often as it has results and retries."""
     attempts = tasks if role in (WORKER, VALIDATOR) else 1
     tries = {WORKER: 1 + limits.max_retries, VALIDATOR: 1 + limits.validator_retries}.get(role, 1)
     figure, budget = figures[role], limits.get_budget(role)
-    low, high = (_capped(to_micro_usd(usd), budget) for usd in (figure.low, figure.high))
+    low, high = (_cap_amount(to_micro_usd(usd), budget) for usd in (figure.low, figure.high))
     return RoleCost(role=role, low=attempts * low, high=attempts * tries * high, learned_from=figure.attempts)
 
 
-def _capped(amount: int, budget: Budget) -> int:
+def _cap_amount(amount: int, budget: Budget) -> int:
     """A budget in tokens caps nothing here: what a token costs depends on the model."""
     return amount if budget.unlimited or budget.unit is not Unit.USD else min(amount, budget.limit)

@@ -19,27 +19,27 @@ INHERITED_FROM = "default"
 REVIEW_THRESHOLD, RETRY_BACKOFF_BASE_MS = 0.8, 30_000
 
 
-def limits_of(
+def build_session_limits(
     settings: Settings, workflow: str | None = None, *, scripted: bool = False, interactive: bool = False
 ) -> Limits:
     """What bounds a session of that workflow: its own numbers go before the general ones. `interactive`: there is a
     person at a terminal whom the planner can talk with."""
-    chosen = _workflow(settings, workflow)
-    roles = _cast(settings, chosen)
-    default = default_runtime(settings, scripted=scripted)
+    chosen = _find_workflow(settings, workflow)
+    roles = _list_roles(settings, chosen)
+    default = choose_default_runtime(settings, scripted=scripted)
     diagnostics = settings.validation.validator_diagnostics
     return Limits(
         workers=settings.concurrency.development,
         validators=settings.concurrency.validation,
-        max_retries=_retries(settings, chosen),
+        max_retries=_find_max_retries(settings, chosen),
         validator_retries=settings.gates.validator_retries,
         max_cycles=settings.limits.max_wave_cycles,
         max_replans=settings.gates.max_replans,
         max_history=settings.limits.max_history,
-        session_budget=budget_of(settings.limits.max_session_cost_usd, settings.limits.max_session_tokens),
-        task_budget=budget_of(settings.limits.max_task_cost_usd, settings.limits.max_task_tokens),
-        day_budget=budget_of(settings.limits.max_day_cost_usd, settings.limits.max_day_tokens),
-        role_budgets={name: budget_of(role.budget_usd, role.budget_tokens) for name, role in roles.items()},
+        session_budget=build_budget(settings.limits.max_session_cost_usd, settings.limits.max_session_tokens),
+        task_budget=build_budget(settings.limits.max_task_cost_usd, settings.limits.max_task_tokens),
+        day_budget=build_budget(settings.limits.max_day_cost_usd, settings.limits.max_day_tokens),
+        role_budgets={name: build_budget(role.budget_usd, role.budget_tokens) for name, role in roles.items()},
         warn_threshold=settings.limits.warn_threshold,
         role_timeouts={name: role.timeout or settings.limits.agent_timeout for name, role in roles.items()},
         role_models={name: role.model for name, role in roles.items()},
@@ -48,7 +48,7 @@ def limits_of(
         on_stall=settings.limits.on_stall,
         on_rate_limit=settings.gates.on_rate_limit,
         on_overlap=settings.gates.on_overlap,
-        interactive_planning=interactive and may_talk(settings, workflow, scripted=scripted),
+        interactive_planning=interactive and is_planner_interactive(settings, workflow, scripted=scripted),
         rate_limit_wait=settings.limits.rate_limit_wait,
         on_validation_failed=settings.gates.on_validation_failed,
         on_conflict=settings.merging.on_conflict,
@@ -59,24 +59,24 @@ def limits_of(
     )
 
 
-TALKATIVE = ("claude", "tmux")
+INTERACTIVE_RUNTIMES = ("claude", "tmux")
 """Runtimes whose agents can talk with a person before they answer."""
 
 
-def may_talk(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> bool:
+def is_planner_interactive(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> bool:
     """Whether the planner is to talk with a person, if there is one."""
-    planner = _cast(settings, _workflow(settings, workflow)).get(PLANNER)
-    runtime = (planner.runtime if planner is not None else None) or default_runtime(settings, scripted=scripted)
-    return settings.planning.interactive and runtime_kind(settings, runtime) in TALKATIVE
+    planner = _list_roles(settings, _find_workflow(settings, workflow)).get(PLANNER)
+    runtime = (planner.runtime if planner is not None else None) or choose_default_runtime(settings, scripted=scripted)
+    return settings.planning.interactive and find_runtime_kind(settings, runtime) in INTERACTIVE_RUNTIMES
 
 
-def default_runtime(settings: Settings, *, scripted: bool = False) -> str:
+def choose_default_runtime(settings: Settings, *, scripted: bool = False) -> str:
     """Whoever gives a script wants to see it played; everybody else wants work done."""
     given = settings.runtimes.get("scripted")
     return "scripted" if scripted or (given is not None and given.script) else "claude"
 
 
-def runtime_kind(settings: Settings, name: str) -> str:
+def find_runtime_kind(settings: Settings, name: str) -> str:
     """Which built-in runtime drives the one of that name."""
     own = settings.runtimes.get(name)
     return (own.kind if own is not None and own.kind else None) or name
@@ -90,7 +90,7 @@ ROLE_SKILLS: Mapping[str, tuple[str, ...]] = {
 """Which of the general skills a role gets; whoever works gets the rest of them."""
 
 
-def skills_of(settings: Settings, role: str) -> tuple[str, ...]:
+def list_role_skills(settings: Settings, role: str) -> tuple[str, ...]:
     """None unless skills are switched on and somebody said where they are; what a role names for itself comes along."""
     own = settings.roles[role].skills if role in settings.roles else ()
     general = settings.superpowers.skills if settings.superpowers.enabled and settings.superpowers.plugin else ()
@@ -99,7 +99,7 @@ def skills_of(settings: Settings, role: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*mine, *own)))
 
 
-def budget_of(usd: float, tokens: int) -> Budget:
+def build_budget(usd: float, tokens: int) -> Budget:
     """One limit in one unit; 0 in both is no limit. The models refuse both at once."""
     if tokens:
         return Budget(Unit.TOKENS, tokens)
@@ -107,54 +107,54 @@ def budget_of(usd: float, tokens: int) -> Budget:
     return Budget(Unit.USD, max(1, to_micro_usd(usd))) if usd else UNLIMITED
 
 
-def workflow_of(settings: Settings, name: str | None = None) -> Workflow:
+def build_workflow(settings: Settings, name: str | None = None) -> Workflow:
     """The workflow of that name, or the one of `planning.workflow`, if this version can run it."""
     name = name or settings.planning.workflow
-    stages = stages_of(settings, name)
-    _refuse_what_cannot_run(name, stages)
-    return Workflow(name=name, stages=stages, barrier=_workflow(settings, name).barrier)
+    stages = list_stages(settings, name)
+    _check_workflow_runs(name, stages)
+    return Workflow(name=name, stages=stages, barrier=_find_workflow(settings, name).barrier)
 
 
-def cast_of(workflow: Workflow) -> tuple[str, ...]:
+def list_required_roles(workflow: Workflow) -> tuple[str, ...]:
     """The roles that a session of this workflow will surely need."""
     players = (("plan", PLANNER), ("work", WORKER), ("validate", VALIDATOR))
     return tuple(role for stage, role in players if workflow.has_stage(stage))
 
 
-def stages_of(settings: Settings, name: str) -> tuple[str, ...]:
+def list_stages(settings: Settings, name: str) -> tuple[str, ...]:
     """With `database_first` a database stage goes before the first backend stage."""
-    workflow = _workflow(settings, name)
+    workflow = _find_workflow(settings, name)
     stages = workflow.stages
-    if not _inherited(settings, workflow, "database_first") or "backend" not in stages or "database" in stages:
+    if not _find_inherited(settings, workflow, "database_first") or "backend" not in stages or "database" in stages:
         return stages
     at = stages.index("backend")
     return (*stages[:at], "database", *stages[at:])
 
 
-def review_threshold_of(settings: Settings, name: str | None = None) -> float:
-    found = _inherited(settings, _workflow(settings, name), "review_threshold")
+def find_review_threshold(settings: Settings, name: str | None = None) -> float:
+    found = _find_inherited(settings, _find_workflow(settings, name), "review_threshold")
     return REVIEW_THRESHOLD if found is None else float(found)
 
 
-def retry_backoff_of(settings: Settings, name: str | None = None) -> float:
+def find_retry_backoff(settings: Settings, name: str | None = None) -> float:
     """Seconds before the first retry."""
-    found = _inherited(settings, _workflow(settings, name), "retry_backoff_base_ms")
+    found = _find_inherited(settings, _find_workflow(settings, name), "retry_backoff_base_ms")
     return (RETRY_BACKOFF_BASE_MS if found is None else float(found)) / 1000
 
 
-def differences(old: Settings, new: Settings) -> tuple[str, ...]:
+def list_differences(old: Settings, new: Settings) -> tuple[str, ...]:
     """`limits.max_retries: 2 -> 3` for each setting that is not the same, in the order of their names."""
-    before, after = _flat(old), _flat(new)
+    before, after = _flatten_settings(old), _flatten_settings(new)
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     return tuple(f"{key}: {before.get(key, '(not set)')} -> {after.get(key, '(not set)')}" for key in keys)
 
 
-def doubts(settings: Settings) -> tuple[tuple[tuple[str, ...], str], ...]:
+def find_doubtful_settings(settings: Settings) -> tuple[tuple[tuple[str, ...], str], ...]:
     """What is allowed but probably not meant: where, and why."""
-    return (*_doubts_about_checks(settings), *_doubts_about_patterns(settings), *_doubts_about_stages(settings))
+    return (*_check_diagnostics(settings), *_check_patterns(settings), *_check_stages(settings))
 
 
-def _workflow(settings: Settings, name: str | None) -> WorkflowSettings:
+def _find_workflow(settings: Settings, name: str | None) -> WorkflowSettings:
     name = name or settings.planning.workflow
     if name in settings.workflows:
         return settings.workflows[name]
@@ -163,7 +163,7 @@ def _workflow(settings: Settings, name: str | None) -> WorkflowSettings:
     raise UsageError(f"there is no workflow {name!r}: {hint} The configuration has {known}".replace(":  ", ": "))
 
 
-def _refuse_what_cannot_run(name: str, stages: tuple[str, ...]) -> None:
+def _check_workflow_runs(name: str, stages: tuple[str, ...]) -> None:
     foreign = [stage for stage in stages if stage not in STAGES]
     if foreign:
         raise UsageError(
@@ -180,7 +180,7 @@ def _refuse_what_cannot_run(name: str, stages: tuple[str, ...]) -> None:
         )
 
 
-def _inherited(settings: Settings, workflow: WorkflowSettings, key: str) -> float | bool | None:
+def _find_inherited(settings: Settings, workflow: WorkflowSettings, key: str) -> float | bool | None:
     """A workflow that does not set a number takes the one of workflow `default`, where there is one."""
     own: float | bool | None = getattr(workflow, key)
     if own is None and INHERITED_FROM in settings.workflows:
@@ -188,12 +188,12 @@ def _inherited(settings: Settings, workflow: WorkflowSettings, key: str) -> floa
     return own
 
 
-def _retries(settings: Settings, workflow: WorkflowSettings) -> int:
-    found = _inherited(settings, workflow, "max_retries")
+def _find_max_retries(settings: Settings, workflow: WorkflowSettings) -> int:
+    found = _find_inherited(settings, workflow, "max_retries")
     return settings.limits.max_retries if found is None else int(found)
 
 
-def _cast(settings: Settings, workflow: WorkflowSettings) -> Mapping[str, RoleSettings]:
+def _list_roles(settings: Settings, workflow: WorkflowSettings) -> Mapping[str, RoleSettings]:
     """Every role that is named anywhere; the work stage is played with the means of the workflow's own role."""
     named = [stage for each in settings.workflows.values() for stage in each.stages if stage not in STAGES]
     named += [each.role for each in settings.workflows.values() if each.role]
@@ -201,19 +201,19 @@ def _cast(settings: Settings, workflow: WorkflowSettings) -> Mapping[str, RoleSe
     return roles | {WORKER: roles[workflow.role]} if workflow.role else roles
 
 
-def _flat(settings: Settings) -> dict[str, str]:
-    return dict(_leaves("", settings.model_dump(mode="json")))
+def _flatten_settings(settings: Settings) -> dict[str, str]:
+    return dict(_list_leaves("", settings.model_dump(mode="json")))
 
 
-def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
+def _list_leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _leaves(f"{path}.{key}" if path else str(key), inner)
+            yield from _list_leaves(f"{path}.{key}" if path else str(key), inner)
     else:
         yield path, json.dumps(value, ensure_ascii=False)
 
 
-def _doubts_about_checks(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+def _check_diagnostics(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     diagnostics = settings.validation.validator_diagnostics
     if diagnostics.enabled and not diagnostics.commands:
         place = ("validation", "validator_diagnostics", "commands")
@@ -222,7 +222,7 @@ def _doubts_about_checks(settings: Settings) -> Iterator[tuple[tuple[str, ...], 
         yield ("permissions", "allowed_paths"), "the list is empty: agents may not write anything"
 
 
-def _doubts_about_patterns(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+def _check_patterns(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     for pattern in settings.permissions.bash_rules.blocked_patterns:
         if re.search(pattern, ""):
             place = ("permissions", "bash_rules", "blocked_patterns")
@@ -233,7 +233,7 @@ def _doubts_about_patterns(settings: Settings) -> Iterator[tuple[tuple[str, ...]
         yield place, r"it takes one task id only; a merge of several needs \(task-\d+(,\s*task-\d+)*\)"
 
 
-def _doubts_about_stages(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+def _check_stages(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     for name, workflow in settings.workflows.items():
         for stage in dict.fromkeys(workflow.stages):
             if stage not in STAGES and stage not in settings.roles:

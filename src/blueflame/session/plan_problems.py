@@ -13,41 +13,43 @@ from unicodedata import category, normalize
 from blueflame.model.ids import is_task_id
 from blueflame.model.task import Task
 from blueflame.paths.globs import BadPattern, Globs
-from blueflame.paths.locks import BadLock, Path, fold, locks_of, normalise
-from blueflame.session.estimate import schedule
+from blueflame.paths.locks import BadLock, LockPath, fold_path, parse_lock, parse_task_locks
+from blueflame.session.estimate import plan_batches
 from blueflame.session.merging.groups import order_groups
-from blueflame.session.scheduling.graph import rings
+from blueflame.session.scheduling.graph import find_components
 
-OURS = frozenset({".git", ".blueflame"})
+RESERVED_FOLDERS = frozenset({".git", ".blueflame"})
 """Directories that are git's and ours; nobody's task."""
 
-SHOWN = 8
+MAX_SHOWN_NAMES = 8
 """How many names of a long list are shown."""
 
-LONGEST = 120
+MAX_QUOTED_CHARS = 120
 """How much of a text that somebody else wrote is shown."""
 
 
-def problems(tasks: Iterable[Task], *, allowed_paths: Iterable[str], blocked_paths: Iterable[str]) -> tuple[str, ...]:
+def find_plan_problems(
+    tasks: Iterable[Task], *, allowed_paths: Iterable[str], blocked_paths: Iterable[str]
+) -> tuple[str, ...]:
     """Everything that is wrong with a plan, in plan order; nothing when it can be carried out."""
     plan = tuple(tasks)
     if not plan:
         return ("the plan has no tasks; ask for at least one, or say that nothing is to be done",)
     try:
         allowed = Globs(tuple(allowed_paths))
-        blocked = Globs(tuple(_caseless(pattern) for pattern in blocked_paths))
+        blocked = Globs(tuple(_fold_case(pattern) for pattern in blocked_paths))
     except BadPattern as error:
         return (f"allowed_paths or blocked_paths of the configuration cannot be used: {error}",)
     known = {task.id for task in plan}
     alone = (
-        f"{_name(task.id)}: {problem}"
+        f"{_format_id(task.id)}: {problem}"
         for task in plan
-        for problem in (*_own(task), *_dependencies(task, known), *_locks(task, allowed, blocked))
+        for problem in (*_check_fields(task), *_check_dependencies(task, known), *_check_locks(task, allowed, blocked))
     )
-    return (*alone, *_duplicates(plan), *_cycles(plan))
+    return (*alone, *_find_duplicate_ids(plan), *_find_cycles(plan))
 
 
-def _own(task: Task) -> Iterator[str]:
+def _check_fields(task: Task) -> Iterator[str]:
     if not is_task_id(task.id):
         yield "the id is not of the form task-001; it names branches and directories"
     if not task.title.strip():
@@ -55,65 +57,66 @@ def _own(task: Task) -> Iterator[str]:
     if task.priority < 1:
         yield f"has priority {task.priority}; 1 is the highest"
     if not task.cohesion_group.strip() or any(category(letter) == "Cc" for letter in task.cohesion_group):
-        yield f"has the cohesion_group {_quoted(task.cohesion_group)}; name what it lands with in plain words"
+        yield f"has the cohesion_group {_quote_text(task.cohesion_group)}; name what it lands with in plain words"
     minutes = task.estimate_minutes
     if minutes is not None and not (isfinite(minutes) and minutes > 0):
         yield f"has an estimate of {minutes} minutes; give a number above 0, or none"
 
 
-def _dependencies(task: Task, known: set[str]) -> Iterator[str]:
+def _check_dependencies(task: Task, known: set[str]) -> Iterator[str]:
     for need in dict.fromkeys(task.dependencies):
         if need == task.id:
             yield "depends on itself; take that out"
         elif need not in known:
-            yield f"depends on {_name(need)}, which is not in the plan"
+            yield f"depends on {_format_id(need)}, which is not in the plan"
 
 
-def _locks(task: Task, allowed: Globs, blocked: Globs) -> Iterator[str]:
+def _check_locks(task: Task, allowed: Globs, blocked: Globs) -> Iterator[str]:
     if not task.file_locks:
         if not allowed.covers_lock("."):
-            yield f"has no file_locks, which locks the whole repository, but {_only(allowed)}; name what it will write"
+            only = _describe_allowed(allowed)
+            yield f"has no file_locks, which locks the whole repository, but {only}; name what it will write"
         return
     for lock in dict.fromkeys(task.file_locks):
         try:
-            path = fold(normalise(lock))
+            path = fold_path(parse_lock(lock))
         except BadLock as error:
             yield str(error)
             continue
-        if not OURS.isdisjoint(path):
-            yield f"the lock {_quoted(lock)} is inside a directory that belongs to git or to Blue Flame"
-        elif blocked.covers_lock(_caseless(lock)):
-            yield f"the lock {_quoted(lock)} is inside blocked_paths"
+        if not RESERVED_FOLDERS.isdisjoint(path):
+            yield f"the lock {_quote_text(lock)} is inside a directory that belongs to git or to Blue Flame"
+        elif blocked.covers_lock(_fold_case(lock)):
+            yield f"the lock {_quote_text(lock)} is inside blocked_paths"
         elif not allowed.covers_lock(lock):
-            yield f"the lock {_quoted(lock)} is outside of allowed_paths: {_only(allowed)}"
+            yield f"the lock {_quote_text(lock)} is outside of allowed_paths: {_describe_allowed(allowed)}"
 
 
-def _only(allowed: Globs) -> str:
-    return f"only {_some(allowed.patterns)} may be written" if allowed else "allowed_paths is empty"
+def _describe_allowed(allowed: Globs) -> str:
+    return f"only {_format_some(allowed.patterns)} may be written" if allowed else "allowed_paths is empty"
 
 
-def _duplicates(plan: Sequence[Task]) -> Iterator[str]:
+def _find_duplicate_ids(plan: Sequence[Task]) -> Iterator[str]:
     counts: dict[str, int] = {}
     for task in plan:
         counts[task.id] = counts.get(task.id, 0) + 1
     for name, count in counts.items():
         if count > 1:
-            yield f"{_name(name)}: the id is used {count} times; every task needs its own"
+            yield f"{_format_id(name)}: the id is used {count} times; every task needs its own"
 
 
-def _cycles(plan: Iterable[Task]) -> Iterator[str]:
+def _find_cycles(plan: Iterable[Task]) -> Iterator[str]:
     needs: dict[str, set[str]] = {}
     for task in plan:
         needs.setdefault(task.id, set()).update(set(task.dependencies) - {task.id})
-    for ring in rings(needs):
+    for ring in find_components(needs):
         if len(ring) > 1:
             members = set(ring)
-            cycle = _shortest_cycle(ring[0], {name: sorted(needs[name] & members) for name in ring})
-            shown = " -> ".join(_middle_out([_name(name) for name in cycle]))
+            cycle = _find_shortest_cycle(ring[0], {name: sorted(needs[name] & members) for name in ring})
+            shown = " -> ".join(_omit_middle([_format_id(name) for name in cycle]))
             yield f"{shown}: these wait for each other; take one dependency out"
 
 
-def _shortest_cycle(start: str, needs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def _find_shortest_cycle(start: str, needs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """The shortest way from a member of a ring back to itself, the smallest names first."""
     came_from: dict[str, str] = {}
     line = deque([start])
@@ -129,35 +132,40 @@ def _shortest_cycle(start: str, needs: Mapping[str, Sequence[str]]) -> tuple[str
     return tuple(reversed(path))
 
 
-def warnings(tasks: Iterable[Task]) -> tuple[str, ...]:
+def find_plan_warnings(tasks: Iterable[Task]) -> tuple[str, ...]:
     """What a person should know before approving a plan; one whose locks cannot be read has problems, not warnings."""
     plan = tuple(tasks)
     try:
-        return (*_spellings(plan), *_broad(plan), *_joined(plan), *_one_by_one(plan))
+        return (
+            *_find_case_variants(plan),
+            *_find_broad_locks(plan),
+            *_find_joined_groups(plan),
+            *_find_serial_plan(plan),
+        )
     except BadLock:
         return ()
 
 
-def _spellings(plan: Iterable[Task]) -> Iterator[str]:
+def _find_case_variants(plan: Iterable[Task]) -> Iterator[str]:
     """One file under two spellings: on some disks they are two files, here they count as one."""
     spelled: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
     for task in plan:
         for lock in task.file_locks:
-            path = normalise(lock)
+            path = parse_lock(lock)
             for depth in range(1, len(path) + 1):
-                spelled.setdefault(fold(path[:depth]), {})[path[:depth]] = None
+                spelled.setdefault(fold_path(path[:depth]), {})[path[:depth]] = None
     for ways in spelled.values():
         names = {way[-1] for way in ways}
         if len(names) > 1:
             yield f"the locks {' and '.join(sorted('/'.join(way) for way in ways))} differ only in case: taken as one"
 
 
-def _broad(plan: Sequence[Task]) -> Iterator[str]:
+def _find_broad_locks(plan: Sequence[Task]) -> Iterator[str]:
     """Locks that keep more than half of the plan apart."""
-    holders: dict[Path, list[str]] = {}
-    reach: dict[Path, int] = {}
+    holders: dict[LockPath, list[str]] = {}
+    reach: dict[LockPath, int] = {}
     for task in plan:
-        paths = locks_of(task)
+        paths = parse_task_locks(task)
         for path in paths:
             holders.setdefault(path, []).append(task.id)
         for above in {path[:depth] for path in paths for depth in range(len(path) + 1)}:
@@ -166,40 +174,40 @@ def _broad(plan: Sequence[Task]) -> Iterator[str]:
         if reach[path] > max(2, len(plan) / 2):
             lock = "/".join(path) or "the whole repository"
             waiting = f"{reach[path]} of {len(plan)} tasks work there and wait for each other"
-            yield f"{lock} is locked by {_some(names)}: {waiting}"
+            yield f"{lock} is locked by {_format_some(names)}: {waiting}"
 
 
-def _joined(plan: Iterable[Task]) -> Iterator[str]:
+def _find_joined_groups(plan: Iterable[Task]) -> Iterator[str]:
     for group in order_groups(plan):
         if len(group.names) > 1:
             yield f"the groups {', '.join(group.names)} need each other and will land as one changeset"
 
 
-def _one_by_one(plan: Sequence[Task]) -> Iterator[str]:
-    if len(plan) > 1 and all(len(batch) == 1 for batch in schedule(plan, 2)):
+def _find_serial_plan(plan: Sequence[Task]) -> Iterator[str]:
+    if len(plan) > 1 and all(len(batch) == 1 for batch in plan_batches(plan, 2)):
         yield "dependencies and locks make all tasks run one after the other: nothing runs in parallel"
 
 
-def _caseless(text: str) -> str:
+def _fold_case(text: str) -> str:
     """`.ENV` is `.env` on many disks, so letter case helps nobody past blocked_paths."""
     return normalize("NFC", text).casefold()
 
 
-def _name(task_id: str) -> str:
+def _format_id(task_id: str) -> str:
     """An id that was not checked can hold anything; what is not an id is quoted."""
-    return task_id if is_task_id(task_id) else _quoted(task_id)
+    return task_id if is_task_id(task_id) else _quote_text(task_id)
 
 
-def _quoted(text: str) -> str:
-    return repr(text) if len(text) <= LONGEST else f"{text[:LONGEST]!r}..."
+def _quote_text(text: str) -> str:
+    return repr(text) if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS]!r}..."
 
 
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+def _format_some(names: Sequence[str]) -> str:
+    rest = len(names) - MAX_SHOWN_NAMES
+    return ", ".join(names[:MAX_SHOWN_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _middle_out(names: Sequence[str]) -> tuple[str, ...]:
-    if len(names) <= 2 * SHOWN:
+def _omit_middle(names: Sequence[str]) -> tuple[str, ...]:
+    if len(names) <= 2 * MAX_SHOWN_NAMES:
         return tuple(names)
-    return (*names[:SHOWN], f"({len(names) - SHOWN - 2} more)", *names[-2:])
+    return (*names[:MAX_SHOWN_NAMES], f"({len(names) - MAX_SHOWN_NAMES - 2} more)", *names[-2:])

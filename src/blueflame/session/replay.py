@@ -7,10 +7,10 @@ from typing import Any
 
 from blueflame.model.errors import InternalError
 from blueflame.model.event import JournalEntry, SessionOpened
-from blueflame.session.apply.attempts import ATTEMPTS
-from blueflame.session.apply.changesets import MERGING
-from blueflame.session.apply.session import STORY
-from blueflame.session.apply.tasks import TASKS
+from blueflame.session.apply.attempts import ATTEMPT_HANDLERS
+from blueflame.session.apply.changesets import CHANGESET_HANDLERS
+from blueflame.session.apply.session import SESSION_HANDLERS
+from blueflame.session.apply.tasks import TASK_HANDLERS
 from blueflame.session.state import Session
 
 
@@ -40,19 +40,24 @@ def replay(events: Iterable[JournalEntry]) -> Session:
         raise InternalError("there is nothing to replay: the session has no events")
     session = open_session(first)
     for recorded in story:
-        apply(session, recorded)
+        apply_event(session, recorded)
     return session
 
 
-def apply(session: Session, recorded: JournalEntry) -> None:
+def apply_event(session: Session, recorded: JournalEntry) -> None:
     if recorded.seq != session.seq + 1:
         raise InternalError(f"event {recorded.seq} of {session.id} does not follow event {session.seq}")
-    rule = APPLY.get(type(recorded.event))
+    rule = HANDLERS.get(type(recorded.event))
     if rule is None:
         raise InternalError(f"event {recorded.seq} of {session.id} is {type(recorded.event).__name__} in mid-session")
     rule(session, recorded.event, recorded.at)
     session.seq, session.last_at = recorded.seq, recorded.at
 
 
-APPLY: dict[type, Callable[[Session, Any, float], None]] = {**STORY, **TASKS, **ATTEMPTS, **MERGING}
+HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
+    **SESSION_HANDLERS,
+    **TASK_HANDLERS,
+    **ATTEMPT_HANDLERS,
+    **CHANGESET_HANDLERS,
+}
 """Every event that there is, except the first, which opens the session."""

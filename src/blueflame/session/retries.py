@@ -5,7 +5,7 @@ from __future__ import annotations
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.limits import Limits
 from blueflame.model.task import TaskRecord
-from blueflame.session.budget import short_of_others_money
+from blueflame.session.budget import is_stopped_by_shared_budget
 
 MAX_LOSSES = 3
 """An attempt that vanishes is tried again without blame, but what always vanishes has failed."""
@@ -19,7 +19,7 @@ def is_blameless(attempt: Attempt, ended: AttemptOutcome, losses: int) -> bool:
     """
     if ended.ending is Ending.LOST:
         return losses < MAX_LOSSES
-    return ended.ending in (Ending.CANCELLED, Ending.OUTAGE) or short_of_others_money(attempt, ended)
+    return ended.ending in (Ending.CANCELLED, Ending.OUTAGE) or is_stopped_by_shared_budget(attempt, ended)
 
 
 def may_retry(record: TaskRecord, limits: Limits) -> bool:

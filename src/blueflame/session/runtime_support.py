@@ -8,59 +8,59 @@ from blueflame.model.attempt import PLANNER
 from blueflame.model.runtime_support import CAPABILITIES, RUNTIME_SUPPORT, Enforcement
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import RoleSettings
-from blueflame.session.from_settings import runtime_kind
+from blueflame.session.from_settings import find_runtime_kind
 
-REHEARSAL = "scripted"  # plays what is written: nothing of it is meant for real
-CLAUDE_NAMES = ("sonnet", "haiku", "opus", "fable")
-CLAUDES = ("claude", "tmux", REHEARSAL)
+SCRIPTED = "scripted"  # plays what is written: nothing of it is meant for real
+CLAUDE_MODELS = ("sonnet", "haiku", "opus", "fable")
+CLAUDE_RUNTIMES = ("claude", "tmux", SCRIPTED)
 
 
-def beyond(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]:
+def find_unsupported_settings(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]:
     """What roles ask for that cannot be held, in words to act on. `runtimes` has the runtime's name for each role."""
     return tuple(
         problem
         for role, runtime in sorted(runtimes.items())
         if role in settings.roles
-        for problem in _beyond(settings, role, settings.roles[role], runtime)
+        for problem in _check_role(settings, role, settings.roles[role], runtime)
     )
 
 
-def not_held(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]:
+def find_ignored_settings(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]:
     """What a person should know: it is asked for, and falls back to less."""
     planner = runtimes.get(PLANNER)
     if planner is None or "interactive" not in settings.planning.model_fields_set or not settings.planning.interactive:
         return ()
-    kind = runtime_kind(settings, planner)
-    if kind == REHEARSAL or _held(kind, "interactive") is not Enforcement.IMPOSSIBLE:
+    kind = find_runtime_kind(settings, planner)
+    if kind == SCRIPTED or _find_support(kind, "interactive") is not Enforcement.IMPOSSIBLE:
         return ()
     return (f"planning.interactive: {planner} cannot talk with a person; the planner plans at once",)
 
 
-def is_named(command: str, name: str) -> bool:
+def is_program_named(command: str, name: str) -> bool:
     """Whether a command line starts an agent of that name, wherever it is installed."""
     return any(name in word.rpartition("/")[2] for word in command.split())
 
 
-def _beyond(settings: Settings, role: str, given: RoleSettings, runtime: str) -> Iterator[str]:
-    kind = runtime_kind(settings, runtime)
-    if kind == REHEARSAL:
+def _check_role(settings: Settings, role: str, given: RoleSettings, runtime: str) -> Iterator[str]:
+    kind = find_runtime_kind(settings, runtime)
+    if kind == SCRIPTED:
         return
-    for what, asked in _asked(given):
-        if asked and _held(kind, what) is Enforcement.IMPOSSIBLE:
+    for what, asked in _list_requirements(given):
+        if asked and _find_support(kind, what) is Enforcement.IMPOSSIBLE:
             yield (
                 f"roles.{role} asks for {CAPABILITIES[what]}, which the runtime {runtime} cannot do; "
                 f"take roles.{role}.{_KEYS[what]} out, or give the role another runtime"
             )
     own = settings.runtimes.get(runtime)
-    bridge = kind == "acp" and own is not None and is_named(own.command or "", "claude")
-    if given.model in CLAUDE_NAMES and kind not in CLAUDES and not bridge:
+    bridge = kind == "acp" and own is not None and is_program_named(own.command or "", "claude")
+    if given.model in CLAUDE_MODELS and kind not in CLAUDE_RUNTIMES and not bridge:
         yield (
             f"roles.{role}.model is {given.model!r}, a name that only Claude's program knows; "
             f"set it to a model that {runtime} can use"
         )
 
 
-def _asked(given: RoleSettings) -> Iterator[tuple[str, bool]]:
+def _list_requirements(given: RoleSettings) -> Iterator[tuple[str, bool]]:
     yield "skills", bool(given.skills)
     yield "tools", given.tools is not None
     yield "budget", bool(given.budget_usd or given.budget_tokens)
@@ -70,6 +70,6 @@ def _asked(given: RoleSettings) -> Iterator[tuple[str, bool]]:
 _KEYS = {"skills": "skills", "tools": "tools", "budget": "budget_usd", "metering": "budget_usd"}
 
 
-def _held(kind: str, what: str) -> Enforcement:
+def _find_support(kind: str, what: str) -> Enforcement:
     """A runtime that is not in the table holds nothing."""
     return RUNTIME_SUPPORT.get(kind, {}).get(what, Enforcement.IMPOSSIBLE)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from blueflame.model.gate import GateKind
 from blueflame.model.task import TaskState
-from blueflame.session.merging.form import landable
-from blueflame.session.state import Session, stages_ahead
+from blueflame.session.merging.form import find_landable_tasks
+from blueflame.session.state import Session, list_stages_ahead
 
 OVER = "over"
 """What `find_next_wave` returns when no stage of the cycle has anything left to do."""
 
 
-def may_claim(session: Session) -> bool:
+def can_claim(session: Session) -> bool:
     return session.stage_open("work") and not session.proceeding and not session.asks(GateKind.BUDGET)
 
 
@@ -22,7 +22,7 @@ def has_work(session: Session, stage: str) -> bool:
         return bool(session.to_check)
     if stage in ("validate", "check"):
         return bool(session.states[TaskState.DONE])
-    return bool(session.merging) or bool(landable(session, settled=True))
+    return bool(session.merging) or bool(find_landable_tasks(session, settled=True))
 
 
 def is_drained(session: Session, stage: str) -> bool:
@@ -30,11 +30,11 @@ def is_drained(session: Session, stage: str) -> bool:
     return session.proceeding or not has_work(session, stage)
 
 
-def next_wave(session: Session) -> str | None:
+def find_next_wave(session: Session) -> str | None:
     """The stage to start now, OVER when the cycle has none left, None while the present one goes on."""
     if session.wave and not is_drained(session, session.wave):
         return None
-    return next((stage for stage in stages_ahead(session) if has_work(session, stage)), OVER)
+    return next((stage for stage in list_stages_ahead(session) if has_work(session, stage)), OVER)
 
 
 def is_quiet(session: Session) -> bool:
@@ -43,16 +43,16 @@ def is_quiet(session: Session) -> bool:
     return not (session.live or claimable or session.states[TaskState.DONE])
 
 
-def ready_to_land(session: Session) -> tuple[str, ...]:
+def list_tasks_to_land(session: Session) -> tuple[str, ...]:
     """The tasks of the next changesets; none while earlier ones are being landed."""
     if not session.stage_open("merge") or session.merging or not session.states[TaskState.VALIDATED]:
         return ()
-    return landable(session, settled=session.workflow.barrier or is_quiet(session))
+    return find_landable_tasks(session, settled=session.workflow.barrier or is_quiet(session))
 
 
-def cycle_is_over(session: Session) -> bool:
+def is_cycle_over(session: Session) -> bool:
     if not session.cycle_open or session.live or session.hooks_due or session.open_gates or session.merging:
         return False
     if session.workflow.barrier:
-        return next_wave(session) == OVER
-    return is_quiet(session) and not ready_to_land(session)
+        return find_next_wave(session) == OVER
+    return is_quiet(session) and not list_tasks_to_land(session)

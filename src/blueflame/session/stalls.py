@@ -9,7 +9,7 @@ KILL = "kill"
 WARDEN_FIRST = 2.0  # seconds: where silence is to be ended, its warden ends it; ours is the second look
 
 
-def stall_is_due(session: Session, attempt: str, *, silent_for: float, timeout: float, now: float) -> bool:
+def is_stall_due(session: Session, attempt: str, *, silent_for: float, timeout: float, now: float) -> bool:
     record, policy = session.attempts[attempt], session.limits.on_stall
     allowed = timeout + WARDEN_FIRST if policy == KILL else timeout
     if silent_for < allowed or record.cancel_reason or session.stopping:

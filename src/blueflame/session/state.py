@@ -1,6 +1,6 @@
 """The Session: the one projection of the journal, with the indexes that keep a decision cheap.
 
-Only `session/replay.apply` changes it. Everybody else reads.
+Only `session/replay.apply_event` changes it. Everybody else reads.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from blueflame.model.limits import Limits, Workflow
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import FINISHED, Task, TaskRecord, TaskState
 from blueflame.model.verdict import Check
-from blueflame.session.scheduling.ranked_set import Line
+from blueflame.session.scheduling.ranked_set import RankedSet
 from blueflame.session.scheduling.ready_queue import ReadyQueue
-from blueflame.session.scheduling.settled_groups import Resting
-from blueflame.session.scheduling.verified_work import Neighbours
+from blueflame.session.scheduling.settled_groups import SettledGroups
+from blueflame.session.scheduling.verified_work import UnmergedWork
 
 
 class Phase(StrEnum):
@@ -30,7 +30,9 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-ACTIVE = frozenset({ChangesetState.FORMED, ChangesetState.CONFLICTED, ChangesetState.BUILT, ChangesetState.APPROVED})
+ACTIVE_STATES = frozenset(
+    {ChangesetState.FORMED, ChangesetState.CONFLICTED, ChangesetState.BUILT, ChangesetState.APPROVED}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Session:
     states: dict[TaskState, dict[str, None]] = field(default_factory=lambda: {state: {} for state in TaskState})
     task_ranks: dict[str, tuple[int, int, str]] = field(default_factory=dict)
     queue: ReadyQueue = field(default_factory=lambda: ReadyQueue(()))
-    unmerged: Neighbours = field(default_factory=Neighbours)  # verified work that has not landed, by its locks
+    unmerged: UnmergedWork = field(default_factory=UnmergedWork)  # verified work that has not landed, by its locks
     built_upon: dict[str, dict[str, None]] = field(default_factory=dict)  # task -> tasks built on its commit
     dependants: dict[str, tuple[str, ...]] = field(default_factory=dict)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # cohesion group -> its tasks
@@ -90,15 +92,15 @@ class Session:
     reserved: Spend = NO_SPEND
 
     checks: dict[str, tuple[Check, ...]] = field(default_factory=dict)  # task -> diagnostics of its present result
-    to_check: Line = field(default_factory=Line)
-    to_review: Line = field(default_factory=Line)
+    to_check: RankedSet = field(default_factory=RankedSet)
+    to_review: RankedSet = field(default_factory=RankedSet)
 
     changesets: dict[str, ChangesetRecord] = field(default_factory=dict)
     merging: dict[str, None] = field(default_factory=dict)  # changesets not yet judged and landed, in order
     changeset_of: dict[str, str] = field(default_factory=dict)
     group_motion: dict[str, int] = field(default_factory=dict)  # cohesion group -> members that may still move
     validated_in: dict[str, dict[str, None]] = field(default_factory=dict)  # cohesion group -> validated members
-    resting: Resting = field(default_factory=Resting)
+    resting: SettledGroups = field(default_factory=SettledGroups)
     landings: tuple[str, ...] = ()
     proposed: dict[str, None] = field(default_factory=dict)  # tasks in pull requests: done, but not on the base
 
@@ -184,7 +186,7 @@ class Session:
         return next((a for a in self.live.values() if a.subject == subject and a.role == role), None)
 
 
-def stages_ahead(session: Session) -> tuple[str, ...]:
+def list_stages_ahead(session: Session) -> tuple[str, ...]:
     """The stages of the workflow that come after the present wave; all of them before the first."""
     stages = tuple(stage for stage in session.workflow.stages if stage != "plan")
     if session.wave in stages:
@@ -192,7 +194,7 @@ def stages_ahead(session: Session) -> tuple[str, ...]:
     return stages
 
 
-def group_ranks(tasks: Iterable[Task], order: Iterable[str]) -> dict[str, tuple[int, int, str]]:
+def rank_by_group(tasks: Iterable[Task], order: Iterable[str]) -> dict[str, tuple[int, int, str]]:
     """Where a task stands in the validation line: groups in dependency order, then priority, then id (SCHED-15)."""
     place = {group: n for n, group in enumerate(order)}
     return {task.id: (place.get(task.cohesion_group, len(place)), task.priority, task.id) for task in tasks}

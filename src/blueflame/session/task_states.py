@@ -41,7 +41,7 @@ MOVES: Mapping[tuple[TaskState, Cause], TaskState] = {
 }
 
 
-def move(state: TaskState, cause: Cause) -> TaskState:
+def find_next_state(state: TaskState, cause: Cause) -> TaskState:
     try:
         return MOVES[state, cause]
     except KeyError:

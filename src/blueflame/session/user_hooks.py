@@ -21,11 +21,11 @@ class Hook(StrEnum):
     ON_FAILURE = "on_failure"  # a task failed for good
 
 
-VETOING = frozenset({Hook.PRE_VALIDATION})
+VETO_HOOKS = frozenset({Hook.PRE_VALIDATION})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occasion:
+class HookContext:
     """What every hook is told."""
 
     session: str
@@ -36,25 +36,25 @@ class Occasion:
     base_sha: str
 
 
-def vetoes(hook: Hook, *, exit_code: int, timed_out: bool) -> bool:
+def has_vetoed(hook: Hook, *, exit_code: int, timed_out: bool) -> bool:
     """A hook that may veto must say yes: no answer in time is a no. The others only warn."""
-    return hook in VETOING and failed(exit_code=exit_code, timed_out=timed_out)
+    return hook in VETO_HOOKS and has_failed(exit_code=exit_code, timed_out=timed_out)
 
 
-def failed(*, exit_code: int, timed_out: bool) -> bool:
+def has_failed(*, exit_code: int, timed_out: bool) -> bool:
     return timed_out or exit_code != 0
 
 
-def post_plan(occasion: Occasion, tasks: Sequence[Task]) -> dict[str, Any]:
-    return _payload(Hook.POST_PLAN, occasion, tasks=[_task(task) for task in tasks])
+def build_post_plan_payload(occasion: HookContext, tasks: Sequence[Task]) -> dict[str, Any]:
+    return _build_payload(Hook.POST_PLAN, occasion, tasks=[_dump_task(task) for task in tasks])
 
 
-def pre_validation(occasion: Occasion, records: Sequence[TaskRecord]) -> dict[str, Any]:
-    return _payload(Hook.PRE_VALIDATION, occasion, tasks=[_record(record) for record in records])
+def build_pre_validation_payload(occasion: HookContext, records: Sequence[TaskRecord]) -> dict[str, Any]:
+    return _build_payload(Hook.PRE_VALIDATION, occasion, tasks=[_dump_record(record) for record in records])
 
 
-def post_merge(
-    occasion: Occasion, changeset: Changeset, *, before: str, after: str, files: Sequence[FileChange] = ()
+def build_post_merge_payload(
+    occasion: HookContext, changeset: Changeset, *, before: str, after: str, files: Sequence[FileChange] = ()
 ) -> dict[str, Any]:
     landed = {
         "id": changeset.id,
@@ -66,19 +66,21 @@ def post_merge(
         "after": after,
         "files": [asdict(file) for file in files],
     }
-    return _payload(Hook.POST_MERGE, occasion, changeset=landed)
+    return _build_payload(Hook.POST_MERGE, occasion, changeset=landed)
 
 
-def on_failure(occasion: Occasion, record: TaskRecord, ended: AttemptOutcome | None) -> dict[str, Any]:
+def build_on_failure_payload(occasion: HookContext, record: TaskRecord, ended: AttemptOutcome | None) -> dict[str, Any]:
     """`ended` is missing when no attempt is to blame: the reviewer or a dependency was."""
-    return _payload(Hook.ON_FAILURE, occasion, task=_record(record), attempt=None if ended is None else _ended(ended))
+    return _build_payload(
+        Hook.ON_FAILURE, occasion, task=_dump_record(record), attempt=None if ended is None else _dump_ended(ended)
+    )
 
 
-def _payload(hook: Hook, occasion: Occasion, **about: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON is any
+def _build_payload(hook: Hook, occasion: HookContext, **about: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON is any
     return {"schema_version": PAYLOAD_VERSION, "hook": hook.value, **asdict(occasion), **about}
 
 
-def _task(task: Task) -> dict[str, Any]:
+def _dump_task(task: Task) -> dict[str, Any]:
     return {
         "id": task.id,
         "title": task.title,
@@ -90,9 +92,9 @@ def _task(task: Task) -> dict[str, Any]:
     }
 
 
-def _record(record: TaskRecord) -> dict[str, Any]:
+def _dump_record(record: TaskRecord) -> dict[str, Any]:
     return {
-        **_task(record.task),
+        **_dump_task(record.task),
         "state": record.state.value,
         "reason": record.reason,
         "attempts": record.attempts,
@@ -102,7 +104,7 @@ def _record(record: TaskRecord) -> dict[str, Any]:
     }
 
 
-def _ended(ended: AttemptOutcome) -> dict[str, Any]:
+def _dump_ended(ended: AttemptOutcome) -> dict[str, Any]:
     return {
         "ending": ended.ending.value,
         "exit_code": ended.exit_code,

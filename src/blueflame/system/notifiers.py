@@ -20,12 +20,12 @@ from urllib.request import getproxies, proxy_bypass
 from blueflame.model.errors import NotifierFailed
 from blueflame.model.settings.notifications import URL_HINT, NotifierSettings, find_url_problem
 from blueflame.system.process import ProcessResult, run
-from blueflame.text.notifications import Notice, body, headline, message
+from blueflame.text.notifications import Notification, build_message, format_body, format_headline
 
 MAX_TRIES = 2
 RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
-Notifier = Callable[[Notice, int], None]
+Notifier = Callable[[Notification, int], None]
 """Tells of a notice, and of how many more there were. Raises WorldError."""
 
 
@@ -38,7 +38,7 @@ def _build_command_notifier(settings: NotifierSettings, root: Path, environ: Map
     argv = ("/bin/sh", "-c", given) if isinstance(given, str) else tuple(given or ())
     own = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
 
-    def tell(notice: Notice, more: int) -> None:
+    def tell(notice: Notification, more: int) -> None:
         env = {**own, "BLUEFLAME_TOPIC": notice.topic, "BLUEFLAME_SESSION": notice.session, "BLUEFLAME_ROOT": str(root)}
         done = run(*argv, cwd=root, env=env, stdin=_format_json(notice, more), timeout=settings.timeout)
         _check_exit(argv[0] if argv[0] != "/bin/sh" else "the command", done)
@@ -51,10 +51,10 @@ def _build_desktop_notifier(settings: NotifierSettings, root: Path, environ: Map
     name = "osascript" if mac else "notify-send"
     program = shutil.which(name, path=environ.get("PATH", os.defpath))
 
-    def tell(notice: Notice, more: int) -> None:
+    def tell(notice: Notification, more: int) -> None:
         if program is None:
             raise NotifierFailed(f"there is no {name} on PATH to tell the desktop with; install it, or use `command`")
-        head, words = headline(notice), body(notice, more)
+        head, words = format_headline(notice), format_body(notice, more)
         argv = (
             (program, *_OSASCRIPT_OPTIONS, head, words)
             if mac
@@ -77,7 +77,7 @@ _OSASCRIPT_OPTIONS = (
 
 
 def _build_webhook_notifier(settings: NotifierSettings, _root: Path, environ: Mapping[str, str]) -> Notifier:
-    def tell(notice: Notice, more: int) -> None:
+    def tell(notice: Notification, more: int) -> None:
         url = settings.url or environ.get(settings.url_from or "", "")
         if not url:
             raise NotifierFailed(f"the variable {settings.url_from} holds no address to post to; set it")
@@ -151,8 +151,8 @@ def _limit_time(connection: http.client.HTTPConnection, seconds: float) -> Itera
         timer.cancel()
 
 
-def _format_json(notice: Notice, more: int) -> str:
-    told: dict[str, Any] = message(notice, more)
+def _format_json(notice: Notification, more: int) -> str:
+    told: dict[str, Any] = build_message(notice, more)
     return json.dumps(told, ensure_ascii=True) + "\n"
 
 

@@ -47,25 +47,25 @@ from blueflame.model.limits import Capacity, Limits, Workflow
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
 from blueflame.model.verdict import Check, Verdict, VerdictStatus
-from blueflame.session.consequences import follow
+from blueflame.session.consequences import consequences_of
 from blueflame.session.decide import (
     AskGate,
-    Attend,
+    AttendAttempt,
     AwaitRuntime,
     BuildChangeset,
     CancelAttempt,
     CrossBoundary,
-    Diagnose,
+    DiagnoseTask,
     Effect,
     LandChangeset,
     RunHook,
-    decide,
-    wanted,
+    effects_due,
+    next_events,
 )
-from blueflame.session.gates.answers import proposal, skip
-from blueflame.session.gates.questions import objection
-from blueflame.session.merging.queue import after_conflict, give_back, without
-from blueflame.session.replay import apply, replay
+from blueflame.session.gates.answers import build_proposal, skip_changeset
+from blueflame.session.gates.questions import answer_error
+from blueflame.session.merging.queue import give_task_back, handle_conflict, trim_changeset
+from blueflame.session.replay import apply_event, replay
 from blueflame.session.state import HookDue, Session
 
 APPROVING_ANSWERS = {
@@ -119,7 +119,7 @@ class SimulatedOutcomes:
         """A validator's verdict."""
         return True
 
-    def is_green(self, _effect: Diagnose) -> bool:
+    def is_green(self, _effect: DiagnoseTask) -> bool:
         return True
 
     def pick_eviction(self, _changeset: str, _base: str) -> str:
@@ -206,7 +206,7 @@ class Simulation:
         self._decide()
         if self._is_over():
             return False
-        for effect in wanted(self.session):
+        for effect in effects_due(self.session):
             self._start(effect)
         if not self._due:
             return False
@@ -234,7 +234,7 @@ class Simulation:
     def _decide(self) -> None:
         decided = False
         capacity = replace(self._capacity, day=SIMULATED_DAY, day_spend=self.session.spend)
-        while events := decide(self.session, capacity):
+        while events := next_events(self.session, capacity):
             decided = True
             for event in events:
                 self._record(event)
@@ -247,9 +247,9 @@ class Simulation:
         self.transactions.append(len(self.journal))
 
     def _record(self, event: Event) -> None:
-        for each in tuple(follow(self.session, event, self.now)):
+        for each in tuple(consequences_of(self.session, event, self.now)):
             recorded = JournalEntry(self.session.seq + 1, self.now, each)
-            apply(self.session, recorded)
+            apply_event(self.session, recorded)
             self.journal.append(recorded)
 
     def _start(self, effect: Effect) -> None:
@@ -258,11 +258,11 @@ class Simulation:
         self._running[effect] = None
         if isinstance(effect, AskGate) and self._find_answer(effect) is None:
             return
-        if isinstance(effect, Attend):
+        if isinstance(effect, AttendAttempt):
             self._start_attempt(effect)
         heappush(self._due, (self._find_end(effect), repr(effect), next(self._order), effect))
 
-    def _start_attempt(self, effect: Attend) -> None:
+    def _start_attempt(self, effect: AttendAttempt) -> None:
         record = self.session.attempts[effect.attempt]
         if record.started_at is None:
             base = _find_base(self.session, record.attempt)
@@ -272,7 +272,7 @@ class Simulation:
         """A warden outlives the orchestrator: an attempt ends when it would have ended anyway."""
         if isinstance(effect, AwaitRuntime):
             return max(self.now, self.session.parked[effect.runtime].until or 0.0)
-        if not isinstance(effect, Attend):
+        if not isinstance(effect, AttendAttempt):
             return self.now + self.fate.pick_pause(effect)
         record = self.session.attempts[effect.attempt]
         assert record.started_at is not None, "an attempt that is attended has begun"
@@ -281,7 +281,7 @@ class Simulation:
     def _build_outcome(self, effect: Effect) -> Sequence[Event]:
         return EFFECT_OUTCOMES[type(effect)](self, effect)
 
-    def _end_attended(self, effect: Attend) -> Sequence[Event]:
+    def _end_attended(self, effect: AttendAttempt) -> Sequence[Event]:
         record = self.session.attempts[effect.attempt]
         return () if record.ended else self._end_attempt(record.attempt, self.fate.pick_ending(record.attempt))
 
@@ -310,7 +310,7 @@ class Simulation:
         if ended.ending is not Ending.PASSED or conflict is None:
             return [over]
         if not self.fate.approves(attempt):
-            return [over, give_back(self.session, attempt.subject, conflict, "both sides mean different things")]
+            return [over, give_task_back(self.session, attempt.subject, conflict, "both sides mean different things")]
         found = Resolution(ours=conflict.ours, theirs=conflict.theirs, commit=_format_tip(attempt), by=attempt.agent_id)
         return [over, ConflictResolved(changeset=attempt.subject, resolution=found)]
 
@@ -321,7 +321,7 @@ class Simulation:
         plan = self.fate.plan(attempt, self.session) if ended.ending is Ending.PASSED else ended.ending.value
         if isinstance(plan, str):
             return [over, PlanFailed(round=attempt.n, reason=plan)]
-        return [over, proposal(self.session, plan, "planner", attempt.n)]
+        return [over, build_proposal(self.session, plan, "planner", attempt.n)]
 
     def _build_verdict(self, attempt: Attempt) -> Verdict:
         status = VerdictStatus.PASS if self.fate.approves(attempt) else VerdictStatus.FAIL
@@ -335,7 +335,7 @@ class Simulation:
             return [WaveStarted(cycle=effect.cycle, stage=effect.stage)]
         return [CycleStarted(cycle=effect.cycle, base_sha=self.head)]
 
-    def _run_checks(self, effect: Diagnose) -> Sequence[Event]:
+    def _run_checks(self, effect: DiagnoseTask) -> Sequence[Event]:
         check = Check(name="make test", exit_code=0 if self.fate.is_green(effect) else 1, seconds=0.0)
         return [Checked(task=effect.task, sha=effect.sha, checks=(check,))]
 
@@ -348,10 +348,10 @@ class Simulation:
         odd = self.fate.find_conflict(effect.changeset, self.head, tasks, len(record.resolutions))
         if odd:
             conflict = Conflict(ours=self.head, theirs=odd, task=odd, paths=("src/a.py",))
-            return [after_conflict(self.session, effect.changeset, conflict)]
+            return [handle_conflict(self.session, effect.changeset, conflict)]
         culprit = self.fate.find_culprit(effect.changeset, self.head, tasks)
         if culprit:
-            return [without(self.session, effect.changeset, (culprit,), "checks are red")]
+            return [trim_changeset(self.session, effect.changeset, (culprit,), "checks are red")]
         build = Build(base=self.head, commit=f"{effect.changeset} on {_shorten_sha(self.head)}")
         return [ChangesetBuilt(changeset=effect.changeset, build=build)]
 
@@ -360,7 +360,7 @@ class Simulation:
         assert build is not None, "only what is built is landed"
         fate = self.fate.pick_landing(effect.changeset, build.base)
         if fate == "dirty":
-            return tuple(skip(self.session, effect.changeset, "your checkout is not clean"))
+            return tuple(skip_changeset(self.session, effect.changeset, "your checkout is not clean"))
         if fate == "moved":
             self.head = f"pushed over {_shorten_sha(self.head)}"
             return [BaseMoved(changeset=effect.changeset, expected=build.base, found=self.head)]
@@ -375,7 +375,7 @@ class Simulation:
         answer = self._find_answer(effect)
         if answer is None:
             return ()
-        wrong = objection(self.session, effect.gate, answer)
+        wrong = answer_error(self.session, effect.gate, answer)
         assert not wrong, f"the answer to {effect.gate} will not do: {wrong}"
         return [GateAnswered(gate=effect.gate, answer=answer)]
 
@@ -391,10 +391,10 @@ class Simulation:
 
 
 EFFECT_OUTCOMES: dict[type, Callable[[Simulation, Any], Sequence[Event]]] = {
-    Attend: Simulation._end_attended,
+    AttendAttempt: Simulation._end_attended,
     CancelAttempt: Simulation._end_cancelled,
     CrossBoundary: Simulation._cross_boundary,
-    Diagnose: Simulation._run_checks,
+    DiagnoseTask: Simulation._run_checks,
     BuildChangeset: Simulation._build_changeset,
     LandChangeset: Simulation._land_changeset,
     RunHook: Simulation._run_hook,

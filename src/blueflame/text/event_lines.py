@@ -15,31 +15,31 @@ from blueflame.model.ids import build_agent_id
 from blueflame.model.spend import Budget
 from blueflame.model.task import Cause
 from blueflame.model.verdict import Check
-from blueflame.session.overlaps import overlap_words
-from blueflame.session.rate_limits import told
+from blueflame.session.overlaps import describe_overlap
+from blueflame.session.rate_limits import describe_parked
 
 ORCHESTRATOR = "orchestrator"
-LONGEST = 500  # characters of details; the journal has the rest
+MAX_DETAIL_CHARS = 500  # characters of details; the journal has the rest
 
 
 @dataclass(frozen=True, slots=True)
-class ActivityLine:
+class EventLine:
     agent: str
     action: str
     details: str
 
 
-def describe(recorded: JournalEntry) -> tuple[ActivityLine, ...]:
+def describe_event(recorded: JournalEntry) -> tuple[EventLine, ...]:
     agent, action, details = SENTENCES[type(recorded.event)](recorded.event)
-    return (ActivityLine(one_line(agent), action, one_line(details, LONGEST)),)
+    return (EventLine(one_line(agent), action, one_line(details, MAX_DETAIL_CHARS)),)
 
 
-def log_lines(recorded: Iterable[JournalEntry]) -> tuple[str, ...]:
+def format_log_lines(recorded: Iterable[JournalEntry]) -> tuple[str, ...]:
     """`[YYYY-MM-DDTHH:MM:SSZ] [AGENT_ID] [ACTION] details`, in UTC."""
     return tuple(
         f"[{datetime.fromtimestamp(entry.at, UTC):%Y-%m-%dT%H:%M:%SZ}] [{line.agent}] [{line.action}] {line.details}"
         for entry in recorded
-        for line in describe(entry)
+        for line in describe_event(entry)
     )
 
 
@@ -190,8 +190,8 @@ SENTENCES: Mapping[type, Callable[[Any], Sentence]] = {
     ),
     _H.AttemptCancelled: lambda e: (_agent(e.attempt), "ATTEMPT_CANCELLED", f"asked to end{_because(e.reason)}"),
     _H.AttemptNearsBudget: lambda e: (_agent(e.attempt), "ATTEMPT_NEARS_BUDGET", _nears_budget(e)),
-    _H.OverlapSeen: lambda e: _ours("OVERLAP_SEEN", overlap_words(e)),
-    _H.RuntimeParked: lambda e: _ours("RUNTIME_PARKED", told(e) + _until(e.until), e.reason),
+    _H.OverlapSeen: lambda e: _ours("OVERLAP_SEEN", describe_overlap(e)),
+    _H.RuntimeParked: lambda e: _ours("RUNTIME_PARKED", describe_parked(e) + _until(e.until), e.reason),
     _H.RuntimeResumed: lambda e: (
         e.by or ORCHESTRATOR,
         "RUNTIME_RESUMED",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 
-def count(n: int, noun: str) -> str:
+def format_count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """1.4 s, 42 s, 3 min 05 s, 2 h 07 min: as exact as is useful."""
     if seconds < 9.95:
         return f"{max(seconds, 0):.1f} s"
@@ -21,20 +21,20 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def clock(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """0:07, 1:06, 2:01:05: for times that run while somebody watches."""
     whole = max(int(seconds), 0)
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
-def money(micro_usd: int) -> str:
+def format_dollars(micro_usd: int) -> str:
     """Cents, and more figures for what is less than a cent."""
     places = 2 if micro_usd >= 10_000 or micro_usd == 0 else 4 if micro_usd >= 100 else 6
     return f"${micro_usd / 1_000_000:.{places}f}"
 
 
-def named(attempt: str) -> str:
+def format_attempt(attempt: str) -> str:
     """`task-001 #2`, or `validator of task-001 #1`: an attempt's id without the session."""
     _, subject, role, n = ["", "", "", *attempt.split(".")][-4:]
     if role in ("worker", ""):
@@ -42,7 +42,7 @@ def named(attempt: str) -> str:
     return f"{role} #{n}" if subject in (role, "plan") else f"{role} of {subject} #{n}"
 
 
-def until(at: float | None) -> str:
+def format_until(at: float | None) -> str:
     """In the person's own time; with the date when that is not today's."""
     if at is None:
         return ""

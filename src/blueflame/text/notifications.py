@@ -15,18 +15,18 @@ from blueflame.model import event as happened
 from blueflame.model.event import JournalEntry
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.task import Cause, TaskState
-from blueflame.session.budget import meter
-from blueflame.session.rate_limits import WORDS
+from blueflame.session.budget import format_session_budget
+from blueflame.session.rate_limits import OUTAGE_WORDS
 from blueflame.session.state import Session
 from blueflame.text.event_lines import one_line
 
 GATE, ENDED, FAILED, PARKED, BUDGET = "gate", "ended", "failed", "parked", "budget"
-LONGEST = 160
+MAX_TITLE_CHARS = 160
 MESSAGE_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Notification:
     topic: str
     words: str
     answer: str = ""  # the command with which to answer or to go on
@@ -39,16 +39,16 @@ class Notice:
     cost_usd: float = 0.0
 
 
-def notices_of(session: Session, recorded: Sequence[JournalEntry]) -> Iterator[Notice]:
+def build_notifications(session: Session, recorded: Sequence[JournalEntry]) -> Iterator[Notification]:
     """`session` stands after all of what was recorded."""
     for each in recorded:
-        for topic, words, answer, gate in TOLD.get(type(each.event), _nothing)(session, each.event):
-            yield Notice(
+        for topic, words, answer, gate in DESCRIPTIONS.get(type(each.event), _describe_nothing)(session, each.event):
+            yield Notification(
                 topic=topic,
                 words=words,
                 answer=answer,
                 gate=gate,
-                project=plain(session.project),
+                project=clean_title(session.project),
                 session=session.id,
                 landed=session.count(TaskState.MERGED),
                 failed=session.count(TaskState.FAILED),
@@ -57,21 +57,21 @@ def notices_of(session: Session, recorded: Sequence[JournalEntry]) -> Iterator[N
             )
 
 
-def settled_in(recorded: Sequence[JournalEntry]) -> frozenset[str]:
+def find_settled_gates(recorded: Sequence[JournalEntry]) -> frozenset[str]:
     """Gates that nobody needs to be told of any more."""
     settling = (happened.GateAnswered, happened.GateWithdrawn)
     return frozenset(each.event.gate for each in recorded if isinstance(each.event, settling))
 
 
-def message(notice: Notice, more: int = 0) -> dict[str, Any]:
+def build_message(notice: Notification, more: int = 0) -> dict[str, Any]:
     """What a command reads and a webhook is sent."""
     return {
         "schema_version": MESSAGE_VERSION,
         "topic": notice.topic,
         "project": notice.project,
         "session": notice.session,
-        "title": headline(notice),
-        "text": "\n".join([headline(notice), body(notice, more)]),
+        "title": format_headline(notice),
+        "text": "\n".join([format_headline(notice), format_body(notice, more)]),
         "words": notice.words,
         "answer": notice.answer,
         "gate": notice.gate or None,
@@ -81,7 +81,7 @@ def message(notice: Notice, more: int = 0) -> dict[str, Any]:
     }
 
 
-HEADS: Mapping[str, str] = {
+HEADLINES: Mapping[str, str] = {
     GATE: "waits for you",
     ENDED: "has come to an end",
     FAILED: "a task failed",
@@ -90,72 +90,79 @@ HEADS: Mapping[str, str] = {
 }
 
 
-def headline(notice: Notice) -> str:
-    return f"Blue Flame: {notice.project} {HEADS[notice.topic]}"
+def format_headline(notice: Notification) -> str:
+    return f"Blue Flame: {notice.project} {HEADLINES[notice.topic]}"
 
 
-def body(notice: Notice, more: int = 0) -> str:
+def format_body(notice: Notification, more: int = 0) -> str:
     rest = [f"and {more} more"] if more else []
     return "\n".join(part for part in (notice.words, *rest, notice.answer) if part)
 
 
-def plain(title: str) -> str:
+def clean_title(title: str) -> str:
     """One line that can be shown anywhere."""
     if find_secrets("title", [(1, title)]):
         return "(a title that looks like a secret is withheld)"
-    return one_line(title, LONGEST)
+    return one_line(title, MAX_TITLE_CHARS)
 
 
-Telling = tuple[str, str, str, str]
+NotificationText = tuple[str, str, str, str]
 
 
-def _nothing(_session: Session, _event: Any) -> Iterator[Telling]:  # noqa: ANN401 (any event)
+def _describe_nothing(_session: Session, _event: Any) -> Iterator[NotificationText]:  # noqa: ANN401 (any event)
     yield from ()
 
 
-def _gate(session: Session, event: happened.GateOpened) -> Iterator[Telling]:
+def _describe_gate_opened(session: Session, event: happened.GateOpened) -> Iterator[NotificationText]:
     gate = event.gate
-    yield GATE, plain(gate.title), how_to_answer(gate), gate.id
+    yield GATE, clean_title(gate.title), format_answer_command(gate), gate.id
     if gate.kind is GateKind.BUDGET:
-        yield BUDGET, f"used up: {meter(session)}", how_to_answer(gate), ""
+        yield BUDGET, f"used up: {format_session_budget(session)}", format_answer_command(gate), ""
 
 
-def how_to_answer(gate: Gate) -> str:
+def format_answer_command(gate: Gate) -> str:
     return f"blueflame answer {gate.id} {'|'.join(option.name for option in gate.options)}"
 
 
-def _ended(session: Session, event: happened.SessionEnded) -> Iterator[Telling]:
+def _describe_session_ended(session: Session, event: happened.SessionEnded) -> Iterator[NotificationText]:
     cost = f"${session.spend.usd:.2f}"
     landed = f"{session.count(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
     yield ENDED, f"{event.outcome.replace('_', ' ')}: {landed}, {cost}", f"blueflame report {session.id}", ""
 
 
-def _stopped(session: Session, _event: happened.OrchestratorStopped) -> Iterator[Telling]:
+def _describe_orchestrator_stopped(
+    session: Session, _event: happened.OrchestratorStopped
+) -> Iterator[NotificationText]:
     landed = f"{session.count(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
     yield ENDED, f"put down, {landed}; it can be resumed", "blueflame resume", ""
 
 
-def _failed(session: Session, event: happened.TaskMoved) -> Iterator[Telling]:
+def _describe_task_failed(session: Session, event: happened.TaskMoved) -> Iterator[NotificationText]:
     """Only for good: what is tried again is no news."""
     record = session.tasks[event.task]
     if event.cause is Cause.FAIL and record.state is TaskState.FAILED:
         tries = f"{record.attempts} attempt{'' if record.attempts == 1 else 's'}"
-        yield FAILED, f"{event.task} ({plain(record.task.title)}) after {tries}", f"blueflame status {session.id}", ""
+        yield (
+            FAILED,
+            f"{event.task} ({clean_title(record.task.title)}) after {tries}",
+            f"blueflame status {session.id}",
+            "",
+        )
 
 
-def _parked(_session: Session, event: happened.RuntimeParked) -> Iterator[Telling]:
-    yield PARKED, f"{event.runtime}: {WORDS.get(event.kind, event.kind)}", "blueflame watch", ""
+def _describe_runtime_parked(_session: Session, event: happened.RuntimeParked) -> Iterator[NotificationText]:
+    yield PARKED, f"{event.runtime}: {OUTAGE_WORDS.get(event.kind, event.kind)}", "blueflame watch", ""
 
 
-def _warned(_session: Session, event: happened.BudgetWarned) -> Iterator[Telling]:
+def _describe_budget_warned(_session: Session, event: happened.BudgetWarned) -> Iterator[NotificationText]:
     yield BUDGET, f"{event.used / max(event.limit, 1):.0%} of the {event.budget}'s budget is used", "blueflame cost", ""
 
 
-TOLD: Mapping[type, Callable[[Session, Any], Iterator[Telling]]] = {
-    happened.GateOpened: _gate,
-    happened.SessionEnded: _ended,
-    happened.OrchestratorStopped: _stopped,
-    happened.TaskMoved: _failed,
-    happened.RuntimeParked: _parked,
-    happened.BudgetWarned: _warned,
+DESCRIPTIONS: Mapping[type, Callable[[Session, Any], Iterator[NotificationText]]] = {
+    happened.GateOpened: _describe_gate_opened,
+    happened.SessionEnded: _describe_session_ended,
+    happened.OrchestratorStopped: _describe_orchestrator_stopped,
+    happened.TaskMoved: _describe_task_failed,
+    happened.RuntimeParked: _describe_runtime_parked,
+    happened.BudgetWarned: _describe_budget_warned,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-WORDS: Mapping[str, str] = {
+OUTCOME_WORDS: Mapping[str, str] = {
     "completed": "completed: everything has landed",
     "stopped": "stopped",
     "plan_rejected": "plan rejected: nothing has been touched",

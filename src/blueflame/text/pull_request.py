@@ -7,64 +7,64 @@ from collections.abc import Iterator
 from blueflame.model.changeset import Build, ChangesetRecord
 from blueflame.model.spend import NO_SPEND
 from blueflame.model.verdict import Check
-from blueflame.session.attempt_history import cut
+from blueflame.session.attempt_history import truncate_text
 from blueflame.session.state import Session
 
-LONGEST_NOTES = 600
+MAX_NOTE_CHARS = 600
 
 
-def title(record: ChangesetRecord) -> str:
+def format_pull_request_title(record: ChangesetRecord) -> str:
     return " ".join(f"{record.changeset.title} ({', '.join(record.changeset.tasks)})".split())
 
 
-def text(session: Session, record: ChangesetRecord, build: Build) -> str:
+def format_pull_request_body(session: Session, record: ChangesetRecord, build: Build) -> str:
     parts = (
-        _tasks(session, record),
-        _checks(build),
-        _reviews(session, record),
-        _doubts(record, build),
-        _cost(session, record),
+        _format_tasks(session, record),
+        _format_checks(build),
+        _format_reviews(session, record),
+        _format_doubts(record, build),
+        _format_cost(session, record),
     )
     lines = [line for part in parts for line in part]
     return "\n".join([*lines, "", f"Blue-Flame-Session: {session.id}", f"Blue-Flame-Changeset: {record.changeset.id}"])
 
 
-def _tasks(session: Session, record: ChangesetRecord) -> Iterator[str]:
+def _format_tasks(session: Session, record: ChangesetRecord) -> Iterator[str]:
     yield "## Tasks"
     yield ""
     for name in record.changeset.tasks:
-        yield f"- **{name}** {_plain(session.tasks[name].task.title)}"
+        yield f"- **{name}** {_join_lines(session.tasks[name].task.title)}"
     if record.changeset.missing:
         yield f"- not in it, though of the same group: {', '.join(record.changeset.missing)}"
 
 
-def _checks(build: Build) -> Iterator[str]:
+def _format_checks(build: Build) -> Iterator[str]:
     yield ""
     yield f"## Checks on {build.commit[:12]}"
     yield ""
     for check in build.checks:
-        yield f"- `{check.name}`: {_how(check)} in {check.seconds:.1f} s"
+        yield f"- `{check.name}`: {_format_check_result(check)} in {check.seconds:.1f} s"
     if not build.checks:
         yield "- none are configured"
 
 
-def _how(check: Check) -> str:
+def _format_check_result(check: Check) -> str:
     if check.flaky:
         return "flaky (red, then green on the same tree)"
     return "passed" if check.passed else f"exit {check.exit_code}"
 
 
-def _reviews(session: Session, record: ChangesetRecord) -> Iterator[str]:
+def _format_reviews(session: Session, record: ChangesetRecord) -> Iterator[str]:
     noted = [(name, session.tasks[name]) for name in record.changeset.tasks if session.tasks[name].verdict_notes]
     if noted:
         yield ""
         yield "## Reviewers"
         yield ""
     for name, task in noted:
-        yield f"- {name}: {task.verdict}. {_plain(cut(task.verdict_notes, LONGEST_NOTES))}"
+        yield f"- {name}: {task.verdict}. {_join_lines(truncate_text(task.verdict_notes, MAX_NOTE_CHARS))}"
 
 
-def _doubts(record: ChangesetRecord, build: Build) -> Iterator[str]:
+def _format_doubts(record: ChangesetRecord, build: Build) -> Iterator[str]:
     told = [str(loss) for loss in build.losses]
     told += [f"conflict in {', '.join(each.paths)} resolved by {each.by}: {each.notes}" for each in record.resolutions]
     if told:
@@ -72,16 +72,16 @@ def _doubts(record: ChangesetRecord, build: Build) -> Iterator[str]:
         yield "## To look at"
         yield ""
     for line in told:
-        yield f"- {_plain(cut(line, LONGEST_NOTES))}"
+        yield f"- {_join_lines(truncate_text(line, MAX_NOTE_CHARS))}"
 
 
-def _cost(session: Session, record: ChangesetRecord) -> Iterator[str]:
+def _format_cost(session: Session, record: ChangesetRecord) -> Iterator[str]:
     subjects = (*record.changeset.tasks, record.changeset.id)
     spend = sum((session.spend_by_subject.get(name, NO_SPEND) for name in subjects), NO_SPEND)
     yield ""
     yield f"Cost: ${spend.usd:.2f}, {spend.tokens:,} tokens."
 
 
-def _plain(words: str) -> str:
+def _join_lines(words: str) -> str:
     """On one line: what agents wrote must not look like a heading of ours."""
     return " ".join(words.split())

@@ -11,7 +11,7 @@ DANGEROUS = re.compile(
 )
 
 
-def _visible(match: re.Match[str]) -> str:
+def _escape_character(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)
@@ -20,16 +20,16 @@ def _visible(match: re.Match[str]) -> str:
     return f"\\x{code & 0xFF:02x}" if code < 0xA0 or 0xDC80 <= code <= 0xDCFF else f"<U+{code:04X}>"
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Text from agents and files with every control character made visible, so that none reaches the terminal."""
-    return DANGEROUS.sub(_visible, text.replace("\r\n", "\n"))
+    return DANGEROUS.sub(_escape_character, text.replace("\r\n", "\n"))
 
 
-def one_line(text: str) -> str:
-    return " ".join(clean(text).split())
+def clean_line(text: str) -> str:
+    return " ".join(clean_text(text).split())
 
 
-def shorten(text: str, width: int) -> str:
+def shorten_line(text: str, width: int) -> str:
     """One line of at most `width` characters; an ellipsis says that there is more."""
-    line = one_line(text)
+    line = clean_line(text)
     return line if len(line) <= width else line[: max(width - 1, 0)].rstrip() + "…"

@@ -8,38 +8,38 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def words(value: object, what: str) -> list[str]:
+def read_strings(value: object, what: str) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
         raise ValueError(f"{what} must be a list of strings with at least one of them, not {value!r:.80}")
     return value
 
 
-def table(value: object, what: str) -> dict[str, Any]:
+def read_object(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(f"{what} must be an object, not {value!r:.80}")
     return value
 
 
-def only(read: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+def check_keys(read: Mapping[str, Any], known: Iterable[str], what: str) -> None:
     unknown = sorted(set(read) - set(known))
     if unknown:
         raise ValueError(f"{what}: {unknown[0]} is not one of {', '.join(known)}")
 
 
-def number(value: object, what: str, *, most: int | None = None, least: int = 0) -> int:
+def read_integer(value: object, what: str, *, most: int | None = None, least: int = 0) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
         upper = "" if most is None else f" and at most {most}"
         raise ValueError(f"{what} must be a whole number of at least {least}{upper}, not {value!r:.80}")
     return value
 
 
-def text(value: object, what: str) -> str:
+def read_string(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a string, not {value!r:.80}")
     return value
 
 
-def absolute(value: object, what: str) -> str:
-    if not text(value, what).startswith("/"):
+def read_absolute_path(value: object, what: str) -> str:
+    if not read_string(value, what).startswith("/"):
         raise ValueError(f"{what} must be an absolute path, not {value!r:.80}")
     return str(value)

@@ -5,5 +5,5 @@ from __future__ import annotations
 BYTES_PER_TOKEN = 3
 
 
-def tokens_of(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN) + 1

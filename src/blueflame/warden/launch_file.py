@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 
-from blueflame.text.strict_json import number, words
+from blueflame.text.strict_json import read_integer, read_strings
 from blueflame.warden import wall_options as walls
 from blueflame.warden.attempt_folder import read_json
 
@@ -67,7 +67,7 @@ class LaunchFile:
 
     def __init__(self, read: Mapping[str, Any]) -> None:
         self.attempt = str(read["attempt"])
-        self.argv = words(read["argv"], "argv")
+        self.argv = read_strings(read["argv"], "argv")
         self.env = _parse_environment(read.get("env", {}))
         self.cwd = str(read["cwd"])
         self.stdin = str(read.get("stdin") or "/dev/null")
@@ -78,11 +78,11 @@ class LaunchFile:
         self.max_output = int(read.get("max_output", 0))
         self.signal = str(read.get("signal", ""))
         self.limits = _parse_limits(read.get("limits", {}))
-        self.memory_mb = number(read.get("memory_mb", 0), "memory_mb")
-        self.processes = number(read.get("processes", 0), "processes")
-        self.min_free_disk_mb = number(read.get("min_free_disk_mb", 0), "min_free_disk_mb")
+        self.memory_mb = read_integer(read.get("memory_mb", 0), "memory_mb")
+        self.processes = read_integer(read.get("processes", 0), "processes")
+        self.min_free_disk_mb = read_integer(read.get("min_free_disk_mb", 0), "min_free_disk_mb")
         self.sandbox = walls.parse_sandbox(read.get("sandbox"))
-        self.survey = words(read["survey"], "survey") if read.get("survey") else []
+        self.survey = read_strings(read["survey"], "survey") if read.get("survey") else []
         self.watch = walls.parse_watch(read.get("watch"))
         self.gateway = walls.parse_gateway(read.get("gateway"))
         self.terminal = walls.parse_terminal(read.get("terminal"))
@@ -110,7 +110,9 @@ def _parse_environment(value: object) -> dict[str, str]:
 
 def _parse_step(value: Mapping[str, Any], n: int) -> SetupStep:
     shell = value.get("shell")
-    argv = ["/bin/sh", "-c", str(shell)] if shell is not None else words(value.get("argv"), f"setup step {n}: argv")
+    argv = (
+        ["/bin/sh", "-c", str(shell)] if shell is not None else read_strings(value.get("argv"), f"setup step {n}: argv")
+    )
     return SetupStep(str(value.get("name") or shell or argv[0]), argv, float(value.get("timeout") or SETUP_TIMEOUT))
 
 

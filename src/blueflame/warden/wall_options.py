@@ -5,7 +5,14 @@ A key that is not known here may be a wall that somebody counts on, so that it i
 
 from __future__ import annotations
 
-from blueflame.text.strict_json import absolute, number, only, table, text, words
+from blueflame.text.strict_json import (
+    check_keys,
+    read_absolute_path,
+    read_integer,
+    read_object,
+    read_string,
+    read_strings,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,34 +30,34 @@ class SandboxOptions:
     __slots__ = ("argv", "net", "seccomp")
 
     def __init__(self, read: Mapping[str, Any]) -> None:
-        only(read, ("argv", "seccomp", "net"), "sandbox")
-        self.argv = words(read.get("argv"), "sandbox: argv")
-        self.seccomp = "" if read.get("seccomp") is None else absolute(read["seccomp"], "sandbox: seccomp")
+        check_keys(read, ("argv", "seccomp", "net"), "sandbox")
+        self.argv = read_strings(read.get("argv"), "sandbox: argv")
+        self.seccomp = "" if read.get("seccomp") is None else read_absolute_path(read["seccomp"], "sandbox: seccomp")
         self.net = str(read.get("net"))
         if self.net not in NETWORKS:
             raise ValueError(f"sandbox: net is {read.get('net')!r:.80}, not one of {', '.join(NETWORKS)}")
 
 
 def parse_sandbox(value: object) -> SandboxOptions | None:
-    return None if value is None else SandboxOptions(table(value, "sandbox"))
+    return None if value is None else SandboxOptions(read_object(value, "sandbox"))
 
 
 def parse_watch(value: object) -> dict[str, Any] | None:
     """As it stands, for the asker, once everything is there and of the right kind."""
     if value is None:
         return None
-    read = table(value, "watch")
-    only(read, ("port", "mounts", "dialect", *WATCH_TEXT_KEYS), "watch")
-    number(read.get("port"), "watch: port", most=65535, least=1)
+    read = read_object(value, "watch")
+    check_keys(read, ("port", "mounts", "dialect", *WATCH_TEXT_KEYS), "watch")
+    read_integer(read.get("port"), "watch: port", most=65535, least=1)
     for name in WATCH_TEXT_KEYS:
-        text(read.get(name), f"watch: {name}")
-    absolute(read["hook"], "watch: hook")
+        read_string(read.get(name), f"watch: {name}")
+    read_absolute_path(read["hook"], "watch: hook")
     if read.get("dialect", DIALECTS[0]) not in DIALECTS:
         raise ValueError(f"watch: dialect is {read['dialect']!r:.80}, not one of {', '.join(DIALECTS)}")
-    mounts = table(read.get("mounts", {}), "watch: mounts")
+    mounts = read_object(read.get("mounts", {}), "watch: mounts")
     for inside, outside in mounts.items():
-        absolute(inside, "watch: mounts")
-        absolute(outside, f"watch: mounts: {inside}")
+        read_absolute_path(inside, "watch: mounts")
+        read_absolute_path(outside, f"watch: mounts: {inside}")
     return read
 
 
@@ -58,14 +65,14 @@ def parse_gateway(value: object) -> dict[str, Any] | None:
     """As it stands, for the gateway, which looks closer at the hosts and at what else it is told."""
     if value is None:
         return None
-    read = table(value, "gateway")
-    only(read, ("port", "hosts", "allow_private", "model"), "gateway")
-    number(read.get("port"), "gateway: port", most=65535, least=1)
+    read = read_object(value, "gateway")
+    check_keys(read, ("port", "hosts", "allow_private", "model"), "gateway")
+    read_integer(read.get("port"), "gateway: port", most=65535, least=1)
     hosts = read.get("hosts")
     if not isinstance(hosts, list) or not all(isinstance(host, str) and host for host in hosts):
         raise ValueError(f"gateway: hosts must be a list of names, not {hosts!r:.80}")
     if read.get("model") is not None:
-        table(read["model"], "gateway: model")
+        read_object(read["model"], "gateway: model")
     return read
 
 
@@ -73,7 +80,9 @@ def parse_terminal(value: object) -> tuple[int, int] | None:
     """Rows and columns that an agent's own terminal has until somebody connects with another size."""
     if value is None:
         return None
-    read = table(value, "terminal")
-    only(read, ("rows", "columns"), "terminal")
-    rows, columns = (number(read.get(name), f"terminal: {name}", most=1000, least=1) for name in ("rows", "columns"))
+    read = read_object(value, "terminal")
+    check_keys(read, ("rows", "columns"), "terminal")
+    rows, columns = (
+        read_integer(read.get(name), f"terminal: {name}", most=1000, least=1) for name in ("rows", "columns")
+    )
     return rows, columns

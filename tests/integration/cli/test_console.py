@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from blueflame.cli.console import Heading, make_console, print_view, render_text, stack_parts
-from blueflame.text.format import clock, count, duration
-from blueflame.text.sanitize import clean, one_line, shorten
+from blueflame.text.format import format_clock, format_count, format_duration
+from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 
 
 @pytest.mark.parametrize(
@@ -30,29 +30,29 @@ from blueflame.text.sanitize import clean, one_line, shorten
     ],
 )
 def test_control_characters_are_shown_and_not_obeyed(text: str, shown: str) -> None:
-    assert clean(text) == shown
+    assert clean_text(text) == shown
 
 
 @given(st.text())
 def test_no_control_character_survives(text: str) -> None:
-    left = {unicodedata.category(letter) for letter in clean(text) if letter not in "\n\t"}
+    left = {unicodedata.category(letter) for letter in clean_text(text) if letter not in "\n\t"}
     assert not left & {"Cc", "Cs", "Zl", "Zp"}
 
 
 @given(st.text())
 def test_cleaning_twice_is_cleaning_once(text: str) -> None:
-    assert clean(clean(text)) == clean(text)
+    assert clean_text(clean_text(text)) == clean_text(text)
 
 
 @given(st.text(), st.integers(1, 50))
 def test_a_shortened_text_fits_on_one_line(text: str, width: int) -> None:
-    line = shorten(text, width)
+    line = shorten_line(text, width)
     assert len(line) <= width
     assert "\n" not in line
 
 
 def test_one_line_has_single_spaces() -> None:
-    assert one_line("  two\n\n words ") == "two words"
+    assert clean_line("  two\n\n words ") == "two words"
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ def test_one_line_has_single_spaces() -> None:
     ],
 )
 def test_durations_are_as_exact_as_is_useful(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+    assert format_duration(seconds) == said
 
 
 def test_a_running_time_is_told_like_a_clock() -> None:
-    assert [clock(seconds) for seconds in (-1, 7.9, 66, 7265)] == ["0:00", "0:07", "1:06", "2:01:05"]
+    assert [format_clock(seconds) for seconds in (-1, 7.9, 66, 7265)] == ["0:00", "0:07", "1:06", "2:01:05"]
 
 
 def test_things_are_counted() -> None:
-    assert [count(n, "task") for n in (0, 1, 2, 10_000)] == ["0 tasks", "1 task", "2 tasks", "10,000 tasks"]
+    assert [format_count(n, "task") for n in (0, 1, 2, 10_000)] == ["0 tasks", "1 task", "2 tasks", "10,000 tasks"]
 
 
 def test_markup_in_texts_is_not_obeyed() -> None:

@@ -16,9 +16,9 @@ from blueflame.model.ids import build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.orchestrator.costs import list_costs
 from blueflame.orchestrator.engine.health import Health, HealthReport
-from blueflame.session.accounts import forecast
-from blueflame.session.estimate import cost_range
-from blueflame.text.format import money
+from blueflame.session.accounts import forecast_cost
+from blueflame.session.estimate import estimate_cost
+from blueflame.text.format import format_dollars
 from support.command_line import configure, here
 from support.json_page import keys_in, section
 from support.recorded_session import ID, TASKS, Story
@@ -107,9 +107,9 @@ def test_a_person_sees_cost_by_everything_and_what_was_foreseen(tmp_path: Path) 
     told = story()
     meter(tmp_path, "task-003", {})
     entries = list_costs(told.session, tmp_path, {}, now=told.now)
-    text = render_text(render_cost(entries, session=ID, by=None, foreseen=forecast(told.recorded)))
+    text = render_text(render_cost(entries, session=ID, by=None, foreseen=forecast_cost(told.recorded)))
     assert "Cost:      $0.43, 13,507 tokens" in text
-    shown = forecast(told.recorded)
+    shown = forecast_cost(told.recorded)
     assert shown is not None
     assert f"Foreseen:  {shown.show}" in text
     assert "by reference figures; nothing is learned" in text
@@ -125,13 +125,13 @@ def test_a_person_sees_cost_by_everything_and_what_was_foreseen(tmp_path: Path) 
 
 def test_the_forecast_is_the_one_that_was_shown_with_the_plan() -> None:
     story = Story()
-    assert forecast(story.recorded) is None
+    assert forecast_cost(story.recorded) is None
     story.planned()
-    shown = cost_range(TASKS, story.session.limits, story.session.workflow)
-    assert forecast(story.recorded) == shown
+    shown = estimate_cost(TASKS, story.session.limits, story.session.workflow)
+    assert forecast_cost(story.recorded) == shown
     story = Story().working().ends("task-001", Ending.PASSED)
     story.tell(BudgetRaised(limit=99_000_000, by="ann"))
-    assert forecast(story.recorded) == shown
+    assert forecast_cost(story.recorded) == shown
 
 
 def test_one_table_when_it_is_asked_for(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,11 +165,11 @@ def test_machines_get_what_the_page_says(project: Path, capsys: pytest.CaptureFi
 def test_a_session_without_agents_has_cost_nothing() -> None:
     told = Story()
     assert "No agent has been started." in render_text(render_cost([], session=ID, by=None, foreseen=None))
-    assert build_cost_json([], session=ID, by=None, foreseen=forecast(told.recorded))["foreseen"] is None
+    assert build_cost_json([], session=ID, by=None, foreseen=forecast_cost(told.recorded))["foreseen"] is None
 
 
 @pytest.mark.parametrize(
     ("micro_usd", "shown"), [(0, "$0.00"), (9_999, "$0.0100"), (5, "$0.000005"), (10_000, "$0.01")]
 )
 def test_less_than_a_cent_is_shown_with_more_figures(micro_usd: int, shown: str) -> None:
-    assert money(micro_usd) == shown
+    assert format_dollars(micro_usd) == shown

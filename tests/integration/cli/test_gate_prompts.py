@@ -22,8 +22,8 @@ from blueflame.documents.decisions import load_decisions
 from blueflame.model.errors import NoAnswer
 from blueflame.model.event import GateAnswered
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
-from blueflame.session.gates.edits import tasks_in
-from blueflame.session.gates.questions import budget_gate
+from blueflame.session.gates.edits import parse_edit_payload
+from blueflame.session.gates.questions import open_budget_gate
 from blueflame.system.terminal import Keyboard, TerminalGone
 from support.recorded_session import TASKS, Story
 
@@ -255,7 +255,11 @@ RENAME = "text = text.replace('Add auth tests', 'Проверить вход')"
 def test_an_edit_is_read_back_as_tasks(editor: Callable[..., None]) -> None:
     editor(RENAME)
     answer, _ = converse(GateKind.PLAN, [(PLAN_CHOICES, "e")])
-    assert [task.title for task in tasks_in(answer.payload)] == [TASKS[0].title, "Проверить вход", TASKS[2].title]
+    assert [task.title for task in parse_edit_payload(answer.payload)] == [
+        TASKS[0].title,
+        "Проверить вход",
+        TASKS[2].title,
+    ]
 
 
 def test_a_broken_edit_can_be_mended(editor: Callable[..., None]) -> None:
@@ -263,7 +267,7 @@ def test_a_broken_edit_can_be_mended(editor: Callable[..., None]) -> None:
         "text = text.replace('priority: 1', 'priority: high')", "text = text.replace('priority: high', 'priority: 7')"
     )
     answer, screen = converse(GateKind.PLAN, [(PLAN_CHOICES, "e"), ("(g)ive up? ", "e")])
-    assert tasks_in(answer.payload)[0].priority == 7
+    assert parse_edit_payload(answer.payload)[0].priority == 7
     assert re.search(r"tasks.yaml:\d+: task-001: priority must be", screen)
 
 
@@ -302,7 +306,7 @@ def test_a_missing_editor_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_editor_opened_without_a_plan_shows_how_one_is_written(editor: Callable[..., None]) -> None:
     editor("text = text.replace('tasks: []', '').replace('\\n# ', '\\n').split('Write it like this:')[1][2:]")
     answer, _ = converse(GateKind.PLAN, [(PLAN_CHOICES, "e")], GateContext())
-    assert tasks_in(answer.payload)[0].title == "Add a health check"
+    assert parse_edit_payload(answer.payload)[0].title == "Add a health check"
 
 
 def test_viewing_goes_before_the_way_out_and_only_where_there_is_a_diff() -> None:
@@ -353,7 +357,7 @@ def test_with_nobody_here_the_gate_is_named_and_waits(capsys: pytest.CaptureFixt
 
 def test_with_nobody_here_a_session_without_money_stops(capsys: pytest.CaptureFixture[str]) -> None:
     story = Story().planned()
-    gate = budget_gate(story.session).gate
+    gate = open_budget_gate(story.session).gate
     answer = asyncio.run(WaitingAnswerer(make_console()).ask(gate, story.session, ""))
     assert (answer.choice, answer.by) == ("stop", "nobody")
     assert "Nobody is here to raise it: stopping." in capsys.readouterr().out

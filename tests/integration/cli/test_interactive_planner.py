@@ -13,7 +13,7 @@ from blueflame.cli.foreground import RunOptions, can_planner_talk
 from blueflame.documents.decisions import load_decisions
 from blueflame.orchestrator import project as app
 from blueflame.orchestrator.context import Cassette
-from blueflame.session.from_settings import limits_of
+from blueflame.session.from_settings import build_session_limits
 from support.command_line import configure, write
 
 CLAUDE = {"roles": {"planner": {"runtime": "claude"}}}
@@ -86,5 +86,5 @@ def test_without_a_terminal_it_does_not_talk(repo: Path, capsys: pytest.CaptureF
 
 def test_the_limits_of_a_session_say_whether_its_planner_talks(repo: Path) -> None:
     settings = app.open_project(configure(repo, CLAUDE)).settings
-    assert limits_of(settings, interactive=True).interactive_planning
-    assert not limits_of(settings).interactive_planning
+    assert build_session_limits(settings, interactive=True).interactive_planning
+    assert not build_session_limits(settings).interactive_planning

@@ -22,8 +22,8 @@ from blueflame.model.event import (
 )
 from blueflame.model.limits import Capacity
 from blueflame.model.spend import Spend, Unit
-from blueflame.session.gates.questions import day_gate, rate_limit_gate
-from blueflame.text.format import duration
+from blueflame.session.gates.questions import open_day_budget_gate, open_rate_limit_gate
+from blueflame.text.format import format_duration
 from support.recorded_session import BEGAN, ID, Story
 
 PARKED = RuntimeParked(
@@ -80,7 +80,7 @@ def test_status_says_what_the_session_waits_for() -> None:
     view = drawn(render_status(story.session, now=BEGAN))
     assert "Waits for:" in view
     assert "3 agents wait until" in view
-    assert f"(in {duration(720)})" in view
+    assert f"(in {format_duration(720)})" in view
     (parked,) = build_session_json(story.session, now=BEGAN)["parked"]
     assert (parked["runtime"], parked["kind"], parked["until"]) == ("claude", "rate_limit", BEGAN + 720)
 
@@ -91,9 +91,11 @@ def shown(gate: GateOpened, story: Story) -> str:
 
 def test_the_gates_show_what_is_asked_about() -> None:
     story = Story().planned()
-    view = shown(rate_limit_gate(story.session, PARKED), story)
+    view = shown(open_rate_limit_gate(story.session, PARKED), story)
     assert "No model for now" in view
     assert "429: Slow" in view
     assert "\x1b[2J" not in view
-    day = day_gate(story.session, Capacity(agents=1, day="2026-11-16", day_spend=Spend(micro_usd=3_000_000)))
+    day = open_day_budget_gate(
+        story.session, Capacity(agents=1, day="2026-11-16", day_spend=Spend(micro_usd=3_000_000))
+    )
     assert "Budget of the day:" in shown(day, story)

@@ -23,7 +23,7 @@ from blueflame.journal.codec import decode_event
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Ending
 from blueflame.model.event import Event, HookRan, JournalEntry
-from blueflame.text.format import named
+from blueflame.text.format import format_attempt
 from support.recorded_session import BEGAN, ID, Story
 
 
@@ -169,7 +169,7 @@ def test_every_event_can_be_told() -> None:
     ],
 )
 def test_attempts_are_named_for_people(attempt: str, name: str) -> None:
-    assert named(attempt) == name
+    assert format_attempt(attempt) == name
 
 
 def test_a_frame_with_nothing_new_is_not_drawn_again() -> None:

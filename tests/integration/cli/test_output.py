@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import blueflame.cli
 from blueflame.cli.output import print_json, print_text
-from blueflame.text.sanitize import DANGEROUS, clean
+from blueflame.text.sanitize import DANGEROUS, clean_text
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egpj.exe\x08\x08\r\x00\udc9b"
 
@@ -31,7 +31,7 @@ def test_json_keeps_the_string_and_shows_no_control_character(capsys: pytest.Cap
 
 @given(st.text())
 def test_cleaned_text_can_be_written_and_holds_nothing_dangerous(text: str) -> None:
-    assert not DANGEROUS.search(clean(text).encode().decode())
+    assert not DANGEROUS.search(clean_text(text).encode().decode())
 
 
 def test_no_verb_has_a_door_of_its_own() -> None:

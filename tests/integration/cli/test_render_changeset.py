@@ -11,7 +11,7 @@ from blueflame.model.changes import Risk, Weakening
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState, FileChange, MergeLoss
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.verdict import Check
-from blueflame.session.gates.questions import changeset_gate
+from blueflame.session.gates.questions import open_changeset_gate
 from support.recorded_session import ID, TASKS, Story
 
 
@@ -183,7 +183,7 @@ def test_the_gate_of_a_changeset_has_its_evidence_for_whoever_cannot_see_the_scr
     record = story.session.changesets[gate.subject]
     assert record.build is not None
     build = replace(record.build, risks=RISKS, weakened=WEAKENED, losses=LOSSES)
-    evidence = changeset_gate(story.session, replace(record, build=build)).gate.evidence
+    evidence = open_changeset_gate(story.session, replace(record, build=build)).gate.evidence
     assert evidence["risks"] == [RISKS[0].words]
     assert evidence["weakened"] == ["tests/test_a.py:7: test_adds has 1 of 2 assertions left"]
     assert evidence["losses"] == [str(LOSSES[0])]

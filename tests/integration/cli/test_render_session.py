@@ -19,14 +19,14 @@ from blueflame.model.event import CycleEnded, Event, GateAnswered, SessionEnded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.orchestrator.engine.health import Health, HealthReport
-from blueflame.session.consequences import follow
-from blueflame.session.estimate import cost_range
+from blueflame.session.consequences import consequences_of
+from blueflame.session.estimate import estimate_cost
 from support.recorded_session import ID, Story
 
 
 def tell(story: Story, event: Event) -> None:
     """The event with all that follows from it, as the conductor records them."""
-    story.tell(*tuple(follow(story.session, event, story.now)), seconds=0)
+    story.tell(*tuple(consequences_of(story.session, event, story.now)), seconds=0)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ Wave cycle 1 complete    1 changeset approved, 1 re-queued · ses-20260206-14302
 def test_the_summary_tells_what_landed_what_did_not_and_what_it_cost(cycle_over: Story) -> None:
     session = cycle_over.session
     cycle_over.tell(SessionEnded(outcome="stopped", reason="by terminal"))
-    estimate = cost_range([record.task for record in session.tasks.values()], session.limits)
+    estimate = estimate_cost([record.task for record in session.tasks.values()], session.limits)
     assert render_text(render_summary(session, now=0.0, estimate=estimate), width=100) == (
         """\
 Session summary                                                                  ses-20260206-143022

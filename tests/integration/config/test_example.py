@@ -10,7 +10,7 @@ import pytest
 from blueflame.config.keys import iter_keys
 from blueflame.config.load import load_config
 from blueflame.documents.config_yaml import read_config_yaml
-from blueflame.session.from_settings import limits_of, workflow_of
+from blueflame.session.from_settings import build_session_limits, build_workflow
 
 EXAMPLE = Path(__file__).parents[3] / "blueflame.yaml.example"
 
@@ -19,8 +19,8 @@ EXAMPLE = Path(__file__).parents[3] / "blueflame.yaml.example"
 def test_the_example_passes_its_own_check() -> None:
     loaded = load_config(EXAMPLE)
     assert (loaded.version, loaded.warnings) == (2, ())
-    assert limits_of(loaded.settings).workers == 4
-    assert workflow_of(loaded.settings).name == "waves"
+    assert build_session_limits(loaded.settings).workers == 4
+    assert build_workflow(loaded.settings).name == "waves"
 
 
 @pytest.mark.verification(1)

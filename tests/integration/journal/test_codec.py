@@ -27,7 +27,7 @@ from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.spend import Spend
 from blueflame.model.task import Task
-from blueflame.session.budget import reservation
+from blueflame.session.budget import compute_reservation
 from support.event_strategies import KINDS, events_of
 
 
@@ -119,7 +119,7 @@ def test_journals_from_before_ceilings_and_budgets_of_days_read_as_they_were_mea
     attempt = '{"id":"a","session":"s","subject":"t","role":"worker","n":1,"agent_id":"w","budget":%s}'
     intended = decode_event("AttemptIntended", '{"attempt":%s}' % (attempt % '{"unit":"usd","limit":7}'))
     assert isinstance(intended, AttemptIntended)
-    assert reservation(intended.attempt) == Spend(micro_usd=7)
+    assert compute_reservation(intended.attempt) == Spend(micro_usd=7)
     raised = decode_event("BudgetRaised", '{"limit":5,"by":"you"}')
     assert isinstance(raised, BudgetRaised)
     assert raised.budget == "session"

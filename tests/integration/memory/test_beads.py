@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.memory.beads import Beads, opened
-from blueflame.memory.builtin import BuiltIn
-from blueflame.memory.mirrored import Mirrored
-from blueflame.memory.provider import Asking
+from blueflame.memory.beads import BeadsClient, unwrap_envelope
+from blueflame.memory.builtin import BuiltInMemory
+from blueflame.memory.mirrored import MirroredMemory
+from blueflame.memory.provider import RecallRequest
 from blueflame.model.memory import Decay, Lesson, TaskFailure
 from support.fake_bd import FakeBd, keys, make_bd
 from support.memory_records import failure, lesson, result, session_name, summary
 
-ASKING = Asking(session="ses-now", request="Mend the ledger")
+ASKING = RecallRequest(session="ses-now", request="Mend the ledger")
 ALL = (summary(), result(), failure(), lesson())
 
 
@@ -31,10 +31,10 @@ def environ(bd: FakeBd) -> Mapping[str, str]:
     return {**os.environ, **foreign, "PATH": f"{bd.folder}:{os.environ['PATH']}"}
 
 
-def memory(bd: FakeBd, name: str = "memory.db", timeout: float = 60) -> Mirrored:
+def memory(bd: FakeBd, name: str = "memory.db", timeout: float = 60) -> MirroredMemory:
     state = bd.beads.parent.parent
-    first = BuiltIn(state / name, state / "knowledge", Decay())
-    return Mirrored(first, Beads("bd", bd.beads, environ(bd), timeout=timeout))
+    first = BuiltInMemory(state / name, state / "knowledge", Decay())
+    return MirroredMemory(first, BeadsClient("bd", bd.beads, environ(bd), timeout=timeout))
 
 
 @pytest.mark.verification(38)
@@ -145,8 +145,8 @@ def test_one_that_answers_with_words_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_without_the_program_all_is_kept_here(tmp_path: Path) -> None:
-    first = BuiltIn(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
-    mirrored = Mirrored(first, Beads("bd-that-is-not-there", tmp_path / ".beads", os.environ, timeout=5))
+    first = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
+    mirrored = MirroredMemory(first, BeadsClient("bd-that-is-not-there", tmp_path / ".beads", os.environ, timeout=5))
     assert "there is no program bd-that-is-not-there" in mirrored.remember(ALL)
     found = mirrored.recall(8000, ASKING)
     assert "there is no program" in found.note
@@ -155,17 +155,17 @@ def test_without_the_program_all_is_kept_here(tmp_path: Path) -> None:
 
 
 def test_both_forms_of_an_answer_are_opened() -> None:
-    assert opened({"schema_version": 1, "data": [1]}) == [1]
-    assert opened([1]) == [1]
-    assert opened({"a": "b", "schema_version": 1}) == {"a": "b"}
-    assert opened({"data": "x", "a": 1, "schema_version": 1}) == {"data": "x", "a": 1}
+    assert unwrap_envelope({"schema_version": 1, "data": [1]}) == [1]
+    assert unwrap_envelope([1]) == [1]
+    assert unwrap_envelope({"a": "b", "schema_version": 1}) == {"a": "b"}
+    assert unwrap_envelope({"data": "x", "a": 1, "schema_version": 1}) == {"data": "x", "a": 1}
 
 
 @pytest.mark.skipif(not any((Path(p) / "bd").exists() for p in os.environ["PATH"].split(":")), reason="there is no bd")
 def test_the_real_program_keeps_and_gives_back(tmp_path: Path) -> None:
-    beads = Beads("bd", tmp_path / "beads" / ".beads", os.environ, timeout=120)
+    beads = BeadsClient("bd", tmp_path / "beads" / ".beads", os.environ, timeout=120)
     assert beads.problem() == ""
-    first = BuiltIn(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
-    assert Mirrored(first, beads).remember(ALL) == ""
-    other = Mirrored(BuiltIn(tmp_path / "other.db", tmp_path / "knowledge", Decay()), beads)
+    first = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
+    assert MirroredMemory(first, beads).remember(ALL) == ""
+    other = MirroredMemory(BuiltInMemory(tmp_path / "other.db", tmp_path / "knowledge", Decay()), beads)
     assert "FAILED BEFORE: Parse the ledger" in "\n".join(other.recall(8000, ASKING).lines)

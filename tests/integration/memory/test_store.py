@@ -12,32 +12,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.memory.beads_file import read_jsonl, write_jsonl
-from blueflame.memory.builtin import BuiltIn
-from blueflame.memory.codec import decode, encode
-from blueflame.memory.provider import NO_MEMORY, Asking, Mark
-from blueflame.memory.store import Store
+from blueflame.memory.builtin import BuiltInMemory
+from blueflame.memory.codec import decode_record, encode_record
+from blueflame.memory.provider import NO_MEMORY, JournalMark, RecallRequest
+from blueflame.memory.store import MemoryStore
 from blueflame.model.errors import MemoryFailed, UsageError
 from blueflame.model.memory import Decay, MemoryRecord, TaskFailure, TaskResult
 from support.memory_records import failure, lesson, records, result, session_name, summary
 
 few = settings(max_examples=15, deadline=None)  # each makes a file
-ASKING = Asking(session="ses-now", request="Mend the ledger")
+ASKING = RecallRequest(session="ses-now", request="Mend the ledger")
 
 
-def builtin(where: Path, decay: Decay | None = None) -> BuiltIn:
-    return BuiltIn(where / "memory.db", where / "knowledge", decay or Decay())
+def builtin(where: Path, decay: Decay | None = None) -> BuiltInMemory:
+    return BuiltInMemory(where / "memory.db", where / "knowledge", decay or Decay())
 
 
 @given(records)
 def test_a_record_is_read_back_as_it_was_written(record: MemoryRecord) -> None:
-    assert decode(encode(record), "here") == record
+    assert decode_record(encode_record(record), "here") == record
 
 
 @few
 @given(st.lists(records, max_size=6, unique_by=lambda record: record.key))
 def test_what_is_kept_is_there_once_however_often_it_is_saved(given_: Sequence[MemoryRecord]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder) / "memory.db")
+        store = MemoryStore(Path(folder) / "memory.db")
         assert store.keep(given_) == len(given_)
         assert store.keep(given_) == 0
         assert set(store.records()) == set(given_)
@@ -108,10 +108,10 @@ def test_what_a_person_made_us_forget_does_not_come_back(tmp_path: Path) -> None
 
 
 def test_marks_only_grow(tmp_path: Path) -> None:
-    store = Store(tmp_path / "memory.db")
-    store.keep([], Mark("ses-1", 9))
-    store.keep([], Mark("ses-1", 4))
-    assert store.marks() == (Mark("ses-1", 9),)
+    store = MemoryStore(tmp_path / "memory.db")
+    store.keep([], JournalMark("ses-1", 9))
+    store.keep([], JournalMark("ses-1", 4))
+    assert store.marks() == (JournalMark("ses-1", 9),)
 
 
 def test_looking_makes_no_file(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_old_results_and_failures_are_cut_to_one_line(tmp_path: Path) -> None:
 
 
 def test_nothing_fades_where_that_is_switched_off(tmp_path: Path) -> None:
-    memory = BuiltIn(tmp_path / "memory.db", tmp_path / "knowledge", Decay(enabled=False))
+    memory = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay(enabled=False))
     for n in range(1, 9):
         memory.remember([result(n)])
     assert not any(record.faded for record in memory.records())

@@ -28,7 +28,7 @@ from blueflame.model.task import Cause, Task
 from blueflame.orchestrator.engine.health import HealthMonitor
 from blueflame.orchestrator.engine.local import LocalEngine
 from blueflame.orchestrator.observers.exports import Exporter, run_exporter
-from blueflame.session.replay import apply, open_session
+from blueflame.session.replay import apply_event, open_session
 from blueflame.session.state import Session
 from blueflame.system.layout import ProjectPaths
 from blueflame.system.wakeups import send_wakeup
@@ -78,7 +78,7 @@ class Teller:
     def tell(self, *events: Event) -> None:
         for event in events:
             recorded = JournalEntry(self.session.seq + 1, self.session.last_at + 1, event)
-            apply(self.session, recorded)
+            apply_event(self.session, recorded)
             self._exporter.see(self.session, [recorded])
 
 

@@ -13,9 +13,9 @@ from blueflame.model.event import GateAnswered, JournalEntry, SessionEnded
 from blueflame.model.gate import Answer
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.orchestrator.observers.notifications import NotificationQueue, NotificationSender, run_notifications
-from blueflame.session.replay import apply
+from blueflame.session.replay import apply_event
 from blueflame.testing.simulation import Simulation
-from blueflame.text.notifications import Notice
+from blueflame.text.notifications import Notification
 from support.session_examples import Told as Story
 from support.session_examples import task
 from support.session_examples import told as played
@@ -27,8 +27,8 @@ def settings(**given: Any) -> NotifierSettings:  # noqa: ANN401 (what YAML holds
     return NotifierSettings.model_validate({"kind": "desktop", "delay": "0s", **given})
 
 
-def notice(words: str, topic: str = "gate") -> Notice:
-    return Notice(topic=topic, words=words, gate=words)
+def notice(words: str, topic: str = "gate") -> Notification:
+    return Notification(topic=topic, words=words, gate=words)
 
 
 def waiting() -> Simulation:
@@ -105,7 +105,7 @@ def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
             onlooker.see(plan.session, plan.journal)
             for event in (GateAnswered(gate="plan", answer=Answer(choice="quit")), SessionEnded(outcome="stopped")):
                 recorded = JournalEntry(plan.session.seq + 1, plan.now, event)
-                apply(plan.session, recorded)
+                apply_event(plan.session, recorded)
                 onlooker.see(plan.session, [recorded])
 
         await delivering(courier, during)
@@ -133,7 +133,7 @@ def test_only_what_was_asked_for_is_told() -> None:
 def test_a_notifier_that_fails_is_warned_of_once() -> None:
     warnings: list[str] = []
 
-    def fail(_notice: Notice, _more: int) -> None:
+    def fail(_notice: Notification, _more: int) -> None:
         raise NotifierFailed("no")
 
     async def story() -> None:

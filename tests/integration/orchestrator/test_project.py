@@ -18,7 +18,7 @@ from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError
 from blueflame.model.event import Event, JournalEntry, OrchestratorStarted, PlanProposed, SessionOpened
 from blueflame.model.limits import Workflow
 from blueflame.orchestrator import project as app
-from blueflame.session.from_settings import workflow_of
+from blueflame.session.from_settings import build_workflow
 from support.sessions import Stage, make_stage, plan_of, start_orchestrator, task, writes
 
 
@@ -182,12 +182,12 @@ def test_a_name_of_ones_own_needs_a_kind(repo: Path) -> None:
 def test_what_a_scripted_planner_would_say_is_known_beforehand(stage: Stage) -> None:
     stage.play(planner=plan_of(task(3), task(4, after=[3])))
     ground = stage.ground()
-    flow = workflow_of(ground.settings, "waves")
+    flow = build_workflow(ground.settings, "waves")
     plan = app.build_runtime_set(ground, script=stage.script).foreseen_plan("x", flow)
     assert plan is not None
     assert [each.id for each in plan] == ["task-003", "task-004"]
     direct = app.build_runtime_set(ground, script=stage.script).foreseen_plan(
-        "Do it", workflow_of(ground.settings, "direct")
+        "Do it", build_workflow(ground.settings, "direct")
     )
     assert direct is not None
     assert [each.title for each in direct] == ["Do it"]

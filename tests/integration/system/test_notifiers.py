@@ -18,9 +18,9 @@ from pydantic import ValidationError
 from blueflame.model.errors import NotifierFailed, WorldError
 from blueflame.model.settings.notifications import NotifierSettings, find_url_problem
 from blueflame.system.notifiers import build_notifier
-from blueflame.text.notifications import Notice
+from blueflame.text.notifications import Notification
 
-NOTICE = Notice(
+NOTICE = Notification(
     topic="gate",
     words="[docs] <b>Объясни</b> & покажи",
     answer="blueflame answer changeset-cs-001 approve|reject|skip",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from blueflame.checks.postcheck import check_result
 from blueflame.model.changes import Change, Commit
 from blueflame.model.verdict import Violation
-from blueflame.paths.naming_style import STYLES, well_named
+from blueflame.paths.naming_style import STYLES, is_well_named
 
 EVERYTHING = ("**",)
 free = partial(check_result, commits=(), enforce_scope=False, allowed_paths=EVERYTHING)
@@ -189,13 +189,13 @@ def test_only_new_files_must_follow_the_naming_style() -> None:
     ],
 )
 def test_each_style_knows_its_names(style: str, good: str, bad: str) -> None:
-    assert [name for name in good.split() if not well_named(f"src/{name}", style)] == []
-    assert [name for name in bad.split() if well_named(f"src/{name}.go", style)] == []
+    assert [name for name in good.split() if not is_well_named(f"src/{name}", style)] == []
+    assert [name for name in bad.split() if is_well_named(f"src/{name}.go", style)] == []
 
 
 @given(st.sampled_from(sorted(STYLES)), st.text(min_size=1))
 def test_any_name_at_all_can_be_judged(style: str, name: str) -> None:
-    assert well_named(name, style) in (True, False)
+    assert is_well_named(name, style) in (True, False)
 
 
 needs_tests = partial(

@@ -12,7 +12,7 @@ from blueflame.documents.decisions import DecisionEntry, DecisionsFile, find_use
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
 from blueflame.model.event import GateAnswered, JournalEntry, SessionEnded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
-from blueflame.session.gates.edits import tasks_in
+from blueflame.session.gates.edits import parse_edit_payload
 
 
 def gate(
@@ -117,7 +117,7 @@ def test_used_entries_are_read_from_the_journal() -> None:
 def test_an_edit_brings_the_tasks_of_its_file(tmp_path: Path) -> None:
     (tmp_path / "tasks.yaml").write_text(PLAN, encoding="utf-8")
     answer = load(tmp_path, "plan: [{choose: edit, edit: tasks.yaml}]\n").find_answer(gate(GateKind.PLAN), frozenset())
-    (task,) = tasks_in(json.loads(json.dumps(answer.payload)))
+    (task,) = parse_edit_payload(json.loads(json.dumps(answer.payload)))
     assert (task.id, task.title, task.file_locks) == ("task-001", "Первая", ("src/",))
 
 

@@ -18,7 +18,7 @@ from blueflame.model.errors import WorldError
 from blueflame.model.event import CycleEnded, JournalEntry, SessionEnded
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import Task, TaskRecord
-from blueflame.text.event_lines import log_lines
+from blueflame.text.event_lines import format_log_lines
 
 SES = "ses-20260206-143022"
 
@@ -104,8 +104,8 @@ def test_an_ended_agent_is_completed_failed_or_killed(ending: Ending) -> None:
 
 def test_activity_is_appended_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "logs" / "activity.log"
-    append_activity(path, log_lines([JournalEntry(1, 1_770_388_222.0, CycleEnded(cycle=1))]))
-    append_activity(path, log_lines([JournalEntry(2, 1_770_388_223.0, SessionEnded(outcome="completed"))]))
+    append_activity(path, format_log_lines([JournalEntry(1, 1_770_388_222.0, CycleEnded(cycle=1))]))
+    append_activity(path, format_log_lines([JournalEntry(2, 1_770_388_223.0, SessionEnded(outcome="completed"))]))
     append_activity(path, [])
     lines = path.read_text().splitlines()
     assert lines == [

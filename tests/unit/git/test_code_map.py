@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.git.code_map import CodeSurvey, TreeFile, format_code_map
-from blueflame.text.tokens import tokens_of
+from blueflame.text.tokens import estimate_tokens
 
 SMALL = CodeSurvey(
     files=(
@@ -45,4 +45,4 @@ def test_with_less_room_it_is_less_deep_and_then_nothing() -> None:
 )
 def test_a_map_never_takes_more_than_its_budget(files: list[TreeFile], budget: int) -> None:
     drawn = format_code_map(CodeSurvey(files=tuple(files)), budget)
-    assert tokens_of(drawn) <= budget or drawn == ""
+    assert estimate_tokens(drawn) <= budget or drawn == ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from blueflame.memory.records import SECRET, plain, records_of
+from blueflame.memory.records import SECRET, build_records, clean_note
 from blueflame.model.memory import SessionSummary, TaskFailure, TaskResult
 from blueflame.model.task import TaskState
-from blueflame.session.replay import apply, open_session, replay
+from blueflame.session.replay import apply_event, open_session, replay
 from blueflame.testing.simulation import Simulation
 from support.fake_secrets import Dice, pem
 from support.random_sessions import worlds
@@ -28,11 +28,11 @@ def run(world: Simulation) -> Simulation:
 def test_saving_after_every_event_leaves_what_saving_once_would(world: Simulation) -> None:
     journal = run(world).journal
     session = open_session(journal[0])
-    kept = {record.key: record for record in records_of(session)}
+    kept = {record.key: record for record in build_records(session)}
     for recorded in journal[1:]:
-        apply(session, recorded)
-        kept |= {record.key: record for record in records_of(session)}
-    last = {record.key: record for record in records_of(replay(journal))}
+        apply_event(session, recorded)
+        kept |= {record.key: record for record in build_records(session)}
+    last = {record.key: record for record in build_records(replay(journal))}
     assert last.keys() <= kept.keys()
     assert {key: kept[key] for key in last} == last
     assert sum(isinstance(record, SessionSummary) for record in kept.values()) == 1
@@ -42,7 +42,7 @@ def test_saving_after_every_event_leaves_what_saving_once_would(world: Simulatio
 @given(worlds(most=5))
 def test_every_task_that_landed_and_every_one_that_failed_is_kept_once(world: Simulation) -> None:
     session = replay(run(world).journal)
-    records = records_of(session)
+    records = build_records(session)
     assert len({record.key for record in records}) == len(records)
     landed = {record.origin.task for record in records if isinstance(record, TaskResult)}
     failed = {record.origin.task for record in records if isinstance(record, TaskFailure)}
@@ -52,13 +52,13 @@ def test_every_task_that_landed_and_every_one_that_failed_is_kept_once(world: Si
 
 def test_lines_that_look_like_secrets_are_left_out() -> None:
     token = f"ghp_{Dice()(36)}"
-    kept = plain(f"the first line\nexport TOKEN={token}\nthe last line", 500)
+    kept = clean_note(f"the first line\nexport TOKEN={token}\nthe last line", 500)
     assert token not in kept
     assert kept == f"the first line {SECRET} the last line"
     key = pem(Dice())
-    assert not any(line in plain(f"see:\n{key}\nso", 500) for line in key.splitlines())
+    assert not any(line in clean_note(f"see:\n{key}\nso", 500) for line in key.splitlines())
 
 
 def test_what_is_kept_is_one_line_of_bounded_length() -> None:
-    assert plain("a\n\tb\x1b[31m\u2028c", 100) == "a b\\x1b[31m c"
-    assert len(plain("x" * 10_000, 100)) <= 101
+    assert clean_note("a\n\tb\x1b[31m\u2028c", 100) == "a b\\x1b[31m c"
+    assert len(clean_note("x" * 10_000, 100)) <= 101

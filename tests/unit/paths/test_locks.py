@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.paths.locks import BadLock, LockTree, covers, fold, lock_paths, normalise, overlap
+from blueflame.paths.locks import BadLock, LockTree, covers, do_locks_overlap, fold_path, parse_lock, parse_locks
 
 NAMES = st.sampled_from(["a", "b", "A", "src", "мир", "с пробелом", "x" * 300])
 LOCKS = st.lists(NAMES, max_size=4).map("/".join)
@@ -31,7 +31,7 @@ LOCKS = st.lists(NAMES, max_size=4).map("/".join)
     ],
 )
 def test_a_lock_is_read_as_path_components(lock: str, path: tuple[str, ...]) -> None:
-    assert normalise(lock) == path
+    assert parse_lock(lock) == path
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_lock_is_read_as_path_components(lock: str, path: tuple[str, ...]) -> 
 )
 def test_a_lock_outside_the_repository_is_refused(lock: str) -> None:
     with pytest.raises(BadLock, match="the lock"):
-        normalise(lock)
+        parse_lock(lock)
 
 
 @pytest.mark.verification(7)
@@ -58,8 +58,8 @@ def test_a_lock_outside_the_repository_is_refused(lock: str) -> None:
     ],
 )
 def test_locks_overlap(a: str, b: str) -> None:
-    assert overlap(a, b)
-    assert overlap(b, a)
+    assert do_locks_overlap(a, b)
+    assert do_locks_overlap(b, a)
 
 
 @pytest.mark.verification(7)
@@ -68,23 +68,23 @@ def test_locks_overlap(a: str, b: str) -> None:
     [("pkg/a", "pkg/ab"), ("pkg__middleware__", "pkg/middleware/"), ("n" * 300, "n" * 299), ("src/app", "src/app.py")],
 )
 def test_locks_with_nothing_in_common_do_not_overlap(a: str, b: str) -> None:
-    assert not overlap(a, b)
-    assert not overlap(b, a)
+    assert not do_locks_overlap(a, b)
+    assert not do_locks_overlap(b, a)
 
 
 def test_no_locks_are_the_whole_repository() -> None:
-    assert lock_paths(()) == ((),)
+    assert parse_locks(()) == ((),)
 
 
 def test_a_lock_below_another_of_the_same_task_adds_nothing() -> None:
-    assert lock_paths(["src/a/b", "SRC/a", "docs", "src/a/c", "src/ab"]) == (("docs",), ("src", "a"), ("src", "ab"))
+    assert parse_locks(["src/a/b", "SRC/a", "docs", "src/a/c", "src/ab"]) == (("docs",), ("src", "a"), ("src", "ab"))
 
 
 @given(LOCKS, LOCKS)
 def test_overlap_means_that_one_lock_covers_the_other(a: str, b: str) -> None:
-    one, other = fold(normalise(a)), fold(normalise(b))
-    assert overlap(a, b) == overlap(b, a) == (covers(one, other) or covers(other, one))
-    assert overlap(a, a)
+    one, other = fold_path(parse_lock(a)), fold_path(parse_lock(b))
+    assert do_locks_overlap(a, b) == do_locks_overlap(b, a) == (covers(one, other) or covers(other, one))
+    assert do_locks_overlap(a, a)
 
 
 @given(
@@ -100,26 +100,26 @@ def test_the_tree_finds_the_smallest_owner_in_the_way(moves: list[tuple[int, lis
             tree.release(owner)
             held.pop(owner, None)
         else:
-            tree.hold(owner, lock_paths(locks))
+            tree.hold(owner, parse_locks(locks))
             held[owner] = locks
-    rivals = [owner for owner, locks in held.items() if any(overlap(asked, lock) for lock in locks)]
-    assert tree.conflict(lock_paths([asked])) == min(rivals, default=None)
+    rivals = [owner for owner, locks in held.items() if any(do_locks_overlap(asked, lock) for lock in locks)]
+    assert tree.conflict(parse_locks([asked])) == min(rivals, default=None)
 
 
 def test_releasing_twice_is_releasing_once() -> None:
     tree: LockTree[str] = LockTree()
-    tree.hold("task-001", lock_paths(["src"]))
-    tree.hold("task-002", lock_paths(["src/a"]))
+    tree.hold("task-001", parse_locks(["src"]))
+    tree.hold("task-002", parse_locks(["src/a"]))
     tree.release("task-001")
     tree.release("task-001")
-    assert tree.conflict(lock_paths(["src"])) == "task-002"
+    assert tree.conflict(parse_locks(["src"])) == "task-002"
     tree.release("task-002")
-    assert tree.conflict(lock_paths(["."])) is None
+    assert tree.conflict(parse_locks(["."])) is None
 
 
 def test_holding_again_replaces_what_was_held() -> None:
     tree: LockTree[str] = LockTree()
-    tree.hold("task-001", lock_paths(["a", "b"]))
-    tree.hold("task-001", lock_paths(["c"]))
-    assert tree.conflict(lock_paths(["a"])) is None
-    assert tree.conflict(lock_paths(["c/d"])) == "task-001"
+    tree.hold("task-001", parse_locks(["a", "b"]))
+    tree.hold("task-001", parse_locks(["c"]))
+    assert tree.conflict(parse_locks(["a"])) is None
+    assert tree.conflict(parse_locks(["c/d"])) == "task-001"

@@ -12,17 +12,17 @@ from blueflame.model.task import TaskState
 from blueflame.report.build import Report, build_report
 from blueflame.report.evidence import Evidence
 from blueflame.report.page import render_page
-from blueflame.session.accounts import Entry
-from blueflame.session.replay import apply, replay
+from blueflame.session.accounts import CostEntry
+from blueflame.session.replay import apply_event, replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation
 from support.random_sessions import worlds
 from support.session_examples import Told, task, told
 
 
-def account(session: Session) -> list[Entry]:
+def account(session: Session) -> list[CostEntry]:
     return [
-        Entry(
+        CostEntry(
             session=session.id,
             attempt=record.attempt.id,
             agent=record.attempt.agent_id,
@@ -60,7 +60,7 @@ def test_failures_decisions_and_landings_are_told() -> None:
 def test_an_orchestrator_that_vanished_is_an_incident() -> None:
     world = told(Told(task(1), answers={"plan": None}))
     again = JournalEntry(world.session.seq + 1, world.now + 5, OrchestratorStarted(pid=77))
-    apply(world.session, again)
+    apply_event(world.session, again)
     world.journal.append(again)
     assert [(each.kind, "pid 77" in each.words) for each in report(world).incidents] == [("crash", True)]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from blueflame.model.attempt import Ending
 from blueflame.model.limits import Limits
 from blueflame.model.task import HistoryEntry, HistoryResult, TaskRecord
-from blueflame.session.attempt_history import MAX_NOTES, bounded, cut, remembered
+from blueflame.session.attempt_history import MAX_NOTE_CHARS, build_history_entry, limit_history, truncate_text
 from support.session_examples import Told, task, told
 
 
@@ -18,36 +18,36 @@ def entry(n: int, notes: str = "", reason: str = "") -> HistoryEntry:
 
 
 def test_the_newest_entries_are_kept() -> None:
-    kept = bounded(tuple(entry(n) for n in range(9)), 3)
+    kept = limit_history(tuple(entry(n) for n in range(9)), 3)
     assert [each.attempt for each in kept] == [6, 7, 8]
 
 
 def test_no_history_can_be_asked_for() -> None:
-    assert bounded((entry(1),), 0) == ()
+    assert limit_history((entry(1),), 0) == ()
 
 
 @given(st.text(), st.integers(40, 200))
 def test_what_is_cut_fits_and_begins_as_it_did(text: str, most: int) -> None:
-    shorter = cut(text, most)
+    shorter = truncate_text(text, most)
     assert shorter == text if len(text) <= most else len(shorter) <= most + 30
     assert shorter[: most - 30] == text[: most - 30]
 
 
 def test_cutting_says_how_much_is_gone() -> None:
-    text = "я" * (MAX_NOTES + 100)
-    assert cut(text).endswith("… [130 characters cut]")
-    assert cut(text).startswith("я" * (MAX_NOTES - 30))
+    text = "я" * (MAX_NOTE_CHARS + 100)
+    assert truncate_text(text).endswith("… [130 characters cut]")
+    assert truncate_text(text).startswith("я" * (MAX_NOTE_CHARS - 30))
 
 
 def test_notes_and_reasons_are_both_cut() -> None:
-    (only,) = bounded((entry(1, "n" * 10_000, "r" * 10_000),), 5)
-    assert len(only.notes) < MAX_NOTES + 30
-    assert len(only.rejection_reason) < MAX_NOTES + 30
+    (only,) = limit_history((entry(1, "n" * 10_000, "r" * 10_000),), 5)
+    assert len(only.notes) < MAX_NOTE_CHARS + 30
+    assert len(only.rejection_reason) < MAX_NOTE_CHARS + 30
 
 
 def test_a_task_without_an_agent_can_be_remembered() -> None:
     record = TaskRecord(task=task(1), attempts=2)
-    assert remembered(record, HistoryResult.STALE, 7.0, notes="why") == HistoryEntry(
+    assert build_history_entry(record, HistoryResult.STALE, 7.0, notes="why") == HistoryEntry(
         attempt=2, agent_id="", at=7.0, result=HistoryResult.STALE, notes="why"
     )
 

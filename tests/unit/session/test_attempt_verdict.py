@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER, Ending
-from blueflame.session.attempt_verdict import ENDINGS, Facts, judge
+from blueflame.session.attempt_verdict import ENDING_BY_REASON, AttemptFacts, judge_attempt
 
 GOOD = {"reason": "exited", "exit_code": 0}
 
 
 def worker(**facts: object) -> Ending:
-    return judge(Facts(role=WORKER, **{**GOOD, **facts}))  # type: ignore[arg-type]  # a table of facts
+    return judge_attempt(AttemptFacts(role=WORKER, **{**GOOD, **facts}))  # type: ignore[arg-type]  # a table of facts
 
 
 def test_commits_without_violations_pass() -> None:
@@ -37,19 +37,19 @@ def test_a_signal_is_a_crash() -> None:
     assert worker(exit_code=0, signal=11, commits=3) is Ending.CRASHED
 
 
-@pytest.mark.parametrize("reason", ENDINGS)
+@pytest.mark.parametrize("reason", ENDING_BY_REASON)
 @pytest.mark.parametrize("role", [WORKER, PLANNER, VALIDATOR])
 def test_what_the_warden_saw_comes_before_all_else(reason: str, role: str) -> None:
-    facts = Facts(role=role, reason=reason, exit_code=0, commits=1, has_output=True)
-    assert judge(facts) is ENDINGS[reason]
-    assert judge(facts) is not Ending.PASSED
+    facts = AttemptFacts(role=role, reason=reason, exit_code=0, commits=1, has_output=True)
+    assert judge_attempt(facts) is ENDING_BY_REASON[reason]
+    assert judge_attempt(facts) is not Ending.PASSED
 
 
 @pytest.mark.parametrize("role", [PLANNER, VALIDATOR])
 def test_who_must_answer_passes_with_an_answer_only(role: str) -> None:
-    assert judge(Facts(role=role, reason="exited", exit_code=0, has_output=True)) is Ending.PASSED
-    assert judge(Facts(role=role, reason="exited", exit_code=0)) is Ending.BAD_OUTPUT
-    assert judge(Facts(role=role, reason="exited", exit_code=3, has_output=True)) is Ending.FAILED
+    assert judge_attempt(AttemptFacts(role=role, reason="exited", exit_code=0, has_output=True)) is Ending.PASSED
+    assert judge_attempt(AttemptFacts(role=role, reason="exited", exit_code=0)) is Ending.BAD_OUTPUT
+    assert judge_attempt(AttemptFacts(role=role, reason="exited", exit_code=3, has_output=True)) is Ending.FAILED
 
 
 def test_a_reason_nobody_knows_is_never_a_pass() -> None:

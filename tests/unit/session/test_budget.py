@@ -11,19 +11,19 @@ from blueflame.model.limits import Capacity, Limits
 from blueflame.model.spend import NO_SPEND, UNLIMITED, Budget, Ceiling, Spend, Unit
 from blueflame.model.task import Task, TaskState
 from blueflame.session.budget import (
-    SMALLEST_PART,
-    Grant,
-    Refusal,
-    grant,
-    left,
-    meter,
-    nearest_limit,
-    reservation,
-    should_warn,
-    spent_out,
+    MIN_SHARE_DIVISOR,
+    BudgetGrant,
+    BudgetRefusal,
+    compute_reservation,
+    find_exhausted_budget,
+    find_nearest_limit,
+    find_session_remainder,
+    format_session_budget,
+    grant_budget,
+    should_warn_of_session_budget,
 )
-from blueflame.session.decide import decide
-from blueflame.session.gates.questions import objection
+from blueflame.session.decide import next_events
+from blueflame.session.gates.questions import answer_error
 from blueflame.session.replay import replay
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 from blueflame.session.state import Session
@@ -43,9 +43,9 @@ def session(budget: Budget, spend: Spend = NO_SPEND, reserved: Spend = NO_SPEND,
     return opening
 
 
-def granted(given: Session, role: str = WORKER, capacity: Capacity = CAPACITY) -> Grant:
-    found = grant(given, role, "plan" if role == PLANNER else "task-001", capacity)
-    assert isinstance(found, Grant)
+def granted(given: Session, role: str = WORKER, capacity: Capacity = CAPACITY) -> BudgetGrant:
+    found = grant_budget(given, role, "plan" if role == PLANNER else "task-001", capacity)
+    assert isinstance(found, BudgetGrant)
     return found
 
 
@@ -53,29 +53,29 @@ def granted(given: Session, role: str = WORKER, capacity: Capacity = CAPACITY) -
 def test_without_a_limit_everything_is_granted_and_nothing_trips() -> None:
     """T51: 0 is no limit."""
     rich = session(UNLIMITED, Spend(micro_usd=10**12), worker=USD_10)
-    assert left(rich) is None
-    assert granted(rich) == Grant(USD_10)
-    assert granted(rich, VALIDATOR) == Grant(UNLIMITED)
-    assert not spent_out(rich, CAPACITY)
-    assert not should_warn(rich)
-    assert meter(rich) == "$1000000.00 / no limit"
+    assert find_session_remainder(rich) is None
+    assert granted(rich) == BudgetGrant(USD_10)
+    assert granted(rich, VALIDATOR) == BudgetGrant(UNLIMITED)
+    assert not find_exhausted_budget(rich, CAPACITY)
+    assert not should_warn_of_session_budget(rich)
+    assert format_session_budget(rich) == "$1000000.00 / no limit"
 
 
 def test_what_is_reserved_is_no_longer_there() -> None:
     half = session(USD_10, Spend(micro_usd=3_000_000), Spend(micro_usd=5_000_000), worker=USD_10)
-    assert left(half) == 2_000_000
-    assert granted(half) == Grant(USD_10, (Ceiling("session", Budget(Unit.USD, 2_000_000)),))
+    assert find_session_remainder(half) == 2_000_000
+    assert granted(half) == BudgetGrant(USD_10, (Ceiling("session", Budget(Unit.USD, 2_000_000)),))
 
 
 def test_a_role_gets_no_more_than_its_own_and_needs_no_ceiling_then() -> None:
     own = Budget(Unit.USD, 4_000_000)
-    assert granted(session(USD_10, worker=own)) == Grant(own)
+    assert granted(session(USD_10, worker=own)) == BudgetGrant(own)
 
 
 @pytest.mark.parametrize("own", [UNLIMITED, TOKENS_100])
 def test_a_role_without_a_limit_in_the_sessions_unit_gets_a_ceiling_in_it(own: Budget) -> None:
     """Nothing else could start beside it, so all that is left is its own."""
-    assert granted(session(USD_10, worker=own)) == Grant(own, (Ceiling("session", USD_10),))
+    assert granted(session(USD_10, worker=own)) == BudgetGrant(own, (Ceiling("session", USD_10),))
 
 
 def at_work(limits: Limits, *tasks: Task) -> list[Attempt]:
@@ -97,7 +97,7 @@ def test_a_task_that_nobody_can_start_beside_takes_no_part() -> None:
 def test_no_part_is_a_crumb() -> None:
     poor = session(USD_10, Spend(micro_usd=9_400_000))
     poor.queue = ReadyQueue([task(n) for n in range(1, 9)])
-    assert granted(poor).ceilings[0].budget.limit == USD_10.limit // SMALLEST_PART
+    assert granted(poor).ceilings[0].budget.limit == USD_10.limit // MIN_SHARE_DIVISOR
     poor.reserved = Spend(micro_usd=500_000)
     assert granted(poor).ceilings[0].budget.limit == 100_000
 
@@ -113,31 +113,31 @@ def test_each_pot_has_its_unit_and_only_what_can_bind_is_listed() -> None:
     (worker,) = at_work(limits, task(1))
     assert worker.budget == Budget(Unit.TOKENS, 500)
     assert worker.ceilings == (Ceiling("task", TOKENS_100), Ceiling("session", USD_10))
-    assert reservation(worker) == Spend(micro_usd=10_000_000, input_tokens=100)
+    assert compute_reservation(worker) == Spend(micro_usd=10_000_000, input_tokens=100)
 
 
 @pytest.mark.parametrize("over", [0, 1])
 def test_nothing_is_granted_when_all_is_used(over: int) -> None:
     poor = session(USD_10, Spend(micro_usd=USD_10.limit + over))
-    assert grant(poor, WORKER, "task-001", CAPACITY) == Refusal(final=True, by="session")
-    assert spent_out(poor, CAPACITY) == "session"
+    assert grant_budget(poor, WORKER, "task-001", CAPACITY) == BudgetRefusal(final=True, by="session")
+    assert find_exhausted_budget(poor, CAPACITY) == "session"
 
 
 def test_the_warning_comes_at_the_threshold_once() -> None:
     poor = session(USD_10, Spend(micro_usd=7_999_999))
-    assert not should_warn(poor)
+    assert not should_warn_of_session_budget(poor)
     poor.spend = Spend(micro_usd=8_000_000)
-    assert should_warn(poor)
+    assert should_warn_of_session_budget(poor)
     poor.budget_warned = True
-    assert not should_warn(poor)
+    assert not should_warn_of_session_budget(poor)
 
 
 @pytest.mark.verification(49)
 def test_tokens_of_every_kind_count() -> None:
     """T49: a session that reads mostly from the cache spends as well (C-10)."""
     spend = Spend(input_tokens=10, output_tokens=20, cache_read_tokens=60, cache_write_tokens=10)
-    assert spent_out(session(TOKENS_100, spend), CAPACITY)
-    assert meter(session(TOKENS_100, spend)) == "100 tokens / 100 tokens"
+    assert find_exhausted_budget(session(TOKENS_100, spend), CAPACITY)
+    assert format_session_budget(session(TOKENS_100, spend)) == "100 tokens / 100 tokens"
 
 
 DOLLAR_BUDGET = Budget(Unit.USD, 1_000_000)
@@ -260,7 +260,7 @@ class ShortOfMoney(Told):
     """Its workers use up whatever they are given, and end for it."""
 
     def pick_spend(self, attempt: Attempt) -> Spend:
-        return reservation(attempt) if self.pick_ending(attempt) is Ending.BUDGET else NO_SPEND
+        return compute_reservation(attempt) if self.pick_ending(attempt) is Ending.BUDGET else NO_SPEND
 
     def pick_cause(self, attempt: Attempt) -> str:
         return attempt.ceilings[-1].name if attempt.ceilings else "attempt"
@@ -321,19 +321,19 @@ def test_what_other_sessions_spent_counts_for_the_day() -> None:
     rest = Capacity(agents=9, day=SIMULATED_DAY, day_spend=Spend(micro_usd=1_700_000))
     assert granted(given, capacity=rest).ceilings == (Ceiling("day", Budget(Unit.USD, 300_000)),)
     gone = replace(rest, day_spend=Spend(micro_usd=2_000_000))
-    assert grant(given, WORKER, "task-001", gone) == Refusal(final=True, by="day")
-    assert spent_out(given, gone) == "day"
+    assert grant_budget(given, WORKER, "task-001", gone) == BudgetRefusal(final=True, by="day")
+    assert find_exhausted_budget(given, gone) == "day"
 
 
 def test_a_limit_of_the_day_must_be_raised_above_what_the_day_has_used() -> None:
     world = told(Told(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": None}), limits=DAILY)
-    assert "$1.50 is not above" in objection(world.session, "budget-day", Answer(choice="raise", note="1.5"))
-    assert not objection(world.session, "budget-day", Answer(choice="raise", note="0"))
+    assert "$1.50 is not above" in answer_error(world.session, "budget-day", Answer(choice="raise", note="1.5"))
+    assert not answer_error(world.session, "budget-day", Answer(choice="raise", note="0"))
 
 
 def test_a_new_day_needs_no_answer() -> None:
     world = told(Told(task(1), task(2), task(3), spends=DOLLAR, answers={"budget": None}), limits=DAILY)
-    tomorrow = decide(world.session, Capacity(agents=9, day="2026-11-16"))
+    tomorrow = next_events(world.session, Capacity(agents=9, day="2026-11-16"))
     assert tomorrow == (GateWithdrawn(gate="budget-day", reason="a new day has begun"),)
 
 
@@ -352,6 +352,6 @@ def test_the_nearest_limit_is_told_of() -> None:
         at_work(Limits(role_budgets={WORKER: DOLLAR_BUDGET}), task(1))[0],
         ceilings=(Ceiling("session", TOKENS_100),),
     )
-    assert nearest_limit(worker, Spend(micro_usd=790_000, input_tokens=79), 0.8) is None
-    assert nearest_limit(worker, Spend(micro_usd=800_000), 0.8) == Ceiling("attempt", DOLLAR_BUDGET)
-    assert nearest_limit(worker, Spend(micro_usd=800_000, input_tokens=90), 0.8) == Ceiling("session", TOKENS_100)
+    assert find_nearest_limit(worker, Spend(micro_usd=790_000, input_tokens=79), 0.8) is None
+    assert find_nearest_limit(worker, Spend(micro_usd=800_000), 0.8) == Ceiling("attempt", DOLLAR_BUDGET)
+    assert find_nearest_limit(worker, Spend(micro_usd=800_000, input_tokens=90), 0.8) == Ceiling("session", TOKENS_100)

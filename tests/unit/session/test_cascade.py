@@ -9,7 +9,13 @@ import pytest
 from blueflame.model.changeset import Changeset, ChangesetRecord
 from blueflame.model.event import ChangesetJudged, Event, JournalEntry, PlanApproved, TaskMoved
 from blueflame.model.task import Result, Task, TaskCommit, TaskState
-from blueflame.session.cascade import behind, block_dependants, defer_built_on, obstacle, reach
+from blueflame.session.cascade import (
+    block_dependants,
+    defer_tasks_built_on,
+    find_dependants,
+    find_obstacle,
+    find_reachable,
+)
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import build_opening
@@ -52,16 +58,16 @@ def test_blocking_reaches_through_others() -> None:
 def test_what_has_landed_carries_those_behind_it() -> None:
     chain = session(task(1), task(2, 1), task(3, 2))
     put(chain, 2, TaskState.MERGED)
-    assert behind(chain, ["task-001"]) == ()
+    assert find_dependants(chain, ["task-001"]) == ()
 
 
 def test_a_chain_of_ten_thousand_is_no_recursion() -> None:
     chain = session(*(task(n, *([n - 1] if n > 1 else [])) for n in range(1, 10_001)))
-    assert len(behind(chain, ["task-001"])) == 9_999
+    assert len(find_dependants(chain, ["task-001"])) == 9_999
 
 
 def test_a_ring_ends_the_search() -> None:
-    assert reach(["a"], {"a": ["b"], "b": ["c"], "c": ["a"]}.__getitem__) == ("b", "c")
+    assert find_reachable(["a"], {"a": ["b"], "b": ["c"], "c": ["a"]}.__getitem__) == ("b", "c")
 
 
 def test_verified_work_on_a_fallen_commit_waits_through_any_number_of_steps() -> None:
@@ -71,7 +77,7 @@ def test_verified_work_on_a_fallen_commit_waits_through_any_number_of_steps() ->
     put(pile, 3, TaskState.DONE, 2)
     put(pile, 4, TaskState.MERGED, 1)
     put(pile, 5, TaskState.DONE)
-    assert names(list(defer_built_on(pile, ("task-001",), "why"))) == ["task-002", "task-003"]
+    assert names(list(defer_tasks_built_on(pile, ("task-001",), "why"))) == ["task-002", "task-003"]
 
 
 def test_what_was_to_land_together_waits_together_and_so_does_what_stands_on_it() -> None:
@@ -87,14 +93,14 @@ def test_what_was_to_land_together_waits_together_and_so_does_what_stands_on_it(
         changeset = Changeset(id=name, cycle=1, group=name, title="", tasks=tasks)
         pile.changesets[name] = ChangesetRecord(changeset=changeset)
         pile.changeset_of.update(dict.fromkeys(tasks, name))
-    events = list(defer_built_on(pile, ("task-001",), "why"))
+    events = list(defer_tasks_built_on(pile, ("task-001",), "why"))
     assert [event.changeset for event in events if isinstance(event, ChangesetJudged)] == ["cs-001", "cs-002"]
     assert names(events) == ["task-002", "task-003", "task-004"]
 
 
 def test_the_obstacle_is_said_in_words() -> None:
     plan = session(task(1), task(2), task(3), task(4, 1, 2, 3))
-    assert obstacle(plan, "task-004") == ""
+    assert find_obstacle(plan, "task-004") == ""
     for state, words in {
         TaskState.FAILED: "dependency task-002 failed",
         TaskState.BLOCKED: "dependency task-002 blocked",
@@ -102,4 +108,4 @@ def test_the_obstacle_is_said_in_words() -> None:
         TaskState.REQUEUED: "",
     }.items():
         put(plan, 2, state)
-        assert obstacle(plan, "task-004") == words
+        assert find_obstacle(plan, "task-004") == words

@@ -17,8 +17,8 @@ from blueflame.model.event import (
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Cause, TaskState
 from blueflame.model.verdict import Check, Verdict, VerdictStatus, Violation
-from blueflame.session.consequences import describe_ending, follow, red_verdict
-from blueflame.session.decide import AskGate, Diagnose, Effect, RunHook
+from blueflame.session.consequences import build_failed_verdict, consequences_of, describe_ending
+from blueflame.session.decide import AskGate, DiagnoseTask, Effect, RunHook
 from blueflame.testing.simulation import Simulation
 from support.session_examples import BARRIER, FLOW, Told, begun, events, moves, states, task, told
 
@@ -32,7 +32,7 @@ def until(world: Simulation, name: str, state: TaskState) -> Simulation:
 
 
 def following(world: Simulation, event: Event) -> Sequence[Event]:
-    return tuple(follow(world.session, event, 7.0))
+    return tuple(consequences_of(world.session, event, 7.0))
 
 
 def test_an_illegal_move_is_found_before_it_is_written() -> None:
@@ -75,7 +75,7 @@ def test_without_checks_a_workflow_that_only_checks_passes_what_is_done() -> Non
 def test_a_red_verdict_names_every_command_and_how_it_failed() -> None:
     slow = Check(name="make lint", exit_code=0, seconds=9.0, timed_out=True, output="…")
     wrong = Check(name="make test", exit_code=2, seconds=1.0, output="тест упал")
-    verdict = red_verdict([slow, wrong])
+    verdict = build_failed_verdict([slow, wrong])
     assert verdict.issues == ("`make lint` ran out of time", "`make test` exited with 2")
     assert "тест упал" in verdict.notes
     assert not verdict.passed
@@ -206,7 +206,7 @@ def test_checks_of_deferred_work_are_run_again_when_it_comes_back() -> None:
         def pick_pause(self, effect: Effect) -> float:
             if isinstance(effect, AskGate) and effect.gate.startswith("session"):
                 return 90.0
-            return 40.0 if isinstance(effect, Diagnose) and effect.task == "task-002" else 0.0
+            return 40.0 if isinstance(effect, DiagnoseTask) and effect.task == "task-002" else 0.0
 
     fate = Slow(task(1, group="a"), task(2, 1, group="b"), red={"task-002@1"}, answers={"changeset-cs-001": "skip"})
     world = told(fate, FLOW)

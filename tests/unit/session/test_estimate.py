@@ -3,7 +3,7 @@ from __future__ import annotations
 from blueflame.model.limits import AttemptCostRange, Limits, Workflow
 from blueflame.model.spend import Budget, Unit, to_micro_usd
 from blueflame.model.task import Task
-from blueflame.session.estimate import batches, cost_range
+from blueflame.session.estimate import batches, estimate_cost
 
 
 def task(name: str, *locks: str, needs: tuple[str, ...] = (), minutes: float | None = None) -> Task:
@@ -25,7 +25,7 @@ def test_a_task_that_can_never_start_is_in_no_batch() -> None:
 
 
 def test_three_tasks_cost_what_the_seed_reckons_at_least() -> None:
-    cost = cost_range(THREE, Limits())
+    cost = estimate_cost(THREE, Limits())
     assert cost.low == to_micro_usd(1.03)
     assert cost.high == to_micro_usd(0.40 + 3 * 3 * 0.75 + 3 * 2 * 0.03 + 0.50)
     assert cost.show == "$1.03 - $7.83 (base - with retries)"
@@ -36,7 +36,7 @@ def test_budgets_cap_the_estimate() -> None:
     limits = Limits(
         role_budgets={"worker": Budget(Unit.USD, to_micro_usd(0.10))}, session_budget=Budget(Unit.USD, to_micro_usd(1))
     )
-    cost = cost_range(THREE, limits)
+    cost = estimate_cost(THREE, limits)
     (worker,) = [role for role in cost.roles if role.role == "worker"]
     assert (worker.low, worker.high) == (to_micro_usd(0.30), to_micro_usd(0.90))
     assert (cost.low, cost.high) == (to_micro_usd(0.73), to_micro_usd(1))
@@ -44,12 +44,12 @@ def test_budgets_cap_the_estimate() -> None:
 
 def test_a_budget_in_tokens_says_nothing_about_money() -> None:
     tokens = Budget(Unit.TOKENS, 5)
-    assert cost_range(THREE, Limits(session_budget=tokens, role_budgets={"worker": tokens})) == cost_range(
+    assert estimate_cost(THREE, Limits(session_budget=tokens, role_budgets={"worker": tokens})) == estimate_cost(
         THREE, Limits()
     )
 
 
 def test_only_the_stages_of_the_workflow_cost() -> None:
     single = Workflow(name="single", stages=("work", "check"), barrier=False)
-    cost = cost_range(THREE[:1], Limits(max_retries=0), single, {"worker": AttemptCostRange(1.0, 2.0)})
+    cost = estimate_cost(THREE[:1], Limits(max_retries=0), single, {"worker": AttemptCostRange(1.0, 2.0)})
     assert cost.show == "$1.00 - $2.00 (base - with retries)"

@@ -3,7 +3,7 @@ from __future__ import annotations
 from blueflame.model.attempt import WORKER
 from blueflame.model.limits import Workflow
 from blueflame.model.task import TaskCommit, TaskState
-from blueflame.session.foundations import foundations, holds
+from blueflame.session.foundations import are_foundations_valid, find_foundations
 from support.session_examples import BARRIER, FLOW, Told, begun, task, told
 
 
@@ -42,14 +42,14 @@ def test_a_foundation_holds_while_its_task_stands_for_that_commit() -> None:
         assert world.step()
     session = world.session
     mine = (TaskCommit("task-001", "task-001@1"),)
-    assert holds(session, mine)
-    assert not holds(session, (TaskCommit("task-001", "another"),))
-    assert holds(session, ())
+    assert are_foundations_valid(session, mine)
+    assert not are_foundations_valid(session, (TaskCommit("task-001", "another"),))
+    assert are_foundations_valid(session, ())
     world.run()
     assert session.tasks["task-001"].state is TaskState.MERGED
-    assert holds(session, mine)
+    assert are_foundations_valid(session, mine)
 
 
 def test_nobody_is_built_on_itself() -> None:
     world = told(Told(task(1), task(2)))
-    assert foundations(world.session, task(1)) == ()
+    assert find_foundations(world.session, task(1)) == ()

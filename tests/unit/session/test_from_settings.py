@@ -11,14 +11,14 @@ from blueflame.model.errors import UsageError
 from blueflame.model.settings import Settings
 from blueflame.model.spend import UNLIMITED, Budget, Unit
 from blueflame.session.from_settings import (
-    budget_of,
-    differences,
-    doubts,
-    limits_of,
-    retry_backoff_of,
-    review_threshold_of,
-    stages_of,
-    workflow_of,
+    build_budget,
+    build_session_limits,
+    build_workflow,
+    find_doubtful_settings,
+    find_retry_backoff,
+    find_review_threshold,
+    list_differences,
+    list_stages,
 )
 
 
@@ -34,59 +34,64 @@ PIPELINES = {
 
 
 def test_the_limits_of_a_minimal_configuration() -> None:
-    limits = limits_of(settings())
+    limits = build_session_limits(settings())
     assert (limits.workers, limits.validators, limits.max_retries, limits.max_cycles) == (4, 2, 2, 5)
     assert limits.session_budget == Budget(Unit.USD, 10_000_000)
     assert limits.get_budget("worker") == Budget(Unit.USD, 1_500_000)
     assert limits.get_timeout("validator") == 300
     assert limits.get_model("validator") == "haiku"
     assert limits.get_runtime("worker") == "claude"
-    assert limits_of(settings(), scripted=True).get_runtime("worker") == "scripted"
+    assert build_session_limits(settings(), scripted=True).get_runtime("worker") == "scripted"
     assert (limits.hooks, limits.checks) == ((), ())
 
 
 def test_a_role_has_its_own_timeout_and_unit() -> None:
-    limits = limits_of(settings(roles={"worker": {"timeout": "15m", "budget_tokens": 7}}, limits={"agent_timeout": 60}))
+    limits = build_session_limits(
+        settings(roles={"worker": {"timeout": "15m", "budget_tokens": 7}}, limits={"agent_timeout": 60})
+    )
     assert (limits.get_timeout("worker"), limits.get_timeout("planner")) == (900, 60)
     assert limits.get_budget("worker") == Budget(Unit.TOKENS, 7)
 
 
 def test_hooks_that_are_empty_are_off_and_the_order_is_fixed() -> None:
-    limits = limits_of(settings(hooks={"on_failure": "b", "post_plan": "a", "timeout": "5s"}))
+    limits = build_session_limits(settings(hooks={"on_failure": "b", "post_plan": "a", "timeout": "5s"}))
     assert limits.hooks == ("post_plan", "on_failure")
 
 
 def test_diagnostics_that_are_switched_off_are_no_checks() -> None:
     commands = {"commands": ["make test"]}
-    assert limits_of(settings(validation={"validator_diagnostics": commands})).checks == ("make test",)
-    assert limits_of(settings(validation={"validator_diagnostics": {**commands, "enabled": False}})).checks == ()
+    assert build_session_limits(settings(validation={"validator_diagnostics": commands})).checks == ("make test",)
+    assert (
+        build_session_limits(settings(validation={"validator_diagnostics": {**commands, "enabled": False}})).checks
+        == ()
+    )
 
 
 def test_a_group_can_have_a_stronger_validator() -> None:
-    assert limits_of(settings(validation={"validator_models": {"payments": "opus"}})).group_validator_models == {
-        "payments": "opus"
-    }
+    assert build_session_limits(
+        settings(validation={"validator_models": {"payments": "opus"}})
+    ).group_validator_models == {"payments": "opus"}
 
 
 def test_a_workflow_lends_its_role_to_the_work_and_its_retries_to_the_tasks() -> None:
     given_settings = settings(
         roles={"lead": {"model": "opus", "timeout": "1h"}}, workflows={"single": {"max_retries": 0}}
     )
-    assert limits_of(given_settings, "direct").get_model("worker") == "opus"
-    assert limits_of(given_settings, "direct").get_timeout("worker") == 3600
-    assert limits_of(given_settings).get_model("worker") == "sonnet"
-    assert limits_of(given_settings, "single").max_retries == 0
+    assert build_session_limits(given_settings, "direct").get_model("worker") == "opus"
+    assert build_session_limits(given_settings, "direct").get_timeout("worker") == 3600
+    assert build_session_limits(given_settings).get_model("worker") == "sonnet"
+    assert build_session_limits(given_settings, "single").max_retries == 0
 
 
 def test_nothing_is_unlimited_by_rounding() -> None:
-    assert budget_of(0.0000001, 0) == Budget(Unit.USD, 1)
-    assert budget_of(0, 0) == UNLIMITED
+    assert build_budget(0.0000001, 0) == Budget(Unit.USD, 1)
+    assert build_budget(0, 0) == UNLIMITED
 
 
 @hypothesis_settings(deadline=None)
 @given(st.floats(min_value=0, max_value=10_000), st.integers(min_value=0, max_value=10**9))
 def test_a_budget_is_unlimited_exactly_when_nothing_is_set(usd: float, tokens: int) -> None:
-    assert budget_of(usd, tokens).unlimited == (not usd and not tokens)
+    assert build_budget(usd, tokens).unlimited == (not usd and not tokens)
 
 
 @pytest.mark.parametrize(
@@ -99,43 +104,43 @@ def test_a_budget_is_unlimited_exactly_when_nothing_is_set(usd: float, tokens: i
     ],
 )
 def test_the_built_in_workflows(name: str | None, stages: tuple[str, ...], barrier: bool) -> None:
-    found = workflow_of(settings(), name)
+    found = build_workflow(settings(), name)
     assert (found.stages, found.barrier) == (stages, barrier)
 
 
 def test_the_workflow_of_the_configuration_is_the_default() -> None:
-    assert workflow_of(settings(planning={"workflow": "flow"})).name == "flow"
+    assert build_workflow(settings(planning={"workflow": "flow"})).name == "flow"
 
 
 def test_an_unknown_workflow_is_told_with_what_was_meant() -> None:
     with pytest.raises(UsageError, match=r"no workflow 'wave'.*did you mean waves\?.*waves, flow, single, direct"):
-        workflow_of(settings(), "wave")
+        build_workflow(settings(), "wave")
 
 
 def test_a_workflow_of_roles_is_refused_in_this_version() -> None:
     with pytest.raises(UsageError, match="'default' cannot run in this version: backend, review-git, qa"):
-        workflow_of(settings(workflows=PIPELINES), "default")
+        build_workflow(settings(workflows=PIPELINES), "default")
 
 
 def test_a_workflow_takes_what_it_does_not_set_from_default() -> None:
     found = settings(workflows=PIPELINES)
-    assert limits_of(found, "strict").max_retries == 3
-    assert (review_threshold_of(found, "strict"), review_threshold_of(found, "full_stack")) == (0.9, 0.7)
-    assert retry_backoff_of(found, "strict") == 30
+    assert build_session_limits(found, "strict").max_retries == 3
+    assert (find_review_threshold(found, "strict"), find_review_threshold(found, "full_stack")) == (0.9, 0.7)
+    assert find_retry_backoff(found, "strict") == 30
 
 
 def test_database_first_puts_a_database_stage_before_backend() -> None:
-    assert stages_of(settings(workflows=PIPELINES), "full_stack") == ("database", "backend", "frontend")
+    assert list_stages(settings(workflows=PIPELINES), "full_stack") == ("database", "backend", "frontend")
 
 
 def test_no_differences_between_the_same() -> None:
-    assert differences(settings(), settings(limits={"agent_timeout": "5m"})) == ()
+    assert list_differences(settings(), settings(limits={"agent_timeout": "5m"})) == ()
 
 
 def test_differences_are_sorted_and_told_as_the_person_writes_them() -> None:
     old = settings(validation={"validator_models": {"a": "opus"}})
     new = settings(limits={"agent_timeout": "10m", "max_retries": 3}, permissions={"allowed_paths": ["x/**"]})
-    assert differences(old, new) == (
+    assert list_differences(old, new) == (
         'limits.agent_timeout: "300s" -> "600s"',
         "limits.max_retries: 2 -> 3",
         'permissions.allowed_paths: ["src/**", "tests/**", "docs/**"] -> ["x/**"]',
@@ -145,7 +150,8 @@ def test_differences_are_sorted_and_told_as_the_person_writes_them() -> None:
 
 def test_a_new_role_is_a_difference() -> None:
     assert any(
-        line.startswith("roles.qa.model: (not set) ->") for line in differences(settings(), settings(roles={"qa": {}}))
+        line.startswith("roles.qa.model: (not set) ->")
+        for line in list_differences(settings(), settings(roles={"qa": {}}))
     )
 
 
@@ -155,7 +161,7 @@ def test_doubts_name_the_place() -> None:
         validation={"commit_format": {"pattern": r"^feat\(task-\d+\): .+"}},
         workflows={"mine": {"stages": ["backend"]}},
     )
-    assert [".".join(place) for place, _ in doubts(found)] == [
+    assert [".".join(place) for place, _ in find_doubtful_settings(found)] == [
         "validation.validator_diagnostics.commands",
         "permissions.allowed_paths",
         "permissions.bash_rules.blocked_patterns",
@@ -172,4 +178,4 @@ def test_a_workflow_that_would_land_nothing_or_unchecked_work_is_refused(stages:
     settings = Settings.model_validate({"project": {"name": "x"}, "workflows": {"odd": {"stages": stages}}})
 
     with pytest.raises(UsageError, match=f"no stage .*{lacking}"):
-        workflow_of(settings, "odd")
+        build_workflow(settings, "odd")

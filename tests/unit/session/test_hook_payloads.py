@@ -9,9 +9,17 @@ from blueflame.model.changeset import Changeset, FileChange
 from blueflame.model.spend import Spend
 from blueflame.model.task import Result, Task, TaskRecord, TaskState
 from blueflame.model.verdict import Violation
-from blueflame.session.user_hooks import Hook, Occasion, on_failure, post_merge, post_plan, pre_validation, vetoes
+from blueflame.session.user_hooks import (
+    Hook,
+    HookContext,
+    build_on_failure_payload,
+    build_post_merge_payload,
+    build_post_plan_payload,
+    build_pre_validation_payload,
+    has_vetoed,
+)
 
-OCCASION = Occasion(
+OCCASION = HookContext(
     session="ses-20260101-000000",
     cycle=2,
     project="пример",
@@ -26,10 +34,10 @@ COMMON = {"schema_version": 1, "session": "ses-20260101-000000", "cycle": 2, "pr
 def test_every_payload_tells_the_occasion_and_survives_json() -> None:
     changeset = Changeset(id="cs-1", cycle=2, group="main", title="t", tasks=("task-001",))
     payloads = {
-        Hook.POST_PLAN: post_plan(OCCASION, [TASK]),
-        Hook.PRE_VALIDATION: pre_validation(OCCASION, [TaskRecord(task=TASK)]),
-        Hook.POST_MERGE: post_merge(OCCASION, changeset, before="b", after="c"),
-        Hook.ON_FAILURE: on_failure(OCCASION, TaskRecord(task=TASK), None),
+        Hook.POST_PLAN: build_post_plan_payload(OCCASION, [TASK]),
+        Hook.PRE_VALIDATION: build_pre_validation_payload(OCCASION, [TaskRecord(task=TASK)]),
+        Hook.POST_MERGE: build_post_merge_payload(OCCASION, changeset, before="b", after="c"),
+        Hook.ON_FAILURE: build_on_failure_payload(OCCASION, TaskRecord(task=TASK), None),
     }
     assert set(payloads) == set(Hook)
     for hook, payload in payloads.items():
@@ -39,7 +47,7 @@ def test_every_payload_tells_the_occasion_and_survives_json() -> None:
 
 
 def test_post_plan_tells_each_task_as_planned() -> None:
-    (told,) = post_plan(OCCASION, [TASK])["tasks"]
+    (told,) = build_post_plan_payload(OCCASION, [TASK])["tasks"]
     assert told == {
         "id": "task-001",
         "title": "Вход",
@@ -53,7 +61,7 @@ def test_post_plan_tells_each_task_as_planned() -> None:
 
 def test_pre_validation_names_the_commits_that_will_be_judged() -> None:
     record = TaskRecord(task=TASK, state=TaskState.DONE, result=Result(sha="c" * 40, base="b" * 40), attempts=2)
-    (told,) = pre_validation(OCCASION, [record])["tasks"]
+    (told,) = build_pre_validation_payload(OCCASION, [record])["tasks"]
     assert (told["state"], told["sha"], told["base"], told["attempts"]) == ("done", "c" * 40, "b" * 40, 2)
 
 
@@ -62,7 +70,7 @@ def test_post_merge_tells_what_landed() -> None:
         id="cs-1", cycle=2, group="auth", title="Вход", tasks=("task-001", "task-002"), missing=("task-003",)
     )
     files = [FileChange(path="src/вход.py", added=3, deleted=1)]
-    landed = post_merge(OCCASION, changeset, before="b", after="c", files=files)["changeset"]
+    landed = build_post_merge_payload(OCCASION, changeset, before="b", after="c", files=files)["changeset"]
     assert landed == {
         "id": "cs-1",
         "group": "auth",
@@ -83,7 +91,7 @@ def test_on_failure_tells_why() -> None:
         spend=Spend(micro_usd=1_500_000, input_tokens=10, output_tokens=5),
     )
     record = TaskRecord(task=TASK, state=TaskState.FAILED, reason="retries are used up")
-    told = on_failure(OCCASION, record, ended)
+    told = build_on_failure_payload(OCCASION, record, ended)
     assert (told["task"]["state"], told["task"]["reason"]) == ("failed", "retries are used up")
     assert told["attempt"]["ending"] == "postcheck"
     assert told["attempt"]["violations"] == [
@@ -95,6 +103,6 @@ def test_on_failure_tells_why() -> None:
 @pytest.mark.parametrize("hook", Hook)
 def test_only_pre_validation_can_veto_and_silence_is_a_veto(hook: Hook) -> None:
     may = hook is Hook.PRE_VALIDATION
-    assert vetoes(hook, exit_code=0, timed_out=False) is False
-    assert vetoes(hook, exit_code=1, timed_out=False) is may
-    assert vetoes(hook, exit_code=0, timed_out=True) is may
+    assert has_vetoed(hook, exit_code=0, timed_out=False) is False
+    assert has_vetoed(hook, exit_code=1, timed_out=False) is may
+    assert has_vetoed(hook, exit_code=0, timed_out=True) is may

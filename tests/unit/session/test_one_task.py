@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.paths.locks import locks_of
-from blueflame.session.decide import the_one_task
+from blueflame.paths.locks import parse_task_locks
+from blueflame.session.decide import build_single_task
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ from blueflame.session.decide import the_one_task
     ],
 )
 def test_the_one_task_locks_whatever_may_be_written(globs: tuple[str, ...], locks: set[tuple[str, ...]]) -> None:
-    assert set(locks_of(the_one_task("Добавь приветствие", globs))) == locks
+    assert set(parse_task_locks(build_single_task("Добавь приветствие", globs))) == locks
 
 
 def test_the_first_line_of_the_request_is_its_title() -> None:
-    task = the_one_task("\n  Добавь приветствие\nи прощание", ("src/**",))
+    task = build_single_task("\n  Добавь приветствие\nи прощание", ("src/**",))
     assert (task.title, task.description) == ("Добавь приветствие", "\n  Добавь приветствие\nи прощание")

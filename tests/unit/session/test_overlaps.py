@@ -12,9 +12,18 @@ from blueflame.model.event import AttemptCancelled, AttemptEnded, Event, GateOpe
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.limits import Limits
 from blueflame.model.task import Task
-from blueflame.session.gates.edits import edited
-from blueflame.session.gates.questions import objection
-from blueflame.session.overlaps import FILE, LINES, changed_spans, in_order, nearness, news, overlap_words, standing
+from blueflame.session.gates.edits import build_edit_payload
+from blueflame.session.gates.questions import answer_error
+from blueflame.session.overlaps import (
+    FILE,
+    LINES,
+    classify_overlap,
+    describe_overlap,
+    find_changed_spans,
+    list_current_overlaps,
+    list_new_overlaps,
+    order_by_start,
+)
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation
@@ -46,18 +55,18 @@ def changed(*lines: int, insert: int | None = None) -> str:
     ],
 )
 def test_changes_meet_when_git_could_not_merge_them(one: str | None, other: str, kind: str) -> None:
-    assert nearness(BASE, one, other) == kind
-    assert nearness(BASE, other, one) == kind
+    assert classify_overlap(BASE, one, other) == kind
+    assert classify_overlap(BASE, other, one) == kind
 
 
 def test_a_file_that_both_made_is_the_nearest_there_is() -> None:
-    assert nearness(None, "a\n", "b\n") == LINES
-    assert nearness(None, "a\n", None) == FILE
+    assert classify_overlap(None, "a\n", "b\n") == LINES
+    assert classify_overlap(None, "a\n", None) == FILE
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
 def test_spans_are_in_order_and_cover_all_that_differs(before: list[str], after: list[str]) -> None:
-    spans = changed_spans(before, after)
+    spans = find_changed_spans(before, after)
     assert (spans == ()) == (before == after)
     assert list(spans) == sorted(spans)
     assert all(0 <= start <= end <= len(before) for start, end in spans)
@@ -66,7 +75,7 @@ def test_spans_are_in_order_and_cover_all_that_differs(before: list[str], after:
 def test_a_change_too_long_to_compare_counts_as_one_piece() -> None:
     before = [f"{n}" for n in range(5_000)]
     after = [f"{n} new" if n % 2 else f"{n}" for n in range(5_000)]
-    assert changed_spans(before, after) == ((1, 5_000),)
+    assert find_changed_spans(before, after) == ((1, 5_000),)
 
 
 def overlap(*paths: str, kind: str = FILE) -> OverlapSeen:
@@ -96,8 +105,8 @@ def test_a_warning_is_told_and_changes_nothing() -> None:
     made = world("warn").run()
     assert overlap_gates(made) == []
     assert states(made) == {"task-001": "merged", "task-002": "merged"}
-    assert overlap_words(overlap()) == "task-001 and task-002 both change src/a.py"
-    assert overlap_words(overlap("a", "b", kind=LINES)) == "task-001 and task-002 both change the same lines of a, b"
+    assert describe_overlap(overlap()) == "task-001 and task-002 both change src/a.py"
+    assert describe_overlap(overlap("a", "b", kind=LINES)) == "task-001 and task-002 both change the same lines of a, b"
     assert made.session.overlaps == {}, "who has ended overlaps with nobody"
 
 
@@ -129,7 +138,7 @@ def test_a_path_that_no_task_may_lock_is_not_locked() -> None:
 
 def test_splitting_starts_only_those_again_whose_task_changed() -> None:
     other = replace(TASKS[1], description="Only the second half.")
-    made = world("ask", Answer(choice="split", payload=edited((TASKS[0], other)))).run()
+    made = world("ask", Answer(choice="split", payload=build_edit_payload((TASKS[0], other)))).run()
     assert moves(made, "task-001")[:2] == ["claim", "complete"]
     assert moves(made, "task-002")[:3] == ["claim", "release", "claim"]
     assert made.session.tasks["task-002"].task.description == "Only the second half."
@@ -138,12 +147,12 @@ def test_splitting_starts_only_those_again_whose_task_changed() -> None:
 def test_a_split_must_hold_the_two_tasks_and_be_a_sound_plan() -> None:
     session = begun_with_gate()
     (name,) = session.open_gates
-    assert "needs the edited tasks" in objection(session, name, Answer(choice="split"))
-    one = Answer(choice="split", payload=edited(TASKS[:1]))
-    assert "expected exactly the tasks task-001 and task-002" in objection(session, name, one)
+    assert "needs the edited tasks" in answer_error(session, name, Answer(choice="split"))
+    one = Answer(choice="split", payload=build_edit_payload(TASKS[:1]))
+    assert "expected exactly the tasks task-001 and task-002" in answer_error(session, name, one)
     cyclic = (replace(TASKS[0], dependencies=("task-002",)), replace(TASKS[1], dependencies=("task-001",)))
-    assert objection(session, name, Answer(choice="split", payload=edited(cyclic)))
-    assert objection(session, name, Answer(choice="split", payload=edited(TASKS))) == ""
+    assert answer_error(session, name, Answer(choice="split", payload=build_edit_payload(cyclic)))
+    assert answer_error(session, name, Answer(choice="split", payload=build_edit_payload(TASKS))) == ""
 
 
 def begun_with_gate() -> Session:
@@ -155,7 +164,7 @@ def begun_with_gate() -> Session:
 
 
 def test_the_overlaps_of_agents_at_work_are_known() -> None:
-    (now,) = standing(begun_with_gate())
+    (now,) = list_current_overlaps(begun_with_gate())
     assert (now.tasks, now.paths, now.kind) == (("task-001", "task-002"), ("src/a.py",), FILE)
 
 
@@ -176,8 +185,10 @@ def test_a_question_that_nobody_answered_is_withdrawn_when_one_of_them_ends() ->
 
 def test_only_news_is_told_and_nearer_changes_are_news() -> None:
     session = begun_with_gate()
-    assert list(news(session, (ONE, TWO), {"src/a.py": FILE})) == []
-    assert [(event.paths, event.kind) for event in news(session, (ONE, TWO), {"src/a.py": LINES, "b": FILE})] == [
+    assert list(list_new_overlaps(session, (ONE, TWO), {"src/a.py": FILE})) == []
+    assert [
+        (event.paths, event.kind) for event in list_new_overlaps(session, (ONE, TWO), {"src/a.py": LINES, "b": FILE})
+    ] == [
         (("b",), FILE),
         (("src/a.py",), LINES),
     ]
@@ -194,7 +205,7 @@ def test_whoever_overlaps_and_whatever_is_answered_everything_lands_and_can_be_r
     plan: tuple[Task, ...], times: list[float], choices: list[str], barrier: bool
 ) -> None:
     def overlapping(session: Session) -> Sequence[Event]:
-        workers = in_order(session, [name for name, attempt in session.live.items() if attempt.role == "worker"])
+        workers = order_by_start(session, [name for name, attempt in session.live.items() if attempt.role == "worker"])
         if len(workers) < 2:
             return []
         first, later = workers[0], workers[-1]

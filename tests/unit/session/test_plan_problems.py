@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.model.task import Task
-from blueflame.session.plan_problems import problems, warnings
+from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
 
 ALLOWED, BLOCKED = ("src/**", "tests/**"), (".env*", "*.key", "src/secret/**")
 
@@ -23,7 +23,7 @@ def task(name: str, *locks: str, needs: tuple[str, ...] = (), priority: int = 3,
 
 
 def found(*tasks: Task, allowed: tuple[str, ...] = ALLOWED) -> tuple[str, ...]:
-    return problems(tasks, allowed_paths=allowed, blocked_paths=BLOCKED)
+    return find_plan_problems(tasks, allowed_paths=allowed, blocked_paths=BLOCKED)
 
 
 def test_a_good_plan_has_no_problems() -> None:
@@ -161,7 +161,7 @@ def test_it_warns_of_what_a_person_should_know() -> None:
         task("task-002", "src/app.py", needs=("task-001",), group="web"),
         task("task-003", "src", needs=("task-002",), group="api"),
     )
-    said = "\n".join(warnings(plan))
+    said = "\n".join(find_plan_warnings(plan))
     assert "src/App.py and src/app.py differ only in case" in said
     assert "groups api, web need each other" in said
     assert "src is locked by task-003: 3 of 3 tasks" in said
@@ -169,9 +169,9 @@ def test_it_warns_of_what_a_person_should_know() -> None:
 
 
 def test_it_does_not_warn_of_a_plan_that_runs_in_parallel() -> None:
-    assert warnings([task("task-001", "src/a"), task("task-002", "src/b"), task("task-003", "tests")]) == ()
+    assert find_plan_warnings([task("task-001", "src/a"), task("task-002", "src/b"), task("task-003", "tests")]) == ()
 
 
 def test_a_plan_that_cannot_be_read_has_problems_and_no_warnings() -> None:
-    assert warnings([task("task-001", "../x"), task("task-002", "../x")]) == ()
-    assert warnings([]) == ()
+    assert find_plan_warnings([task("task-001", "../x"), task("task-002", "../x")]) == ()
+    assert find_plan_warnings([]) == ()

@@ -7,8 +7,16 @@ from blueflame.model.event import AttemptIntended, GateWithdrawn, RuntimeParked,
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import TaskState
-from blueflame.session.decide import AwaitRuntime, decide, wanted
-from blueflame.session.rate_limits import ASK_AFTER, FIRST_REST, LONGEST_REST, SPREAD, is_worth_a_question, rest, told
+from blueflame.session.decide import AwaitRuntime, effects_due, next_events
+from blueflame.session.rate_limits import (
+    ASK_AFTER_OUTAGES,
+    FIRST_WAIT_SECONDS,
+    JITTER,
+    MAX_WAIT_SECONDS,
+    compute_wait,
+    describe_parked,
+    should_ask,
+)
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation
 from support.session_examples import Told, begun, events, moves, states, task
@@ -33,7 +41,7 @@ def test_a_worker_whose_model_was_away_is_tried_again_after_a_rest_and_no_retry_
     assert world.session.tasks["task-001"].retries == 0
     assert world.session.outcome == "completed"
     turns = [turn for turn in world.schedule if turn.attempt.role == WORKER]
-    assert turns[1].begins - turns[0].ends == rest(1, turns[0].attempt.id)
+    assert turns[1].begins - turns[0].ends == compute_wait(1, turns[0].attempt.id)
     assert [event.outages for event in events(world, RuntimeParked)] == [1]
     assert len(events(world, RuntimeResumed)) == 1
 
@@ -55,14 +63,21 @@ def test_agents_that_give_up_together_are_one_outage() -> None:
 
 def test_rests_double_up_to_ten_minutes_and_are_spread() -> None:
     names = [f"ses.task-{n:03}.worker.1" for n in range(50)]
-    assert len({rest(1, name) for name in names}) > 25
-    for times, plain in ((1, 30.0), (2, 60.0), (3, 120.0), (5, 480.0), (6, LONGEST_REST), (10_000, LONGEST_REST)):
-        assert all(plain <= rest(times, name) <= plain * (1 + SPREAD) for name in names)
-    assert rest(1, "a") == rest(1, "a") >= FIRST_REST
+    assert len({compute_wait(1, name) for name in names}) > 25
+    for times, plain in (
+        (1, 30.0),
+        (2, 60.0),
+        (3, 120.0),
+        (5, 480.0),
+        (6, MAX_WAIT_SECONDS),
+        (10_000, MAX_WAIT_SECONDS),
+    ):
+        assert all(plain <= compute_wait(times, name) <= plain * (1 + JITTER) for name in names)
+    assert compute_wait(1, "a") == compute_wait(1, "a") >= FIRST_WAIT_SECONDS
 
 
 def test_after_some_outages_in_a_row_a_person_is_asked_and_waiting_goes_on_without_an_answer() -> None:
-    ends = outages(*(f"task-001.worker.{n}" for n in range(1, ASK_AFTER + 1)))
+    ends = outages(*(f"task-001.worker.{n}" for n in range(1, ASK_AFTER_OUTAGES + 1)))
     world = story(Told(task(1), endings=ends, answers={"rate_limit": None}))
     gate = world.session.gates["rate_limit-scripted"]
     assert gate.default == "wait"
@@ -78,12 +93,12 @@ def test_an_attempt_that_reached_its_model_ends_the_row() -> None:
 
 
 def test_retry_tries_at_once() -> None:
-    ends = outages(*(f"task-001.worker.{n}" for n in range(1, ASK_AFTER + 1)))
+    ends = outages(*(f"task-001.worker.{n}" for n in range(1, ASK_AFTER_OUTAGES + 1)))
     world = story(Told(task(1), endings=ends, answers={"rate_limit": "retry"}))
     resumed = events(world, RuntimeResumed)[-1]
     assert resumed == RuntimeResumed(runtime="scripted", reason="because", by="Ада")
     turns = [turn for turn in world.schedule if turn.attempt.role == WORKER]
-    assert turns[ASK_AFTER].begins == turns[ASK_AFTER - 1].ends
+    assert turns[ASK_AFTER_OUTAGES].begins == turns[ASK_AFTER_OUTAGES - 1].ends
     assert not events(world, GateWithdrawn)
     assert world.session.outcome == "completed"
 
@@ -115,8 +130,8 @@ def test_while_a_runtime_is_parked_nobody_is_started_and_the_session_waits_for_i
     before = len(events(world, AttemptIntended))
     while session.running(WORKER):
         world.step()
-    assert not decide(session, Capacity(agents=9))
-    assert wanted(session) == (AwaitRuntime("scripted"),)
+    assert not next_events(session, Capacity(agents=9))
+    assert effects_due(session) == (AwaitRuntime("scripted"),)
     assert len(events(world, AttemptIntended)) == before
     world.run()
     assert session.outcome == "completed"
@@ -133,14 +148,14 @@ def test_while_a_runtime_is_parked_nobody_is_started_and_the_session_waits_for_i
         (Limits(rate_limit_wait=HOUR), parked(until=HOUR), False),
         (Limits(rate_limit_wait=0), parked(until=1.0), True),
         (Limits(), parked(outages=1), True),
-        (Limits(), parked(kind="outage", outages=ASK_AFTER), True),
-        (Limits(), parked(kind="outage", outages=ASK_AFTER - 1), False),
+        (Limits(), parked(kind="outage", outages=ASK_AFTER_OUTAGES), True),
+        (Limits(), parked(kind="outage", outages=ASK_AFTER_OUTAGES - 1), False),
     ],
 )
 def test_a_person_is_asked_where_they_want_to_be_and_where_waiting_is_not_reasonable(
     limits: Limits, event: RuntimeParked, asked: bool
 ) -> None:
-    assert is_worth_a_question(limits, event, now=0.0) is asked
+    assert should_ask(limits, event, now=0.0) is asked
 
 
 def test_a_gate_about_a_limit_is_withdrawn_when_the_limit_is_over() -> None:
@@ -159,11 +174,11 @@ def test_a_gate_about_a_limit_is_withdrawn_when_the_limit_is_over() -> None:
     ],
 )
 def test_it_is_told_in_one_line_for_all(event: RuntimeParked, words: str) -> None:
-    assert told(event) == words
+    assert describe_parked(event) == words
 
 
 def test_a_dead_network_is_told_apart_from_a_dead_agent() -> None:
-    assert "the agents are well, the network is not" in told(parked(kind="network"))
+    assert "the agents are well, the network is not" in describe_parked(parked(kind="network"))
 
 
 def of_other_runtime(session: Session) -> list[RuntimeParked]:

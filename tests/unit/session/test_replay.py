@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from blueflame.model.errors import InternalError
 from blueflame.model.event import CycleStarted, Event, JournalEntry, OrchestratorStarted, SessionOpened, WaveStarted
 from blueflame.model.limits import Capacity
-from blueflame.session.decide import decide, wanted
-from blueflame.session.replay import APPLY, apply, open_session, replay
-from blueflame.session.scheduling.ranked_set import Line
+from blueflame.session.decide import effects_due, next_events
+from blueflame.session.replay import HANDLERS, apply_event, open_session, replay
+from blueflame.session.scheduling.ranked_set import RankedSet
 from blueflame.session.scheduling.ready_queue import ReadyQueue
-from blueflame.session.scheduling.settled_groups import Resting
-from blueflame.session.scheduling.verified_work import Neighbours
+from blueflame.session.scheduling.settled_groups import SettledGroups
+from blueflame.session.scheduling.verified_work import UnmergedWork
 from blueflame.session.state import Session
 from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
 from support.random_sessions import worlds
@@ -30,13 +30,13 @@ def pictured(session: Session) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401  a session holds all kinds of things
-    if isinstance(value, Line):
+    if isinstance(value, RankedSet):
         return list(value)
     if isinstance(value, ReadyQueue):
         return value.pick(1_000)
-    if isinstance(value, Neighbours):
+    if isinstance(value, UnmergedWork):
         return value.overlapping(["."])
-    if isinstance(value, Resting):
+    if isinstance(value, SettledGroups):
         return None  # works things out when it is asked; what it answers shows in the decisions
     if isinstance(value, dict):
         return list(value.items())
@@ -49,8 +49,8 @@ def test_a_session_is_the_same_live_and_replayed_after_every_step(world: Simulat
     for _ in range(60):
         again = replay(world.journal)
         assert pictured(again) == pictured(world.session)
-        assert decide(again, CAPACITY) == decide(world.session, CAPACITY)
-        assert wanted(again) == wanted(world.session)
+        assert next_events(again, CAPACITY) == next_events(world.session, CAPACITY)
+        assert effects_due(again) == effects_due(world.session)
         if not world.step():
             break
 
@@ -62,8 +62,8 @@ def test_one_by_one_equals_all_at_once_at_any_event(world: Simulation, data: st.
     cut = data.draw(st.integers(1, len(journal)))
     session = open_session(journal[0])
     for recorded in journal[1:cut]:
-        apply(session, recorded)
-        wanted(session), decide(session, CAPACITY)  # asking changes nothing
+        apply_event(session, recorded)
+        effects_due(session), next_events(session, CAPACITY)  # asking changes nothing
     assert pictured(session) == pictured(replay(journal[:cut]))
 
 
@@ -82,7 +82,7 @@ def test_a_gap_or_a_repetition_in_the_journal_is_refused(seq: int) -> None:
     session = replay([build_opening()])
     before = pictured(session)
     with pytest.raises(InternalError, match=f"event {seq} of .* does not follow event 1"):
-        apply(session, JournalEntry(seq, 0.0, OrchestratorStarted(pid=1)))
+        apply_event(session, JournalEntry(seq, 0.0, OrchestratorStarted(pid=1)))
     assert pictured(session) == before
 
 
@@ -92,7 +92,7 @@ def test_a_second_opening_is_refused() -> None:
 
 
 def test_every_kind_of_event_can_be_applied() -> None:
-    assert set(APPLY) == set(get_args(Event)) - {SessionOpened}
+    assert set(HANDLERS) == set(get_args(Event)) - {SessionOpened}
 
 
 def test_old_news_of_a_wave_or_a_cycle_changes_nothing() -> None:
@@ -104,5 +104,5 @@ def test_old_news_of_a_wave_or_a_cycle_changes_nothing() -> None:
     late_news = (*waves, CycleStarted(cycle=1, base_sha="x"))
     for late in late_news:
         before = pictured(world.session)
-        apply(world.session, JournalEntry(world.session.seq + 1, world.session.last_at, late))
+        apply_event(world.session, JournalEntry(world.session.seq + 1, world.session.last_at, late))
         assert pictured(world.session) | {"seq": 0} == before | {"seq": 0}

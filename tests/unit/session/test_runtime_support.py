@@ -8,7 +8,7 @@ from blueflame.model import runtime_support as enforcement
 from blueflame.model.runtime_support import CAPABILITIES, RUNTIME_SUPPORT, Enforcement
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import RUNTIMES
-from blueflame.session.runtime_support import beyond, not_held
+from blueflame.session.runtime_support import find_ignored_settings, find_unsupported_settings
 
 
 def settings(**sections: object) -> Settings:
@@ -23,13 +23,13 @@ def test_every_runtime_says_of_everything_what_it_can_hold() -> None:
 def test_a_role_that_asks_for_what_can_be_held_is_fine() -> None:
     given = settings(roles={"worker": {"runtime": "codex", "model": "gpt-5.5", "budget_usd": 1}})
 
-    assert beyond(given, {"worker": "codex"}) == ()
+    assert find_unsupported_settings(given, {"worker": "codex"}) == ()
 
 
 def test_skills_are_refused_where_there_are_none() -> None:
     given = settings(roles={"worker": {"runtime": "gemini", "model": "gemini-x", "skills": ["tdd"]}})
 
-    (problem,) = beyond(given, {"worker": "gemini"})
+    (problem,) = find_unsupported_settings(given, {"worker": "gemini"})
 
     assert problem.startswith("roles.worker asks for skills and plugins for roles, which the runtime gemini cannot do")
     assert "take roles.worker.skills out" in problem
@@ -44,7 +44,7 @@ def test_a_name_of_claudes_is_not_guessed_at() -> None:
         },
     )
 
-    problems = beyond(given, {"worker": "codex", "planner": "bridge", "validator": "other"})
+    problems = find_unsupported_settings(given, {"worker": "codex", "planner": "bridge", "validator": "other"})
 
     assert [problem.partition(",")[0] for problem in problems] == [
         "roles.validator.model is 'haiku'",
@@ -58,7 +58,7 @@ def test_limits_are_refused_where_nothing_holds_them(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("blueflame.session.runtime_support.ENFORCEMENT", table)
     given = settings(roles={"worker": {"runtime": "codex", "model": "x", "tools": ["Read"], "budget_usd": 1}})
 
-    (problem,) = beyond(given, {"worker": "codex"})
+    (problem,) = find_unsupported_settings(given, {"worker": "codex"})
 
     assert f"asks for {CAPABILITIES[what]}" in problem
     assert f"take roles.worker.{key} out" in problem
@@ -67,14 +67,14 @@ def test_limits_are_refused_where_nothing_holds_them(monkeypatch: pytest.MonkeyP
 def test_a_planner_that_cannot_talk_plans_at_once_and_that_is_told_when_somebody_wrote_it() -> None:
     roles = {"planner": {"runtime": "codex", "model": "x"}}
 
-    assert not_held(settings(roles=roles), {"planner": "codex"}) == ()
-    (warning,) = not_held(settings(roles=roles, planning={"interactive": True}), {"planner": "codex"})
+    assert find_ignored_settings(settings(roles=roles), {"planner": "codex"}) == ()
+    (warning,) = find_ignored_settings(settings(roles=roles, planning={"interactive": True}), {"planner": "codex"})
     assert warning == "planning.interactive: codex cannot talk with a person; the planner plans at once"
-    assert not_held(settings(planning={"interactive": True}), {"planner": "claude"}) == ()
+    assert find_ignored_settings(settings(planning={"interactive": True}), {"planner": "claude"}) == ()
 
 
 def test_a_rehearsal_holds_nobody_to_anything() -> None:
     given = settings(roles={"worker": {"runtime": "scripted", "skills": ["tdd"]}})
 
-    assert beyond(given, {"worker": "scripted"}) == ()
+    assert find_unsupported_settings(given, {"worker": "scripted"}) == ()
     assert enforcement.RUNTIME_SUPPORT["scripted"]["skills"] is Enforcement.IMPOSSIBLE

@@ -11,18 +11,18 @@ from blueflame.model.limits import Capacity, Limits
 from blueflame.model.task import Cause, TaskState
 from blueflame.session.decide import (
     AskGate,
-    Attend,
+    AttendAttempt,
     BuildChangeset,
     CancelAttempt,
     CrossBoundary,
-    Diagnose,
+    DiagnoseTask,
     Effect,
     LandChangeset,
     RunHook,
-    decide,
-    wanted,
+    effects_due,
+    next_events,
 )
-from blueflame.session.replay import apply
+from blueflame.session.replay import apply_event
 from blueflame.session.state import HookDue
 from blueflame.testing.simulation import Simulation, build_opening, request_stop
 from support.session_examples import FLOW, Told, begun, events, task, told
@@ -32,10 +32,10 @@ CAPACITY = Capacity(agents=99)
 
 def test_the_first_thing_is_a_plan() -> None:
     world = begun(Told(task(1)))
-    (intended,) = decide(world.session, CAPACITY)
+    (intended,) = next_events(world.session, CAPACITY)
     assert isinstance(intended, AttemptIntended)
     assert (intended.attempt.role, intended.attempt.subject) == ("planner", "plan")
-    assert wanted(world.session) == ()
+    assert effects_due(world.session) == ()
 
 
 def test_a_planner_that_talks_with_a_person_has_all_the_time() -> None:
@@ -56,19 +56,19 @@ def test_what_should_be_under_way_follows_the_session_through_a_cycle() -> None:
             return 0.0
 
         def pick_minutes(self, attempt: Attempt) -> float:
-            seen.append(Attend(attempt.id))
+            seen.append(AttendAttempt(attempt.id))
             return 1.0
 
     prefix = told(Watching(task(1)), limits=Limits(hooks=("post_merge",))).session.id
     assert seen == [
-        Attend(f"{prefix}.plan.planner.1"),
+        AttendAttempt(f"{prefix}.plan.planner.1"),
         AskGate("plan"),
         CrossBoundary(1, ""),
         CrossBoundary(1, "work"),
-        Attend(f"{prefix}.task-001.worker.1"),
+        AttendAttempt(f"{prefix}.task-001.worker.1"),
         CrossBoundary(1, "validate"),
-        Diagnose("task-001", "task-001@1"),
-        Attend(f"{prefix}.task-001.validator.1"),
+        DiagnoseTask("task-001", "task-001@1"),
+        AttendAttempt(f"{prefix}.task-001.validator.1"),
         CrossBoundary(1, "merge"),
         BuildChangeset("cs-001"),
         AskGate("changeset-cs-001"),
@@ -117,13 +117,13 @@ def test_no_more_validators_than_allowed() -> None:
 def test_in_flow_a_newcomer_does_not_overtake_one_whose_checks_are_running() -> None:
     class Slow(Told):
         def pick_pause(self, effect: Effect) -> float:
-            return 50.0 if isinstance(effect, Diagnose) else 0.0
+            return 50.0 if isinstance(effect, DiagnoseTask) else 0.0
 
     minutes = {f"task-00{n}.worker.1": 10.0 - n for n in range(1, 8)}
     world = begun(Slow(*(task(n) for n in range(1, 8)), minutes=minutes), FLOW, Limits(workers=9, validators=1))
     most = 0
     for _ in iter(world.step, False):
-        most = max(most, sum(isinstance(effect, Diagnose) for effect in world._running))
+        most = max(most, sum(isinstance(effect, DiagnoseTask) for effect in world._running))
     assert most == 1
 
 
@@ -155,8 +155,8 @@ def test_while_stopping_nothing_is_decided_and_only_agents_are_seen_to() -> None
     while not world.session.stopping:
         world.step()
     (live,) = world.session.live
-    assert decide(world.session, CAPACITY) == ()
-    assert wanted(world.session) == (Attend(live), CancelAttempt(live, "stopped by a person", now=True))
+    assert next_events(world.session, CAPACITY) == ()
+    assert effects_due(world.session) == (AttendAttempt(live), CancelAttempt(live, "stopped by a person", now=True))
 
 
 def test_agents_that_are_left_alone_are_only_attended() -> None:
@@ -164,30 +164,30 @@ def test_agents_that_are_left_alone_are_only_attended() -> None:
     world.send(lambda _session: [StopRequested(reason="enough")], at=9.0)
     while not world.session.stopping:
         world.step()
-    assert wanted(world.session) == tuple(Attend(name) for name in world.session.live)
+    assert effects_due(world.session) == tuple(AttendAttempt(name) for name in world.session.live)
 
 
 def test_an_ended_session_only_runs_the_hooks_that_are_due() -> None:
     world = begun(Told(task(1)), limits=Limits(hooks=("post_merge",)))
     while not world.session.ended:
         world.step()
-    assert decide(world.session, CAPACITY) == ()
-    assert [type(effect) for effect in wanted(world.session)] in ([], [RunHook])
+    assert next_events(world.session, CAPACITY) == ()
+    assert [type(effect) for effect in effects_due(world.session)] in ([], [RunHook])
 
 
 @pytest.mark.parametrize("ending", [SessionEnded(outcome="abandoned"), StopRequested(reason="enough")])
 def test_a_session_that_is_put_down_wants_nothing_new(ending: SessionEnded | StopRequested) -> None:
     world = begun(Told(task(1)))
-    apply(world.session, JournalEntry(world.session.seq + 1, 0.0, ending))
-    assert decide(world.session, CAPACITY) == ()
-    assert wanted(world.session) == ()
+    apply_event(world.session, JournalEntry(world.session.seq + 1, 0.0, ending))
+    assert next_events(world.session, CAPACITY) == ()
+    assert effects_due(world.session) == ()
 
 
 def test_asking_twice_gives_the_same_answer() -> None:
     world = begun(Told(task(1), task(2, 1), task(3)), FLOW)
     while world.step():
-        assert decide(world.session, CAPACITY) == decide(world.session, CAPACITY)
-        assert wanted(world.session) == wanted(world.session)
+        assert next_events(world.session, CAPACITY) == next_events(world.session, CAPACITY)
+        assert effects_due(world.session) == effects_due(world.session)
 
 
 def test_a_validator_whose_verdict_was_lost_in_a_crash_is_asked_again() -> None:

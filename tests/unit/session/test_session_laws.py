@@ -28,11 +28,11 @@ from blueflame.model.event import (
 from blueflame.model.gate import GateKind
 from blueflame.model.limits import Capacity, Limits, Workflow
 from blueflame.model.task import Cause, Task, TaskState
-from blueflame.session.budget import pots, reservation, short_of_others_money
-from blueflame.session.decide import Effect, decide, wanted
-from blueflame.session.replay import apply, open_session
+from blueflame.session.budget import compute_reservation, is_stopped_by_shared_budget, list_shared_budgets
+from blueflame.session.decide import Effect, effects_due, next_events
+from blueflame.session.replay import apply_event, open_session
 from blueflame.session.retries import MAX_LOSSES
-from blueflame.session.stages import may_claim
+from blueflame.session.stages import can_claim
 from blueflame.session.state import Session
 from blueflame.testing.simulation import (
     SIMULATED_DAY,
@@ -65,14 +65,14 @@ def walk(world: Simulation) -> Iterator[tuple[Session, Event]]:
     session = open_session(world.journal[0])
     for recorded in world.journal[1:]:
         yield session, recorded.event
-        apply(session, recorded)
+        apply_event(session, recorded)
 
 
 def assert_in_order(world: Simulation) -> None:
     session = open_session(world.journal[0])
     ends = set(world.transactions)
     for recorded in world.journal[1:]:
-        apply(session, recorded)
+        apply_event(session, recorded)
         if recorded.seq in ends:
             assert not list(faults(session)), recorded
 
@@ -90,7 +90,7 @@ def test_a_session_that_has_nothing_to_do_has_ended(world: Simulation) -> None:
     going = True
     while going:
         going = world.step()
-        if not decide(world.session, CAPACITY) and not wanted(world.session):
+        if not next_events(world.session, CAPACITY) and not effects_due(world.session):
             assert world.session.ended
 
 
@@ -100,7 +100,7 @@ def test_no_slot_is_idle_while_a_task_can_be_claimed(world: Simulation) -> None:
     while world.step():
         session = world.session
         limited = not (session.limits.session_budget.unlimited and session.limits.day_budget.unlimited)
-        if decide(session, CAPACITY) or not may_claim(session) or limited or session.parked:
+        if next_events(session, CAPACITY) or not can_claim(session) or limited or session.parked:
             continue
         assert not session.queue.pick(1) or session.running(WORKER) >= session.limits.workers
 
@@ -144,7 +144,7 @@ def test_what_lands_was_judged_approved_and_built_on_what_landed(world: Simulati
 def _was_let_down(record: AttemptRecord) -> bool:
     if record.ended is None:
         return False
-    return record.ended.ending is Ending.OUTAGE or short_of_others_money(record.attempt, record.ended)
+    return record.ended.ending is Ending.OUTAGE or is_stopped_by_shared_budget(record.attempt, record.ended)
 
 
 @laws
@@ -178,8 +178,8 @@ def test_no_attempt_is_promised_what_the_session_has_not_got(world: Simulation) 
     for session, event in walk(run(world)):
         if isinstance(event, AttemptIntended):
             capacity = replace(CAPACITY, day=SIMULATED_DAY, day_spend=session.spend)
-            for pot in pots(session, event.attempt.subject, capacity):
-                assert 0 < pot.budget.measure(reservation(event.attempt)) <= pot.left
+            for pot in list_shared_budgets(session, event.attempt.subject, capacity):
+                assert 0 < pot.budget.measure(compute_reservation(event.attempt)) <= pot.left
 
 
 @laws
@@ -257,7 +257,7 @@ class Prompt(Simulation):
     """Nobody brings old news: what is no longer wanted is given up, as a crash would have given it up."""
 
     def _build_outcome(self, effect: Effect) -> Sequence[Event]:
-        return super()._build_outcome(effect) if effect in wanted(self.session) else ()
+        return super()._build_outcome(effect) if effect in effects_due(self.session) else ()
 
 
 @laws

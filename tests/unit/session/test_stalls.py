@@ -20,10 +20,10 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits
-from blueflame.session.consequences import follow
-from blueflame.session.gates.questions import objection
-from blueflame.session.replay import apply, replay
-from blueflame.session.stalls import WARDEN_FIRST, stall_is_due
+from blueflame.session.consequences import consequences_of
+from blueflame.session.gates.questions import answer_error
+from blueflame.session.replay import apply_event, replay
+from blueflame.session.stalls import WARDEN_FIRST, is_stall_due
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation, request_proceed, request_stop
 from support.session_examples import SINGLE, Told, begun, events, moves, states, task
@@ -82,7 +82,7 @@ def test_a_question_that_nobody_answered_is_withdrawn_when_the_agent_ends() -> N
     made = world("ask", stall=None).run()
     assert states(made)["task-001"].value == "merged"
     assert [event.gate for event in events(made, GateWithdrawn)] == ["stall-task-001"]
-    wrong = objection(made.session, "stall-task-001", Answer(choice="kill"))
+    wrong = answer_error(made.session, "stall-task-001", Answer(choice="kill"))
     assert "needs no answer any more: the agent has ended" in wrong
 
 
@@ -107,8 +107,8 @@ def test_nobody_is_asked_twice_at_once() -> None:
 def test_nobody_is_asked_about_an_agent_that_is_being_ended() -> None:
     session = at_work("ask")
     cancel = AttemptCancelled(attempt=WORKER, reason="enough")
-    apply(session, JournalEntry(session.seq + 1, 0.1, cancel))
-    assert len(tuple(follow(session, AttemptStalled(attempt=WORKER, seconds=1), 0.2))) == 1
+    apply_event(session, JournalEntry(session.seq + 1, 0.1, cancel))
+    assert len(tuple(consequences_of(session, AttemptStalled(attempt=WORKER, seconds=1), 0.2))) == 1
 
 
 def at_work(on_stall: str) -> Session:
@@ -119,12 +119,12 @@ def at_work(on_stall: str) -> Session:
 
 
 def due(session: Session, silent_for: float, now: float, timeout: float = 100.0) -> bool:
-    return stall_is_due(session, WORKER, silent_for=silent_for, timeout=timeout, now=now)
+    return is_stall_due(session, WORKER, silent_for=silent_for, timeout=timeout, now=now)
 
 
 def tell(session: Session, at: float, event: Event) -> None:
-    for each in tuple(follow(session, event, at)):
-        apply(session, JournalEntry(session.seq + 1, at, each))
+    for each in tuple(consequences_of(session, event, at)):
+        apply_event(session, JournalEntry(session.seq + 1, at, each))
 
 
 @pytest.mark.parametrize("policy", ["warn", "ask"])

@@ -9,7 +9,7 @@ from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits
 from blueflame.model.task import Task
 from blueflame.session.state import Session
-from blueflame.session.task_file_edits import edit_of
+from blueflame.session.task_file_edits import compare_tasks
 from blueflame.testing.simulation import Simulation
 from support.session_examples import Told, begun, events, moves, states, task
 
@@ -32,17 +32,17 @@ def waiting() -> Session:
 def test_an_edit_is_told_by_what_is_new_changed_and_left_out() -> None:
     session = waiting()
     changed = replace(PLAN[1], description="Another way.")
-    edit = edit_of(session, (PLAN[0], changed, task(4)))
+    edit = compare_tasks(session, (PLAN[0], changed, task(4)))
     assert (edit.added, edit.edited, edit.dropped, edit.problems) == ((task(4),), (changed,), ("task-003",), ())
-    assert not edit_of(session, PLAN).changes
-    assert not edit_of(session, PLAN[1:]).changes, "what has landed may be left out"
+    assert not compare_tasks(session, PLAN).changes
+    assert not compare_tasks(session, PLAN[1:]).changes, "what has landed may be left out"
 
 
 def test_an_edit_is_judged_as_a_plan_is() -> None:
     session = waiting()
 
     def wrong(*tasks: Task) -> str:
-        return "; ".join(edit_of(session, tasks).problems)
+        return "; ".join(compare_tasks(session, tasks).problems)
 
     assert "task-001 has landed" in wrong(replace(PLAN[0], title="x"), *PLAN[1:])
     assert "task-002" in wrong(PLAN[0], PLAN[2]), "task-003 needs what was left out"
@@ -62,7 +62,7 @@ def played(made: Simulation, tasks: Sequence[Task], choice: str = "continue") ->
         return [GateAnswered(gate=gate, answer=Answer(choice=choice, by="test"))]
 
     def bring_in(session: Session) -> Sequence[Event]:
-        edit = edit_of(session, tasks)
+        edit = compare_tasks(session, tasks)
         assert edit.problems == ()
         return [TasksImported(digest="d", added=edit.added, edited=edit.edited, dropped=edit.dropped)]
 
@@ -87,7 +87,7 @@ def test_a_result_that_was_made_for_other_words_is_made_anew_with_all_that_stand
     made.run()
     assert states(made) == {"task-001": "deferred", "task-004": "deferred"}
     session = made.session
-    edit = edit_of(session, (replace(task(1), description="Differently."), task(4, 1)))
+    edit = compare_tasks(session, (replace(task(1), description="Differently."), task(4, 1)))
     made.send(lambda _session: [TasksImported(digest="d", edited=edit.edited)], at=made.now)
     made.run()
     assert moves(made, "task-001")[-2:] == ["requeue", "renew"]
@@ -109,7 +109,7 @@ def test_another_priority_costs_no_result() -> None:
 def test_a_blocked_task_that_no_longer_needs_the_failed_one_is_free() -> None:
     made = at_the_gate().run()
     assert states(made)["task-003"] == "blocked"
-    edit = edit_of(made.session, (*PLAN[:2], replace(PLAN[2], dependencies=())))
+    edit = compare_tasks(made.session, (*PLAN[:2], replace(PLAN[2], dependencies=())))
     made.send(lambda _s: [TasksImported(digest="d", edited=edit.edited)], at=made.now)
     made.run()
     assert states(made)["task-003"] == "pending"

@@ -4,7 +4,7 @@ import pytest
 
 from blueflame.model.errors import InternalError
 from blueflame.model.task import Cause, TaskState
-from blueflame.session.task_states import MOVES, move
+from blueflame.session.task_states import MOVES, find_next_state
 
 LEGAL = """
 pending    claim->claimed block->blocked drop->dropped
@@ -41,10 +41,10 @@ def test_every_move_is_on_the_page_and_no_other() -> None:
 def test_what_is_not_on_the_page_is_refused_in_words(state: TaskState, cause: Cause) -> None:
     expected = legal().get((state, cause))
     if expected is not None:
-        assert move(state, cause) is expected
+        assert find_next_state(state, cause) is expected
         return
     with pytest.raises(InternalError, match=f"a {state.value} task cannot {cause.value}"):
-        move(state, cause)
+        find_next_state(state, cause)
 
 
 @pytest.mark.parametrize("state", [TaskState.MERGED, TaskState.DROPPED])

@@ -12,14 +12,14 @@ from blueflame.model.gate import Answer
 from blueflame.model.ids import build_agent_id, build_attempt_id
 from blueflame.model.spend import Spend
 from blueflame.model.task import Cause
-from blueflame.text.event_lines import MOVED, SENTENCES, ActivityLine, describe, log_lines, one_line
+from blueflame.text.event_lines import MOVED, SENTENCES, EventLine, describe_event, format_log_lines, one_line
 from support.event_strategies import KINDS, events_of
 
 ATTEMPT = build_attempt_id("ses-20260206-143022", "task-001", "worker", 2)
 
 
-def line_of(event: Event) -> ActivityLine:
-    (line,) = describe(JournalEntry(1, 0.0, event))
+def line_of(event: Event) -> EventLine:
+    (line,) = describe_event(JournalEntry(1, 0.0, event))
     return line
 
 
@@ -33,7 +33,7 @@ def test_no_event_and_no_cause_is_forgotten() -> None:
 @given(data=st.data())
 def test_every_event_is_one_harmless_line(kind: type[Event], data: st.DataObject) -> None:
     recorded = JournalEntry(1, 1_770_388_222.0, data.draw(events_of(kind)))
-    (text,) = log_lines([recorded])
+    (text,) = format_log_lines([recorded])
     assert len(text.splitlines()) == 1
     assert not {unicodedata.category(character) for character in text} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
     assert text.startswith("[2026-02-06T14:30:22Z] [")
@@ -56,12 +56,12 @@ def test_an_ending_is_told_with_what_it_cost() -> None:
 
 def test_a_move_is_told_with_its_reason() -> None:
     line = line_of(TaskMoved(task="task-002", cause=Cause.BLOCK, reason="dependency task-001 failed"))
-    assert line == ActivityLine("orchestrator", "TASK_BLOCK", "task-002 is blocked: dependency task-001 failed")
+    assert line == EventLine("orchestrator", "TASK_BLOCK", "task-002 is blocked: dependency task-001 failed")
 
 
 def test_a_person_is_named_as_the_one_who_answered() -> None:
     line = line_of(GateAnswered(gate="gate-3", answer=Answer(choice="reject", note="нет тестов", by="terminal")))
-    assert line == ActivityLine("terminal", "GATE_ANSWERED", "gate-3: reject (нет тестов)")
+    assert line == EventLine("terminal", "GATE_ANSWERED", "gate-3: reject (нет тестов)")
 
 
 @pytest.mark.parametrize(

@@ -18,36 +18,42 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits
 from blueflame.model.spend import Spend
-from blueflame.session.gates.questions import budget_gate
-from blueflame.session.replay import apply, replay
+from blueflame.session.gates.questions import open_budget_gate
+from blueflame.session.replay import apply_event, replay
 from blueflame.testing.simulation import Simulation
-from blueflame.text.notifications import Notice, message, notices_of, plain, settled_in
+from blueflame.text.notifications import (
+    Notification,
+    build_message,
+    build_notifications,
+    clean_title,
+    find_settled_gates,
+)
 from support.fake_secrets import MAKERS, Dice
 from support.session_examples import Told, begun, task, told
 
 
-def heard(journal: Sequence[JournalEntry]) -> list[Notice]:
+def heard(journal: Sequence[JournalEntry]) -> list[Notification]:
     """By an onlooker who sees event after event."""
     session = replay(journal[:1])
-    found: list[Notice] = []
+    found: list[Notification] = []
     for each in journal[1:]:
-        apply(session, each)
-        found += notices_of(session, [each])
+        apply_event(session, each)
+        found += build_notifications(session, [each])
     return found
 
 
-def after(world: Simulation, *events: Event) -> list[Notice]:
+def after(world: Simulation, *events: Event) -> list[Notification]:
     recorded = [JournalEntry(world.session.seq + n, world.now, event) for n, event in enumerate(events, start=1)]
     for each in recorded:
-        apply(world.session, each)
-    return list(notices_of(world.session, recorded))
+        apply_event(world.session, each)
+    return list(build_notifications(world.session, recorded))
 
 
 def test_a_gate_says_what_is_asked_and_how_to_answer() -> None:
     waiting = told(Told(task(1, group="auth"), answers={"changeset": None}))
     notice = heard(waiting.journal)[-1]
     assert (notice.topic, notice.words) == ("gate", "[auth] thing 1")
-    assert message(notice, 3)["text"].splitlines() == [
+    assert build_message(notice, 3)["text"].splitlines() == [
         f"Blue Flame: {waiting.session.project} waits for you",
         "[auth] thing 1",
         "and 3 more",
@@ -59,9 +65,9 @@ def test_the_end_is_told_with_what_landed_and_without_the_reason() -> None:
     spend = {"worker": Spend(micro_usd=420_000)}
     notice = heard(told(Told(task(1), task(2), spends=spend)).journal)[-1]
     assert (notice.topic, notice.words) == ("ended", "completed: 2 of 2 tasks landed, $0.84")
-    assert message(notice)["tasks"] == {"landed": 2, "failed": 0, "total": 2}
+    assert build_message(notice)["tasks"] == {"landed": 2, "failed": 0, "total": 2}
     (ended,) = after(begun(Told()), SessionEnded(outcome="max_cycles", reason="see hunter2"))
-    assert (ended.words, "hunter2" in str(message(ended))) == ("max cycles: 0 of 0 tasks landed, $0.00", False)
+    assert (ended.words, "hunter2" in str(build_message(ended))) == ("max cycles: 0 of 0 tasks landed, $0.00", False)
     (stopped,) = after(begun(Told()), OrchestratorStopped(reason="stopped by Ctrl-C"))
     assert (stopped.topic, stopped.answer) == ("ended", "blueflame resume")
 
@@ -75,7 +81,7 @@ def test_a_task_is_told_of_when_it_failed_for_good() -> None:
         notice
         for batch in batches
         if batch
-        for notice in notices_of(replay(world.journal[: batch[-1].seq]), batch)
+        for notice in build_notifications(replay(world.journal[: batch[-1].seq]), batch)
         if notice.topic == "failed"
     ]
     assert [notice.words for notice in failed] == ["task-001 (thing 1) after 2 attempts"]
@@ -83,25 +89,28 @@ def test_a_task_is_told_of_when_it_failed_for_good() -> None:
 
 def test_money_and_models_are_told_without_reasons() -> None:
     (parked,) = after(begun(Told()), RuntimeParked(runtime="claude", kind="rate_limit", reason="of ada@example.org"))
-    assert (parked.topic, "ada" in str(message(parked))) == ("parked", False)
+    assert (parked.topic, "ada" in str(build_message(parked))) == ("parked", False)
     (warned,) = after(begun(Told()), BudgetWarned(used=80, limit=100))
     assert (warned.topic, warned.words) == ("budget", "80% of the session's budget is used")
     world = begun(Told())
-    asked, used_up = after(world, budget_gate(world.session))
+    asked, used_up = after(world, open_budget_gate(world.session))
     assert (asked.topic, used_up.topic) == ("gate", "budget")
 
 
 def test_gates_that_are_settled_are_known() -> None:
     answered = GateAnswered(gate="plan", answer=Answer(choice="approve"))
     withdrawn = GateWithdrawn(gate="stall-task-001", reason="it spoke")
-    assert settled_in([JournalEntry(2, 0.0, answered), JournalEntry(3, 0.0, withdrawn)]) == {"plan", "stall-task-001"}
+    assert find_settled_gates([JournalEntry(2, 0.0, answered), JournalEntry(3, 0.0, withdrawn)]) == {
+        "plan",
+        "stall-task-001",
+    }
 
 
 @pytest.mark.parametrize("secret", ["github-token", "anthropic-key", "slack-webhook"])
 def test_a_title_that_looks_like_a_secret_is_withheld(secret: str) -> None:
-    assert "withheld" in plain(f"Use {MAKERS[secret](Dice())} for now")
+    assert "withheld" in clean_title(f"Use {MAKERS[secret](Dice())} for now")
 
 
 def test_a_title_is_one_harmless_line() -> None:
-    assert plain("one\ntwo \x1b[31m " + "x" * 500).startswith("one two \\x1b[31m xxx")
-    assert len(plain("x" * 5_000)) < 200
+    assert clean_title("one\ntwo \x1b[31m " + "x" * 500).startswith("one two \\x1b[31m xxx")
+    assert len(clean_title("x" * 5_000)) < 200

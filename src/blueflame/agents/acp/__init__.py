@@ -23,7 +23,7 @@ from blueflame.agents.runtime import Acted, AgentBrief, AgentLaunch, OutputProbl
 from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
-from blueflame.session.runtime_support import is_named
+from blueflame.session.runtime_support import is_program_named
 from blueflame.system.files import write_atomically
 
 LIBRARY_MODULES = ("acp", "pydantic", "pydantic_core", "typing_extensions", "annotated_types", "typing_inspection")
@@ -107,14 +107,20 @@ class AcpRuntime:
         yield from check_variables(self.name, self.env, "(CLAUDE|GEMINI_CLI|OPENCODE)_.*")
 
     def _is_claude(self) -> bool:
-        return is_named(self.command, "claude")
+        return is_program_named(self.command, "claude")
 
     def _apis(self) -> tuple[str, ...]:
         """Those that the person's own words name, else what the program's name tells."""
         named = GATEWAY_API.findall("\n".join((*self.args, *self.env.values())))
         if named:
             return tuple(dict.fromkeys(named))
-        return ("anthropic",) if self._is_claude() else ("gemini",) if is_named(self.command, "gemini") else ("openai",)
+        return (
+            ("anthropic",)
+            if self._is_claude()
+            else ("gemini",)
+            if is_program_named(self.command, "gemini")
+            else ("openai",)
+        )
 
 
 def build_runtime(options: Mapping[str, Any], root: Path) -> AcpRuntime:

@@ -28,14 +28,14 @@ def answer(
     from blueflame.cli.send import send_message
     from blueflame.model.gate import Answer
     from blueflame.orchestrator import project as app
-    from blueflame.session.gates.questions import objection
+    from blueflame.session.gates.questions import answer_error
 
     ground = app.open_project(config)
     with app.open_journal(ground) as journal:
         found = app.load_session(journal, app.find_session(journal, session))
     name, chosen = _resolve_names(found, gate, choice)
     payload = _read_edited_tasks(file)
-    wrong = objection(found, name, Answer(choice=chosen, note=note, payload=payload))
+    wrong = answer_error(found, name, Answer(choice=chosen, note=note, payload=payload))
     if wrong:
         raise UsageError(wrong + _suggest_note_option(found, name, chosen, note))
     body = {"gate": name, "choice": chosen, "note": note, "payload": payload, "by": getpass.getuser()}
@@ -65,6 +65,6 @@ def _read_edited_tasks(file: Path | None) -> dict[str, object]:
     if file is None:
         return {}
     from blueflame.documents.plans import read_plan
-    from blueflame.session.gates.edits import edited
+    from blueflame.session.gates.edits import build_edit_payload
 
-    return edited(read_plan(file))
+    return build_edit_payload(read_plan(file))

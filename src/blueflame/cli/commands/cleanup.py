@@ -11,7 +11,7 @@ import typer
 
 from blueflame.cli.options import CONFIG, JSON
 from blueflame.cli.output import print_json, print_text
-from blueflame.text.format import count
+from blueflame.text.format import format_count
 
 if TYPE_CHECKING:
     from blueflame.orchestrator.cleanup import Leftover
@@ -70,7 +70,11 @@ def _format_lines(goes: Sequence[Leftover], stays: Sequence[Leftover], *, verb: 
     named = _list_each if verbose else _count_by_session
     kept = [f"{line}: commits that are on no branch; --drop-unmerged drops them" for line in named("kept", stays)]
     size = sum(each.bytes for each in goes)
-    return [*named(verb, goes), *kept, f"{verb} {count(len(goes), 'thing')}{_format_size(size)}; kept {len(stays)}"]
+    return [
+        *named(verb, goes),
+        *kept,
+        f"{verb} {format_count(len(goes), 'thing')}{_format_size(size)}; kept {len(stays)}",
+    ]
 
 
 def _list_each(verb: str, found: Sequence[Leftover]) -> list[str]:
@@ -83,7 +87,7 @@ def _count_by_session(verb: str, found: Sequence[Leftover]) -> list[str]:
     for session, group in groupby(sorted(found, key=lambda each: each.session), key=lambda each: each.session):
         things = tuple(group)
         kinds = [each.kind.value for each in things]
-        counted = ", ".join(count(kinds.count(kind), kind) for kind in dict.fromkeys(kinds))
+        counted = ", ".join(format_count(kinds.count(kind), kind) for kind in dict.fromkeys(kinds))
         lines.append(
             f"{verb}  {session or 'of no session'}  {counted}{_format_size(sum(each.bytes for each in things))}"
         )

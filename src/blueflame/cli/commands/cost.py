@@ -15,7 +15,7 @@ from blueflame.cli.output import print_json
 if TYPE_CHECKING:
     from blueflame.model.event import JournalEntry
     from blueflame.orchestrator import project as app
-    from blueflame.session.accounts import Entry
+    from blueflame.session.accounts import CostEntry
 
 SESSION = typer.Argument(
     None,
@@ -52,7 +52,7 @@ def cost(
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.cost import build_cost_json, render_cost
     from blueflame.orchestrator import project as app
-    from blueflame.session.accounts import forecast
+    from blueflame.session.accounts import forecast_cost
 
     ground = app.open_project(config)
     with app.open_journal(ground) as journal:
@@ -65,7 +65,7 @@ def cost(
         for events in histories
         for entry in _read_entries(ground, events, models=by in (None, CostGrouping.MODEL))
     ]
-    foreseen = forecast(histories[0]) if len(histories) == 1 else None
+    foreseen = forecast_cost(histories[0]) if len(histories) == 1 else None
     subject = names[0] if len(names) == 1 else ""
     if as_json:
         print_json(build_cost_json(entries, session=subject, by=by, foreseen=foreseen))
@@ -74,7 +74,7 @@ def cost(
     return 0
 
 
-def _read_entries(ground: app.Project, events: Sequence[JournalEntry], *, models: bool) -> tuple[Entry, ...]:
+def _read_entries(ground: app.Project, events: Sequence[JournalEntry], *, models: bool) -> tuple[CostEntry, ...]:
     from blueflame.orchestrator import project as app
     from blueflame.orchestrator.costs import list_costs
     from blueflame.session.replay import replay

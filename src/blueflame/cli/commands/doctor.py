@@ -113,10 +113,10 @@ def _print_findings(found: list[DoctorFinding], guards: GuardReport | None) -> N
 
     from blueflame.cli.console import build_columns, make_console, print_view, stack_parts
     from blueflame.text.marks import BAD, NOTE, OK
-    from blueflame.text.sanitize import clean
+    from blueflame.text.sanitize import clean_text
 
     marks = {"ok": (OK, "good"), "warning": (NOTE, "warn"), "bad": (BAD, "bad")}
-    rows = [(Text(*marks[each.state.value]), each.name, clean(each.words)) for each in found]
+    rows = [(Text(*marks[each.state.value]), each.name, clean_text(each.words)) for each in found]
     print_view(make_console(), stack_parts(build_columns(rows), _render_guards(guards) if guards is not None else None))
 
 
@@ -145,8 +145,8 @@ def _describe_guard(guard: Guard, told: str) -> RenderableType:
     """Of a guard that is not as it should be, also what was seen; not again what the line above it has told."""
     from rich.text import Text
 
-    from blueflame.text.sanitize import clean
+    from blueflame.text.sanitize import clean_text
 
     if guard.state.value == "enforced" or guard.seen == told:
         return Text(guard.holds)
-    return Text(f"{guard.holds}\n").append(clean(guard.seen), "quiet")
+    return Text(f"{guard.holds}\n").append(clean_text(guard.seen), "quiet")

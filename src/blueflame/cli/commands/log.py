@@ -52,10 +52,10 @@ def _has_ended(events: Sequence[JournalEntry]) -> bool:
 
 def _print_events(events: Sequence[JournalEntry], *, as_json: bool) -> None:
     from blueflame.journal.codec import encode_event
-    from blueflame.text.event_lines import log_lines
+    from blueflame.text.event_lines import format_log_lines
 
     if not as_json:
-        for line in log_lines(events):
+        for line in format_log_lines(events):
             print_text(line)
         return
     for each in events:

@@ -57,7 +57,7 @@ def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) ->
     """All of one memory: what it says, and where it comes from."""
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.memory import render_record
-    from blueflame.memory.codec import as_plain
+    from blueflame.memory.codec import dump_record
     from blueflame.orchestrator import project as app
 
     records = app.open_memory(app.open_project(config)).records()
@@ -65,7 +65,7 @@ def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) ->
     if len(found) > 1:
         raise UsageError(f"{len(found)} memories begin with {key!r}: {', '.join(each.key for each in found[:5])}")
     if as_json:
-        print_json({"record": as_plain(found[0])})
+        print_json({"record": dump_record(found[0])})
     else:
         print_view(make_console(), render_record(found[0]))
     return 0

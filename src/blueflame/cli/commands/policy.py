@@ -102,7 +102,7 @@ def _load_policy(
     from blueflame.paths.locks import BadLock
     from blueflame.policy.compile import SCHEMA_ROLES, compile_policy
     from blueflame.policy.decide import prepare
-    from blueflame.session.from_settings import skills_of
+    from blueflame.session.from_settings import list_role_skills
     from blueflame.watcher.policy_file import find_shfmt
     from blueflame.watcher.world import LocalWorld
 
@@ -120,7 +120,7 @@ def _load_policy(
             schema=role in SCHEMA_ROLES,
             scratch=_resolve_folders((*map(str, scratch), *settings.sandbox.writable)),
             readable=(*SYSTEM_FOLDERS, *_resolve_folders(settings.sandbox.read_only)),
-            skills=skills_of(settings, role),
+            skills=list_role_skills(settings, role),
         )
     except BadLock as error:
         raise UsageError(f"--scope: {error}") from None

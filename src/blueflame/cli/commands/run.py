@@ -112,9 +112,9 @@ def check_request(
 ) -> None:
     """What is wrong is told before anything is made: no folder, no journal, no session."""
     from blueflame.orchestrator import project as wiring
-    from blueflame.session.from_settings import workflow_of
+    from blueflame.session.from_settings import build_workflow
 
-    flow = workflow_of(ground.settings, workflow)
+    flow = build_workflow(ground.settings, workflow)
     if _has_unfinished_session(ground):  # an unfinished session is fit to go on
         wiring.check_runtimes(ground, flow, script=script, replay=replay)
     else:
@@ -134,11 +134,11 @@ def _has_unfinished_session(ground: app.Project) -> bool:
 
 def _check_plan(ground: app.Project, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
     """A planner is asked again at the gate; a person mends their own file."""
-    from blueflame.session.from_settings import limits_of
-    from blueflame.session.plan_problems import problems
+    from blueflame.session.from_settings import build_session_limits
+    from blueflame.session.plan_problems import find_plan_problems
 
-    limits = limits_of(ground.settings, workflow)
-    wrong = problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
+    limits = build_session_limits(ground.settings, workflow)
+    wrong = find_plan_problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
     if wrong:
         raise PlanError(f"the plan {plan} cannot be carried out:", wrong)
 
@@ -192,11 +192,11 @@ def _ask_about_unfinished(journal: Journal, left: SessionInfo, options: RunOptio
     from blueflame.cli.gates.answerers import DecisionsAnswerer, TerminalAnswerer
     from blueflame.cli.live.view import choose_view
     from blueflame.orchestrator import project as wiring
-    from blueflame.session.gates.questions import resume_gate
+    from blueflame.session.gates.questions import build_resume_gate
     from blueflame.system.terminal import is_interactive
 
     session = wiring.load_session(journal, left.id)
-    gate = resume_gate(session)
+    gate = build_resume_gate(session)
     if options.decisions is not None:
         return asyncio.run(DecisionsAnswerer(options.decisions).ask(gate, session, "")).choice
     if not is_interactive() or options.as_json:

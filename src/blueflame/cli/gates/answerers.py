@@ -18,7 +18,7 @@ from blueflame.documents.decisions import DecisionsFile, find_used_entries
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.session.state import Session
-from blueflame.text.sanitize import clean
+from blueflame.text.sanitize import clean_text
 
 FindDiff = Callable[[Session, Gate], Callable[[], str] | None]
 """How to read the diff that a gate is about; None where there is none."""
@@ -50,7 +50,7 @@ class TerminalAnswerer:
         self._view.pause()
         try:
             if objection:
-                self._console.print(Text(f"That will not do: {clean(objection)}", "warn"))
+                self._console.print(Text(f"That will not do: {clean_text(objection)}", "warn"))
             answer = await self._prompt.ask(gate, build_gate_context(session, gate, diff=self._diff_of(session, gate)))
             self._tell_what_follows(gate, session, answer)
             return answer
@@ -90,11 +90,12 @@ class WaitingAnswerer:
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 - nobody reads it
         if gate.kind is GateKind.BUDGET:
-            self._console.print(Text(f"{clean(gate.title)} Nobody is here to raise it: stopping."), soft_wrap=True)
+            self._console.print(Text(f"{clean_text(gate.title)} Nobody is here to raise it: stopping."), soft_wrap=True)
             return Answer(choice="stop", by="nobody")
         choices = "|".join(option.name for option in gate.options)
         self._console.print(
-            Text(f"Waiting for an answer: {clean(gate.title)}\n  blueflame answer {gate.id} {choices}"), soft_wrap=True
+            Text(f"Waiting for an answer: {clean_text(gate.title)}\n  blueflame answer {gate.id} {choices}"),
+            soft_wrap=True,
         )
         await asyncio.get_running_loop().create_future()
         raise AssertionError("nobody completes that future")

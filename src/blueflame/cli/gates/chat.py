@@ -15,7 +15,7 @@ from blueflame.model.errors import WorldError
 from blueflame.model.gate import Answer, Gate
 from blueflame.session.state import Session
 from blueflame.system.terminal_attach import DetachReason, attach_terminal, wait_for_terminal
-from blueflame.text.sanitize import clean
+from blueflame.text.sanitize import clean_text
 
 LEAVE_HINT = "Ctrl-] comes back here and leaves it running."
 
@@ -58,7 +58,7 @@ class AgentChat:
                 self._view.resume()
 
     def _say(self, text: str) -> None:
-        self._console.print(Text(clean(text), "quiet"), soft_wrap=True)
+        self._console.print(Text(clean_text(text), "quiet"), soft_wrap=True)
 
 
 class AnswererAfterChat:
@@ -69,6 +69,6 @@ class AnswererAfterChat:
 
     async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:
         if self._conversation.terminal.locked():
-            self._console.print(Text(f"\r\nA question waits ({clean(gate.title)}): Ctrl-] shows it.\r\n", "warn"))
+            self._console.print(Text(f"\r\nA question waits ({clean_text(gate.title)}): Ctrl-] shows it.\r\n", "warn"))
         async with self._conversation.terminal:
             return await self._answerer.ask(gate, session, objection)

@@ -18,10 +18,10 @@ from blueflame.documents.plans import format_plan, read_plan
 from blueflame.model.errors import PlanError, ProcessFailed
 from blueflame.model.gate import Answer, Gate, GateKind, Option
 from blueflame.model.task import Task
-from blueflame.session.gates.edits import EDITS, edit_problems, edited
+from blueflame.session.gates.edits import EDIT_CHOICES, build_edit_payload, find_edit_problems
 from blueflame.system.terminal import Keyboard, find_editor, run_in_terminal
 from blueflame.text.marks import BAD
-from blueflame.text.sanitize import clean, one_line
+from blueflame.text.sanitize import clean_line, clean_text
 
 
 def _no_problems(_tasks: Sequence[Task]) -> Sequence[str]:
@@ -82,7 +82,7 @@ class GatePrompt:
             self._console.print(context.view)
             self._console.print()
         if gate.kind is not GateKind.CHANGESET or not context.view:  # its view begins with the title
-            self._console.print(Text(one_line(gate.title), "head"))
+            self._console.print(Text(clean_line(gate.title), "head"))
         try:
             while (answer := await self._once(gate, context)) is None:
                 pass
@@ -94,7 +94,9 @@ class GatePrompt:
         return answer
 
     def answered_elsewhere(self, answer: Answer) -> None:
-        self._console.print(Text(f"Answered elsewhere: {clean(answer.choice)}, by {one_line(answer.by)}.", "quiet"))
+        self._console.print(
+            Text(f"Answered elsewhere: {clean_text(answer.choice)}, by {clean_line(answer.by)}.", "quiet")
+        )
 
     async def _once(self, gate: Gate, context: GateContext) -> Answer | None:
         """One round of choosing; None asks again."""
@@ -107,7 +109,7 @@ class GatePrompt:
             self._complain(typed, offered)
         elif option is VIEW:
             await self._view(context)
-        elif option.name in EDITS:
+        elif option.name in EDIT_CHOICES:
             return await self._edit(gate, context, option.name)
         elif option.needs_note:
             return await self._noted(gate, option)
@@ -158,9 +160,9 @@ class GatePrompt:
                 if problems is None:
                     return None
                 if not problems:
-                    return Answer(choice=choice, payload=edited(read_plan(copy)))
+                    return Answer(choice=choice, payload=build_edit_payload(read_plan(copy)))
                 self._console.print(Text("The edited plan cannot be used:", "bad"))
-                self._console.print(build_columns([(Text(BAD, "bad"), clean(problem)) for problem in problems]))
+                self._console.print(build_columns([(Text(BAD, "bad"), clean_text(problem)) for problem in problems]))
                 if not await self._again():
                     self._console.print(Text("Given up: the plan is as it was.", "quiet"))
                     return None
@@ -182,7 +184,7 @@ class GatePrompt:
         if tasks == context.tasks:
             self._console.print(Text("Nothing was changed.", "quiet"))
             return None
-        return [*edit_problems(gate, tasks), *context.problems_of(tasks)]
+        return [*find_edit_problems(gate, tasks), *context.problems_of(tasks)]
 
     async def _again(self) -> bool:
         while True:

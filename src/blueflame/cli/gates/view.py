@@ -16,12 +16,12 @@ from blueflame.model.changeset import ChangesetRecord, ChangesetState
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.task import Task
 from blueflame.session.budget import DAY
-from blueflame.session.estimate import batches, cost_range
-from blueflame.session.gates.answers import proposal
+from blueflame.session.estimate import batches, estimate_cost
+from blueflame.session.gates.answers import build_proposal
 from blueflame.session.state import Session
-from blueflame.text.format import duration, until
+from blueflame.text.format import format_duration, format_until
 from blueflame.text.marks import BAD, DOT, NOTE
-from blueflame.text.sanitize import clean
+from blueflame.text.sanitize import clean_text
 
 
 def build_gate_context(session: Session, gate: Gate, *, diff: Callable[[], str] | None = None) -> GateContext:
@@ -31,7 +31,9 @@ def build_gate_context(session: Session, gate: Gate, *, diff: Callable[[], str] 
         diff=diff,
         tasks=_find_tasks(session, gate),
         problems_of=lambda tasks: (
-            proposal(session, tuple(tasks), "edit", session.plan_round).problems if gate.kind is GateKind.PLAN else ()
+            build_proposal(session, tuple(tasks), "edit", session.plan_round).problems
+            if gate.kind is GateKind.PLAN
+            else ()
         ),
     )
 
@@ -54,7 +56,7 @@ def _render_plan_gate(session: Session, gate: Gate) -> RenderableType:
         request=session.request,
         round=session.plan_round,
         batches=() if wrong else batches(tasks, session.limits.workers),
-        cost=cost_range(tasks, session.limits, session.workflow),
+        cost=estimate_cost(tasks, session.limits, session.workflow),
         problems=wrong,
         warnings=[*gate.evidence.get("warnings", ())],
     )
@@ -77,8 +79,8 @@ def _render_changeset_gate(session: Session, gate: Gate) -> RenderableType:
 
 
 def _render_deferred(record: ChangesetRecord) -> RenderableType:
-    why = clean(record.note) or "it builds on a rejected changeset"
-    return Text.assemble(("  ! NOTE: ", "warn"), f"[{clean(record.changeset.group)}] is deferred: {why}.")
+    why = clean_text(record.note) or "it builds on a rejected changeset"
+    return Text.assemble(("  ! NOTE: ", "warn"), f"[{clean_text(record.changeset.group)}] is deferred: {why}.")
 
 
 def _render_session_gate(session: Session, _gate: Gate) -> RenderableType:
@@ -90,9 +92,9 @@ def _render_validation_gate(session: Session, gate: Gate) -> RenderableType:
     by = str(gate.evidence.get("by", "")) or "the validator"
     issues = [str(issue) for issue in gate.evidence.get("issues", ())]
     return stack_parts(
-        Heading("Validation failed", f"by {clean(by)}", gate.subject),
+        Heading("Validation failed", f"by {clean_text(by)}", gate.subject),
         _render_quote(str(gate.evidence.get("notes", ""))),
-        build_columns([(Text(BAD, "bad"), clean(issue)) for issue in issues]) if issues else None,
+        build_columns([(Text(BAD, "bad"), clean_text(issue)) for issue in issues]) if issues else None,
         _render_earlier_attempts(session, gate.subject),
     )
 
@@ -107,7 +109,7 @@ def _render_validator_gate(session: Session, gate: Gate) -> RenderableType:
 
 def _render_quote(text: str) -> RenderableType | None:
     """The last lines of what somebody said, indented: enough to judge by, and the question stays on the screen."""
-    lines = clean(text).strip().splitlines()
+    lines = clean_text(text).strip().splitlines()
     shown = ([f"… {len(lines) - 20} lines above"] if len(lines) > 20 else []) + lines[-20:]
     return build_columns([(Text("│", "quiet"), line) for line in shown]) if lines else None
 
@@ -124,7 +126,7 @@ def _render_earlier_attempts(session: Session, task: str) -> RenderableType | No
 
 
 def _first_line(text: str) -> str:
-    lines = clean(text).strip().splitlines()
+    lines = clean_text(text).strip().splitlines()
     return lines[0] if lines else ""
 
 
@@ -134,23 +136,23 @@ def _render_budget_gate(session: Session, gate: Gate) -> RenderableType:
         "Left to do:": f"{len(session.unfinished)} of {len(session.tasks)} tasks",
     }
     if gate.subject == DAY:
-        about = {"Budget of the day:": clean(str(gate.evidence.get("budget", ""))), **about}
+        about = {"Budget of the day:": clean_text(str(gate.evidence.get("budget", ""))), **about}
     return Group(Heading("Budget reached", session.id), build_facts(about))
 
 
 def _render_rate_limit_gate(session: Session, gate: Gate) -> RenderableType:
     ends = gate.evidence.get("until")
     about: Mapping[str, RenderableType] = {
-        "Runtime:": clean(gate.subject),
-        "It says:": clean(str(gate.evidence.get("reason", ""))) or "nothing",
-        "Over:": until(float(ends)).strip() if ends is not None else "nobody knows when",
+        "Runtime:": clean_text(gate.subject),
+        "It says:": clean_text(str(gate.evidence.get("reason", ""))) or "nothing",
+        "Over:": format_until(float(ends)).strip() if ends is not None else "nobody knows when",
         "Meanwhile:": f"{len(session.live)} agents at work or waiting; nothing is lost",
     }
     return Group(Heading("No model for now", gate.subject), build_facts(about))
 
 
 def _render_list(title: str, lines: Sequence[str], session: Session) -> RenderableType:
-    return Group(Heading(title, session.id), build_columns([(Text(DOT, "quiet"), clean(line)) for line in lines]))
+    return Group(Heading(title, session.id), build_columns([(Text(DOT, "quiet"), clean_text(line)) for line in lines]))
 
 
 def _render_drift_gate(session: Session, gate: Gate) -> RenderableType:
@@ -159,8 +161,8 @@ def _render_drift_gate(session: Session, gate: Gate) -> RenderableType:
 
 def _render_stall_gate(session: Session, gate: Gate) -> RenderableType:
     about: Mapping[str, RenderableType] = {
-        "Agent:": clean(str(gate.evidence.get("agent", ""))),
-        "Silent for:": duration(float(gate.evidence.get("seconds", 0))),
+        "Agent:": clean_text(str(gate.evidence.get("agent", ""))),
+        "Silent for:": format_duration(float(gate.evidence.get("seconds", 0))),
         "Time limit:": _describe_time_limit(session, gate),
     }
     return stack_parts(
@@ -171,16 +173,16 @@ def _render_stall_gate(session: Session, gate: Gate) -> RenderableType:
 
 def _describe_time_limit(session: Session, gate: Gate) -> str:
     record = session.attempts.get(str(gate.evidence.get("attempt", "")))
-    return f"{duration(record.attempt.timeout)}: it is ended then in any case" if record else ""
+    return f"{format_duration(record.attempt.timeout)}: it is ended then in any case" if record else ""
 
 
 def _render_overlap_gate(session: Session, gate: Gate) -> RenderableType:
     names = [name for name in gate.evidence.get("tasks", ()) if name in session.tasks]
     rows = [
-        (Text(name, "id"), clean(session.tasks[name].task.title), Text(when, "quiet"))
+        (Text(name, "id"), clean_text(session.tasks[name].task.title), Text(when, "quiet"))
         for name, when in zip(names, ("began first", "began later"), strict=False)
     ]
-    paths = [(Text(NOTE, "warn"), clean(str(path))) for path in gate.evidence.get("paths", ())]
+    paths = [(Text(NOTE, "warn"), clean_text(str(path))) for path in gate.evidence.get("paths", ())]
     near = "in the same lines" if gate.evidence.get("kind") == "lines" else "in other lines so far"
     return stack_parts(
         Group(Heading("Two agents in one file", near, gate.subject), build_columns(rows)), build_columns(paths)

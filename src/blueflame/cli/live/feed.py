@@ -13,12 +13,12 @@ from blueflame.model.attempt import AttemptOutcome, Ending
 from blueflame.model.event import JournalEntry
 from blueflame.model.spend import Budget
 from blueflame.model.task import Cause
-from blueflame.session.overlaps import overlap_words
-from blueflame.session.rate_limits import told as waiting
-from blueflame.text.event_lines import describe
-from blueflame.text.format import count, duration, named, until
+from blueflame.session.overlaps import describe_overlap
+from blueflame.session.rate_limits import describe_parked as waiting
+from blueflame.text.event_lines import describe_event
+from blueflame.text.format import format_attempt, format_count, format_duration, format_until
 from blueflame.text.marks import BAD, DOT, NOTE, OK
-from blueflame.text.sanitize import one_line
+from blueflame.text.sanitize import clean_line
 
 AGAIN = "→"
 QUESTION = "?"
@@ -58,20 +58,25 @@ def _is_failure_of(tasks: Collection[str], recorded: JournalEntry) -> bool:
 def format_event(recorded: JournalEntry) -> Text | None:
     """`12:03:04  ✓ task-001 #1 passed`, in the person's own time; None for what is not worth a line."""
     event = recorded.event
-    told = DESCRIBERS[type(event)](event) if type(event) in DESCRIBERS else FeedLine(DOT, describe(recorded)[0].details)
+    told = (
+        DESCRIBERS[type(event)](event)
+        if type(event) in DESCRIBERS
+        else FeedLine(DOT, describe_event(recorded)[0].details)
+    )
     if told is None:
         return None
     at = datetime.fromtimestamp(recorded.at).astimezone()
     return Text.assemble(
-        (f"{at:%H:%M:%S}  ", "quiet"), (f"{told.mark} ", STYLES[told.mark]), one_line(told.words), no_wrap=True
+        (f"{at:%H:%M:%S}  ", "quiet"), (f"{told.mark} ", STYLES[told.mark]), clean_line(told.words), no_wrap=True
     )
 
 
 def _describe_end(attempt: str, ended: AttemptOutcome) -> FeedLine:
-    commits = f", {count(ended.commits, 'commit')}" if ended.commits else ""
+    commits = f", {format_count(ended.commits, 'commit')}" if ended.commits else ""
     cost = f", ${ended.spend.usd:.2f}" if ended.spend.micro_usd else ""
     why = "; ".join(str(violation) for violation in ended.violations) or ended.notes
-    took = f"{named(attempt)} {ended.ending.value.replace('_', ' ')} after {duration(ended.seconds)}{commits}{cost}"
+    ending = ended.ending.value.replace("_", " ")
+    took = f"{format_attempt(attempt)} {ending} after {format_duration(ended.seconds)}{commits}{cost}"
     if ended.ending is Ending.PASSED:
         return FeedLine(OK, took)
     return FeedLine(BAD, took + _format_reason(why))
@@ -92,7 +97,7 @@ def _describe_move(event: happened.TaskMoved) -> FeedLine | None:
 def _describe_changesets(event: happened.ChangesetsFormed) -> FeedLine:
     """A group that is not whole is told before anybody judges it (VAL-10)."""
     lacking = [f"[{each.group}] lacks {', '.join(each.missing)}" for each in event.changesets if each.missing]
-    words = f"{count(len(event.changesets), 'changeset')} to review"
+    words = f"{format_count(len(event.changesets), 'changeset')} to review"
     return FeedLine(NOTE, f"{words}; {'; '.join(lacking)}") if lacking else FeedLine(DOT, words)
 
 
@@ -112,26 +117,28 @@ DESCRIBERS: Mapping[type, Callable[[Any], FeedLine | None]] = {
     _H.OrchestratorStarted: _skip,
     _H.PlanProposed: lambda e: FeedLine(
         BAD if e.problems else DOT,
-        f"a plan of {count(len(e.tasks), 'task')}"
-        + (f" with {count(len(e.problems), 'problem')}" if e.problems else ""),
+        f"a plan of {format_count(len(e.tasks), 'task')}"
+        + (f" with {format_count(len(e.problems), 'problem')}" if e.problems else ""),
     ),
     _H.PlanFailed: lambda e: FeedLine(BAD, f"no plan came of it{_format_reason(e.reason)}"),
-    _H.PlanApproved: lambda e: FeedLine(OK, f"the plan of {count(len(e.tasks), 'task')} is approved"),
+    _H.PlanApproved: lambda e: FeedLine(OK, f"the plan of {format_count(len(e.tasks), 'task')} is approved"),
     _H.CycleStarted: lambda e: FeedLine(DOT, f"cycle {e.cycle} begins on {e.base_sha[:10]}"),
     _H.WaveStarted: lambda e: FeedLine(DOT, f"wave: {e.stage}"),
     _H.CycleEnded: _skip,
     _H.TaskMoved: _describe_move,
     _H.AttemptIntended: _skip,
-    _H.AttemptStarted: lambda e: FeedLine(DOT, f"{named(e.attempt)} started"),
-    _H.AttemptStalled: lambda e: FeedLine(NOTE, f"{named(e.attempt)} has said nothing for {duration(e.seconds)}"),
-    _H.AttemptNearsBudget: lambda e: FeedLine(
-        NOTE, f"{named(e.attempt)} has used {e.used / max(e.limit, 1):.0%} of {_describe_limit(e)}"
+    _H.AttemptStarted: lambda e: FeedLine(DOT, f"{format_attempt(e.attempt)} started"),
+    _H.AttemptStalled: lambda e: FeedLine(
+        NOTE, f"{format_attempt(e.attempt)} has said nothing for {format_duration(e.seconds)}"
     ),
-    _H.OverlapSeen: lambda e: FeedLine(NOTE, overlap_words(e)),
+    _H.AttemptNearsBudget: lambda e: FeedLine(
+        NOTE, f"{format_attempt(e.attempt)} has used {e.used / max(e.limit, 1):.0%} of {_describe_limit(e)}"
+    ),
+    _H.OverlapSeen: lambda e: FeedLine(NOTE, describe_overlap(e)),
     _H.EditRefused: lambda e: FeedLine(
         BAD, f"the changed tasks file cannot be used{_format_reason('; '.join(e.problems))}"
     ),
-    _H.RuntimeParked: lambda e: FeedLine(NOTE, f"{waiting(e)}{until(e.until)}{_format_reason(e.reason)}"),
+    _H.RuntimeParked: lambda e: FeedLine(NOTE, f"{waiting(e)}{format_until(e.until)}{_format_reason(e.reason)}"),
     _H.RuntimeResumed: lambda e: FeedLine(DOT, f"{e.runtime} can be used again{_format_reason(e.reason)}"),
     _H.AttemptEnded: lambda e: _describe_end(e.attempt, e.ended),
     _H.Checked: _skip,

@@ -22,12 +22,12 @@ from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import UsageError
 from blueflame.model.event import AttemptEnded, JournalEntry
 from blueflame.orchestrator import project as app
-from blueflame.session.replay import apply
+from blueflame.session.replay import apply_event
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from blueflame.telemetry.transcript import TranscriptReader
-from blueflame.text.format import duration
-from blueflame.text.outcomes import WORDS
+from blueflame.text.format import format_duration
+from blueflame.text.outcomes import OUTCOME_WORDS
 
 TICK_SECONDS = 0.25
 CHECK_SECONDS = 1.0  # seconds between two looks at who is at work
@@ -48,7 +48,7 @@ class FollowedSession:
     def news(self) -> list[JournalEntry]:
         events = self.journal.events(self.session.id, after=self.session.seq)
         for each in events:
-            apply(self.session, each)
+            apply_event(self.session, each)
         return events
 
     def over(self) -> str:
@@ -71,7 +71,7 @@ class FollowedSession:
 
 
 def describe_ended_session(session: Session) -> str:
-    outcome = WORDS.get(session.outcome, session.outcome)
+    outcome = OUTCOME_WORDS.get(session.outcome, session.outcome)
     return (
         f"{session.id} has ended: {outcome}.\n"
         "'blueflame status' shows what became of it; 'blueflame run' starts the next one."
@@ -210,4 +210,4 @@ def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: 
 def _describe_ended_attempt(record: AttemptRecord) -> str:
     assert record.ended is not None
     ending = record.ended.ending.value.replace("_", " ")
-    return f"{record.attempt.agent_id} has ended: {ending} after {duration(record.ended.seconds)}."
+    return f"{record.attempt.agent_id} has ended: {ending} after {format_duration(record.ended.seconds)}."

@@ -29,11 +29,11 @@ from blueflame.model.event import RuntimeParked
 from blueflame.model.gate import Gate
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import VERIFIED, TaskState
-from blueflame.session.overlaps import overlap_words, standing
+from blueflame.session.overlaps import describe_overlap, list_current_overlaps
 from blueflame.session.state import Session
-from blueflame.text.format import clock
+from blueflame.text.format import format_clock
 from blueflame.text.marks import MARKS as TASK_MARKS
-from blueflame.text.sanitize import clean, one_line
+from blueflame.text.sanitize import clean_line, clean_text
 
 BAR_WIDTH, SHORT_BAR_WIDTH = 20, 10
 NARROW, NARROWEST = 64, 48
@@ -76,7 +76,7 @@ class SessionFrame:
         name = session.id if width > NARROWEST else ""
         doing = session.outcome or session.wave or session.phase.value
         age = (session.last_at if session.ended else self.now) - session.opened_at
-        title = Heading("Blue Flame", stage, doing.replace("_", " "), clock(age), name)
+        title = Heading("Blue Flame", stage, doing.replace("_", " "), format_clock(age), name)
         return [title, _draw_bars(session, sum_live_spend(self.activities), width)]
 
     def _parked(self) -> list[RenderableType]:
@@ -87,17 +87,18 @@ class SessionFrame:
             if activity.status.state is AgentState.PARKED
         }
         return [
-            _keep_on_one_line(Text(f"‖ {clean(name)} {describe_wait(stands[name])}", "warn")) for name in sorted(stands)
+            _keep_on_one_line(Text(f"‖ {clean_text(name)} {describe_wait(stands[name])}", "warn"))
+            for name in sorted(stands)
         ]
 
     def _overlaps(self) -> list[RenderableType]:
         return [
-            _keep_on_one_line(Text(f"! {one_line(overlap_words(each))}", "warn"))
-            for each in standing(self.session)[:MAX_QUESTIONS]
+            _keep_on_one_line(Text(f"! {clean_line(describe_overlap(each))}", "warn"))
+            for each in list_current_overlaps(self.session)[:MAX_QUESTIONS]
         ]
 
     def _question(self, gate: Gate) -> list[Text]:
-        title = Text.assemble(("? ", "warn"), (f"{gate.id}  ", "id"), one_line(gate.title))
+        title = Text.assemble(("? ", "warn"), (f"{gate.id}  ", "id"), clean_line(gate.title))
         choices = "|".join(option.name for option in gate.options)
         how = [Text(f"  blueflame answer {gate.id} {choices}", "quiet")] if self.asked_elsewhere else []
         return [_keep_on_one_line(line) for line in (title, *how)]
@@ -151,11 +152,11 @@ class AgentTable:
 
 def _format_name(record: AttemptRecord, activity: Activity, _view: AgentTable, _room: int) -> Text:
     mark, style = ACTIVITY_MARKS[activity.status.state]
-    return Text.assemble((f"{mark} ", style), f"{one_line(record.attempt.subject)} #{record.attempt.n}")
+    return Text.assemble((f"{mark} ", style), f"{clean_line(record.attempt.subject)} #{record.attempt.n}")
 
 
 def _format_age(record: AttemptRecord, _activity: Activity, view: AgentTable, _room: int) -> Text:
-    return Text(clock(view.now - (record.started_at or record.intended_at)))
+    return Text(format_clock(view.now - (record.started_at or record.intended_at)))
 
 
 def _format_refused(_record: AttemptRecord, activity: Activity, _view: AgentTable, _room: int) -> Text:

@@ -11,7 +11,7 @@ from blueflame.cli.render.activity import format_usage
 from blueflame.model.audit import ALLOW, BLOCK
 from blueflame.telemetry.transcript import AgentComplaint, AgentWords, ModelCharge, TranscriptCall, TranscriptEntry
 from blueflame.text.marks import BAD, DOT, NOTE, OK
-from blueflame.text.sanitize import one_line
+from blueflame.text.sanitize import clean_line
 
 NO_TIME = " " * 8
 
@@ -20,17 +20,17 @@ def format_entry(entry: TranscriptEntry, *, now: float | None) -> Text:
     """`14:30:27  ✓ Edit src/a.py`; `now` is when it was seen, for what does not say when it was."""
     match entry:
         case AgentWords(text):
-            return _build_line(_format_clock(now), "»", "quiet", one_line(text))
+            return _build_line(_format_clock(now), "»", "quiet", clean_line(text))
         case AgentComplaint(text):
-            return _build_line(_format_clock(now), NOTE, "warn", one_line(text))
+            return _build_line(_format_clock(now), NOTE, "warn", clean_line(text))
         case ModelCharge():
             return _build_line(
                 _format_clock(_parse_stamp(entry.at) or now), "$", "quiet", _describe_bill(entry), style="quiet"
             )
         case TranscriptCall():
             mark, style = {True: (OK, "good"), False: (BAD, "bad"), None: (DOT, "quiet")}[entry.allowed]
-            refused = f"  refused: {one_line(entry.why)}" if entry.why else "  refused"
-            words = one_line(f"{entry.tool} {entry.target}") + (refused if entry.allowed is False else "")
+            refused = f"  refused: {clean_line(entry.why)}" if entry.why else "  refused"
+            words = clean_line(f"{entry.tool} {entry.target}") + (refused if entry.allowed is False else "")
             return _build_line(_format_clock(_parse_stamp(entry.at) or now), mark, style, words)
 
 
@@ -40,8 +40,8 @@ def _build_line(at: str, mark: str, mark_style: str, words: str, *, style: str =
 
 def _describe_bill(bill: ModelCharge) -> str:
     if bill.refused:
-        return f"a model call was refused: {one_line(bill.refused)}"
-    of = f" of {one_line(bill.model)}" if bill.model else ""
+        return f"a model call was refused: {clean_line(bill.refused)}"
+    of = f" of {clean_line(bill.model)}" if bill.model else ""
     used, total = format_usage(bill.spend) or "nothing", format_usage(bill.total) or "nothing"
     return f"{used}{of}" + (f"; {total} so far" if bill.total != bill.spend else "")
 

@@ -12,8 +12,8 @@ from rich.text import Text
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.spend import Budget, Spend, Unit
-from blueflame.text.format import clock
-from blueflame.text.sanitize import one_line
+from blueflame.text.format import format_clock
+from blueflame.text.sanitize import clean_line
 
 ACTIVITY_MARKS: Mapping[AgentState, tuple[str, str]] = {
     AgentState.STARTING: ("·", "quiet"),
@@ -45,7 +45,7 @@ def describe_activity(activity: Activity, *, now: float) -> str:
 
 def find_latest_action(activity: Activity) -> str:
     """Its call, or its words when they are newer."""
-    call, words = one_line(activity.call), one_line(activity.last_words)
+    call, words = clean_line(activity.call), clean_line(activity.last_words)
     return (words or call) if activity.spoke_last else (call or words)
 
 
@@ -55,7 +55,7 @@ def draw_activity(activity: Activity, *, now: float, width: int) -> Text:
         return Text(
             _shorten_to_width(describe_activity(activity, now=now), width), ACTIVITY_MARKS[activity.status.state][1]
         )
-    call, words = one_line(activity.call), one_line(activity.last_words)
+    call, words = clean_line(activity.call), clean_line(activity.last_words)
     first, second = (words, call) if activity.spoke_last and words else (call, words)
     if not first:
         return Text(_shorten_to_width(second or "thinking", width))
@@ -77,15 +77,15 @@ def _describe_idle(stand: AgentStatus, now: float) -> str:
         case AgentState.PARKED:
             return describe_wait(stand)
         case AgentState.SILENT:
-            return f"silent for {clock(now - (stand.since or now))}"
+            return f"silent for {format_clock(now - (stand.since or now))}"
         case AgentState.ENDED:
-            return one_line(stand.reason) or "ended"
-    return f"ending: {one_line(stand.reason)}" if stand.reason else "ending"
+            return clean_line(stand.reason) or "ended"
+    return f"ending: {clean_line(stand.reason)}" if stand.reason else "ending"
 
 
 def describe_wait(stand: AgentStatus) -> str:
     """`waits until 14:32: rate limit`, in the person's own time."""
-    why = WAIT_REASONS.get(stand.kind, "") or one_line(stand.reason) or "its model cannot be had"
+    why = WAIT_REASONS.get(stand.kind, "") or clean_line(stand.reason) or "its model cannot be had"
     return f"waits until {_format_hour(stand.until, stand.since)}: {why}" if stand.until else f"waits: {why}"
 
 
@@ -153,7 +153,7 @@ def draw_activity_line(activity: Activity, *, now: float) -> Text:
         (f"{datetime.fromtimestamp(now).astimezone():%H:%M:%S}  ", "quiet"),
         (f"{mark} ", style),
         (f"{attempt.agent_id}  ", "id"),
-        f"{one_line(attempt.subject)} #{attempt.n}  {describe_activity(activity, now=now)}",
+        f"{clean_line(attempt.subject)} #{attempt.n}  {describe_activity(activity, now=now)}",
         (f"  ({used})" if used else "", "quiet"),
     )
 

@@ -11,8 +11,8 @@ from rich.text import Text
 from blueflame.cli.render.activity import format_tokens
 from blueflame.model.attempt import AttemptRecord
 from blueflame.orchestrator.engine.health import Health, HealthReport
-from blueflame.text.format import clock
-from blueflame.text.sanitize import one_line, shorten
+from blueflame.text.format import format_clock
+from blueflame.text.sanitize import clean_line, shorten_line
 
 HEALTH: Mapping[Health, str] = {Health.STARTING: "", Health.WORKING: "good", Health.ENDED: "", Health.LOST: "bad"}
 UNKNOWN_HEALTH = HealthReport(state=Health.UNKNOWN)
@@ -32,7 +32,7 @@ def render_agents(
     lines = [Text("Agents at work", "head"), _build_line(AGENT_HEAD, widths, ["quiet"] * len(AGENT_HEAD))]
     for row, each in zip(rows, found, strict=True):
         lines.append(_build_line(row, widths, ["id", *[""] * 6, HEALTH.get(each.state, "warn")]))
-        if words := shorten(each.why or each.said, MAX_WORDS):
+        if words := shorten_line(each.why or each.said, MAX_WORDS):
             lines.append(Text(f"{GAP * 2}{words}", "quiet"))
     return Group(*lines)
 
@@ -41,10 +41,10 @@ def _build_row(record: AttemptRecord, found: HealthReport, now: float) -> tuple[
     attempt = record.attempt
     return (
         attempt.agent_id,
-        f"{one_line(attempt.subject)} #{attempt.n}",
+        f"{clean_line(attempt.subject)} #{attempt.n}",
         str(found.agent_pid or ""),
-        clock(now - (record.started_at or record.intended_at)),
-        clock(now - found.last_output) if found.last_output else "",
+        format_clock(now - (record.started_at or record.intended_at)),
+        format_clock(now - found.last_output) if found.last_output else "",
         format_tokens(found.spend.tokens),
         f"${found.spend.usd:.2f}",
         found.state.value,

@@ -14,9 +14,9 @@ from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState, Fi
 from blueflame.model.spend import NO_SPEND, Budget, Spend
 from blueflame.model.task import TaskRecord
 from blueflame.model.verdict import Check
-from blueflame.text.format import count, duration
+from blueflame.text.format import format_count, format_duration
 from blueflame.text.marks import BAD, NOTE, OK
-from blueflame.text.sanitize import clean, one_line, shorten
+from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 
 MAX_FILES, MAX_WEAKENINGS, MAX_LOSSES = 12, 10, 10
 MAX_DESCRIPTION, MAX_NOTES, MAX_LINE = 240, 300, 100
@@ -45,8 +45,8 @@ def render_changeset(
     )
     title = Text.assemble(
         f"Changeset {place[0]}/{place[1]}: ",
-        (f"[{one_line(changeset.group)}]", "group"),
-        (f" {one_line(changeset.title)}", "head"),
+        (f"[{clean_line(changeset.group)}]", "group"),
+        (f" {clean_line(changeset.title)}", "head"),
     )
     return stack_parts(
         Heading("Changeset review", cost, f"cycle {changeset.cycle}", session),
@@ -74,25 +74,25 @@ def _render_contents(
 def _render_task(record: TaskRecord) -> list[tuple[RenderableType, ...]]:
     """What it is, why it was wanted, and what the reviewer said of it."""
     task = record.task
-    rows: list[tuple[RenderableType, ...]] = [(Text(task.id, "id"), one_line(task.title))]
-    if len(why := one_line(task.description)) > 1 and why != one_line(task.title):
-        rows.append(("", Text.assemble(("why  ", "quiet"), shorten(why, MAX_DESCRIPTION))))
+    rows: list[tuple[RenderableType, ...]] = [(Text(task.id, "id"), clean_line(task.title))]
+    if len(why := clean_line(task.description)) > 1 and why != clean_line(task.title):
+        rows.append(("", Text.assemble(("why  ", "quiet"), shorten_line(why, MAX_DESCRIPTION))))
     if record.verdict_notes.strip():
-        rows.append(("", Text.assemble(("review  ", "quiet"), shorten(record.verdict_notes, MAX_NOTES))))
+        rows.append(("", Text.assemble(("review  ", "quiet"), shorten_line(record.verdict_notes, MAX_NOTES))))
     if record.retries or len(record.history) > 0:
-        rows.append(("", Text(f"after {count(len(record.history), 'earlier attempt')}", "quiet")))
+        rows.append(("", Text(f"after {format_count(len(record.history), 'earlier attempt')}", "quiet")))
     return rows
 
 
 def format_size(build: Build) -> str:
-    return f"{count(len(build.files), 'file')} changed, +{build.added:,}, -{build.deleted:,}"
+    return f"{format_count(len(build.files), 'file')} changed, +{build.added:,}, -{build.deleted:,}"
 
 
 def _render_files(files: Sequence[FileChange]) -> RenderableType:
     """All of a few; of many the largest, and the rest summed up."""
     largest = sorted(files, key=lambda file: (-file.added - file.deleted, file.path))
     shown, rest = sorted(largest[:MAX_FILES], key=lambda file: file.path), largest[MAX_FILES:]
-    rows = [(clean(file.path), Text(f"+{file.added}", "good"), Text(f"-{file.deleted}", "bad")) for file in shown]
+    rows = [(clean_text(file.path), Text(f"+{file.added}", "good"), Text(f"-{file.deleted}", "bad")) for file in shown]
     added, deleted = sum(file.added for file in rest), sum(file.deleted for file in rest)
     folded = [Text(f"  … and {len(rest):,} more, smaller: +{added:,}, -{deleted:,}", "quiet")] if rest else []
     return Group(build_columns(rows, right=(1, 2)), *folded)
@@ -102,9 +102,9 @@ def _render_checks(checks: Sequence[Check]) -> RenderableType:
     rows = [
         (
             Text(OK, "good") if check.passed else Text(BAD, "bad"),
-            clean(check.name),
+            clean_text(check.name),
             _format_result(check),
-            Text(duration(check.seconds), "quiet"),
+            Text(format_duration(check.seconds), "quiet"),
         )
         for check in checks
     ]
@@ -121,8 +121,8 @@ def _render_weakenings(found: Sequence[Weakening]) -> RenderableType:
     """Called out with the lines themselves: a green check says little when it asks for less."""
     rows: list[tuple[RenderableType, ...]] = []
     for each in found[:MAX_WEAKENINGS]:
-        rows.append((Text(NOTE, "warn"), clean(str(each))))
-        rows += [("", Text(f"  {shorten(line, MAX_LINE)}", _choose_line_style(line))) for line in each.lines]
+        rows.append((Text(NOTE, "warn"), clean_text(str(each))))
+        rows += [("", Text(f"  {shorten_line(line, MAX_LINE)}", _choose_line_style(line))) for line in each.lines]
     more = len(found) - MAX_WEAKENINGS
     rest = [Text(f"  … and {more:,} more; --json has them all", "quiet")] if more > 0 else []
     return Group(Text("Tests say less than before", "warn"), build_columns(rows), *rest)
@@ -134,39 +134,40 @@ def _choose_line_style(line: str) -> str:
 
 def _render_risks(found: Sequence[Risk]) -> RenderableType:
     return Group(
-        Text("Look twice: this changeset", "warn"), build_columns([(Text(NOTE, "warn"), clean(str(r))) for r in found])
+        Text("Look twice: this changeset", "warn"),
+        build_columns([(Text(NOTE, "warn"), clean_text(str(r))) for r in found]),
     )
 
 
 def _render_notes(record: ChangesetRecord, rejected: Sequence[str]) -> list[RenderableType]:
     """What a person must not overlook; at most one block, so that it stays calm."""
-    notes = [f"Depends on rejected changeset [{one_line(group)}]: kept for the next cycle." for group in rejected]
+    notes = [f"Depends on rejected changeset [{clean_line(group)}]: kept for the next cycle." for group in rejected]
     if record.changeset.missing:
         notes.append(f"Not in it, though of the same group: {', '.join(record.changeset.missing)}.")
     losses = record.build.losses if record.build else ()
-    notes += [f"{one_line(str(loss))}." for loss in losses[:MAX_LOSSES]]
+    notes += [f"{clean_line(str(loss))}." for loss in losses[:MAX_LOSSES]]
     if len(losses) > MAX_LOSSES:
         notes.append(f"… and {len(losses) - MAX_LOSSES} more lines that are not as their task left them.")
     notes += [
-        f"A conflict in {one_line(', '.join(each.paths))} was resolved by {one_line(each.by)}: {one_line(each.notes)}"
+        clean_line(f"A conflict in {', '.join(each.paths)} was resolved by {each.by}: {each.notes}")
         for each in record.resolutions
     ]
     if record.note:
-        notes.append(one_line(record.note))
+        notes.append(clean_line(record.note))
     return [Group(*(Text.assemble((f"  {NOTE} NOTE: ", "warn"), note) for note in notes))] if notes else []
 
 
 def render_outcome(record: ChangesetRecord) -> Text:
     """What came of it, in one line: said right after the answer, and again in the list of what landed."""
-    name = f"[{one_line(record.changeset.group)}]"
+    name = f"[{clean_line(record.changeset.group)}]"
     tasks = ", ".join(record.changeset.tasks)
     match record.state:
         case ChangesetState.LANDED:
             return Text.assemble((OK, "good"), f" {name} landed as {(record.landed_as or '')[:10]}: {tasks}")
         case ChangesetState.PROPOSED:
-            return Text.assemble((OK, "good"), f" {name} proposed, {one_line(record.place)}: {tasks}")
+            return Text.assemble((OK, "good"), f" {name} proposed, {clean_line(record.place)}: {tasks}")
         case ChangesetState.UNDONE:
-            return Text.assemble(("→", "warn"), f" {name} {one_line(record.note)}: {tasks}")
+            return Text.assemble(("→", "warn"), f" {name} {clean_line(record.note)}: {tasks}")
         case ChangesetState.CONFLICTED:
             return Text.assemble(("→", "warn"), f" {name} is in conflict, a merger is at it: {tasks}")
         case ChangesetState.APPROVED:
@@ -178,7 +179,7 @@ def render_outcome(record: ChangesetRecord) -> Text:
         case ChangesetState.DEFERRED:
             return Text.assemble(("→", "warn"), f" {name} deferred, it builds on a rejected changeset: {tasks}")
         case ChangesetState.EVICTED:
-            return Text.assemble((BAD, "bad"), f" {name} cannot land: {one_line(record.note)}: {tasks}")
+            return Text.assemble((BAD, "bad"), f" {name} cannot land: {clean_line(record.note)}: {tasks}")
         case _:
             return Text.assemble((" ", "quiet"), f" {name} waits: {tasks}")
 
@@ -202,7 +203,7 @@ def count_outcomes(records: Sequence[ChangesetRecord]) -> str:
     if not counted:
         return "No changeset has been judged."
     (word, n), *rest = counted
-    return ", ".join([f"{count(n, 'changeset')} {word}", *(f"{n} {word}" for word, n in rest)]) + "."
+    return ", ".join([f"{format_count(n, 'changeset')} {word}", *(f"{n} {word}" for word, n in rest)]) + "."
 
 
 def build_changeset_json(record: ChangesetRecord) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from rich.text import Text
 from blueflame.cli.console import THEME
 from blueflame.model.errors import ProcessFailed
 from blueflame.system.terminal import find_pager, is_interactive, run_in_terminal
-from blueflame.text.sanitize import clean
+from blueflame.text.sanitize import clean_text
 
 STYLES = (
     ("diff --git ", "head"),
@@ -30,7 +30,7 @@ def render_diff(diff: str) -> Text:
     painted = Text(no_wrap=True, overflow="ignore")
     for line in diff.removesuffix("\n").split("\n"):
         style = next((style for start, style in STYLES if line.startswith(start)), "")
-        painted.append(clean(line.replace("\r", "␍")) + "\n", style or None)
+        painted.append(clean_text(line.replace("\r", "␍")) + "\n", style or None)
     painted.right_crop(1)
     return painted
 

@@ -10,8 +10,8 @@ from rich.text import Text
 from blueflame.cli.console import build_columns
 from blueflame.model.task import TaskState
 from blueflame.session.state import Session
-from blueflame.text.format import duration
-from blueflame.text.sanitize import one_line
+from blueflame.text.format import format_duration
+from blueflame.text.sanitize import clean_line
 
 
 class HeldLock(NamedTuple):
@@ -39,7 +39,12 @@ def render_locks(session: Session, *, now: float) -> RenderableType | None:
         return None
     rows: list[tuple[RenderableType, ...]] = [tuple(Text(word, "quiet") for word in ("task", "agent", "for", "locks"))]
     rows += [
-        (Text(each.task, "id"), Text(each.agent, "id"), duration(now - each.since), one_line(", ".join(each.paths)))
+        (
+            Text(each.task, "id"),
+            Text(each.agent, "id"),
+            format_duration(now - each.since),
+            clean_line(", ".join(each.paths)),
+        )
         for each in held
     ]
     return Group(Text("Locks held", "head"), build_columns(rows, right=(2,)))

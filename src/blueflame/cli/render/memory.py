@@ -20,8 +20,8 @@ from blueflame.model.memory import (
     get_headline,
 )
 from blueflame.model.settings import Settings
-from blueflame.text.format import count
-from blueflame.text.sanitize import clean, one_line, shorten
+from blueflame.text.format import format_count
+from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 
 MAX_ROWS = 60
 
@@ -30,15 +30,15 @@ def render_records(records: Sequence[MemoryRecord], settings: Settings) -> Rende
     rows = [
         (
             Text(RECORD_KIND_NAMES[type(each)], "group"),
-            Text(clean(each.key), "id"),
-            shorten(one_line(get_headline(each)), 60),
+            Text(clean_text(each.key), "id"),
+            shorten_line(clean_line(get_headline(each)), 60),
         )
         for each in records[:MAX_ROWS]
     ]
     more = len(records) - MAX_ROWS
     rest = Text(f"  … and {more:,} more; --json has all", "quiet") if more > 0 else None
     return stack_parts(
-        Group(Heading("Memory", count(len(records), "record")), Text(f"  {describe_memory(settings)}", "quiet")),
+        Group(Heading("Memory", format_count(len(records), "record")), Text(f"  {describe_memory(settings)}", "quiet")),
         build_columns(rows, whole=(0, 1)) if rows else Text("Nothing is remembered yet.", "quiet"),
         rest,
     )
@@ -80,8 +80,8 @@ def _build_record_json(record: MemoryRecord) -> dict[str, Any]:
 
 
 def render_record(record: MemoryRecord) -> RenderableType:
-    about = {name: clean(words) for name, words in (*_list_facts(record), *_list_origin(record)) if words}
-    return Group(Heading(RECORD_KIND_NAMES[type(record)], clean(record.key)), build_facts(about))
+    about = {name: clean_text(words) for name, words in (*_list_facts(record), *_list_origin(record)) if words}
+    return Group(Heading(RECORD_KIND_NAMES[type(record)], clean_text(record.key)), build_facts(about))
 
 
 def _list_facts(record: MemoryRecord) -> Iterator[tuple[str, str]]:
@@ -100,7 +100,7 @@ def _list_facts(record: MemoryRecord) -> Iterator[tuple[str, str]]:
         yield "Refused:", "\n".join(record.audit)
     elif isinstance(record, TaskResult):
         yield "Task:", record.title
-        yield "Result:", f"{record.result} after {count(record.attempts, 'attempt')}"
+        yield "Result:", f"{record.result} after {format_count(record.attempts, 'attempt')}"
         yield "Notes:", record.notes
 
 

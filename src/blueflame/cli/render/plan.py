@@ -13,7 +13,7 @@ from blueflame.cli.console import Heading, build_columns, build_facts, stack_par
 from blueflame.model.task import Task
 from blueflame.session.estimate import CostRange
 from blueflame.text.marks import BAD, NOTE
-from blueflame.text.sanitize import clean, one_line
+from blueflame.text.sanitize import clean_line, clean_text
 
 MAX_TASKS, MAX_BATCHES = 60, 20
 
@@ -29,7 +29,7 @@ def render_plan(
     problems: Sequence[str] = (),
     warnings: Sequence[str] = (),
 ) -> RenderableType:
-    about: dict[str, RenderableType] = {"Request:": one_line(request)} if request else {}
+    about: dict[str, RenderableType] = {"Request:": clean_line(request)} if request else {}
     about["Tasks:"] = f"{len(tasks):,}"
     if cost is not None:
         about["Estimated cost:"] = Text.assemble(cost.show, (f"\n{cost.grounds}", "quiet"))
@@ -84,8 +84,8 @@ def _render_tasks(tasks: Sequence[Task]) -> RenderableType:
     grid.add_column(ratio=1, overflow="fold")
     grid.add_column(no_wrap=True, justify="right")
     for task in tasks[:MAX_TASKS]:
-        title = Text.assemble((f"[{one_line(task.cohesion_group)}]", "group"), " ", one_line(task.title))
-        grid.add_row("", clean(task.id), title, f"priority {task.priority}")
+        title = Text.assemble((f"[{clean_line(task.cohesion_group)}]", "group"), " ", clean_line(task.title))
+        grid.add_row("", clean_text(task.id), title, f"priority {task.priority}")
         grid.add_row("", "", _build_pair("locks", ", ".join(task.file_locks) or "none"), "")
         grid.add_row("", "", _build_pair("after", ", ".join(task.dependencies) or "nothing"), "")
     if len(tasks) <= MAX_TASKS:
@@ -94,7 +94,7 @@ def _render_tasks(tasks: Sequence[Task]) -> RenderableType:
 
 
 def _build_pair(name: str, value: str) -> Text:
-    return Text.assemble((f"{name}  ", "quiet"), one_line(value))
+    return Text.assemble((f"{name}  ", "quiet"), clean_line(value))
 
 
 def _render_schedule(batches: Sequence[Sequence[str]]) -> RenderableType:
@@ -105,10 +105,10 @@ def _render_schedule(batches: Sequence[Sequence[str]]) -> RenderableType:
 
 
 def _list_names(batch: Sequence[str]) -> str:
-    shown = ", ".join(clean(name) for name in batch[:MAX_BATCHES])
+    shown = ", ".join(clean_text(name) for name in batch[:MAX_BATCHES])
     return shown if len(batch) <= MAX_BATCHES else f"{shown}, … ({len(batch):,} tasks)"
 
 
 def _render_list(title: str, mark: str, style: str, lines: Sequence[str]) -> RenderableType:
-    rows = [(Text(mark, style), clean(line)) for line in lines]
+    rows = [(Text(mark, style), clean_text(line)) for line in lines]
     return Group(Text(title, style), build_columns(rows))

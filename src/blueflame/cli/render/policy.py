@@ -10,7 +10,7 @@ from rich.text import Text
 from blueflame.cli.console import Heading, build_columns, make_console, print_view
 from blueflame.model.policy import Decision, Policy
 from blueflame.text.marks import BAD, OK
-from blueflame.text.sanitize import clean, one_line
+from blueflame.text.sanitize import clean_line, clean_text
 
 SETTINGS: Mapping[str, str] = {
     "tool_not_allowed": "Add the tool to permissions.allowed_tools, and to the role's tools if it lists any.",
@@ -47,9 +47,9 @@ def build_decision_json(decision: Decision) -> dict[str, str]:
 def print_decision(tool: str, argument: str, decision: Decision) -> None:
     mark = Text(OK, "good") if decision.allowed else Text(BAD, "bad")
     verdict = "is allowed" if decision.allowed else f"is refused by the rule {decision.rule}"
-    rows: list[tuple[str | Text, ...]] = [(mark, one_line(f"{tool} {argument}".strip()) + f" {verdict}")]
+    rows: list[tuple[str | Text, ...]] = [(mark, clean_line(f"{tool} {argument}".strip()) + f" {verdict}")]
     if decision.details:
-        rows.append(("", clean(decision.details)))
+        rows.append(("", clean_text(decision.details)))
     if not decision.allowed:
         rows.append(("", f"To allow it: {suggest_setting(decision)}"))
     print_view(make_console(), build_columns(rows, indent=0))
@@ -75,7 +75,7 @@ def build_policy_json(policy: Policy) -> dict[str, Any]:
 
 
 def print_policy(policy: Policy) -> None:
-    rows = [(Text(head, "key"), clean(words)) for head, words in _list_rules(policy) if words]
+    rows = [(Text(head, "key"), clean_text(words)) for head, words in _list_rules(policy) if words]
     console = make_console()
     print_view(console, Heading(f"What a {policy.role} may do", policy.worktree))
     print_view(console, build_columns(rows, indent=0))

@@ -15,11 +15,11 @@ from blueflame.cli.render.session import format_budget
 from blueflame.model.task import TaskState
 from blueflame.report.build import AttemptRow, GateDecision, Report
 from blueflame.report.evidence import AuditSummary, Evidence
-from blueflame.session.accounts import Total
-from blueflame.text.format import clock, count, duration, money, named
+from blueflame.session.accounts import CostTotal
+from blueflame.text.format import format_attempt, format_clock, format_count, format_dollars, format_duration
 from blueflame.text.marks import BAD, NOTE, OK
-from blueflame.text.outcomes import WORDS
-from blueflame.text.sanitize import clean, one_line, shorten
+from blueflame.text.outcomes import OUTCOME_WORDS
+from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 
 MAX_ROWS = 15
 
@@ -30,7 +30,8 @@ def render_report(report: Report, evidence: Evidence) -> RenderableType:
         _render_part("Changesets", [render_outcome(record) for record in report.changesets]),
         _render_table("Attempts that did not pass", [_build_failure_row(each) for each in report.failures]),
         _render_table(
-            "Incidents", [(clock(each.at - report.began), each.kind, one_line(each.words)) for each in report.incidents]
+            "Incidents",
+            [(format_clock(each.at - report.began), each.kind, clean_line(each.words)) for each in report.incidents],
         ),
         _render_table("Decisions", [_build_decision_row(each, report.began) for each in report.decisions]),
         _render_table(
@@ -41,19 +42,19 @@ def render_report(report: Report, evidence: Evidence) -> RenderableType:
 
 
 def _build_head(report: Report, audit: AuditSummary) -> dict[str, RenderableType]:
-    outcome = WORDS.get(report.outcome, report.outcome) if report.ended else "not ended"
-    reason = f" ({one_line(report.reason)})" if report.reason else ""
+    outcome = OUTCOME_WORDS.get(report.outcome, report.outcome) if report.ended else "not ended"
+    reason = f" ({clean_line(report.reason)})" if report.reason else ""
     merged = report.in_state(TaskState.MERGED)
     foreseen = f"; foreseen {report.foreseen.show}" if report.foreseen else ""
     return {
-        "Request:": shorten(report.request, 200),
+        "Request:": shorten_line(report.request, 200),
         "Outcome:": Text(outcome + reason, "good" if report.outcome == "completed" else "warn"),
-        "Tasks:": f"{merged} of {len(report.tasks)} landed in {count(report.cycles, 'cycle')}",
+        "Tasks:": f"{merged} of {len(report.tasks)} landed in {format_count(report.cycles, 'cycle')}",
         "Attempts:": f"{len(report.attempts)}, {len(report.failures)} did not pass",
-        "Time:": f"{duration(report.seconds)} ({duration(report.agent_seconds)} of agents' work)",
+        "Time:": f"{format_duration(report.seconds)} ({format_duration(report.agent_seconds)} of agents' work)",
         "Cost:": format_budget(report.budget, report.spend) + foreseen,
         "By role:": ", ".join(
-            f"{one_line(each.name)} {money(each.spend.micro_usd)}" for each in report.accounts["role"]
+            f"{clean_line(each.name)} {format_dollars(each.spend.micro_usd)}" for each in report.accounts["role"]
         ),
         "Calls:": f"{audit.calls:,}, {audit.refusals:,} refused",
     }
@@ -71,15 +72,15 @@ def _render_table(title: str, rows: Sequence[tuple[str | Text, ...]]) -> Rendera
 
 def _build_failure_row(each: AttemptRow) -> tuple[str | Text, ...]:
     ending = each.ending.value.replace("_", " ") if each.ending else ""
-    return Text(BAD, "bad"), clean(named(each.id)), ending, shorten(each.reason, 200)
+    return Text(BAD, "bad"), clean_text(format_attempt(each.id)), ending, shorten_line(each.reason, 200)
 
 
 def _build_decision_row(each: GateDecision, began: float) -> tuple[str | Text, ...]:
     if each.settled is None:
-        return Text(NOTE, "warn"), clock(each.asked - began), clean(each.gate.id), "waits for an answer"
+        return Text(NOTE, "warn"), format_clock(each.asked - began), clean_text(each.gate.id), "waits for an answer"
     answer = f"{each.choice}, by {each.by}" if each.choice else "withdrawn"
-    note = f": {shorten(each.note, 120)}" if each.note else ""
-    return Text(OK, "good"), clock(each.asked - began), clean(each.gate.id), one_line(answer) + note
+    note = f": {shorten_line(each.note, 120)}" if each.note else ""
+    return Text(OK, "good"), format_clock(each.asked - began), clean_text(each.gate.id), clean_line(answer) + note
 
 
 def build_report_json(report: Report, evidence: Evidence, *, html: Path | None = None) -> dict[str, Any]:
@@ -190,7 +191,7 @@ def _build_decision_json(each: GateDecision) -> dict[str, Any]:
     }
 
 
-def _build_total_json(total: Total) -> dict[str, Any]:
+def _build_total_json(total: CostTotal) -> dict[str, Any]:
     return {
         "name": total.name,
         "attempts": total.attempts,

@@ -20,13 +20,13 @@ from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.task import TaskRecord, TaskState
 from blueflame.orchestrator.engine.health import Health, HealthReport
 from blueflame.session.estimate import CostRange
-from blueflame.session.overlaps import overlap_words, standing
-from blueflame.session.rate_limits import told
+from blueflame.session.overlaps import describe_overlap, list_current_overlaps
+from blueflame.session.rate_limits import describe_parked
 from blueflame.session.state import Session
-from blueflame.text.format import count, duration, until
+from blueflame.text.format import format_count, format_duration, format_until
 from blueflame.text.marks import MARKS, OK
-from blueflame.text.outcomes import WORDS
-from blueflame.text.sanitize import clean, one_line, shorten
+from blueflame.text.outcomes import OUTCOME_WORDS
+from blueflame.text.sanitize import clean_line, clean_text, shorten_line
 
 MAX_AGENTS = 15
 
@@ -46,7 +46,7 @@ def render_cycle(session: Session) -> RenderableType:
     judged = [record for record in session.changesets.values() if record.changeset.cycle == session.cycle]
     landed = [record for record in judged if record.state is ChangesetState.LANDED]
     about: dict[str, RenderableType] = {
-        "Approved:": f"{count(len(landed), 'changeset')} (merged to {clean(session.base_branch)})",
+        "Approved:": f"{format_count(len(landed), 'changeset')} (merged to {clean_text(session.base_branch)})",
         "Re-queued:": _list_tasks(session.in_state(TaskState.REQUEUED)),
         "Blocked:": _list_tasks(session.in_state(TaskState.BLOCKED)),
     }
@@ -68,7 +68,7 @@ def _list_tasks(ids: Sequence[str], *, most: int = 12) -> str:
     if not ids:
         return "0 tasks"
     listed = ", ".join(ids[:most]) + (", …" if len(ids) > most else "")
-    return f"{count(len(ids), 'task')} ({listed})"
+    return f"{format_count(len(ids), 'task')} ({listed})"
 
 
 def render_summary(session: Session, *, now: float, estimate: CostRange | None = None) -> RenderableType:
@@ -92,17 +92,17 @@ def render_summary(session: Session, *, now: float, estimate: CostRange | None =
 def _build_totals(session: Session, now: float, estimate: CostRange | None) -> dict[str, RenderableType]:
     ended = [r.ended for r in session.attempts.values() if r.ended is not None]
     at_work = sum(end.seconds for end in ended)
-    outcome = WORDS.get(session.outcome, session.outcome) if session.outcome else "not ended"
-    reason = f" ({one_line(session.outcome_reason)})" if session.outcome_reason else ""
+    outcome = OUTCOME_WORDS.get(session.outcome, session.outcome) if session.outcome else "not ended"
+    reason = f" ({clean_line(session.outcome_reason)})" if session.outcome_reason else ""
     merged = session.count(TaskState.MERGED)
     cost = format_budget(session.limits.session_budget, session.spend)
     expected = f"; estimated {estimate.show}" if estimate else ""
     wall = max((session.last_at if session.ended else now) - session.opened_at, 0.0)
     return {
         "Outcome:": Text(outcome + reason, "good" if session.outcome == "completed" else "warn"),
-        "Tasks:": f"{merged} of {len(session.tasks)} landed in {count(session.cycle, 'cycle')}",
+        "Tasks:": f"{merged} of {len(session.tasks)} landed in {format_count(session.cycle, 'cycle')}",
         "Attempts:": f"{len(session.attempts)} ({_count_endings(session.attempts.values())})",
-        "Time:": f"{duration(wall)} ({duration(at_work)} of agents' work)",
+        "Time:": f"{format_duration(wall)} ({format_duration(at_work)} of agents' work)",
         "Cost:": cost + expected,
     }
 
@@ -117,12 +117,14 @@ def _render_landed(records: Sequence[ChangesetRecord], base: str) -> RenderableT
         (
             Text(OK, "good"),
             Text((record.landed_as or "")[:10], "id"),
-            Text.assemble((f"[{one_line(record.changeset.group)}]", "group"), " ", one_line(record.changeset.title)),
+            Text.assemble(
+                (f"[{clean_line(record.changeset.group)}]", "group"), " ", clean_line(record.changeset.title)
+            ),
             Text(", ".join(record.changeset.tasks), "quiet"),
         )
         for record in records
     ]
-    return Group(Text(f"Landed on {clean(base)}", "head"), build_columns(rows))
+    return Group(Text(f"Landed on {clean_text(base)}", "head"), build_columns(rows))
 
 
 def _render_not_landed(session: Session) -> RenderableType | None:
@@ -139,7 +141,7 @@ def _sort_by_id(records: Iterable[TaskRecord]) -> list[TaskRecord]:
 
 def _build_task_row(record: TaskRecord, words: str) -> tuple[RenderableType, ...]:
     mark, style = MARKS[record.state]
-    why = Text.assemble(one_line(record.task.title), (f"  {shorten(words, 100)}" if words else "", "quiet"))
+    why = Text.assemble(clean_line(record.task.title), (f"  {shorten_line(words, 100)}" if words else "", "quiet"))
     return Text(mark, style), Text(record.task.id, "id"), Text(record.state.value, style), why
 
 
@@ -153,7 +155,7 @@ def _render_cost_by_role(session: Session, estimate: CostRange | None) -> Render
         foreseen = f"${range_.low / 1e6:.2f} - ${range_.high / 1e6:.2f}" if range_ else ""
         rows.append(
             (
-                Text(clean(role)),
+                Text(clean_text(role)),
                 Text(f"{by_role.count(role)}"),
                 Text(f"{spend.tokens:,}"),
                 Text(f"${spend.usd:.2f}"),
@@ -172,7 +174,7 @@ def _render_cost_by_agent(records: Iterable[AttemptRecord]) -> RenderableType:
     rows += [_build_agent_row(record) for record in ranked[:MAX_AGENTS]]
     hidden = ranked[MAX_AGENTS:]
     usd = sum(_get_spend(record).micro_usd for record in hidden) / 1e6
-    rest = [Text(f"  … and {count(len(hidden), 'agent')} more, ${usd:.2f} together", "quiet")] if hidden else []
+    rest = [Text(f"  … and {format_count(len(hidden), 'agent')} more, ${usd:.2f} together", "quiet")] if hidden else []
     return Group(Text("Cost by agent", "head"), build_columns(rows, right=(3, 4, 5, 6)), *rest)
 
 
@@ -192,7 +194,7 @@ def _build_agent_row(record: AttemptRecord) -> tuple[Text, ...]:
         Text(attempt.agent_id, "id"),
         Text(f"{attempt.subject} #{attempt.n}"),
         Text(ending, "good" if ending == "passed" else "warn"),
-        Text(duration(record.ended.seconds) if record.ended else "", "quiet"),
+        Text(format_duration(record.ended.seconds) if record.ended else "", "quiet"),
         Text(f"{spend.tokens:,}"),
         Text(f"${spend.usd:.2f}"),
         Text(budget, "quiet"),
@@ -205,17 +207,19 @@ def render_status(
     """How things stand: the session, its open questions, who is at work and how they are, every task."""
     stage = f"cycle {session.cycle}, {session.wave}" if session.wave else session.phase.value
     about: dict[str, RenderableType] = {
-        "Request:": one_line(session.request),
-        "State:": WORDS.get(session.outcome, session.outcome) if session.ended else stage,
-        "Started:": f"{duration(now - session.opened_at)} ago",
+        "Request:": clean_line(session.request),
+        "State:": OUTCOME_WORDS.get(session.outcome, session.outcome) if session.ended else stage,
+        "Started:": f"{format_duration(now - session.opened_at)} ago",
         "Budget:": _format_live_budget(session, checkups or {}),
     }
     if session.parked and not session.ended:
         about["Waits for:"] = Text(
-            "\n".join(clean(_describe_parked(each, now)) for each in session.parked.values()), "warn"
+            "\n".join(clean_text(_describe_parked(each, now)) for each in session.parked.values()), "warn"
         )
     if session.overlaps:
-        about["Overlaps:"] = Text("\n".join(clean(overlap_words(each)) for each in standing(session)), "warn")
+        about["Overlaps:"] = Text(
+            "\n".join(clean_text(describe_overlap(each)) for each in list_current_overlaps(session)), "warn"
+        )
     live = [session.attempts[name] for name in session.live]
     return stack_parts(
         Group(Heading("Session status", session.id), build_facts(about)),
@@ -235,8 +239,8 @@ def _format_live_budget(session: Session, checkups: Mapping[str, HealthReport]) 
 
 def _describe_parked(parked: RuntimeParked, now: float) -> str:
     """`claude: the provider says too much for now; 3 agents wait until 14:32 (in 12m)`"""
-    left = f" (in {duration(parked.until - now)})" if parked.until is not None and parked.until > now else ""
-    return told(parked) + until(parked.until) + left
+    left = f" (in {format_duration(parked.until - now)})" if parked.until is not None and parked.until > now else ""
+    return describe_parked(parked) + format_until(parked.until) + left
 
 
 def _render_all_tasks(session: Session) -> RenderableType:
@@ -255,7 +259,7 @@ def render_gates(gates: Sequence[Gate]) -> RenderableType:
         (
             Text(gate.id, "id"),
             gate.kind.value,
-            Text.assemble(one_line(gate.title), (f"  {' | '.join(option.name for option in gate.options)}", "quiet")),
+            Text.assemble(clean_line(gate.title), (f"  {' | '.join(option.name for option in gate.options)}", "quiet")),
         )
         for gate in gates
     ]
@@ -307,7 +311,8 @@ def build_session_json(
             for each in session.parked.values()
         ],
         "overlaps": [
-            {"tasks": list(each.tasks), "paths": list(each.paths), "kind": each.kind} for each in standing(session)
+            {"tasks": list(each.tasks), "paths": list(each.paths), "kind": each.kind}
+            for each in list_current_overlaps(session)
         ],
         "gates": build_gates_json(list(session.open_gates.values())),
     }

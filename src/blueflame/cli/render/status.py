@@ -13,8 +13,8 @@ from blueflame.cli.console import build_columns
 from blueflame.orchestrator.engine.health import HealthReport
 from blueflame.orchestrator.engine.presence import OrchestratorPresence, RunningCommand
 from blueflame.session.state import Session
-from blueflame.text.format import duration
-from blueflame.text.sanitize import clean
+from blueflame.text.format import format_duration
+from blueflame.text.sanitize import clean_text
 
 
 def describe_orchestrator(
@@ -24,8 +24,8 @@ def describe_orchestrator(
     if holder is None:
         return _describe_absence(session, checkups)
     who = "a process that has not said who it is" if holder.pid is None else f"pid {holder.pid}"
-    since = "" if holder.since is None else f", for {duration(now - holder.since)}"
-    silent = duration(now - holder.last_sign)
+    since = "" if holder.since is None else f", for {format_duration(now - holder.since)}"
+    silent = format_duration(now - holder.last_sign)
     if holder.is_late(now):
         return (
             f"Blue Flame holds this repository ({who}{since}), but has given no sign of life for {silent}: "
@@ -56,10 +56,10 @@ def render_commands(commands: Sequence[RunningCommand], *, now: float) -> Render
     ]
     rows += [
         (
-            clean(each.name),
+            clean_text(each.name),
             str(each.pid or ""),
-            duration(now - each.since) if each.since else "",
-            duration(now - each.last_output) if each.last_output else "",
+            format_duration(now - each.since) if each.since else "",
+            format_duration(now - each.last_output) if each.last_output else "",
         )
         for each in commands
     ]

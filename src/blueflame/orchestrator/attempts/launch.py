@@ -20,7 +20,7 @@ from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptSpec, SetupStep
 from blueflame.orchestrator.prompts import build_system_prompt
 from blueflame.policy.compile import list_tools
-from blueflame.session.from_settings import skills_of
+from blueflame.session.from_settings import list_role_skills
 from blueflame.session.stalls import KILL
 from blueflame.session.state import Session
 from blueflame.system.environment import build_worktree_variables
@@ -115,7 +115,7 @@ def _build_brief(flame: SessionContext, session: Session, attempt: Attempt, chec
         tools=list_tools(flame.settings.permissions, flame.settings.roles.get(attempt.role)),
         system=build_system_prompt(attempt.role, attempt.agent_id, interactive=is_interactive(flame, attempt)),
         budget=attempt.budget,
-        skills=skills_of(flame.settings, attempt.role),
+        skills=list_role_skills(flame.settings, attempt.role),
         interactive=is_interactive(flame, attempt),
     )
 

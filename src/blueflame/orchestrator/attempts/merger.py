@@ -32,9 +32,9 @@ from blueflame.orchestrator.attempts.inspect_result import (
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MergeBranch, MergeGroup, MergerBrief, render_merger
-from blueflame.session.attempt_history import cut
-from blueflame.session.attempt_verdict import Facts, judge
-from blueflame.session.merging.queue import give_back
+from blueflame.session.attempt_history import truncate_text
+from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
+from blueflame.session.merging.queue import give_task_back
 from blueflame.session.state import Session
 
 
@@ -100,7 +100,7 @@ async def read_merger(
     except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, CollectedResult) else (None, 0)
-    facts = Facts(
+    facts = AttemptFacts(
         role=attempt.role,
         reason=outcome.reason.value,
         exit_code=outcome.exit_code,
@@ -113,12 +113,14 @@ async def read_merger(
     verdict = _read_verdict(gathered.output, attempt.agent_id)
     words = describe_ending(outcome, gathered)
     notes = "\n".join(part for part in (format_gaps(gaps) if gaps else "", words, format_leftovers(left)) if part)
-    ended = AttemptOutcome(ending=judge(facts), notes=notes, base=base, tip=tip, commits=count, violations=broken)
+    ended = AttemptOutcome(
+        ending=judge_attempt(facts), notes=notes, base=base, tip=tip, commits=count, violations=broken
+    )
     if session.changesets[attempt.subject].state is not ChangesetState.CONFLICTED:
         return ended, []
     if verdict is not None and verdict.status is VerdictStatus.FAIL and ended.ending in CAN_DECLINE:
         ended = replace(ended, ending=Ending.PASSED, output=gathered.output)
-        return ended, [give_back(session, attempt.subject, conflict, _format_refusal(verdict))]
+        return ended, [give_task_back(session, attempt.subject, conflict, _format_refusal(verdict))]
     if ended.ending is not Ending.PASSED or tip is None:
         return ended, []
     ours = await asyncio.to_thread(find_tree, flame.repo, conflict.ours)
@@ -127,7 +129,7 @@ async def read_merger(
         theirs=conflict.theirs,
         commit=tip,
         by=attempt.agent_id,
-        notes=cut(verdict.notes if verdict else gathered.said, MAX_NOTES_CHARS),
+        notes=truncate_text(verdict.notes if verdict else gathered.said, MAX_NOTES_CHARS),
         paths=conflict.paths,
     )
     return ended, [ConflictResolved(changeset=attempt.subject, resolution=resolution)]

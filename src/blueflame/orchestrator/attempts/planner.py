@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from blueflame.documents.plans import parse_tasks
 from blueflame.git.code_map import format_code_map, survey_code
-from blueflame.memory.provider import Asking
+from blueflame.memory.provider import RecallRequest
 from blueflame.model.attempt import Attempt, AttemptOutcome, Ending
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.event import Event, PlanFailed
@@ -17,8 +17,8 @@ from blueflame.orchestrator.attempts.ending_text import describe_ending
 from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, format_gaps
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import PlannerBrief, render_planner
-from blueflame.session.attempt_verdict import Facts, judge
-from blueflame.session.gates.answers import proposal
+from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
+from blueflame.session.gates.answers import build_proposal
 from blueflame.session.state import Session
 from blueflame.text.event_lines import one_line
 
@@ -60,7 +60,7 @@ def _draw_code_map(flame: SessionContext, base: str) -> str:
 def _recall_lessons(flame: SessionContext, session: Session) -> tuple[str, ...]:
     """Of earlier sessions; when they cannot be had, that is said instead."""
     found = flame.memory.recall(
-        flame.settings.memory.context_tokens, Asking(session=session.id, request=session.request)
+        flame.settings.memory.context_tokens, RecallRequest(session=session.id, request=session.request)
     )
     missing = (f"(not all that is known of earlier sessions could be read: {one_line(found.note, 200)})",)
     return (*found.lines, *(missing if found.note else ()))
@@ -71,7 +71,7 @@ async def read_planner(
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
     attempt, outcome, gathered = handed.attempt, handed.outcome, handed.gathered
     gaps = await asyncio.to_thread(find_audit_gaps, flame, attempt, outcome, gathered)
-    facts = Facts(
+    facts = AttemptFacts(
         role=attempt.role,
         reason=outcome.reason.value,
         exit_code=outcome.exit_code,
@@ -80,7 +80,7 @@ async def read_planner(
         unwatched=len(gaps),
         failure=handed.failure,
     )
-    ending = judge(facts)
+    ending = judge_attempt(facts)
     notes = format_gaps(gaps) if gaps else describe_ending(outcome, gathered)
     ended = AttemptOutcome(ending=ending, notes=notes, base=handed.base, output=gathered.output)
     if ending is Ending.PASSED:
@@ -97,4 +97,4 @@ def _propose_plan(session: Session, attempt: Attempt, ended: AttemptOutcome) -> 
         return ended, [PlanFailed(round=attempt.n, reason=str(error))]
     landed = {name for name in session.tasks if session.tasks[name].state is TaskState.MERGED}
     fresh = tuple(task for task in tasks if task.id not in landed)
-    return ended, [proposal(session, fresh, "planner", attempt.n)]
+    return ended, [build_proposal(session, fresh, "planner", attempt.n)]

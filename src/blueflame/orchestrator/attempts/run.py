@@ -27,7 +27,7 @@ from blueflame.orchestrator.attempts.worker import read_worker
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.engine.interface import ExitReason, ProcessOutcome, Queued, Running, StatusUnknown
 from blueflame.orchestrator.watchers.stalls import watch_for_stall
-from blueflame.session.decide import Attend, CancelAttempt
+from blueflame.session.decide import AttendAttempt, CancelAttempt
 from blueflame.session.state import Session
 from blueflame.system.layout import make_folder
 from blueflame.system.terminal_attach import has_requested_terminal
@@ -37,7 +37,7 @@ LAST_OUTPUT_SECONDS = 5.0  # seconds
 MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden needs some 50 ms until it has its lock and can be told by its pid
 
 
-async def run_attempt(flame: SessionContext, session: Session, effect: Attend, emit: Emit) -> Sequence[Event]:
+async def run_attempt(flame: SessionContext, session: Session, effect: AttendAttempt, emit: Emit) -> Sequence[Event]:
     record = session.attempts[effect.attempt]
     attempt = record.attempt
     try:

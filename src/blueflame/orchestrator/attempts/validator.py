@@ -22,12 +22,14 @@ from blueflame.orchestrator.attempts.ending_text import describe_ending
 from blueflame.orchestrator.attempts.inspect_result import find_audit_gaps, format_gaps, read_leftovers, summarize_audit
 from blueflame.orchestrator.context import Emit, FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import MAX_DIFF_BYTES, ValidatorBrief, render_validator
-from blueflame.session.attempt_verdict import Facts, judge
-from blueflame.session.decide import Diagnose
+from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
+from blueflame.session.decide import DiagnoseTask
 from blueflame.session.state import Session
 
 
-async def run_diagnostics(flame: SessionContext, session: Session, effect: Diagnose, _emit: Emit) -> Sequence[Event]:
+async def run_diagnostics(
+    flame: SessionContext, session: Session, effect: DiagnoseTask, _emit: Emit
+) -> Sequence[Event]:
     checks = await check_commit(flame, session, effect.sha, effect.task)
     return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]
 
@@ -69,7 +71,7 @@ async def read_validator(
         broken = await asyncio.to_thread(_find_reviewer_changes, flame, handed)
     except GitFailed as error:
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
-    facts = Facts(
+    facts = AttemptFacts(
         role=attempt.role,
         reason=outcome.reason.value,
         exit_code=outcome.exit_code,
@@ -80,7 +82,9 @@ async def read_validator(
         failure=handed.failure,
     )
     notes = "\n".join(part for part in (format_gaps(gaps) if gaps else "", describe_ending(outcome, gathered)) if part)
-    ended = AttemptOutcome(ending=judge(facts), notes=notes, base=base, output=gathered.output, violations=broken)
+    ended = AttemptOutcome(
+        ending=judge_attempt(facts), notes=notes, base=base, output=gathered.output, violations=broken
+    )
     if ended.ending is not Ending.PASSED:
         return ended, []
     try:

@@ -25,7 +25,7 @@ from blueflame.policy.path_patterns import fold_text
 from blueflame.sandbox.build import SandboxContext, SandboxRequest, build_sandbox, choose_home
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
 from blueflame.sandbox.prepare import PreparedSandbox, prepare_sandbox
-from blueflame.session.from_settings import skills_of
+from blueflame.session.from_settings import list_role_skills
 from blueflame.session.state import Session
 from blueflame.system.layout import make_folder
 from blueflame.watcher.policy_file import find_shfmt, save_policy
@@ -96,7 +96,7 @@ def build_policy(flame: SessionContext, session: Session, attempt: Attempt, chec
         answers=attempt.role in OUTPUT_SCHEMAS,
         scratch=_list_scratch(box),
         readable=tuple(mount.target for mount in box.mounts if mount.kind is MountKind.RO and mount.target != box.cwd),
-        skills=skills_of(flame.settings, attempt.role),
+        skills=list_role_skills(flame.settings, attempt.role),
     )
 
 

@@ -23,7 +23,7 @@ from blueflame.orchestrator.attempts.inspect_result import (
 )
 from blueflame.orchestrator.context import FinishedAttempt, SessionContext
 from blueflame.orchestrator.prompts import WorkerBrief, render_worker
-from blueflame.session.attempt_verdict import Facts, judge
+from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
 from blueflame.session.state import Session
 
 
@@ -65,7 +65,7 @@ async def read_worker(
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, CollectedResult) else (None, 0)
     subject = found.commits[-1].subject if isinstance(found, CollectedResult) and found.commits else ""
-    facts = Facts(
+    facts = AttemptFacts(
         role=attempt.role,
         reason=outcome.reason.value,
         exit_code=outcome.exit_code,
@@ -75,7 +75,7 @@ async def read_worker(
         unwatched=len(gaps),
         failure=handed.failure,
     )
-    ending = judge(facts)
+    ending = judge_attempt(facts)
     if ending is not Ending.PASSED and tip is not None:
         await asyncio.to_thread(keep_failed_result, flame.repo, attempt.session, attempt.subject, attempt.n, tip)
     words = gathered.said if ending is Ending.PASSED else describe_ending(outcome, gathered)

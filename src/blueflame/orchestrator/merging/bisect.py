@@ -10,9 +10,9 @@ from blueflame.git.merging import find_tree
 from blueflame.model.event import Event
 from blueflame.model.verdict import Check
 from blueflame.orchestrator.merging.assemble import MergeCommit, MergeInputs, trial_merge
-from blueflame.session.consequences import red_verdict
-from blueflame.session.gates.answers import skip
-from blueflame.session.merging.queue import without
+from blueflame.session.consequences import build_failed_verdict
+from blueflame.session.gates.answers import skip_changeset
+from blueflame.session.merging.queue import trim_changeset
 
 Checks = tuple[Check, ...]
 RunChecks = Callable[[str, bool], Awaitable[Checks | None]]
@@ -72,15 +72,15 @@ async def find_culprit(laboratory: CheckRunner, scene: MergeInputs, checks: Chec
     ground = await laboratory.examine(MergeCommit(base, await asyncio.to_thread(find_tree, scene.repo, base)))
     if _has_failure(ground, red):
         words = f"checks are red on {session.base_branch} itself, at {base[:12]}: {', '.join(sorted(red))}"
-        return list(skip(session, changeset.id, f"{words}; mend that first"))
+        return list(skip_changeset(session, changeset.id, f"{words}; mend that first"))
     found = await _bisect_tasks(laboratory, scene, red)
     if found is None:  # there is no telling whose fault it is
-        return [without(session, changeset.id, changeset.tasks, _format_reason(checks, "on the combined tree"))]
+        return [trim_changeset(session, changeset.id, changeset.tasks, _format_reason(checks, "on the combined tree"))]
     culprit, shown = found
     where = "on the combined tree"
     if len(changeset.tasks) > 1:
         where += f" as soon as {culprit} is in it"
-    return [without(session, changeset.id, (culprit,), _format_reason(shown or checks, where))]
+    return [trim_changeset(session, changeset.id, (culprit,), _format_reason(shown or checks, where))]
 
 
 async def _bisect_tasks(laboratory: CheckRunner, scene: MergeInputs, red: frozenset[str]) -> tuple[str, Checks] | None:
@@ -106,5 +106,5 @@ def _has_failure(checks: Checks, red: frozenset[str]) -> bool:
 
 
 def _format_reason(checks: Checks, where: str) -> str:
-    verdict = red_verdict(_list_failed(checks))
+    verdict = build_failed_verdict(_list_failed(checks))
     return f"checks are red {where}: {', '.join(verdict.issues)}\n{verdict.notes}"

@@ -24,8 +24,8 @@ from blueflame.orchestrator.merging.bisect import CheckRunner, ChecksStopped, fi
 from blueflame.orchestrator.merging.pull_request import open_pull_request
 from blueflame.orchestrator.merging.review_hints import add_hints
 from blueflame.session.decide import BuildChangeset, LandChangeset
-from blueflame.session.gates.answers import skip
-from blueflame.session.merging.queue import after_conflict
+from blueflame.session.gates.answers import skip_changeset
+from blueflame.session.merging.queue import handle_conflict
 from blueflame.session.state import Session
 
 
@@ -65,10 +65,10 @@ async def build_on_base(site: BuildSite, session: Session, name: str, base: str)
     scene = MergeInputs(site.repo, session, session.changesets[name], base)
     made = await asyncio.to_thread(assemble_changeset, scene, site.mode)
     if isinstance(made, Conflict):
-        return [after_conflict(session, name, made)]
+        return [handle_conflict(session, name, made)]
     if isinstance(made, CannotRebase):
         words = f"it cannot land by {site.mode}: {made.reason}"
-        return list(skip(session, name, f"{words}; set landing.mode to merge or squash"))
+        return list(skip_changeset(session, name, f"{words}; set landing.mode to merge or squash"))
     leaks = await asyncio.to_thread(site.leaks, base, made.commit)
     if leaks:
         listed = "\n".join(str(leak) for leak in leaks)
@@ -120,5 +120,5 @@ async def land_changeset(
     if isinstance(done, Dirty):
         paths = ", ".join(done.paths[:10])
         note = f"your checkout of {session.base_branch} is not clean ({done.reason}: {paths}); it was not touched"
-        return list(skip(session, effect.changeset, note))
+        return list(skip_changeset(session, effect.changeset, note))
     return [BaseMoved(changeset=effect.changeset, expected=build.base, found=done.found)]

@@ -9,9 +9,9 @@ from blueflame.model.changeset import Build, ChangesetRecord
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event, PullRequestOpened
 from blueflame.orchestrator.context import SessionContext
-from blueflame.session.gates.answers import skip
+from blueflame.session.gates.answers import skip_changeset
 from blueflame.session.state import Session
-from blueflame.text.pull_request import text, title
+from blueflame.text.pull_request import format_pull_request_body, format_pull_request_title
 
 
 def open_pull_request(
@@ -26,11 +26,11 @@ def open_pull_request(
         request = PullRequest(
             branch=branch,
             base=session.base_branch,
-            title=title(record),
-            text=text(session, record, build),
+            title=format_pull_request_title(record),
+            text=format_pull_request_body(session, record, build),
             draft=landing.draft,
         )
         url = create_pull_request(flame.repo, forge, request) if forge else ""
     except WorldError as error:
-        return list(skip(session, changeset.id, f"no pull request could be opened: {error}"))
+        return list(skip_changeset(session, changeset.id, f"no pull request could be opened: {error}"))
     return [PullRequestOpened(changeset=changeset.id, commit=build.commit, branch=branch, url=url)]

@@ -30,7 +30,7 @@ from blueflame.orchestrator.engine.health import HealthMonitor, HealthReport
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 from blueflame.system.layout import ProjectPaths
-from blueflame.text.event_lines import log_lines
+from blueflame.text.event_lines import format_log_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Exporter:
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
         self._session = session
-        self._lines += log_lines(recorded)
+        self._lines += format_log_lines(recorded)
         self._told = True
         self._begun.set()
         self._changed.set()

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from blueflame.git.results import list_changes
 from blueflame.journal.journal import Journal
-from blueflame.memory.provider import NO_MEMORY, Mark
-from blueflame.memory.records import FILES, TITLE, plain, records_of
+from blueflame.memory.provider import NO_MEMORY, JournalMark
+from blueflame.memory.records import MAX_FILES, MAX_TITLE_CHARS, build_records, clean_note
 from blueflame.model.attempt import WORKER
 from blueflame.model.errors import InternalError, JournalError, WorldError
 from blueflame.model.event import (
@@ -77,8 +77,8 @@ class MemoryWriter:
             return
         self._saved = self._session.seq
         notes = self._flame.settings.beads.include_failure_notes
-        records = records_of(self._session, failure_notes=notes)
-        mark, evidence = Mark(self._session.id, self._session.seq), _collect_evidence(self._session)
+        records = build_records(self._session, failure_notes=notes)
+        mark, evidence = JournalMark(self._session.id, self._session.seq), _collect_evidence(self._session)
         await self._try(lambda: self._save(records, mark, evidence))
 
     async def catch_up(self) -> None:
@@ -94,7 +94,7 @@ class MemoryWriter:
             self._warned = True
             self._warn(warning)
 
-    def _save(self, records: Sequence[MemoryRecord], mark: Mark, evidence: Evidence) -> str:
+    def _save(self, records: Sequence[MemoryRecord], mark: JournalMark, evidence: Evidence) -> str:
         full = [self._with_evidence(record, evidence) for record in records]
         return self._flame.memory.remember(full, mark)
 
@@ -113,10 +113,10 @@ class MemoryWriter:
             return None
 
     def _remember_past(self, past: Session) -> str:
-        records = records_of(past, failure_notes=self._flame.settings.beads.include_failure_notes)
+        records = build_records(past, failure_notes=self._flame.settings.beads.include_failure_notes)
         evidence = _collect_evidence(past)
         return self._flame.memory.remember(
-            [self._with_evidence(record, evidence) for record in records], Mark(past.id, past.seq)
+            [self._with_evidence(record, evidence) for record in records], JournalMark(past.id, past.seq)
         )
 
     def _with_evidence(self, record: MemoryRecord, evidence: Evidence) -> MemoryRecord:
@@ -135,7 +135,7 @@ class MemoryWriter:
                 found = [path for change in list_changes(self._flame.repo, base, tip) for path in change.paths]
             except WorldError:
                 found = []
-            self._files[base, tip] = tuple(one_line(path, TITLE) for path in dict.fromkeys(found))[:FILES]
+            self._files[base, tip] = tuple(one_line(path, MAX_TITLE_CHARS) for path in dict.fromkeys(found))[:MAX_FILES]
         return self._files[base, tip]
 
     def _refused(self, agents: Sequence[str]) -> list[str]:
@@ -144,7 +144,9 @@ class MemoryWriter:
             line for agent in agents for line in read_audit(self._flame.places.audit(agent)).lines if not line.allowed
         ]
         calls = [line for line in refused if line.rule != "canary"]
-        return [plain(f"{line.rule}: {line.tool} {line.target}", TITLE) for line in calls[-MAX_REFUSALS:]]
+        return [
+            clean_note(f"{line.rule}: {line.tool} {line.target}", MAX_TITLE_CHARS) for line in calls[-MAX_REFUSALS:]
+        ]
 
 
 Evidence = dict[str, tuple[tuple[str, str], tuple[str, ...]]]

@@ -16,7 +16,7 @@ from blueflame.model.event import JournalEntry
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.session.state import Session
 from blueflame.system.notifiers import Notifier, build_notifier
-from blueflame.text.notifications import GATE, Notice, notices_of, settled_in
+from blueflame.text.notifications import GATE, Notification, build_notifications, find_settled_gates
 
 LAST_DELIVERY_SECONDS = 5.0  # seconds: for what is to be told when the session is over
 
@@ -30,12 +30,12 @@ class NotificationQueue:
         self._tell = tell
         self._warn = warn
         self._warned = False
-        self._waiting: dict[str, list[tuple[float, Notice]]] = {}
+        self._waiting: dict[str, list[tuple[float, Notification]]] = {}
         self._free_at: dict[str, float] = {}  # topic -> when the next message may go out
         self._changed = asyncio.Event()
         self._leaving = False
 
-    def take(self, notice: Notice, now: float) -> None:
+    def take(self, notice: Notification, now: float) -> None:
         if notice.topic in self._settings.on:
             due = now + (self._settings.delay if notice.topic == GATE else 0.0)
             self._waiting.setdefault(notice.topic, []).append((due, notice))
@@ -97,7 +97,7 @@ class NotificationSender:
         if not self._couriers:
             return
         now = asyncio.get_running_loop().time()
-        notices, settled = tuple(notices_of(session, recorded)), settled_in(recorded)
+        notices, settled = tuple(build_notifications(session, recorded)), find_settled_gates(recorded)
         for courier in self._couriers:
             for notice in notices:
                 courier.take(notice, now)

@@ -10,7 +10,7 @@ from blueflame.model.errors import WorldError
 from blueflame.model.event import AttemptNearsBudget, Event
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.watchers.rate_limits import POLL_SECONDS, RateLimitWait, build_parked_event, find_waits
-from blueflame.session.budget import nearest_limit
+from blueflame.session.budget import find_nearest_limit
 from blueflame.session.rate_limits import RATE_LIMIT
 from blueflame.session.state import Session
 from blueflame.system.clock import find_local_day
@@ -88,7 +88,7 @@ class LimitWatcher:
         meter.read_on()
         if meter.spend is None:
             return
-        limit = nearest_limit(attempt, meter.spend, self._session.limits.warn_threshold)
+        limit = find_nearest_limit(attempt, meter.spend, self._session.limits.warn_threshold)
         if limit is not None:
             self._warned.add(attempt.id)
             budget = limit.budget

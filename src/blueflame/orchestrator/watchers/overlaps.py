@@ -14,7 +14,7 @@ from blueflame.model.attempt import WORKER
 from blueflame.model.errors import WorldError
 from blueflame.model.event import Event
 from blueflame.orchestrator.context import Emit, SessionContext
-from blueflame.session.overlaps import FILE, in_order, nearness, news
+from blueflame.session.overlaps import FILE, classify_overlap, list_new_overlaps, order_by_start
 from blueflame.session.state import Session
 
 POLL_SECONDS = 3.0  # seconds
@@ -45,7 +45,7 @@ class OverlapWatcher:
         if len(names) < 2 or self._session.limits.on_overlap == "off":
             return
         touched = await asyncio.to_thread(self._touched, names)
-        pairs = [in_order(self._session, pair) for pair in combinations(sorted(touched), 2)]
+        pairs = [order_by_start(self._session, pair) for pair in combinations(sorted(touched), 2)]
         events: list[Event] = []
         for first, later in pairs:
             common = _find_common(touched[first], touched[later])
@@ -53,7 +53,7 @@ class OverlapWatcher:
             if any(told.get(path, FILE) == FILE for path in common):
                 found = await asyncio.to_thread(self._nearness, first, later, common)
                 live = first in self._session.live and later in self._session.live
-                events += news(self._session, (first, later), found) if live else ()
+                events += list_new_overlaps(self._session, (first, later), found) if live else ()
         if events:
             self._emit(events)
 
@@ -90,7 +90,7 @@ class OverlapWatcher:
         for path, (here, there) in common.items():
             known = here.base == there.base and (not here.base or here.base in texts)
             base = texts.get(here.base)
-            found[path] = nearness(base, one.read_text(path), two.read_text(path)) if known else FILE
+            found[path] = classify_overlap(base, one.read_text(path), two.read_text(path)) if known else FILE
         return found
 
     def _bases(self, blobs: set[str]) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from blueflame.model.event import AttemptStalled
 from blueflame.orchestrator.context import Emit, SessionContext
 from blueflame.orchestrator.engine.interface import AttemptStatus, Running
-from blueflame.session.stalls import stall_is_due
+from blueflame.session.stalls import is_stall_due
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
 
@@ -22,7 +22,7 @@ async def watch_for_stall(flame: SessionContext, session: Session, attempt: str,
         await flame.clock.sleep(min(limits.heartbeat_interval, limits.stall_timeout / POLLS_PER_TIMEOUT))
         seconds = silence.length(await flame.engine.inspect(attempt))
         now = flame.clock.now()
-        if stall_is_due(session, attempt, silent_for=seconds, timeout=limits.stall_timeout, now=now):
+        if is_stall_due(session, attempt, silent_for=seconds, timeout=limits.stall_timeout, now=now):
             emit([AttemptStalled(attempt=attempt, seconds=round(seconds, 1))])
 
 

@@ -22,22 +22,22 @@ from blueflame.model.event import (
 )
 from blueflame.model.spend import NO_SPEND
 from blueflame.model.task import TaskState
-from blueflame.session.apply.indexes import stand_in_line
-from blueflame.session.budget import reservation
+from blueflame.session.apply.indexes import update_review_queues
+from blueflame.session.budget import compute_reservation
 from blueflame.session.retries import is_blameless
 from blueflame.session.state import Session
 
-SAYS_NOTHING_OF_MODEL = frozenset({Ending.OUTAGE, Ending.CANCELLED, Ending.LOST, Ending.SETUP})
+MODEL_UNKNOWN_AFTER = frozenset({Ending.OUTAGE, Ending.CANCELLED, Ending.LOST, Ending.SETUP})
 """After any other ending the model was there: the next outage is the first in its row."""
 
 
-def _attempt_intended(session: Session, event: AttemptIntended, at: float) -> None:
+def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float) -> None:
     attempt = event.attempt
     session.attempts[attempt.id] = AttemptRecord(attempt=attempt, intended_at=at)
     session.live[attempt.id] = attempt
     session.live_by_role[attempt.role] = session.running(attempt.role) + 1
     session.attempts_on[attempt.subject, attempt.role] = attempt.n
-    session.reserved = session.reserved + reservation(attempt)
+    session.reserved = session.reserved + compute_reservation(attempt)
     if attempt.role == WORKER:
         record = session.tasks[attempt.subject]
         session.tasks[attempt.subject] = replace(
@@ -47,7 +47,7 @@ def _attempt_intended(session: Session, event: AttemptIntended, at: float) -> No
         session.to_review.leave(attempt.subject)
 
 
-def _attempt_started(session: Session, event: AttemptStarted, at: float) -> None:
+def _apply_attempt_started(session: Session, event: AttemptStarted, at: float) -> None:
     record = session.attempts[event.attempt]
     session.attempts[event.attempt] = replace(
         record, started_at=at, base=event.base, worktree=event.worktree, warden_pid=event.warden_pid
@@ -57,11 +57,11 @@ def _attempt_started(session: Session, event: AttemptStarted, at: float) -> None
         session.tasks[record.attempt.subject] = replace(task, worktree=event.worktree)
 
 
-def _attempt_stalled(session: Session, event: AttemptStalled, at: float) -> None:
+def _apply_attempt_stalled(session: Session, event: AttemptStalled, at: float) -> None:
     session.attempts[event.attempt] = replace(session.attempts[event.attempt], stalled_at=at)
 
 
-def _attempt_cancelled(session: Session, event: AttemptCancelled, _at: float) -> None:
+def _apply_attempt_cancelled(session: Session, event: AttemptCancelled, _at: float) -> None:
     """The first reason stands."""
     record = session.attempts[event.attempt]
     if record.cancel_reason:
@@ -73,14 +73,14 @@ def _attempt_cancelled(session: Session, event: AttemptCancelled, _at: float) ->
     )
 
 
-def _attempt_ended(session: Session, event: AttemptEnded, at: float) -> None:
+def _apply_attempt_ended(session: Session, event: AttemptEnded, at: float) -> None:
     record = session.attempts[event.attempt]
     attempt, spend = record.attempt, event.ended.spend
     session.attempts[event.attempt] = replace(record, ended=event.ended, ended_at=at)
     del session.live[event.attempt]
     session.live_by_role[attempt.role] -= 1
     session.overlaps = {pair: paths for pair, paths in session.overlaps.items() if attempt.id not in pair}
-    session.reserved = session.reserved - reservation(attempt)
+    session.reserved = session.reserved - compute_reservation(attempt)
     session.spend = session.spend + spend
     last = session.spent_by[-1][0] if session.spent_by else at
     session.spent_by.append((max(at, last), session.spend))  # in order even where the clock was set back
@@ -88,66 +88,66 @@ def _attempt_ended(session: Session, event: AttemptEnded, at: float) -> None:
     session.spend_by_subject[attempt.subject] = session.spend_by_subject.get(attempt.subject, NO_SPEND) + spend
     if attempt.role == VALIDATOR:
         blame = not (event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.lost(attempt)))
-        _validator_ended(session, attempt.subject, blame=blame)
+        _count_validator_failure(session, attempt.subject, blame=blame)
     if event.ended.ending is Ending.LOST:
         session.losses[attempt.subject, attempt.role] = session.lost(attempt) + 1
-    if event.ended.ending not in SAYS_NOTHING_OF_MODEL:
+    if event.ended.ending not in MODEL_UNKNOWN_AFTER:
         session.outages.pop(attempt.runtime, None)
 
 
-def _validator_ended(session: Session, task: str, *, blame: bool) -> None:
+def _count_validator_failure(session: Session, task: str, *, blame: bool) -> None:
     """Its verdict, if it has one, is the next event; should that be lost in a crash, the task is reviewed again."""
     record = session.tasks[task]
     session.tasks[task] = replace(record, validator_failures=record.validator_failures + blame)
-    stand_in_line(session, session.tasks[task])
+    update_review_queues(session, session.tasks[task])
 
 
-def _overlap_seen(session: Session, event: OverlapSeen, _at: float) -> None:
+def _apply_overlap_seen(session: Session, event: OverlapSeen, _at: float) -> None:
     session.overlaps.setdefault(event.attempts, {}).update(dict.fromkeys(event.paths, event.kind))
 
 
-def _nears_budget(session: Session, event: AttemptNearsBudget, _at: float) -> None:
+def _apply_attempt_nears_budget(session: Session, event: AttemptNearsBudget, _at: float) -> None:
     session.attempts[event.attempt] = replace(session.attempts[event.attempt], near_budget=True)
 
 
-def _runtime_parked(session: Session, event: RuntimeParked, _at: float) -> None:
+def _apply_runtime_parked(session: Session, event: RuntimeParked, _at: float) -> None:
     session.parked[event.runtime] = event
     if event.outages:
         session.outages[event.runtime] = event.outages
 
 
-def _runtime_resumed(session: Session, event: RuntimeResumed, at: float) -> None:
+def _apply_runtime_resumed(session: Session, event: RuntimeResumed, at: float) -> None:
     session.parked.pop(event.runtime, None)
     if event.by:
         session.tried_at[event.runtime] = at
 
 
-def _checked(session: Session, event: Checked, _at: float) -> None:
+def _apply_checked(session: Session, event: Checked, _at: float) -> None:
     record = session.tasks[event.task]
     if record.state is TaskState.DONE and record.result is not None and record.result.sha == event.sha:
         session.checks[event.task] = event.checks
-        stand_in_line(session, record)
+        update_review_queues(session, record)
 
 
-def _verdict_given(session: Session, event: VerdictGiven, _at: float) -> None:
+def _apply_verdict_given(session: Session, event: VerdictGiven, _at: float) -> None:
     record = session.tasks[event.task]
     if record.result is None or record.result.sha != event.sha:
         return
     record = replace(record, verdict=event.verdict.status.value, verdict_notes=event.verdict.notes)
     session.tasks[event.task] = record
-    stand_in_line(session, record)
+    update_review_queues(session, record)
 
 
-ATTEMPTS: dict[type, Callable[[Session, Any, float], None]] = {
-    AttemptIntended: _attempt_intended,
-    AttemptStarted: _attempt_started,
-    AttemptStalled: _attempt_stalled,
-    AttemptCancelled: _attempt_cancelled,
-    AttemptNearsBudget: _nears_budget,
-    OverlapSeen: _overlap_seen,
-    RuntimeParked: _runtime_parked,
-    RuntimeResumed: _runtime_resumed,
-    AttemptEnded: _attempt_ended,
-    Checked: _checked,
-    VerdictGiven: _verdict_given,
+ATTEMPT_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
+    AttemptIntended: _apply_attempt_intended,
+    AttemptStarted: _apply_attempt_started,
+    AttemptStalled: _apply_attempt_stalled,
+    AttemptCancelled: _apply_attempt_cancelled,
+    AttemptNearsBudget: _apply_attempt_nears_budget,
+    OverlapSeen: _apply_overlap_seen,
+    RuntimeParked: _apply_runtime_parked,
+    RuntimeResumed: _apply_runtime_resumed,
+    AttemptEnded: _apply_attempt_ended,
+    Checked: _apply_checked,
+    VerdictGiven: _apply_verdict_given,
 }

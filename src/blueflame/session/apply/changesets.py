@@ -20,12 +20,12 @@ from blueflame.model.event import (
     LandingUndone,
     PullRequestOpened,
 )
-from blueflame.session.apply.indexes import due_hook
-from blueflame.session.merging.form import title_of
-from blueflame.session.state import ACTIVE, Session
+from blueflame.session.apply.indexes import schedule_hook
+from blueflame.session.merging.form import build_changeset_title
+from blueflame.session.state import ACTIVE_STATES, Session
 
 
-def _changesets_formed(session: Session, event: ChangesetsFormed, at: float) -> None:
+def _apply_changesets_formed(session: Session, event: ChangesetsFormed, at: float) -> None:
     for changeset in event.changesets:
         session.changesets[changeset.id] = ChangesetRecord(changeset=changeset, formed_at=at)
         session.merging[changeset.id] = None
@@ -33,51 +33,51 @@ def _changesets_formed(session: Session, event: ChangesetsFormed, at: float) -> 
             session.changeset_of[task] = changeset.id
 
 
-def _set_changeset(session: Session, record: ChangesetRecord) -> None:
+def _put_changeset(session: Session, record: ChangesetRecord) -> None:
     name = record.changeset.id
     session.changesets[name] = record
-    if record.state not in ACTIVE:
+    if record.state not in ACTIVE_STATES:
         session.merging.pop(name, None)
         for task in record.changeset.tasks:
             session.changeset_of.pop(task, None)
 
 
-def _changeset_built(session: Session, event: ChangesetBuilt, _at: float) -> None:
-    _set_changeset(session, replace(session.changesets[event.changeset], state=ChangesetState.BUILT, build=event.build))
+def _apply_changeset_built(session: Session, event: ChangesetBuilt, _at: float) -> None:
+    _put_changeset(session, replace(session.changesets[event.changeset], state=ChangesetState.BUILT, build=event.build))
 
 
-def _changeset_evicted(session: Session, event: ChangesetEvicted, _at: float) -> None:
-    _set_changeset(
+def _apply_changeset_evicted(session: Session, event: ChangesetEvicted, _at: float) -> None:
+    _put_changeset(
         session, replace(session.changesets[event.changeset], state=ChangesetState.EVICTED, note=event.reason)
     )
 
 
-def _changeset_trimmed(session: Session, event: ChangesetTrimmed, _at: float) -> None:
+def _apply_changeset_trimmed(session: Session, event: ChangesetTrimmed, _at: float) -> None:
     record = session.changesets[event.changeset]
     gone = (*event.tasks, *event.waiting)
     for task in gone:
         session.changeset_of.pop(task, None)
     left = tuple(name for name in record.changeset.tasks if name not in gone)
     missing = tuple(sorted({*record.changeset.missing, *gone}))
-    title = title_of(session, left) if left else record.changeset.title
+    title = build_changeset_title(session, left) if left else record.changeset.title
     changeset = replace(record.changeset, tasks=left, missing=missing, title=title)
     state = ChangesetState.FORMED if left else ChangesetState.EVICTED
     note = f"{', '.join(event.tasks)} went back: {(event.reason.splitlines() or [''])[0]}"
-    _set_changeset(session, replace(record, changeset=changeset, state=state, build=None, conflict=None, note=note))
+    _put_changeset(session, replace(record, changeset=changeset, state=state, build=None, conflict=None, note=note))
 
 
-def _changeset_conflicted(session: Session, event: ChangesetConflicted, _at: float) -> None:
+def _apply_changeset_conflicted(session: Session, event: ChangesetConflicted, _at: float) -> None:
     record = session.changesets[event.changeset]
-    _set_changeset(session, replace(record, state=ChangesetState.CONFLICTED, build=None, conflict=event.conflict))
+    _put_changeset(session, replace(record, state=ChangesetState.CONFLICTED, build=None, conflict=event.conflict))
 
 
-def _conflict_resolved(session: Session, event: ConflictResolved, _at: float) -> None:
+def _apply_conflict_resolved(session: Session, event: ConflictResolved, _at: float) -> None:
     record = session.changesets[event.changeset]
     resolutions = (*record.resolutions, event.resolution)
-    _set_changeset(session, replace(record, state=ChangesetState.FORMED, conflict=None, resolutions=resolutions))
+    _put_changeset(session, replace(record, state=ChangesetState.FORMED, conflict=None, resolutions=resolutions))
 
 
-JUDGED = {
+STATE_BY_CHOICE = {
     "approve": ChangesetState.APPROVED,
     "reject": ChangesetState.REJECTED,
     "skip": ChangesetState.SKIPPED,
@@ -85,50 +85,52 @@ JUDGED = {
 }
 
 
-def _changeset_judged(session: Session, event: ChangesetJudged, _at: float) -> None:
-    _set_changeset(session, replace(session.changesets[event.changeset], state=JUDGED[event.choice], note=event.note))
+def _apply_changeset_judged(session: Session, event: ChangesetJudged, _at: float) -> None:
+    _put_changeset(
+        session, replace(session.changesets[event.changeset], state=STATE_BY_CHOICE[event.choice], note=event.note)
+    )
 
 
-def _base_moved(session: Session, event: BaseMoved, _at: float) -> None:
+def _apply_base_moved(session: Session, event: BaseMoved, _at: float) -> None:
     session.base_sha = event.found
-    _set_changeset(session, replace(session.changesets[event.changeset], state=ChangesetState.FORMED, build=None))
+    _put_changeset(session, replace(session.changesets[event.changeset], state=ChangesetState.FORMED, build=None))
 
 
-def _landed(session: Session, event: Landed, _at: float) -> None:
+def _apply_landed(session: Session, event: Landed, _at: float) -> None:
     session.base_sha = event.after
     session.landings = (*session.landings, event.changeset)
-    _set_changeset(
+    _put_changeset(
         session, replace(session.changesets[event.changeset], state=ChangesetState.LANDED, landed_as=event.after)
     )
-    due_hook(session, "post_merge", f"post_merge:{event.changeset}", event.changeset)
+    schedule_hook(session, "post_merge", f"post_merge:{event.changeset}", event.changeset)
 
 
-def _pull_request_opened(session: Session, event: PullRequestOpened, _at: float) -> None:
+def _apply_pull_request_opened(session: Session, event: PullRequestOpened, _at: float) -> None:
     record = session.changesets[event.changeset]
     session.proposed.update(dict.fromkeys(record.changeset.tasks))
     place = event.url or event.branch
-    _set_changeset(session, replace(record, state=ChangesetState.PROPOSED, place=place))
+    _put_changeset(session, replace(record, state=ChangesetState.PROPOSED, place=place))
 
 
-def _landing_undone(session: Session, event: LandingUndone, _at: float) -> None:
+def _apply_landing_undone(session: Session, event: LandingUndone, _at: float) -> None:
     record = session.changesets[event.changeset]
     if not session.ended:
         session.base_sha = event.after
     session.landings = tuple(name for name in session.landings if name != event.changeset)
     note = f"taken back by {event.by or 'a person'} with {event.after[:12]}"
-    _set_changeset(session, replace(record, state=ChangesetState.UNDONE, note=note))
+    _put_changeset(session, replace(record, state=ChangesetState.UNDONE, note=note))
 
 
-MERGING: dict[type, Callable[[Session, Any, float], None]] = {
-    ChangesetsFormed: _changesets_formed,
-    ChangesetBuilt: _changeset_built,
-    ChangesetEvicted: _changeset_evicted,
-    ChangesetJudged: _changeset_judged,
-    ChangesetTrimmed: _changeset_trimmed,
-    ChangesetConflicted: _changeset_conflicted,
-    ConflictResolved: _conflict_resolved,
-    BaseMoved: _base_moved,
-    Landed: _landed,
-    PullRequestOpened: _pull_request_opened,
-    LandingUndone: _landing_undone,
+CHANGESET_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
+    ChangesetsFormed: _apply_changesets_formed,
+    ChangesetBuilt: _apply_changeset_built,
+    ChangesetEvicted: _apply_changeset_evicted,
+    ChangesetJudged: _apply_changeset_judged,
+    ChangesetTrimmed: _apply_changeset_trimmed,
+    ChangesetConflicted: _apply_changeset_conflicted,
+    ConflictResolved: _apply_conflict_resolved,
+    BaseMoved: _apply_base_moved,
+    Landed: _apply_landed,
+    PullRequestOpened: _apply_pull_request_opened,
+    LandingUndone: _apply_landing_undone,
 }

@@ -9,34 +9,34 @@ from blueflame.model.gate import GateKind
 from blueflame.model.task import VERIFIED_NOT_LANDED, TaskRecord, TaskState
 from blueflame.session.merging.groups import order_groups
 from blueflame.session.scheduling.ready_queue import ReadyQueue
-from blueflame.session.scheduling.settled_groups import Resting
-from blueflame.session.state import HookDue, Session, group_ranks
+from blueflame.session.scheduling.settled_groups import SettledGroups
+from blueflame.session.state import HookDue, Session, rank_by_group
 
 IN_MOTION = frozenset({TaskState.PENDING, TaskState.CLAIMED, TaskState.DONE})
 
 
-def install(session: Session, records: dict[str, TaskRecord]) -> None:
+def install_tasks(session: Session, records: dict[str, TaskRecord]) -> None:
     """Take a whole new set of tasks and build every index over it."""
     tasks = [record.task for record in records.values()]
     session.tasks, session.queue = {}, ReadyQueue(tasks)
     session.states = {state: {} for state in TaskState}
-    session.group_motion, session.validated_in, session.resting = {}, {}, Resting()
+    session.group_motion, session.validated_in, session.resting = {}, {}, SettledGroups()
     order = [name for group in order_groups(tasks, ()) for name in group.names]
-    session.task_ranks = group_ranks(tasks, order)
-    session.dependants = _listed((need, task.id) for task in tasks for need in task.dependencies)
-    session.groups = _listed((task.cohesion_group, task.id) for task in tasks)
+    session.task_ranks = rank_by_group(tasks, order)
+    session.dependants = _group_pairs((need, task.id) for task in tasks for need in task.dependencies)
+    session.groups = _group_pairs((task.cohesion_group, task.id) for task in tasks)
     for record in records.values():
-        place(session, record)
+        put_task(session, record)
 
 
-def _listed(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+def _group_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for key, name in pairs:
         found.setdefault(key, []).append(name)
     return {key: tuple(sorted(names)) for key, names in found.items()}
 
 
-def place(session: Session, record: TaskRecord) -> None:
+def put_task(session: Session, record: TaskRecord) -> None:
     """Put a record in, and bring every index along."""
     name, state = record.task.id, record.state
     old = session.tasks.get(name)
@@ -45,12 +45,12 @@ def place(session: Session, record: TaskRecord) -> None:
     session.tasks[name] = record
     session.states[state][name] = None
     session.queue.set_state(name, state)
-    _count_in_group(session, record, old.state if old else None)
-    stand_in_line(session, record)
-    _offer_as_foundation(session, record, old.state if old else None)
+    _update_group(session, record, old.state if old else None)
+    update_review_queues(session, record)
+    _update_unmerged(session, record, old.state if old else None)
 
 
-def _offer_as_foundation(session: Session, record: TaskRecord, before: TaskState | None) -> None:
+def _update_unmerged(session: Session, record: TaskRecord, before: TaskState | None) -> None:
     if record.state in VERIFIED_NOT_LANDED and before not in VERIFIED_NOT_LANDED:
         assert record.result is not None, f"{record.task.id} is {record.state} without a result"
         built_on = (foundation.task for foundation in record.result.built_on)
@@ -59,7 +59,7 @@ def _offer_as_foundation(session: Session, record: TaskRecord, before: TaskState
         session.unmerged.leave(record.task.id)
 
 
-def _count_in_group(session: Session, record: TaskRecord, old: TaskState | None) -> None:
+def _update_group(session: Session, record: TaskRecord, old: TaskState | None) -> None:
     group, new = record.task.cohesion_group, record.state
     session.group_motion[group] = session.group_motion.get(group, 0) + (new in IN_MOTION) - (old in IN_MOTION)
     validated = session.validated_in.setdefault(group, {})
@@ -70,28 +70,28 @@ def _count_in_group(session: Session, record: TaskRecord, old: TaskState | None)
     session.resting.stir(group)
 
 
-def stand_in_line(session: Session, record: TaskRecord) -> None:
+def update_review_queues(session: Session, record: TaskRecord) -> None:
     name = record.task.id
     session.to_check.leave(name)
     session.to_review.leave(name)
-    if record.state is TaskState.DONE and record.verdict is None and not _under_review(session, record):
+    if record.state is TaskState.DONE and record.verdict is None and not _is_under_review(session, record):
         if name in session.checks:
             session.to_review.join(name, session.task_ranks[name])
         else:
-            session.to_check.join(name, _place_for_checks(session, name))
+            session.to_check.join(name, _rank_for_checks(session, name))
 
 
-def _place_for_checks(session: Session, name: str) -> tuple[int | str, ...]:
+def _rank_for_checks(session: Session, name: str) -> tuple[int | str, ...]:
     """By rank where all wait for each other; else as they come: nobody overtakes one whose checks are running."""
     return session.task_ranks[name] if session.workflow.barrier else (session.seq, name)
 
 
-def _under_review(session: Session, record: TaskRecord) -> bool:
+def _is_under_review(session: Session, record: TaskRecord) -> bool:
     """A validator is at it, or validators have failed so often that a person is asked."""
     name = record.task.id
     return session.asks(GateKind.VALIDATOR, name) or session.live_attempt(name, VALIDATOR) is not None
 
 
-def due_hook(session: Session, name: str, key: str, subject: str = "") -> None:
+def schedule_hook(session: Session, name: str, key: str, subject: str = "") -> None:
     if name in session.limits.hooks:
         session.hooks_due[key] = HookDue(name, key, subject)

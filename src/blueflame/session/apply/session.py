@@ -34,32 +34,32 @@ from blueflame.model.event import (
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.spend import Budget
 from blueflame.model.task import FINISHED, Task, TaskRecord, TaskState
-from blueflame.session.apply.indexes import due_hook, install
-from blueflame.session.state import Phase, Session, stages_ahead
+from blueflame.session.apply.indexes import install_tasks, schedule_hook
+from blueflame.session.state import Phase, Session, list_stages_ahead
 
 
-def _orchestrator_started(session: Session, _event: OrchestratorStarted, _at: float) -> None:
+def _apply_orchestrator_started(session: Session, _event: OrchestratorStarted, _at: float) -> None:
     session.stopping, session.stop_now = "", False
 
 
-def _stop_requested(session: Session, event: StopRequested, _at: float) -> None:
+def _apply_stop_requested(session: Session, event: StopRequested, _at: float) -> None:
     session.stopping, session.stop_now = event.reason, event.now
 
 
-def _unchanged(_session: Session, _event: Event, _at: float) -> None:
+def _ignore_event(_session: Session, _event: Event, _at: float) -> None:
     """A fact for people and logs; no decision depends on it."""
 
 
-def _plan_proposed(session: Session, event: PlanProposed, _at: float) -> None:
+def _apply_plan_proposed(session: Session, event: PlanProposed, _at: float) -> None:
     session.plan, session.plan_round = event, event.round
 
 
-def _plan_failed(session: Session, event: PlanFailed, _at: float) -> None:
+def _apply_plan_failed(session: Session, event: PlanFailed, _at: float) -> None:
     session.plan_failures = (*session.plan_failures, event.reason)
     session.plan_round = event.round
 
 
-def _replan_requested(session: Session, event: ReplanRequested, _at: float) -> None:
+def _apply_replan_requested(session: Session, event: ReplanRequested, _at: float) -> None:
     session.rejected_plan = session.plan.tasks if session.plan else ()
     session.phase, session.plan = Phase.PLANNING, None
     session.plan_failures = ()
@@ -67,65 +67,65 @@ def _replan_requested(session: Session, event: ReplanRequested, _at: float) -> N
     session.cycle_open, session.wave = False, ""
 
 
-def _plan_approved(session: Session, event: PlanApproved, at: float) -> None:
+def _apply_plan_approved(session: Session, event: PlanApproved, at: float) -> None:
     kept = {name: record for name, record in session.tasks.items() if record.state in FINISHED}
     dropped = {
         name: replace(record, state=TaskState.DROPPED, reason="left out by the new plan")
         for name, record in session.tasks.items()
         if record.state not in FINISHED
     }
-    fresh = {task.id: _renewed(session.tasks.get(task.id), task) for task in event.tasks}
+    fresh = {task.id: _renew_record(session.tasks.get(task.id), task) for task in event.tasks}
     session.phase, session.plan, session.plan_approved_at = Phase.WORKING, None, at
     session.plan_failures, session.replan_notes, session.rejected_plan = (), (), ()
     session.built_upon = {}
-    install(session, {**dropped, **kept, **fresh})
-    due_hook(session, "post_plan", f"post_plan:{session.plan_round}")
+    install_tasks(session, {**dropped, **kept, **fresh})
+    schedule_hook(session, "post_plan", f"post_plan:{session.plan_round}")
 
 
-def _renewed(old: TaskRecord | None, task: Task) -> TaskRecord:
+def _renew_record(old: TaskRecord | None, task: Task) -> TaskRecord:
     if old is None:
         return TaskRecord(task=task)
     return TaskRecord(task=task, attempts=old.attempts, history=old.history)
 
 
-def _cycle_started(session: Session, event: CycleStarted, _at: float) -> None:
+def _apply_cycle_started(session: Session, event: CycleStarted, _at: float) -> None:
     if session.cycle_open or event.cycle != session.cycle + 1:
         return  # old news: the boundary was crossed meanwhile
     session.cycle, session.cycle_open = event.cycle, True
     session.base_sha, session.wave, session.proceeding = event.base_sha, "", False
 
 
-def _wave_started(session: Session, event: WaveStarted, _at: float) -> None:
-    if not session.cycle_open or event.cycle != session.cycle or event.stage not in stages_ahead(session):
+def _apply_wave_started(session: Session, event: WaveStarted, _at: float) -> None:
+    if not session.cycle_open or event.cycle != session.cycle or event.stage not in list_stages_ahead(session):
         return
     session.wave, session.proceeding = event.stage, False
     key = f"pre_validation:{event.cycle}"
     if event.stage in ("validate", "check") and key not in session.hooks_ran:
-        due_hook(session, "pre_validation", key)
+        schedule_hook(session, "pre_validation", key)
 
 
-def _proceed_requested(session: Session, _event: ProceedRequested, _at: float) -> None:
+def _apply_proceed_requested(session: Session, _event: ProceedRequested, _at: float) -> None:
     session.proceeding = True
 
 
-def _cycle_ended(session: Session, _event: CycleEnded, _at: float) -> None:
+def _apply_cycle_ended(session: Session, _event: CycleEnded, _at: float) -> None:
     session.cycle_open, session.wave, session.proceeding = False, "", False
 
 
-def _config_drifted(session: Session, event: ConfigDrifted, _at: float) -> None:
+def _apply_config_drifted(session: Session, event: ConfigDrifted, _at: float) -> None:
     session.drift = event
 
 
-def _config_adopted(session: Session, event: ConfigAdopted, _at: float) -> None:
+def _apply_config_adopted(session: Session, event: ConfigAdopted, _at: float) -> None:
     session.limits, session.config_digest, session.drift = event.limits, event.digest, None
     session.hooks_due = {key: due for key, due in session.hooks_due.items() if due.name in event.limits.hooks}
 
 
-def _config_kept(session: Session, event: ConfigKept, _at: float) -> None:
+def _apply_config_kept(session: Session, event: ConfigKept, _at: float) -> None:
     session.drift_kept, session.drift = session.drift_kept | {event.digest}, None
 
 
-def _budget_raised(session: Session, event: BudgetRaised, _at: float) -> None:
+def _apply_budget_raised(session: Session, event: BudgetRaised, _at: float) -> None:
     if event.budget == "day":
         session.day_raised = (event.day, event.limit)
         return
@@ -134,18 +134,18 @@ def _budget_raised(session: Session, event: BudgetRaised, _at: float) -> None:
     session.budget_warned = False
 
 
-def _budget_warned(session: Session, event: BudgetWarned, _at: float) -> None:
+def _apply_budget_warned(session: Session, event: BudgetWarned, _at: float) -> None:
     if event.budget == "day":
         session.day_warned = (event.day, event.limit)
     else:
         session.budget_warned = True
 
 
-def _slots_changed(session: Session, event: SlotsChanged, _at: float) -> None:
+def _apply_slots_changed(session: Session, event: SlotsChanged, _at: float) -> None:
     session.slots = event.slots if event.slots < event.configured else None
 
 
-def _gate_opened(session: Session, event: GateOpened, _at: float) -> None:
+def _apply_gate_opened(session: Session, event: GateOpened, _at: float) -> None:
     gate = event.gate
     session.gates[gate.id] = session.open_gates[gate.id] = gate
     session.gate_subjects[gate.kind, gate.subject] = gate.id
@@ -155,57 +155,57 @@ def _gate_opened(session: Session, event: GateOpened, _at: float) -> None:
         session.to_review.leave(gate.subject)
 
 
-def _gate_answered(session: Session, event: GateAnswered, at: float) -> None:
-    gate = _close(session, event.gate)
+def _apply_gate_answered(session: Session, event: GateAnswered, at: float) -> None:
+    gate = _close_gate(session, event.gate)
     session.answers[event.gate] = event.answer
     stalled = session.attempts.get(str(gate.evidence.get("attempt", ""))) if gate.kind is GateKind.STALL else None
     if stalled is not None:
         session.attempts[stalled.attempt.id] = replace(stalled, stalled_at=at)
 
 
-def _gate_withdrawn(session: Session, event: GateWithdrawn, _at: float) -> None:
-    _close(session, event.gate)
+def _apply_gate_withdrawn(session: Session, event: GateWithdrawn, _at: float) -> None:
+    _close_gate(session, event.gate)
     session.withdrawn[event.gate] = event.reason
 
 
-def _close(session: Session, name: str) -> Gate:
+def _close_gate(session: Session, name: str) -> Gate:
     gate = session.open_gates.pop(name)
     session.gate_subjects.pop((gate.kind, gate.subject), None)
     session.gate_kinds[gate.kind] -= 1
     return gate
 
 
-def _hook_ran(session: Session, event: HookRan, _at: float) -> None:
+def _apply_hook_ran(session: Session, event: HookRan, _at: float) -> None:
     session.hooks_due.pop(event.key, None)
     session.hooks_ran[event.key] = event.exit_code if not event.timed_out else -1
 
 
-def _session_ended(session: Session, event: SessionEnded, _at: float) -> None:
+def _apply_session_ended(session: Session, event: SessionEnded, _at: float) -> None:
     session.phase, session.outcome, session.outcome_reason = Phase.ENDED, event.outcome, event.reason
     session.cycle_open = False
 
 
-STORY: dict[type, Callable[[Session, Any, float], None]] = {
-    OrchestratorStarted: _orchestrator_started,
-    StopRequested: _stop_requested,
-    OrchestratorStopped: _unchanged,
-    PlanProposed: _plan_proposed,
-    PlanFailed: _plan_failed,
-    PlanApproved: _plan_approved,
-    ReplanRequested: _replan_requested,
-    CycleStarted: _cycle_started,
-    WaveStarted: _wave_started,
-    ProceedRequested: _proceed_requested,
-    ConfigDrifted: _config_drifted,
-    ConfigAdopted: _config_adopted,
-    ConfigKept: _config_kept,
-    BudgetRaised: _budget_raised,
-    BudgetWarned: _budget_warned,
-    SlotsChanged: _slots_changed,
-    GateOpened: _gate_opened,
-    GateAnswered: _gate_answered,
-    GateWithdrawn: _gate_withdrawn,
-    HookRan: _hook_ran,
-    CycleEnded: _cycle_ended,
-    SessionEnded: _session_ended,
+SESSION_HANDLERS: dict[type, Callable[[Session, Any, float], None]] = {
+    OrchestratorStarted: _apply_orchestrator_started,
+    StopRequested: _apply_stop_requested,
+    OrchestratorStopped: _ignore_event,
+    PlanProposed: _apply_plan_proposed,
+    PlanFailed: _apply_plan_failed,
+    PlanApproved: _apply_plan_approved,
+    ReplanRequested: _apply_replan_requested,
+    CycleStarted: _apply_cycle_started,
+    WaveStarted: _apply_wave_started,
+    ProceedRequested: _apply_proceed_requested,
+    ConfigDrifted: _apply_config_drifted,
+    ConfigAdopted: _apply_config_adopted,
+    ConfigKept: _apply_config_kept,
+    BudgetRaised: _apply_budget_raised,
+    BudgetWarned: _apply_budget_warned,
+    SlotsChanged: _apply_slots_changed,
+    GateOpened: _apply_gate_opened,
+    GateAnswered: _apply_gate_answered,
+    GateWithdrawn: _apply_gate_withdrawn,
+    HookRan: _apply_hook_ran,
+    CycleEnded: _apply_cycle_ended,
+    SessionEnded: _apply_session_ended,
 }

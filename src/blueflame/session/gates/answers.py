@@ -26,19 +26,19 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer, Gate, GateKind
 from blueflame.model.task import Cause, HistoryResult, Task, TaskState
 from blueflame.model.verdict import Verdict, VerdictStatus
-from blueflame.session.attempt_history import remembered
+from blueflame.session.attempt_history import build_history_entry
 from blueflame.session.budget import DAY
-from blueflame.session.cascade import block_dependants, defer_built_on
-from blueflame.session.gates.edits import tasks_in
-from blueflame.session.gates.questions import raised_limit
-from blueflame.session.overlaps import with_locks
-from blueflame.session.plan_problems import problems, warnings
-from blueflame.session.requeue import take_up_again
+from blueflame.session.cascade import block_dependants, defer_tasks_built_on
+from blueflame.session.gates.edits import parse_edit_payload
+from blueflame.session.gates.questions import parse_raised_limit
+from blueflame.session.overlaps import add_locks
+from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
+from blueflame.session.requeue import requeue_tasks
 from blueflame.session.state import Session
 
 
-def after_answer(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
-    return AFTER[gate.kind, answer.choice](session, gate, answer, now)
+def handle_answer(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
+    return HANDLERS[gate.kind, answer.choice](session, gate, answer, now)
 
 
 def _approve_plan(session: Session, _gate: Gate, _answer: Answer, _now: float) -> Iterator[Event]:
@@ -47,21 +47,23 @@ def _approve_plan(session: Session, _gate: Gate, _answer: Answer, _now: float) -
 
 
 def _edit_plan(session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    tasks = tasks_in(answer.payload)
-    yield proposal(session, tasks, "edit", session.plan_round)
+    tasks = parse_edit_payload(answer.payload)
+    yield build_proposal(session, tasks, "edit", session.plan_round)
 
 
-def proposal(session: Session, tasks: tuple[Task, ...], origin: str, round_: int) -> PlanProposed:
+def build_proposal(session: Session, tasks: tuple[Task, ...], origin: str, round_: int) -> PlanProposed:
     """A plan as it will be shown: judged by the same rules, whoever wrote it."""
     landed = tuple(session.tasks[name].task for name in session.in_state(TaskState.MERGED))
     limits = session.limits
-    wrong = problems((*landed, *tasks), allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
+    wrong = find_plan_problems(
+        (*landed, *tasks), allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths
+    )
     if landed and not tasks:
         wrong = ("the plan has no tasks left to do; to leave it at what has landed, quit", *wrong)
-    return PlanProposed(round=round_, tasks=tasks, origin=origin, problems=wrong, warnings=warnings(tasks))
+    return PlanProposed(round=round_, tasks=tasks, origin=origin, problems=wrong, warnings=find_plan_warnings(tasks))
 
 
-def _replan(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+def _request_replan(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
     yield ReplanRequested(notes=answer.note)
 
 
@@ -78,16 +80,16 @@ def _reject_changeset(_session: Session, gate: Gate, answer: Answer, _now: float
 
 
 def _skip_changeset(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    yield from skip(session, gate.subject, answer.note)
+    yield from skip_changeset(session, gate.subject, answer.note)
 
 
-def skip(_session: Session, changeset: str, note: str) -> Iterator[Event]:
+def skip_changeset(_session: Session, changeset: str, note: str) -> Iterator[Event]:
     """Neither approval nor rejection: the verified commits are kept and shown again in the next cycle."""
     yield ChangesetJudged(changeset=changeset, choice="skip", note=note)
 
 
-def _continue(session: Session, _gate: Gate, _answer: Answer, now: float) -> Iterator[Event]:
-    return take_up_again(session, now)
+def _continue_session(session: Session, _gate: Gate, _answer: Answer, now: float) -> Iterator[Event]:
+    return requeue_tasks(session, now)
 
 
 def _stop_session(_session: Session, _gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
@@ -98,13 +100,13 @@ def _requeue_task(session: Session, gate: Gate, answer: Answer, now: float) -> I
     name = gate.subject
     record = session.tasks[name]
     notes = "\n".join(text for text in (record.verdict_notes, answer.note) if text)
-    entry = remembered(record, HistoryResult.VALIDATION_FAILED, now, notes=notes)
+    entry = build_history_entry(record, HistoryResult.VALIDATION_FAILED, now, notes=notes)
     yield TaskMoved(task=name, cause=Cause.REQUEUE, reason="validation failed", history=entry)
-    yield from defer_built_on(session, (name,), f"{name} is being redone")
+    yield from defer_tasks_built_on(session, (name,), f"{name} is being redone")
 
 
 def _edit_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
-    edited = {task.id: task for task in tasks_in(answer.payload)}[gate.subject]
+    edited = {task.id: task for task in parse_edit_payload(answer.payload)}[gate.subject]
     yield from _requeue_task(session, gate, replace(answer, note=answer.note or "the task was edited"), now)
     yield TaskEdited(task=edited)
 
@@ -112,7 +114,7 @@ def _edit_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iter
 def _drop_task(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
     name = gate.subject
     yield TaskMoved(task=name, cause=Cause.DROP, reason=answer.note or f"dropped by {answer.by}")
-    yield from defer_built_on(session, (name,), f"{name} was dropped")
+    yield from defer_tasks_built_on(session, (name,), f"{name} was dropped")
     yield from block_dependants(session, name, f"dependency {name} was dropped")
 
 
@@ -131,14 +133,14 @@ def _retry_task(session: Session, gate: Gate, answer: Answer, now: float) -> Ite
 def _fail_task(session: Session, gate: Gate, answer: Answer, now: float) -> Iterator[Event]:
     name, reason = gate.subject, "validator_failed_exhausted"
     notes = f"{reason}: {answer.note}" if answer.note else reason
-    entry = remembered(session.tasks[name], HistoryResult.FAILED, now, notes=notes)
+    entry = build_history_entry(session.tasks[name], HistoryResult.FAILED, now, notes=notes)
     yield TaskMoved(task=name, cause=Cause.FAIL, reason=reason, history=entry)
-    yield from defer_built_on(session, (name,), f"{name} failed")
+    yield from defer_tasks_built_on(session, (name,), f"{name} failed")
     yield from block_dependants(session, name, f"dependency {name} failed")
 
 
 def _raise_budget(_session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
-    limit = raised_limit(gate, answer)
+    limit = parse_raised_limit(gate, answer)
     assert limit is not None, "the answer was judged before"
     if gate.subject == DAY:
         yield BudgetRaised(limit=limit, by=answer.by, budget=DAY, day=str(gate.evidence["day"]))
@@ -179,17 +181,17 @@ def _kill_agent(session: Session, gate: Gate, answer: Answer, _now: float) -> It
         yield AttemptCancelled(attempt=attempt, reason=reason, stalled=True)
 
 
-def _later_waits(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+def _make_later_wait(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
     first, later = gate.evidence["attempts"]
-    yield from _one_by_one(session, gate, answer, ends=later, stays=first)
+    yield from _run_one_after_the_other(session, gate, answer, ends=later, stays=first)
 
 
-def _earlier_waits(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+def _make_earlier_wait(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
     first, later = gate.evidence["attempts"]
-    yield from _one_by_one(session, gate, answer, ends=first, stays=later)
+    yield from _run_one_after_the_other(session, gate, answer, ends=first, stays=later)
 
 
-def _one_by_one(session: Session, gate: Gate, answer: Answer, *, ends: str, stays: str) -> Iterator[Event]:
+def _run_one_after_the_other(session: Session, gate: Gate, answer: Answer, *, ends: str, stays: str) -> Iterator[Event]:
     """Both tasks lock what both change, so that the one that is ended starts again from the other's work.
 
     No dependency is made of it: should the other fail, this one does not need it.
@@ -200,15 +202,15 @@ def _one_by_one(session: Session, gate: Gate, answer: Answer, *, ends: str, stay
     other = session.attempts[stays].attempt.subject
     for name in (ends, stays):
         task = session.tasks[session.attempts[name].attempt.subject].task
-        if (locked := with_locks(session, task, paths)) != task:
+        if (locked := add_locks(session, task, paths)) != task:
             yield TaskEdited(task=locked)
     reason = answer.note or f"it waits for {other}: both change {', '.join(paths[:5])}"
     yield AttemptCancelled(attempt=ends, reason=reason, restarts=True)
 
 
-def _split(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
+def _split_tasks(session: Session, gate: Gate, answer: Answer, _now: float) -> Iterator[Event]:
     """An agent at work does not hear of a changed task: whoever's task is another one now starts again with it."""
-    changed = {task.id: task for task in tasks_in(answer.payload) if session.tasks[task.id].task != task}
+    changed = {task.id: task for task in parse_edit_payload(answer.payload) if session.tasks[task.id].task != task}
     for task in changed.values():
         yield TaskEdited(task=task)
     for name in gate.evidence["attempts"]:
@@ -240,16 +242,16 @@ def _keep_config(session: Session, _gate: Gate, _answer: Answer, _now: float) ->
     yield ConfigKept(digest=session.drift.digest)
 
 
-AFTER: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], Iterator[Event]]] = {
+HANDLERS: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], Iterator[Event]]] = {
     (GateKind.PLAN, "approve"): _approve_plan,
     (GateKind.PLAN, "edit"): _edit_plan,
-    (GateKind.PLAN, "replan"): _replan,
+    (GateKind.PLAN, "replan"): _request_replan,
     (GateKind.PLAN, "quit"): _quit_plan,
     (GateKind.CHANGESET, "approve"): _approve_changeset,
     (GateKind.CHANGESET, "reject"): _reject_changeset,
     (GateKind.CHANGESET, "skip"): _skip_changeset,
-    (GateKind.SESSION, "continue"): _continue,
-    (GateKind.SESSION, "replan"): _replan,
+    (GateKind.SESSION, "continue"): _continue_session,
+    (GateKind.SESSION, "replan"): _request_replan,
     (GateKind.SESSION, "stop"): _stop_session,
     (GateKind.VALIDATION, "requeue"): _requeue_task,
     (GateKind.VALIDATION, "edit"): _edit_task,
@@ -267,9 +269,9 @@ AFTER: dict[tuple[GateKind, str], Callable[[Session, Gate, Answer, float], Itera
     (GateKind.DRIFT, "stop"): _stop_orchestrator,
     (GateKind.STALL, "wait"): _wait_for_agent,
     (GateKind.STALL, "kill"): _kill_agent,
-    (GateKind.OVERLAP, "wait"): _later_waits,
-    (GateKind.OVERLAP, "split"): _split,
-    (GateKind.OVERLAP, "reorder"): _earlier_waits,
+    (GateKind.OVERLAP, "wait"): _make_later_wait,
+    (GateKind.OVERLAP, "split"): _split_tasks,
+    (GateKind.OVERLAP, "reorder"): _make_earlier_wait,
     (GateKind.OVERLAP, "ignore"): _let_both_work,
     (GateKind.TASKS, "read"): _read_again,
     (GateKind.TASKS, "keep"): _keep_tasks,

@@ -9,7 +9,7 @@ from typing import Any
 from blueflame.model.gate import Gate, GateKind
 from blueflame.model.task import Task
 
-KINDS: Mapping[str, tuple[type, ...]] = {
+FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
     "id": (str,),
     "title": (str,),
     "description": (str,),
@@ -24,29 +24,29 @@ KINDS: Mapping[str, tuple[type, ...]] = {
 """An answer may come from anywhere, so it is not believed to hold what its face should have checked."""
 
 
-EDITS = frozenset({"edit", "split"})
+EDIT_CHOICES = frozenset({"edit", "split"})
 """Choices that come with changed tasks."""
 
 
-def edited(tasks: Sequence[Task]) -> dict[str, Any]:
+def build_edit_payload(tasks: Sequence[Task]) -> dict[str, Any]:
     """The payload of an `edit`: plain values only, since it travels as JSON."""
-    return {"tasks": [_plain(task) for task in tasks]}
+    return {"tasks": [_dump_task(task) for task in tasks]}
 
 
-def _plain(task: Task) -> dict[str, Any]:
+def _dump_task(task: Task) -> dict[str, Any]:
     values = ((field.name, getattr(task, field.name)) for field in fields(task))
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
-def tasks_in(payload: Mapping[str, Any]) -> tuple[Task, ...]:
+def parse_edit_payload(payload: Mapping[str, Any]) -> tuple[Task, ...]:
     """The tasks of an `edit`, which a face read and judged before it sent them."""
-    return tuple(_task(values) for values in payload["tasks"])
+    return tuple(_parse_task(values) for values in payload["tasks"])
 
 
-def _task(values: Mapping[str, Any]) -> Task:
+def _parse_task(values: Mapping[str, Any]) -> Task:
     plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     task = Task(**plain)
-    for name, kinds in KINDS.items():
+    for name, kinds in FIELD_TYPES.items():
         if type(getattr(task, name)) not in kinds:
             raise TypeError(f"{name} of {task.id!r} cannot be {getattr(task, name)!r}")
     if not all(isinstance(name, str) for name in (*task.dependencies, *task.file_locks)):
@@ -54,7 +54,7 @@ def _task(values: Mapping[str, Any]) -> Task:
     return task
 
 
-def edit_problems(gate: Gate, tasks: Sequence[Task]) -> tuple[str, ...]:
+def find_edit_problems(gate: Gate, tasks: Sequence[Task]) -> tuple[str, ...]:
     """What makes an edit useless at this gate; the rules for plans are judged when it is proposed."""
     if not tasks:
         return ("there is no task in it",)

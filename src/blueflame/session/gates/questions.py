@@ -13,15 +13,21 @@ from blueflame.model.limits import Capacity
 from blueflame.model.spend import Budget, Unit, to_micro_usd
 from blueflame.model.task import Task, TaskRecord, TaskState
 from blueflame.model.verdict import Verdict
-from blueflame.session.budget import DAY, day_budget, meter, shown, task_meter
-from blueflame.session.gates.edits import EDITS, edit_problems, tasks_in
-from blueflame.session.gates.review_evidence import review_evidence
-from blueflame.session.overlaps import in_order, overlap_words
-from blueflame.session.plan_problems import problems
-from blueflame.session.rate_limits import told
+from blueflame.session.budget import (
+    DAY,
+    describe_task_budget,
+    find_day_budget,
+    format_budget_use,
+    format_session_budget,
+)
+from blueflame.session.gates.edits import EDIT_CHOICES, find_edit_problems, parse_edit_payload
+from blueflame.session.gates.review_evidence import collect_review_evidence
+from blueflame.session.overlaps import describe_overlap, order_by_start
+from blueflame.session.plan_problems import find_plan_problems
+from blueflame.session.rate_limits import describe_parked
 from blueflame.session.state import Session
 
-SAFE: Mapping[GateKind, str] = {
+SAFE_ANSWERS: Mapping[GateKind, str] = {
     GateKind.PLAN: "quit",
     GateKind.CHANGESET: "skip",
     GateKind.SESSION: "stop",
@@ -38,7 +44,7 @@ SAFE: Mapping[GateKind, str] = {
 }
 
 
-def _gate(
+def _open_gate(
     session: Session,
     kind: GateKind,
     subject: str,
@@ -57,18 +63,20 @@ def _gate(
             subject=subject,
             title=title,
             options=tuple(option for option in OPTIONS[kind] if option.name not in without),
-            default=SAFE[kind],
+            default=SAFE_ANSWERS[kind],
             group=group,
             evidence=evidence or {},
         )
     )
 
 
-def plan_gate(session: Session) -> GateOpened:
+def open_plan_gate(session: Session) -> GateOpened:
     plan = session.plan
     wrong = plan.problems if plan else session.plan_failures
     without = {"approve"} if wrong or plan is None else set()
-    title = f"Approve the plan of {_tasks(len(plan.tasks))}?" if plan and not wrong else "The plan cannot be used."
+    title = (
+        f"Approve the plan of {_count_tasks(len(plan.tasks))}?" if plan and not wrong else "The plan cannot be used."
+    )
     if len(session.replan_notes) >= session.limits.max_replans:
         without.add("replan")
         title += f" The planner was asked {session.limits.max_replans} times: write the plan by hand (edit) or quit."
@@ -78,14 +86,14 @@ def plan_gate(session: Session) -> GateOpened:
         "warnings": list(plan.warnings) if plan else [],
         "tasks": len(plan.tasks) if plan else 0,
     }
-    return _gate(session, GateKind.PLAN, GateKind.PLAN.value, title, without=without, evidence=evidence)
+    return _open_gate(session, GateKind.PLAN, GateKind.PLAN.value, title, without=without, evidence=evidence)
 
 
-def _tasks(n: int) -> str:
+def _count_tasks(n: int) -> str:
     return f"{n} task" if n == 1 else f"{n} tasks"
 
 
-def changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened:
+def open_changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened:
     changeset, build = record.changeset, record.build
     assert build is not None, f"{changeset.id} is presented before it is built"
     evidence = {
@@ -96,54 +104,54 @@ def changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened:
         "commit": build.commit,
         "base": build.base,
         "missing": list(changeset.missing),
-        **review_evidence(session, record),
+        **collect_review_evidence(session, record),
         "flaky": list(build.flaky),
         "resolved": [f"{', '.join(each.paths)} by {each.by}: {each.notes}" for each in record.resolutions],
     }
     title = f"[{changeset.group}] {changeset.title}"
-    return _gate(session, GateKind.CHANGESET, changeset.id, title, group=changeset.group, evidence=evidence)
+    return _open_gate(session, GateKind.CHANGESET, changeset.id, title, group=changeset.group, evidence=evidence)
 
 
-def session_gate(session: Session, cycle: int) -> GateOpened:
+def open_session_gate(session: Session, cycle: int) -> GateOpened:
     counts = {state.value: session.count(state) for state in TaskState if session.count(state)}
     left = len(session.unfinished)
-    title = f"Cycle {cycle} is over, {_tasks(left)} left. Go on?"
-    evidence = {"counts": counts, "unfinished": list(session.unfinished), "budget": meter(session)}
+    title = f"Cycle {cycle} is over, {_count_tasks(left)} left. Go on?"
+    evidence = {"counts": counts, "unfinished": list(session.unfinished), "budget": format_session_budget(session)}
     without = set() if session.workflow.has_stage("plan") else {"replan"}
-    return _gate(session, GateKind.SESSION, f"cycle-{cycle}", title, without=without, evidence=evidence)
+    return _open_gate(session, GateKind.SESSION, f"cycle-{cycle}", title, without=without, evidence=evidence)
 
 
-def validation_gate(session: Session, record: TaskRecord, verdict: Verdict) -> GateOpened:
+def open_validation_gate(session: Session, record: TaskRecord, verdict: Verdict) -> GateOpened:
     evidence = {"notes": verdict.notes, "issues": list(verdict.issues), "by": verdict.by}
     title = f"{record.task.id} ({record.task.title}) did not pass validation."
     group = record.task.cohesion_group
-    return _gate(session, GateKind.VALIDATION, record.task.id, title, group=group, evidence=evidence)
+    return _open_gate(session, GateKind.VALIDATION, record.task.id, title, group=group, evidence=evidence)
 
 
-def validator_gate(session: Session, record: TaskRecord, reason: str) -> GateOpened:
+def open_validator_gate(session: Session, record: TaskRecord, reason: str) -> GateOpened:
     title = f"The validator of {record.task.id} ({record.task.title}) failed {record.validator_failures + 1} times."
     group = record.task.cohesion_group
-    return _gate(session, GateKind.VALIDATOR, record.task.id, title, group=group, evidence={"reason": reason})
+    return _open_gate(session, GateKind.VALIDATOR, record.task.id, title, group=group, evidence={"reason": reason})
 
 
-def unpaid_gate(session: Session, record: TaskRecord) -> GateOpened:
+def open_unpaid_review_gate(session: Session, record: TaskRecord) -> GateOpened:
     """A review that nobody may pay for is a person's to do."""
-    reason = task_meter(session, record.task.id)
+    reason = describe_task_budget(session, record.task.id)
     title = f"{record.task.id} ({record.task.title}) cannot be reviewed: {reason}."
     group = record.task.cohesion_group
-    return _gate(session, GateKind.VALIDATOR, record.task.id, title, group=group, evidence={"reason": reason})
+    return _open_gate(session, GateKind.VALIDATOR, record.task.id, title, group=group, evidence={"reason": reason})
 
 
-def budget_gate(session: Session) -> GateOpened:
-    title = f"The session's budget is used up: {meter(session)}."
-    evidence = {"budget": meter(session), "unit": session.limits.session_budget.unit.value}
-    return _gate(session, GateKind.BUDGET, GateKind.BUDGET.value, title, evidence=evidence)
+def open_budget_gate(session: Session) -> GateOpened:
+    title = f"The session's budget is used up: {format_session_budget(session)}."
+    evidence = {"budget": format_session_budget(session), "unit": session.limits.session_budget.unit.value}
+    return _open_gate(session, GateKind.BUDGET, GateKind.BUDGET.value, title, evidence=evidence)
 
 
-def day_gate(session: Session, capacity: Capacity) -> GateOpened:
+def open_day_budget_gate(session: Session, capacity: Capacity) -> GateOpened:
     """The day's budget is all sessions'; raising it is for this day and this session."""
-    budget = day_budget(session, capacity)
-    meter_of_day = shown(budget, capacity.day_spend)
+    budget = find_day_budget(session, capacity)
+    meter_of_day = format_budget_use(budget, capacity.day_spend)
     title = f"The budget of this day is used up: {meter_of_day} by all sessions since midnight."
     evidence = {
         "budget": meter_of_day,
@@ -152,10 +160,10 @@ def day_gate(session: Session, capacity: Capacity) -> GateOpened:
         "used": budget.measure(capacity.day_spend),
         "limit": budget.limit,
     }
-    return _gate(session, GateKind.BUDGET, DAY, title, evidence=evidence)
+    return _open_gate(session, GateKind.BUDGET, DAY, title, evidence=evidence)
 
 
-def rate_limit_gate(session: Session, parked: RuntimeParked) -> GateOpened:
+def open_rate_limit_gate(session: Session, parked: RuntimeParked) -> GateOpened:
     evidence = {
         "kind": parked.kind,
         "reason": parked.reason,
@@ -163,64 +171,66 @@ def rate_limit_gate(session: Session, parked: RuntimeParked) -> GateOpened:
         "agents": parked.agents,
         "outages": parked.outages,
     }
-    return _gate(session, GateKind.RATE_LIMIT, parked.runtime, f"{told(parked)}.", evidence=evidence)
+    return _open_gate(session, GateKind.RATE_LIMIT, parked.runtime, f"{describe_parked(parked)}.", evidence=evidence)
 
 
-def drift_gate(session: Session, drift: ConfigDrifted) -> GateOpened:
+def open_drift_gate(session: Session, drift: ConfigDrifted) -> GateOpened:
     unusable = drift.limits == session.limits and not drift.digest
     title = "The configuration changed since the session began."
     if unusable:
         title = "The configuration on disk can no longer be used."
     without = {"use"} if unusable else set()
     evidence = {"changes": list(drift.changes)}
-    return _gate(session, GateKind.DRIFT, GateKind.DRIFT.value, title, without=without, evidence=evidence)
+    return _open_gate(session, GateKind.DRIFT, GateKind.DRIFT.value, title, without=without, evidence=evidence)
 
 
-def stall_gate(session: Session, attempt: Attempt, seconds: float) -> GateOpened:
+def open_stall_gate(session: Session, attempt: Attempt, seconds: float) -> GateOpened:
     title = f"{attempt.agent_id} ({attempt.role} of {attempt.subject}) has said nothing for {seconds:.0f} s."
     record = session.tasks.get(attempt.subject)
     group = record.task.cohesion_group if record else ""
     evidence = {"attempt": attempt.id, "agent": attempt.agent_id, "seconds": seconds}
-    return _gate(session, GateKind.STALL, attempt.subject, title, group=group, evidence=evidence)
+    return _open_gate(session, GateKind.STALL, attempt.subject, title, group=group, evidence=evidence)
 
 
-def overlap_gate(session: Session, event: OverlapSeen) -> GateOpened:
+def open_overlap_gate(session: Session, event: OverlapSeen) -> GateOpened:
     """About the later of the two: it is the one that waits."""
-    first, later = (session.attempts[name].attempt.subject for name in in_order(session, event.attempts))
+    first, later = (session.attempts[name].attempt.subject for name in order_by_start(session, event.attempts))
     evidence = {
         "tasks": [first, later],
-        "attempts": list(in_order(session, event.attempts)),
+        "attempts": list(order_by_start(session, event.attempts)),
         "paths": list(event.paths),
         "kind": event.kind,
     }
     group = session.tasks[later].task.cohesion_group
-    return _gate(session, GateKind.OVERLAP, later, f"{overlap_words(event)}.", group=group, evidence=evidence)
+    return _open_gate(session, GateKind.OVERLAP, later, f"{describe_overlap(event)}.", group=group, evidence=evidence)
 
 
-def tasks_gate(session: Session, event: EditRefused) -> GateOpened:
+def open_tasks_gate(session: Session, event: EditRefused) -> GateOpened:
     title = "The changed tasks file cannot be used; nothing was taken from it."
     evidence = {"problems": list(event.problems), "digest": event.digest}
-    return _gate(session, GateKind.TASKS, GateKind.TASKS.value, title, evidence=evidence)
+    return _open_gate(session, GateKind.TASKS, GateKind.TASKS.value, title, evidence=evidence)
 
 
-def resume_gate(session: Session) -> Gate:
+def build_resume_gate(session: Session) -> Gate:
     """Asked before a new session begins, so it is not part of the old one's journal."""
     lines = session.request.strip().splitlines() or ["the request"]
     title = f"{session.id} is unfinished: {lines[0][:80]}"
-    return _gate(session, GateKind.RESUME, session.id, title).gate
+    return _open_gate(session, GateKind.RESUME, session.id, title).gate
 
 
-def stale_gate(words: str) -> Gate:
+def build_stale_gate(words: str) -> Gate:
     """Asked before a session begins; it belongs to none."""
     kind = GateKind.STALE
-    return Gate(id=kind.value, kind=kind, subject=kind.value, title=words, options=OPTIONS[kind], default=SAFE[kind])
+    return Gate(
+        id=kind.value, kind=kind, subject=kind.value, title=words, options=OPTIONS[kind], default=SAFE_ANSWERS[kind]
+    )
 
 
-def objection(session: Session, gate_id: str, answer: Answer) -> str:
+def answer_error(session: Session, gate_id: str, answer: Answer) -> str:
     """Why this answer will not do; empty when it will. The first valid answer wins."""
     gate = session.open_gates.get(gate_id)
     if gate is None:
-        return _not_open(session, gate_id)
+        return _explain_closed_gate(session, gate_id)
     option = gate.find_option(answer.choice)
     if option is None:
         offered = ", ".join(option.name for option in gate.options)
@@ -228,35 +238,35 @@ def objection(session: Session, gate_id: str, answer: Answer) -> str:
     if option.needs_note and not answer.note.strip() and not answer.payload:
         return f"{answer.choice} at gate {gate.id} needs a note that says why"
     if gate.kind is GateKind.BUDGET and answer.choice == "raise":
-        return _poor_raise(session, gate, answer)
-    if answer.choice in EDITS:
-        return _poor_edit(session, gate, answer)
+        return _find_raise_error(session, gate, answer)
+    if answer.choice in EDIT_CHOICES:
+        return _find_edit_error(session, gate, answer)
     return ""
 
 
-def _poor_edit(session: Session, gate: Gate, answer: Answer) -> str:
+def _find_edit_error(session: Session, gate: Gate, answer: Answer) -> str:
     if not answer.payload.get("tasks"):
         return f"{answer.choice} at gate {gate.id} needs the edited tasks; use a terminal, or give a file with --file"
     try:
-        tasks = tasks_in(answer.payload)
+        tasks = parse_edit_payload(answer.payload)
     except (TypeError, ValueError, AttributeError) as error:
         return f"the edited tasks at gate {gate.id} cannot be read: {error}"
-    wrong = edit_problems(gate, tasks)
+    wrong = find_edit_problems(gate, tasks)
     if not wrong and gate.kind is not GateKind.PLAN:  # an edited plan is judged when it is proposed
-        wrong = _new_problems(session, tasks)
+        wrong = _find_new_problems(session, tasks)
     return "; ".join(wrong)
 
 
-def _new_problems(session: Session, tasks: Sequence[Task]) -> tuple[str, ...]:
+def _find_new_problems(session: Session, tasks: Sequence[Task]) -> tuple[str, ...]:
     """What edited tasks would bring into the plan that was not wrong before."""
     paths = {"allowed_paths": session.limits.allowed_paths, "blocked_paths": session.limits.blocked_paths}
     plan = {name: record.task for name, record in session.tasks.items()}
-    before = problems(tuple(plan.values()), **paths)
-    after = problems(tuple({**plan, **{task.id: task for task in tasks}}.values()), **paths)
+    before = find_plan_problems(tuple(plan.values()), **paths)
+    after = find_plan_problems(tuple({**plan, **{task.id: task for task in tasks}}.values()), **paths)
     return tuple(problem for problem in after if problem not in before)
 
 
-def _not_open(session: Session, gate_id: str) -> str:
+def _explain_closed_gate(session: Session, gate_id: str) -> str:
     if gate_id in session.answers:
         answer = session.answers[gate_id]
         return f"gate {gate_id} was already answered: {answer.choice} (by {answer.by})"
@@ -266,7 +276,7 @@ def _not_open(session: Session, gate_id: str) -> str:
     return f"there is no open gate {gate_id}; open gates: {waiting}"
 
 
-def raised_limit(gate: Gate, answer: Answer) -> int | None:
+def parse_raised_limit(gate: Gate, answer: Answer) -> int | None:
     """The new limit a person named, in the unit of the budget that is asked about; 0 lifts it."""
     text = str(answer.payload.get("limit", answer.note)).strip().lstrip("$").replace(",", "").replace("_", "")
     try:
@@ -279,9 +289,9 @@ def raised_limit(gate: Gate, answer: Answer) -> int | None:
     return limit if limit or not number else None  # a limit too small to count must not lift it
 
 
-def _poor_raise(session: Session, gate: Gate, answer: Answer) -> str:
-    budget, used = _asked_of(session, gate)
-    limit = raised_limit(gate, answer)
+def _find_raise_error(session: Session, gate: Gate, answer: Answer) -> str:
+    budget, used = _find_budget_asked_about(session, gate)
+    limit = parse_raised_limit(gate, answer)
     unit = "dollars" if budget.unit is Unit.USD else "tokens"
     if limit is None:
         return f"raise needs the new limit as a number of {unit}, for instance --note 25 (0 = no limit)"
@@ -290,7 +300,7 @@ def _poor_raise(session: Session, gate: Gate, answer: Answer) -> str:
     return ""
 
 
-def _asked_of(session: Session, gate: Gate) -> tuple[Budget, int]:
+def _find_budget_asked_about(session: Session, gate: Gate) -> tuple[Budget, int]:
     """The budget that a gate is about, and what is used of it."""
     if gate.subject == DAY:
         return session.limits.day_budget, int(gate.evidence["used"])

@@ -6,59 +6,63 @@ from collections.abc import Collection, Iterator
 
 from blueflame.model.changeset import Changeset, ChangesetState
 from blueflame.model.task import FINISHED, TaskState
-from blueflame.session.cascade import reach
-from blueflame.session.merging.groups import Grouped, order_groups
-from blueflame.session.scheduling.graph import reversed_edges
+from blueflame.session.cascade import find_reachable
+from blueflame.session.merging.groups import LandingGroup, order_groups
+from blueflame.session.scheduling.graph import reverse_edges
 from blueflame.session.state import Session
 
-PUT_OFF = frozenset({ChangesetState.SKIPPED, ChangesetState.DEFERRED})
+POSTPONED = frozenset({ChangesetState.SKIPPED, ChangesetState.DEFERRED})
 
 
-def form(session: Session, tasks: Collection[str]) -> tuple[Changeset, ...]:
+def form_changesets(session: Session, tasks: Collection[str]) -> tuple[Changeset, ...]:
     """The changesets of tasks that may land (see `find_landable_tasks`)."""
     members = [session.tasks[name].task for name in sorted(tasks)]
-    edges = ((name, below) for name in tasks for below in _unlanded(session, name))
-    groups = order_groups(members, edges, _waited(session, tasks))
-    return tuple(_changeset(session, group, n) for n, group in enumerate(groups, start=len(session.changesets) + 1))
+    edges = ((name, below) for name in tasks for below in _list_unlanded_foundations(session, name))
+    groups = order_groups(members, edges, _count_postponements(session, tasks))
+    return tuple(
+        _build_changeset(session, group, n) for n, group in enumerate(groups, start=len(session.changesets) + 1)
+    )
 
 
-def _waited(session: Session, tasks: Collection[str]) -> dict[str, int]:
+def _count_postponements(session: Session, tasks: Collection[str]) -> dict[str, int]:
     """How many changesets with it were put off."""
     counts = dict.fromkeys(tasks, 0)
     for record in session.changesets.values():
-        if record.state in PUT_OFF:
+        if record.state in POSTPONED:
             for name in record.changeset.tasks:
                 if name in counts:
                     counts[name] += 1
     return counts
 
 
-def landable(session: Session, *, settled: bool) -> tuple[str, ...]:
+def find_landable_tasks(session: Session, *, settled: bool) -> tuple[str, ...]:
     """The validated tasks that could land: each after, or together with, all that it was built on.
 
     While others still move (not `settled`), a group waits until none of its own tasks does, nor of those it builds on.
     """
     if settled:
-        return _founded(session, session.states[TaskState.VALIDATED])
-    groups = session.resting.groups(lambda group: session.group_motion[group] > 0, lambda group: _needs(session, group))
+        return _drop_unfounded(session, session.states[TaskState.VALIDATED])
+    groups = session.resting.groups(
+        lambda group: session.group_motion[group] > 0, lambda group: _list_needed_groups(session, group)
+    )
     return tuple(name for group in groups for name in session.validated_in[group])
 
 
-def _needs(session: Session, group: str) -> Iterator[str]:
+def _list_needed_groups(session: Session, group: str) -> Iterator[str]:
     for name in session.validated_in[group]:
-        for below in _unlanded(session, name):
+        for below in _list_unlanded_foundations(session, name):
             yield session.tasks[below].task.cohesion_group
 
 
-def _founded(session: Session, tasks: Collection[str]) -> tuple[str, ...]:
+def _drop_unfounded(session: Session, tasks: Collection[str]) -> tuple[str, ...]:
     """Without those that stand on what neither has landed nor lands with them."""
-    needs = {name: set(_unlanded(session, name)) for name in tasks}
+    needs = {name: set(_list_unlanded_foundations(session, name)) for name in tasks}
     loose = [name for name, wanted in needs.items() if not wanted <= needs.keys()]
-    fallen = {*loose, *reach(loose, reversed_edges(needs).__getitem__)}
+    fallen = {*loose, *find_reachable(loose, reverse_edges(needs).__getitem__)}
     return tuple(name for name in tasks if name not in fallen)
 
 
-def _unlanded(session: Session, name: str) -> Iterator[str]:
+def _list_unlanded_foundations(session: Session, name: str) -> Iterator[str]:
     """The tasks it was built on that have not landed."""
     result = session.tasks[name].result
     assert result is not None, f"{name} is validated without a result"
@@ -67,24 +71,24 @@ def _unlanded(session: Session, name: str) -> Iterator[str]:
             yield foundation.task
 
 
-def _changeset(session: Session, group: Grouped, n: int) -> Changeset:
+def _build_changeset(session: Session, group: LandingGroup, n: int) -> Changeset:
     return Changeset(
         id=f"cs-{n:03d}",
         cycle=session.cycle,
         group=group.name,
-        title=title_of(session, group.tasks),
+        title=build_changeset_title(session, group.tasks),
         tasks=group.tasks,
         after=group.after,
-        missing=_missing(session, group),
+        missing=_list_missing_tasks(session, group),
     )
 
 
-def title_of(session: Session, tasks: tuple[str, ...]) -> str:
+def build_changeset_title(session: Session, tasks: tuple[str, ...]) -> str:
     title = session.tasks[tasks[0]].task.title
     return title if len(tasks) == 1 else f"{title} (and {len(tasks) - 1} more)"
 
 
-def _missing(session: Session, group: Grouped) -> tuple[str, ...]:
+def _list_missing_tasks(session: Session, group: LandingGroup) -> tuple[str, ...]:
     """Members of the group that are not ready to land with it; the person is told."""
     members = {name for part in group.names for name in session.groups[part]} - set(group.tasks)
     return tuple(name for name in sorted(members) if session.tasks[name].state not in FINISHED)

@@ -7,16 +7,18 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 
-def rings(needs: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
+def find_components(needs: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
     """The strongly connected components, each sorted, by their smallest member (Kosaraju's two walks)."""
-    behind = reversed_edges(needs)
+    behind = reverse_edges(needs)
     seen: set[str] = set()
-    finished = [name for start in needs for name in _walk(start, needs, seen)]
+    finished = [name for start in needs for name in _walk_depth_first(start, needs, seen)]
     seen = set()
-    return tuple(sorted(tuple(sorted(ring)) for start in reversed(finished) if (ring := _walk(start, behind, seen))))
+    return tuple(
+        sorted(tuple(sorted(ring)) for start in reversed(finished) if (ring := _walk_depth_first(start, behind, seen)))
+    )
 
 
-def reversed_edges(needs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+def reverse_edges(needs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     """Who stands behind each one; names outside the graph are left out."""
     behind: dict[str, list[str]] = {name: [] for name in needs}
     for name, wanted in needs.items():
@@ -26,7 +28,7 @@ def reversed_edges(needs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     return behind
 
 
-def _walk(start: str, edges: Mapping[str, Collection[str]], seen: set[str]) -> list[str]:
+def _walk_depth_first(start: str, edges: Mapping[str, Collection[str]], seen: set[str]) -> list[str]:
     """All that can be reached from here and was not seen before, whoever is left first first."""
     if start in seen:
         return []
@@ -44,13 +46,13 @@ def _walk(start: str, edges: Mapping[str, Collection[str]], seen: set[str]) -> l
     return left
 
 
-def in_order(needs: Mapping[str, Iterable[str]], key: Callable[[str], Any]) -> tuple[str, ...]:
+def sort_topologically(needs: Mapping[str, Iterable[str]], key: Callable[[str], Any]) -> tuple[str, ...]:
     """Everyone after those they need; among those who may go, the smallest key goes first.
 
     Nobody is lost: who stands in a ring (which a checked plan has not) goes last, by key.
     """
     waits = {name: {need for need in wanted if need in needs and need != name} for name, wanted in needs.items()}
-    behind = reversed_edges(waits)
+    behind = reverse_edges(waits)
     heap: list[tuple[Any, str]] = [(key(name), name) for name, wanted in waits.items() if not wanted]
     heapify(heap)
     order: list[str] = []

@@ -10,7 +10,7 @@ Both are keys in one tree: a holder's key is smaller than any rank.
 
 from __future__ import annotations
 
-from blueflame.paths.locks import LockTree, Node, Path, Smallest
+from blueflame.paths.locks import LockPath, LockTree, Node, Smallest
 from blueflame.session.scheduling.ranking import Rank
 
 BEFORE_ALL = float("-inf")
@@ -31,13 +31,13 @@ class WaitingRoom:
     def __init__(self) -> None:
         self._tree: LockTree[Rank] = LockTree()
         self._benches: dict[Node[Rank], Bench] = {}
-        self._locks: dict[Rank, tuple[Path, ...]] = {}
+        self._locks: dict[Rank, tuple[LockPath, ...]] = {}
         self._seats: dict[Rank, Node[Rank]] = {}
 
     def __len__(self) -> int:
         return len(self._seats)
 
-    def enter(self, waiter: Rank, locks: tuple[Path, ...]) -> None:
+    def enter(self, waiter: Rank, locks: tuple[LockPath, ...]) -> None:
         self._locks[waiter] = locks
         self._sit(waiter, self._tree.node(locks[0]))
 
@@ -45,16 +45,16 @@ class WaitingRoom:
         if self._locks.pop(waiter, None) is not None:
             self._rise(waiter)
 
-    def hold(self, owner: str, locks: tuple[Path, ...]) -> None:
+    def hold(self, owner: str, locks: tuple[LockPath, ...]) -> None:
         self._claim((BEFORE_ALL, 0.0, owner), locks)
 
-    def release(self, owner: str, locks: tuple[Path, ...]) -> None:
+    def release(self, owner: str, locks: tuple[LockPath, ...]) -> None:
         self._free((BEFORE_ALL, 0.0, owner), locks)
 
-    def reserve(self, waiter: Rank, locks: tuple[Path, ...]) -> None:
+    def reserve(self, waiter: Rank, locks: tuple[LockPath, ...]) -> None:
         self._claim(waiter, locks)
 
-    def unreserve(self, waiter: Rank, locks: tuple[Path, ...]) -> None:
+    def unreserve(self, waiter: Rank, locks: tuple[LockPath, ...]) -> None:
         self._free(waiter, locks)
 
     def first(self) -> Rank | None:
@@ -69,23 +69,23 @@ class WaitingRoom:
             self._sit(waiter, self._tree.node(blocked))
         return None
 
-    def blocker(self, waiter: Rank, locks: tuple[Path, ...]) -> str | None:
+    def blocker(self, waiter: Rank, locks: tuple[LockPath, ...]) -> str | None:
         """Who stands in its way: the smallest holder, else the first reservation before it."""
         rival = self._tree.conflict(locks)
         return rival[2] if rival is not None and rival < waiter else None
 
-    def _blocks(self, path: Path, waiter: Rank) -> bool:
+    def _blocks(self, path: LockPath, waiter: Rank) -> bool:
         return self.blocker(waiter, (path,)) is not None
 
-    def _claim(self, key: Rank, locks: tuple[Path, ...]) -> None:
+    def _claim(self, key: Rank, locks: tuple[LockPath, ...]) -> None:
         self._tree.hold(key, locks)
         self._refresh_all(locks)
 
-    def _free(self, key: Rank, locks: tuple[Path, ...]) -> None:
+    def _free(self, key: Rank, locks: tuple[LockPath, ...]) -> None:
         self._tree.release(key)
         self._refresh_all(locks)
 
-    def _refresh_all(self, locks: tuple[Path, ...]) -> None:
+    def _refresh_all(self, locks: tuple[LockPath, ...]) -> None:
         for path in locks:
             self._refresh(self._tree.node(path))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Line:
+class RankedSet:
     """A set of names that can be read in rank order. Leaving is cheap: stale heap entries are dropped when met."""
 
     def __init__(self) -> None:

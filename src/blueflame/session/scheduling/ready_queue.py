@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from blueflame.model.task import VERIFIED, Task, TaskState
-from blueflame.paths.locks import Path, locks_of, overlap
+from blueflame.paths.locks import LockPath, do_locks_overlap, parse_task_locks
 from blueflame.session.scheduling.lock_waiters import WaitingRoom
 from blueflame.session.scheduling.passed_over import Patience
-from blueflame.session.scheduling.ranking import Rank, dependants_of, ranks
+from blueflame.session.scheduling.ranking import Rank, compute_ranks, list_dependants
 
-PATIENCE = 16
+MAX_PASSED_OVER = 16
 """Claims of lower rank that may go past a ready task: four rounds of four workers. Much less costs makespan."""
 
 ON_ITS_WAY = frozenset({TaskState.PENDING, TaskState.CLAIMED})
@@ -30,7 +30,7 @@ class _Entry:
 
     task: Task
     rank: Rank
-    locks: tuple[Path, ...]
+    locks: tuple[LockPath, ...]
     state: TaskState = TaskState.PENDING
     unverified: int = 0  # dependencies that are not verified
     place: int = 0  # among all tasks, by rank
@@ -39,12 +39,12 @@ class _Entry:
 
 
 class ReadyQueue:
-    def __init__(self, tasks: Iterable[Task], *, patience: int = PATIENCE) -> None:
+    def __init__(self, tasks: Iterable[Task], *, patience: int = MAX_PASSED_OVER) -> None:
         plan = tuple(tasks)
-        order = ranks(plan)
+        order = compute_ranks(plan)
         self._limit = max(1, patience)
-        self._entries = {task.id: _Entry(task, order[task.id], locks_of(task)) for task in plan}
-        self._behind = dependants_of(plan)
+        self._entries = {task.id: _Entry(task, order[task.id], parse_task_locks(task)) for task in plan}
+        self._behind = list_dependants(plan)
         self._room = WaitingRoom()
         self._by_rank = sorted(self._entries.values(), key=lambda entry: entry.rank)
         self._patience = Patience(len(self._by_rank), self._limit)
@@ -118,7 +118,7 @@ class ReadyQueue:
     def _contested(self, entry: _Entry, rival: _Entry) -> str:
         for lock in entry.task.file_locks or (".",):
             for other in rival.task.file_locks or (".",):
-                if overlap(lock, other):
+                if do_locks_overlap(lock, other):
                     return other
         return "."
 

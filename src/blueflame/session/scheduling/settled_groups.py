@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 
-class Resting:
+class SettledGroups:
     """`moves(group)` says whether any of its tasks may still move, `needs(group)` which groups it is built on."""
 
     def __init__(self) -> None:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from blueflame.paths.locks import Path, covers, lock_paths
+from blueflame.paths.locks import LockPath, covers, parse_locks
 
 
-class Neighbours:
+class UnmergedWork:
     def __init__(self) -> None:
-        self._locks: dict[str, tuple[Path, ...]] = {}
-        self._here: dict[Path, dict[str, None]] = {}
-        self._below: dict[Path, dict[str, None]] = {}
+        self._locks: dict[str, tuple[LockPath, ...]] = {}
+        self._here: dict[LockPath, dict[str, None]] = {}
+        self._below: dict[LockPath, dict[str, None]] = {}
         self._hidden: dict[str, str] = {}  # older -> the newer one that stands in for it
         self._hides: dict[str, tuple[str, ...]] = {}
 
     def settle(self, owner: str, locks: Iterable[str], built_on: Iterable[str] = ()) -> None:
         self.leave(owner)
-        paths = lock_paths(locks)
+        paths = parse_locks(locks)
         hides = tuple(old for old in built_on if self._stands_for(paths, old))
         for old in hides:
             self._remove(old)
@@ -44,13 +44,13 @@ class Neighbours:
 
     def overlapping(self, locks: Iterable[str]) -> tuple[str, ...]:
         found: dict[str, None] = {}
-        for path in lock_paths(locks):
+        for path in parse_locks(locks):
             for n in range(len(path)):
                 found.update(self._here.get(path[:n], {}))
             found.update(self._below.get(path, {}))
         return tuple(sorted(found))
 
-    def _stands_for(self, paths: tuple[Path, ...], old: str) -> bool:
+    def _stands_for(self, paths: tuple[LockPath, ...], old: str) -> bool:
         if old not in self._locks or old in self._hidden:
             return False
         return all(any(covers(path, theirs) for path in paths) for theirs in self._locks[old])
@@ -63,7 +63,7 @@ class Neighbours:
         for index, path in self._places(owner):
             index.get(path, {}).pop(owner, None)
 
-    def _places(self, owner: str) -> Iterator[tuple[dict[Path, dict[str, None]], Path]]:
+    def _places(self, owner: str) -> Iterator[tuple[dict[LockPath, dict[str, None]], LockPath]]:
         for path in self._locks[owner]:
             yield self._here, path
             for n in range(len(path) + 1):

@@ -28,7 +28,7 @@ from blueflame.model.event import (
 from blueflame.model.gate import Answer
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import HistoryResult, TaskState
-from blueflame.session.gates.edits import edited
+from blueflame.session.gates.edits import build_edit_payload
 from blueflame.testing.simulation import SimulatedOutcomes, Simulation, build_opening
 from support.session_examples import BARRIER, FLOW, SINGLE, Told, begun, events, moves, states, task, told
 
@@ -70,7 +70,7 @@ def test_a_rejected_plan_is_remembered_until_another_is_approved() -> None:
 
 def test_an_edited_plan_is_judged_like_a_planners_and_needs_approval() -> None:
     """TASK-24."""
-    better = edited([task(1), task(2, 1)])
+    better = build_edit_payload([task(1), task(2, 1)])
     world = told(Told(task(1), answers={"plan": Answer(choice="edit", payload=better), "plan-2": "approve"}))
     first, second = events(world, PlanProposed)
     assert (first.origin, second.origin) == ("planner", "edit")
@@ -78,7 +78,7 @@ def test_an_edited_plan_is_judged_like_a_planners_and_needs_approval() -> None:
 
 
 def test_an_edited_plan_with_a_ring_is_shown_with_its_problems() -> None:
-    ring = edited([task(1, 2), task(2, 1)])
+    ring = build_edit_payload([task(1, 2), task(2, 1)])
     world = told(Told(task(1), answers={"plan": Answer(choice="edit", payload=ring), "plan-2": None}))
     gate = world.session.open_gates["plan-2"]
     assert gate.evidence["problems"]
@@ -273,7 +273,9 @@ def test_a_refused_task_goes_back_with_the_reviewers_notes(workflow: Workflow) -
 def test_a_refused_task_can_be_edited_on_its_way_back() -> None:
     """VAL-09."""
     better = replace(task(1), description="do it well", file_locks=("src/",))
-    answers: dict[str, str | Answer | None] = {"validation": Answer(choice="edit", payload=edited([better]))}
+    answers: dict[str, str | Answer | None] = {
+        "validation": Answer(choice="edit", payload=build_edit_payload([better]))
+    }
     world = told(Told(task(1), task(2), refused=REFUSED, answers=answers))
     assert events(world, TaskEdited) == [TaskEdited(task=better)]
     assert world.session.tasks["task-001"].task == better
@@ -286,7 +288,7 @@ def test_an_edit_may_change_what_a_task_waits_for() -> None:
         task(1),
         task(2, group="b"),
         refused=REFUSED,
-        answers={"validation": Answer(choice="edit", payload=edited([better])), "changeset-cs-001": "skip"},
+        answers={"validation": Answer(choice="edit", payload=build_edit_payload([better])), "changeset-cs-001": "skip"},
     )
     world = told(fate)
     assert world.session.outcome == "completed"

@@ -8,9 +8,15 @@ from blueflame.model.event import ConfigDrifted
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
 from blueflame.model.limits import Limits
 from blueflame.model.spend import Budget, Spend, Unit
-from blueflame.session.gates.answers import AFTER
-from blueflame.session.gates.edits import edited
-from blueflame.session.gates.questions import SAFE, drift_gate, objection, plan_gate, raised_limit
+from blueflame.session.gates.answers import HANDLERS
+from blueflame.session.gates.edits import build_edit_payload
+from blueflame.session.gates.questions import (
+    SAFE_ANSWERS,
+    answer_error,
+    open_drift_gate,
+    open_plan_gate,
+    parse_raised_limit,
+)
 from blueflame.session.replay import replay
 from blueflame.session.state import Session
 from blueflame.testing.simulation import Simulation, build_opening
@@ -28,7 +34,7 @@ def offered(gate: Gate) -> list[str]:
 
 @pytest.mark.parametrize("kind", GateKind)
 def test_every_safe_default_is_an_option_and_keys_differ(kind: GateKind) -> None:
-    assert SAFE[kind] in {option.name for option in OPTIONS[kind]}
+    assert SAFE_ANSWERS[kind] in {option.name for option in OPTIONS[kind]}
     keys = [option.key for option in OPTIONS[kind]]
     assert len(set(keys)) == len(keys)
 
@@ -39,7 +45,7 @@ BEFORE = (GateKind.RESUME, GateKind.STALE)  # asked before there is a session
 def test_every_option_that_can_be_chosen_leads_somewhere() -> None:
     before_a_session = {GateKind.RESUME, GateKind.STALE}
     options = {(kind, option.name) for kind in GateKind for option in OPTIONS[kind] if kind not in before_a_session}
-    assert set(AFTER) == options
+    assert set(HANDLERS) == options
 
 
 @pytest.mark.verification(41)
@@ -77,42 +83,42 @@ def test_without_a_planner_nobody_is_offered_a_new_plan() -> None:
 def test_a_configuration_that_cannot_be_read_cannot_be_used() -> None:
     session = replay([build_opening()])
     broken = ConfigDrifted(digest="", changes=("line 3: no such key",), limits=session.limits)
-    assert offered(drift_gate(session, broken).gate) == ["keep", "stop"]
+    assert offered(open_drift_gate(session, broken).gate) == ["keep", "stop"]
     changed = ConfigDrifted(digest="d", changes=("limits",), limits=Limits(workers=9))
-    assert offered(drift_gate(session, changed).gate) == ["use", "keep", "stop"]
+    assert offered(open_drift_gate(session, changed).gate) == ["use", "keep", "stop"]
 
 
 def test_a_question_asked_again_has_a_name_of_its_own() -> None:
     session = replay([build_opening()])
     session.gate_counts[GateKind.PLAN, "plan"] = 1
-    assert plan_gate(session).gate.id == "plan-2"
+    assert open_plan_gate(session).gate.id == "plan-2"
 
 
 def test_an_answer_to_a_gate_that_is_not_there_names_those_that_are() -> None:
     session = waiting_at(GateKind.CHANGESET).session
-    assert objection(session, "changeset-cs-009", Answer(choice="approve")) == (
+    assert answer_error(session, "changeset-cs-009", Answer(choice="approve")) == (
         "there is no open gate changeset-cs-009; open gates: changeset-cs-001"
     )
 
 
 def test_a_late_answer_is_told_who_was_first() -> None:
     session = told(Told(task(1))).session
-    wrong = objection(session, "plan", Answer(choice="quit", by="Телеграм"))
+    wrong = answer_error(session, "plan", Answer(choice="quit", by="Телеграм"))
     assert wrong == "gate plan was already answered: approve (by terminal)"
 
 
 def test_an_option_that_is_not_offered_is_refused() -> None:
     session = waiting_at(GateKind.CHANGESET).session
-    wrong = objection(session, "changeset-cs-001", Answer(choice="drop"))
+    wrong = answer_error(session, "changeset-cs-001", Answer(choice="drop"))
     assert wrong == "gate changeset-cs-001 does not offer 'drop'; choose one of: approve, reject, skip"
 
 
 @pytest.mark.parametrize("note", ["", "  \n"])
 def test_a_rejection_needs_a_reason(note: str) -> None:
     session = waiting_at(GateKind.CHANGESET).session
-    assert "needs a note" in objection(session, "changeset-cs-001", Answer(choice="reject", note=note))
-    assert not objection(session, "changeset-cs-001", Answer(choice="reject", note="нет"))
-    assert not objection(session, "changeset-cs-001", Answer(choice="skip"))
+    assert "needs a note" in answer_error(session, "changeset-cs-001", Answer(choice="reject", note=note))
+    assert not answer_error(session, "changeset-cs-001", Answer(choice="reject", note="нет"))
+    assert not answer_error(session, "changeset-cs-001", Answer(choice="skip"))
 
 
 def validation() -> Session:
@@ -126,32 +132,34 @@ BAD_EDITS = {
     "not a task": {"tasks": [7]},
     "unknown field": {"tasks": [{"id": "task-002", "title": "t", "description": "d", "colour": "red"}]},
     "field missing": {"tasks": [{"id": "task-002"}]},
-    "another task": edited([task(1)]),
-    "one too many": edited([task(2, 1), task(1)]),
+    "another task": build_edit_payload([task(1)]),
+    "one too many": build_edit_payload([task(2, 1), task(1)]),
     "wrong type": {"tasks": [{"id": "task-002", "title": "t", "description": "d", "priority": "high"}]},
     "wrong locks": {"tasks": [{"id": "task-002", "title": "t", "description": "d", "file_locks": "src/a.py"}]},
-    "climbing lock": edited([task(2, locks=("../x",))]),
-    "unknown need": edited([task(2, 9)]),
-    "a ring": edited([task(2, 2)]),
+    "climbing lock": build_edit_payload([task(2, locks=("../x",))]),
+    "unknown need": build_edit_payload([task(2, 9)]),
+    "a ring": build_edit_payload([task(2, 2)]),
 }
 
 
 @pytest.mark.parametrize("payload", BAD_EDITS.values(), ids=BAD_EDITS.keys())
 def test_an_edit_that_will_not_do_changes_nothing_and_is_explained(payload: dict[str, object]) -> None:
-    assert objection(validation(), "validation-task-002", Answer(choice="edit", payload=payload))
+    assert answer_error(validation(), "validation-task-002", Answer(choice="edit", payload=payload))
 
 
 def test_an_edit_that_makes_a_ring_with_another_task_is_refused() -> None:
     fate = Told(task(1), task(2, 1), task(3, 2), refused={"task-001.validator.1"}, answers={"validation": None})
     session = told(fate).session
-    wrong = objection(session, "validation-task-001", Answer(choice="edit", payload=edited([task(1, 3)])))
+    wrong = answer_error(
+        session, "validation-task-001", Answer(choice="edit", payload=build_edit_payload([task(1, 3)]))
+    )
     assert "task-001" in wrong
     assert "task-003" in wrong
 
 
 def test_an_edit_of_the_one_task_will_do() -> None:
-    payload = edited([task(2, 1, locks=("src/new dir/",))])
-    assert not objection(validation(), "validation-task-002", Answer(choice="edit", payload=payload))
+    payload = build_edit_payload([task(2, 1, locks=("src/new dir/",))])
+    assert not answer_error(validation(), "validation-task-002", Answer(choice="edit", payload=payload))
 
 
 def money(unit: Unit = Unit.USD, limit: int = 5_000_000, spend: Spend | None = None) -> Session:
@@ -171,22 +179,22 @@ def money(unit: Unit = Unit.USD, limit: int = 5_000_000, spend: Spend | None = N
 )
 def test_a_raise_is_read_as_people_write_it(text: str, limit: int) -> None:
     session, answer = money(), Answer(choice="raise", note=text)
-    assert raised_limit(session.open_gates["budget"], answer) == limit
-    assert not objection(session, "budget", answer)
+    assert parse_raised_limit(session.open_gates["budget"], answer) == limit
+    assert not answer_error(session, "budget", answer)
 
 
 @pytest.mark.parametrize("text", ["", "much", "-3", "nan", "inf", "-inf", "1e400", "0.0000001", "5", "4.99"])
 def test_a_raise_that_is_none_is_refused(text: str) -> None:
-    assert objection(money(), "budget", Answer(choice="raise", note=text))
+    assert answer_error(money(), "budget", Answer(choice="raise", note=text))
 
 
 def test_a_limit_in_tokens_is_raised_in_tokens() -> None:
     session = money(Unit.TOKENS, 100)
     gate = session.open_gates["budget"]
-    assert raised_limit(gate, Answer(choice="raise", note="2,500")) == 2_500
-    assert raised_limit(gate, Answer(choice="raise", payload={"limit": 300})) == 300
-    assert objection(session, "budget", Answer(choice="raise", note="0.4"))  # would be rounded to no limit at all
-    assert "tokens" in objection(session, "budget", Answer(choice="raise", note="x"))
+    assert parse_raised_limit(gate, Answer(choice="raise", note="2,500")) == 2_500
+    assert parse_raised_limit(gate, Answer(choice="raise", payload={"limit": 300})) == 300
+    assert answer_error(session, "budget", Answer(choice="raise", note="0.4"))  # would be rounded to no limit at all
+    assert "tokens" in answer_error(session, "budget", Answer(choice="raise", note="x"))
 
 
 def test_a_raised_budget_reads_well_afterwards() -> None:

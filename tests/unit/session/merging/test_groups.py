@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blueflame.model.task import Task
-from blueflame.session.merging.groups import Grouped, order_groups
+from blueflame.session.merging.groups import LandingGroup, order_groups
 
 
 def task(name: str, group: str, *needs: str, priority: int = 3) -> Task:
@@ -14,9 +14,9 @@ def task(name: str, group: str, *needs: str, priority: int = 3) -> Task:
 def test_a_group_lands_before_those_that_depend_on_it() -> None:
     plan = [task("t1", "web", "t2", priority=1), task("t2", "api"), task("t3", "docs", priority=2)]
     assert order_groups(plan) == (
-        Grouped(names=("docs",), tasks=("t3",)),
-        Grouped(names=("api",), tasks=("t2",)),
-        Grouped(names=("web",), tasks=("t1",), after=("api",)),
+        LandingGroup(names=("docs",), tasks=("t3",)),
+        LandingGroup(names=("api",), tasks=("t2",)),
+        LandingGroup(names=("web",), tasks=("t1",), after=("api",)),
     )
 
 
@@ -32,7 +32,7 @@ def test_groups_in_a_ring_are_joined_and_their_tasks_stay_in_order() -> None:
     assert joined.names == ("A", "B")
     assert joined.name == "A + B"
     assert joined.tasks == ("a2", "b1", "a1", "b2")
-    assert last == Grouped(names=("C",), tasks=("c1",), after=("A", "B"))
+    assert last == LandingGroup(names=("C",), tasks=("c1",), after=("A", "B"))
 
 
 def test_within_a_group_dependency_order_then_priority_then_id() -> None:
@@ -42,7 +42,7 @@ def test_within_a_group_dependency_order_then_priority_then_id() -> None:
 
 def test_dependencies_outside_of_what_lands_are_left_out() -> None:
     assert order_groups([task("t1", "g", "gone")], [("t1", "lost"), ("lost", "t1")]) == (
-        Grouped(names=("g",), tasks=("t1",)),
+        LandingGroup(names=("g",), tasks=("t1",)),
     )
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.session.scheduling.ranked_set import Line
+from blueflame.session.scheduling.ranked_set import RankedSet
 
 names = st.sampled_from("abcde")
 steps = st.lists(st.tuples(st.booleans(), names, st.integers(0, 3)))
@@ -11,7 +11,7 @@ steps = st.lists(st.tuples(st.booleans(), names, st.integers(0, 3)))
 
 @given(steps, st.integers(0, 6))
 def test_a_line_is_a_sorted_dictionary(story: list[tuple[bool, str, int]], count: int) -> None:
-    line, model = Line(), dict[str, tuple[int]]()
+    line, model = RankedSet(), dict[str, tuple[int]]()
     for joins, name, rank in story:
         if joins:
             line.join(name, (rank,))
@@ -28,7 +28,7 @@ def test_a_line_is_a_sorted_dictionary(story: list[tuple[bool, str, int]], count
 
 
 def test_who_leaves_and_comes_back_is_there_once() -> None:
-    line = Line()
+    line = RankedSet()
     for _ in range(3):
         line.join("a", (1,))
         line.leave("a")
@@ -38,7 +38,7 @@ def test_who_leaves_and_comes_back_is_there_once() -> None:
 
 
 def test_asking_does_not_make_the_line_grow() -> None:
-    line = Line()
+    line = RankedSet()
     for n in range(50):
         line.join("a", (n,))
         line.first(1)

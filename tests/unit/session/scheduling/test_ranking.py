@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from blueflame.model.task import Task
-from blueflame.session.scheduling.ranking import ranks, remaining_path
+from blueflame.session.scheduling.ranking import compute_ranks, compute_remaining_paths
 
 
 def task(name: str, *needs: str, priority: int = 3, minutes: float | None = None) -> Task:
@@ -9,17 +9,17 @@ def task(name: str, *needs: str, priority: int = 3, minutes: float | None = None
 
 
 def in_line(*tasks: Task) -> list[str]:
-    order = ranks(tasks)
+    order = compute_ranks(tasks)
     return sorted(order, key=order.__getitem__)
 
 
 def test_a_linear_plan_counts_what_is_left() -> None:
-    assert remaining_path([task("a"), task("b", "a"), task("c", "b")]) == {"a": 3.0, "b": 2.0, "c": 1.0}
+    assert compute_remaining_paths([task("a"), task("b", "a"), task("c", "b")]) == {"a": 3.0, "b": 2.0, "c": 1.0}
 
 
 def test_a_diamond_takes_the_longer_side() -> None:
     plan = [task("a", minutes=2), task("b", "a", minutes=10), task("c", "a", minutes=1), task("d", "b", "c", minutes=5)]
-    assert remaining_path(plan) == {"a": 17.0, "b": 15.0, "c": 6.0, "d": 5.0}
+    assert compute_remaining_paths(plan) == {"a": 17.0, "b": 15.0, "c": 6.0, "d": 5.0}
 
 
 def test_within_a_priority_the_longest_path_goes_first_and_then_the_smallest_id() -> None:
@@ -37,17 +37,21 @@ def test_an_estimate_that_cannot_be_one_counts_as_unknown() -> None:
         task("c", minutes=float("inf")),
         task("d", minutes=0),
     ]
-    assert set(remaining_path(plan).values()) == {1.0}
+    assert set(compute_remaining_paths(plan).values()) == {1.0}
 
 
 def test_a_dependency_outside_the_plan_and_a_cycle_do_no_harm() -> None:
-    assert remaining_path([task("a", "gone"), task("b", "c"), task("c", "b")]) == {"a": 1.0, "b": 1.0, "c": 1.0}
+    assert compute_remaining_paths([task("a", "gone"), task("b", "c"), task("c", "b")]) == {
+        "a": 1.0,
+        "b": 1.0,
+        "c": 1.0,
+    }
 
 
 def test_naming_a_dependency_twice_counts_once() -> None:
-    assert remaining_path([task("a"), task("b", "a", "a")]) == {"a": 2.0, "b": 1.0}
+    assert compute_remaining_paths([task("a"), task("b", "a", "a")]) == {"a": 2.0, "b": 1.0}
 
 
 def test_a_chain_of_ten_thousand_is_no_recursion() -> None:
     chain = [task(f"t{n:05}", *([f"t{n - 1:05}"] if n else [])) for n in range(10_000)]
-    assert remaining_path(chain)["t00000"] == 10_000.0
+    assert compute_remaining_paths(chain)["t00000"] == 10_000.0

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueflame.model.task import VERIFIED, Task, TaskState
-from blueflame.paths.locks import overlap
-from blueflame.session.scheduling.ranking import ranks
+from blueflame.paths.locks import do_locks_overlap
+from blueflame.session.scheduling.ranking import compute_ranks
 from blueflame.session.scheduling.ready_queue import ReadyQueue
 
 CLAIMED, DONE, FAILED, PENDING = TaskState.CLAIMED, TaskState.DONE, TaskState.FAILED, TaskState.PENDING
@@ -22,7 +22,7 @@ def task(name: str, *locks: str, needs: tuple[str, ...] = (), priority: int = 3)
     return Task(id=name, title=name, description="", priority=priority, dependencies=needs, file_locks=locks)
 
 
-overlapping = cache(overlap)
+overlapping = cache(do_locks_overlap)
 
 
 def clash(one: Task, other: Task) -> bool:
@@ -39,7 +39,7 @@ class Oracle:
     passed: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.rank = ranks(self.plan.values())
+        self.rank = compute_ranks(self.plan.values())
         self.states = dict.fromkeys(self.plan, PENDING)
         self.passed = {name: 0 for name in self.plan if self.ready(name)}
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from blueflame.session.scheduling.settled_groups import Resting
+from blueflame.session.scheduling.settled_groups import SettledGroups
 
 NAMES = "abcdefh"
 groups = st.sampled_from(NAMES)
@@ -25,7 +25,7 @@ def really_at_rest(moving: dict[str, bool], needed: dict[str, set[str]]) -> set[
 @example([("c", False, {"b"}, False), ("b", False, {"a"}, True), ("b", False, {"c"}, False)])
 @example([("h", False, {"b"}, False), ("c", False, {"h"}, True), ("h", False, set(), True)])
 def test_groups_at_rest_are_found_whenever_one_asks(story: list[tuple[str, bool, set[str], bool]]) -> None:
-    resting = Resting()
+    resting = SettledGroups()
     moving = dict.fromkeys(NAMES, True)
     needed: dict[str, set[str]] = {name: set() for name in NAMES}
     for group in NAMES:
@@ -38,7 +38,7 @@ def test_groups_at_rest_are_found_whenever_one_asks(story: list[tuple[str, bool,
 
 
 def test_groups_built_on_each_other_come_to_rest_together() -> None:
-    resting = Resting()
+    resting = SettledGroups()
     moving = {"a": False, "b": True}
     needed = {"a": ["b"], "b": ["a"]}
     resting.stir("a")
@@ -50,7 +50,7 @@ def test_groups_built_on_each_other_come_to_rest_together() -> None:
 
 
 def test_who_waits_is_not_looked_at_again_before_the_other_has_come_to_a_stop() -> None:
-    resting = Resting()
+    resting = SettledGroups()
     looked: list[str] = []
 
     def needs(group: str) -> list[str]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.session.scheduling.graph import in_order, rings
+from blueflame.session.scheduling.graph import find_components, sort_topologically
 
 GRAPHS = st.dictionaries(st.sampled_from("abcdefgh"), st.sets(st.sampled_from("abcdefghz"), max_size=4))
 
@@ -19,7 +19,7 @@ def reachable(start: str, needs: dict[str, set[str]]) -> set[str]:
 
 @given(GRAPHS)
 def test_two_are_in_one_ring_exactly_when_each_reaches_the_other(needs: dict[str, set[str]]) -> None:
-    ring_of = {name: ring for ring in rings(needs) for name in ring}
+    ring_of = {name: ring for ring in find_components(needs) for name in ring}
     assert ring_of.keys() == needs.keys()
     reach = {name: reachable(name, needs) for name in needs}
     for one in needs:
@@ -29,19 +29,19 @@ def test_two_are_in_one_ring_exactly_when_each_reaches_the_other(needs: dict[str
 
 @given(GRAPHS)
 def test_an_order_loses_nobody_and_puts_needs_first_where_it_can(needs: dict[str, set[str]]) -> None:
-    order = in_order(needs, lambda name: name)
+    order = sort_topologically(needs, lambda name: name)
     assert sorted(order) == sorted(needs)
-    if all(len(ring) == 1 for ring in rings(needs)):
+    if all(len(ring) == 1 for ring in find_components(needs)):
         for name, wanted in needs.items():
             for need in wanted & needs.keys() - {name}:
                 assert order.index(need) < order.index(name)
 
 
 def test_among_those_who_may_go_the_smallest_key_goes_first() -> None:
-    assert in_order({"a": ["z"], "b": [], "z": []}, lambda name: name) == ("b", "z", "a")
+    assert sort_topologically({"a": ["z"], "b": [], "z": []}, lambda name: name) == ("b", "z", "a")
 
 
 def test_a_chain_of_ten_thousand_is_no_recursion() -> None:
     chain = {f"{n:05}": [f"{n + 1:05}"] for n in range(10_000)}
-    assert len(rings(chain)) == 10_000
-    assert in_order(chain, lambda name: name)[0] == "09999"
+    assert len(find_components(chain)) == 10_000
+    assert sort_topologically(chain, lambda name: name)[0] == "09999"

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.paths.locks import overlap
-from blueflame.session.scheduling.verified_work import Neighbours
+from blueflame.paths.locks import do_locks_overlap
+from blueflame.session.scheduling.verified_work import UnmergedWork
 
 PATHS = (".", "src/", "src/a.py", "src/A.py", "src/ядро/", "src/ядро/b c.py", "docs/d.md")
 locks = st.lists(st.sampled_from(PATHS), min_size=1, max_size=2, unique=True)
@@ -14,7 +14,7 @@ locks = st.lists(st.sampled_from(PATHS), min_size=1, max_size=2, unique=True)
 def test_without_stand_ins_neighbours_are_those_whose_locks_overlap(
     story: list[tuple[str, list[str] | None]], asked: list[str]
 ) -> None:
-    near, model = Neighbours(), dict[str, list[str]]()
+    near, model = UnmergedWork(), dict[str, list[str]]()
     for owner, theirs in story:
         if theirs is None:
             near.leave(owner)
@@ -22,14 +22,14 @@ def test_without_stand_ins_neighbours_are_those_whose_locks_overlap(
         else:
             near.settle(owner, theirs)
             model[owner] = theirs
-    expected = sorted(o for o, theirs in model.items() if any(overlap(a, b) for a in asked for b in theirs))
+    expected = sorted(o for o, theirs in model.items() if any(do_locks_overlap(a, b) for a in asked for b in theirs))
     assert list(near.overlapping(asked)) == expected
 
 
 @given(st.lists(st.tuples(locks, st.booleans()), max_size=8), locks)
 def test_who_is_hidden_is_below_one_who_is_seen(story: list[tuple[list[str], bool]], asked: list[str]) -> None:
     """As the session uses it: each newcomer is built on all the neighbours it has."""
-    near = Neighbours()
+    near = UnmergedWork()
     held: dict[str, list[str]] = {}
     below: dict[str, set[str]] = {}
     for n, (theirs, leaves) in enumerate(story):
@@ -43,20 +43,20 @@ def test_who_is_hidden_is_below_one_who_is_seen(story: list[tuple[list[str], boo
             del held[owner]
     seen = near.overlapping(asked)
     reached = set[str]().union(*(below[owner] for owner in seen))
-    touching = {o for o, theirs in held.items() if any(overlap(a, b) for a in asked for b in theirs)}
+    touching = {o for o, theirs in held.items() if any(do_locks_overlap(a, b) for a in asked for b in theirs)}
     assert touching <= reached
     assert set(seen) <= touching
 
 
 def test_a_chain_on_one_file_has_one_neighbour() -> None:
-    near = Neighbours()
+    near = UnmergedWork()
     for n in range(1_000):
         near.settle(f"{n:04}", ["src/a.py"], near.overlapping(["src/a.py"]))
     assert near.overlapping(["src/a.py"]) == ("0999",)
 
 
 def test_when_the_newest_falls_the_one_below_is_seen_again() -> None:
-    near = Neighbours()
+    near = UnmergedWork()
     near.settle("a", ["src/a.py"])
     near.settle("b", ["src/"], ["a"])
     assert near.overlapping(["src/a.py"]) == ("b",)
@@ -65,7 +65,7 @@ def test_when_the_newest_falls_the_one_below_is_seen_again() -> None:
 
 
 def test_the_narrower_does_not_hide_the_wider() -> None:
-    near = Neighbours()
+    near = UnmergedWork()
     near.settle("a", ["src/"])
     near.settle("b", ["src/a.py"], ["a"])
     assert near.overlapping(["src/a.py"]) == ("a", "b")
@@ -73,21 +73,21 @@ def test_the_narrower_does_not_hide_the_wider() -> None:
 
 
 def test_one_that_was_not_built_on_the_other_does_not_hide_it() -> None:
-    near = Neighbours()
+    near = UnmergedWork()
     near.settle("a", ["src/a.py"])
     near.settle("b", ["src/a.py"])
     assert near.overlapping(["src/a.py"]) == ("a", "b")
 
 
 def test_no_locks_are_the_whole_repository() -> None:
-    near = Neighbours()
+    near = UnmergedWork()
     near.settle("a", [])
     assert near.overlapping(["docs/x.md"]) == ("a",)
     assert near.overlapping([]) == ("a",)
 
 
 def test_leaving_twice_or_without_having_come_changes_nothing() -> None:
-    near = Neighbours()
+    near = UnmergedWork()
     near.leave("a")
     near.settle("a", ["x"])
     near.leave("a")
