@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,24 +18,41 @@ import pytest
 
 from blueflame.demo import create_demo
 from blueflame.paths.locks import do_locks_overlap
-from support.command_line import MAIN, at_terminal, here
+from support.command_line import at_terminal, here
 from support.repositories import git
 
 pytestmark = pytest.mark.slow
 
 
-class Played:
-    """The demo, played in a temporary folder of its own."""
+ROOT = Path(__file__).resolve().parents[2]
 
-    def __init__(self, folder: Path) -> None:
+
+def install_wheel(folder: Path) -> Path:
+    """Build the wheel and install it, as pipx would, with the dependencies of this environment; return the command."""
+    run = partial(subprocess.run, check=True, capture_output=True, cwd=ROOT)
+    run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)])
+    venv = folder / "venv"
+    run([sys.executable, "-m", "venv", "--without-pip", str(venv)])
+    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python"), "install", "--no-deps", "--no-index"]
+    run([*pip, *map(str, folder.glob("*.whl"))])
+    packages = next(venv.glob("lib/python*/site-packages"))
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    return venv / "bin" / "blueflame"
+
+
+class DemoRun:
+    """One run of the demo from an installed wheel."""
+
+    def __init__(self, command: Path, folder: Path) -> None:
         self.folder = folder
-        env = {**os.environ, "TMPDIR": str(folder)}
-        words = [sys.executable, "-c", MAIN, "demo", "--json"]
+        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))  # shfmt is there
+        env = {**os.environ, "TMPDIR": str(folder), "PATH": path}
+        words = [str(command), "demo", "--json"]
         self.done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
-        self.told: dict[str, Any] = json.loads(self.done.stdout)
+        self.output: dict[str, Any] = json.loads(self.done.stdout)
 
     def attempts(self, **wanted: object) -> list[dict[str, Any]]:
-        return [each for each in self.told["attempts"] if all(each[key] == value for key, value in wanted.items())]
+        return [each for each in self.output["attempts"] if all(each[key] == value for key, value in wanted.items())]
 
 
 @pytest.mark.verification(19)
@@ -41,53 +60,53 @@ def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
     """One run for all of them: it takes its time, and workers share no fixtures."""
     folder = tmp_path / "временно"
     folder.mkdir()
-    played = Played(folder)
-    it_ends_well_with_one_json_object(played)
-    at_least_five_tasks_land(played)
-    one_attempt_fails_and_is_tried_again(played)
-    one_changeset_is_rejected_and_lands_in_the_second_cycle(played)
-    cost_time_and_history_are_told(played)
-    nothing_is_left_behind(played)
+    demo = DemoRun(install_wheel(tmp_path), folder)
+    it_ends_well_with_one_json_object(demo)
+    at_least_five_tasks_land(demo)
+    one_attempt_fails_and_is_tried_again(demo)
+    one_changeset_is_rejected_and_lands_in_the_second_cycle(demo)
+    cost_time_and_history_are_reported(demo)
+    nothing_is_left_behind(demo)
 
 
-def it_ends_well_with_one_json_object(played: Played) -> None:
-    assert played.done.returncode == 0, played.done.stderr
-    assert played.told["outcome"] == "completed"
-    assert played.told["error"] is None
+def it_ends_well_with_one_json_object(demo: DemoRun) -> None:
+    assert demo.done.returncode == 0, demo.done.stderr
+    assert demo.output["outcome"] == "completed"
+    assert demo.output["error"] is None
 
 
-def at_least_five_tasks_land(played: Played) -> None:
-    states = [task["state"] for task in played.told["tasks"]]
+def at_least_five_tasks_land(demo: DemoRun) -> None:
+    states = [task["state"] for task in demo.output["tasks"]]
     assert len(states) >= 5
     assert set(states) == {"merged"}
 
 
-def one_attempt_fails_and_is_tried_again(played: Played) -> None:
-    (failed,) = played.attempts(role="worker", ending="failed")
-    assert played.attempts(subject=failed["subject"], role="worker", ending="passed")
+def one_attempt_fails_and_is_tried_again(demo: DemoRun) -> None:
+    (failed,) = demo.attempts(role="worker", ending="failed")
+    assert demo.attempts(subject=failed["subject"], role="worker", ending="passed")
 
 
-def one_changeset_is_rejected_and_lands_in_the_second_cycle(played: Played) -> None:
-    changesets = played.told["changesets"]
+def one_changeset_is_rejected_and_lands_in_the_second_cycle(demo: DemoRun) -> None:
+    changesets = demo.output["changesets"]
     (rejected,) = [each for each in changesets if each["state"] == "rejected"]
     again = [each for each in changesets if each["tasks"] == rejected["tasks"] and each["state"] == "landed"]
     assert [each["cycle"] for each in (rejected, *again)] == [1, 2]
-    assert played.told["cycle"] == 2
+    assert demo.output["cycle"] == 2
 
 
-def cost_time_and_history_are_told(played: Played) -> None:
-    assert 0 < played.told["cost_usd"] < 10
-    assert played.told["tokens"] > 0
-    assert played.told["seconds"] > 0
-    log = "\n".join(played.told["log"])
-    for task in played.told["tasks"]:
+def cost_time_and_history_are_reported(demo: DemoRun) -> None:
+    assert 0 < demo.output["cost_usd"] < 10
+    assert demo.output["tokens"] > 0
+    assert demo.output["seconds"] > 0
+    log = "\n".join(demo.output["log"])
+    for task in demo.output["tasks"]:
         assert f"({task['id']}" in log or f",{task['id']}" in log
 
 
-def nothing_is_left_behind(played: Played) -> None:
-    assert list(played.folder.iterdir()) == []
+def nothing_is_left_behind(demo: DemoRun) -> None:
+    assert list(demo.folder.iterdir()) == []
     names = [word for process in psutil.process_iter(["cmdline"]) for word in process.info["cmdline"] or ()]
-    assert [word for word in names if str(played.folder) in word] == []
+    assert [word for word in names if str(demo.folder) in word] == []
 
 
 def test_its_plan_has_dependencies_and_overlapping_locks(
@@ -107,10 +126,10 @@ def test_a_stop_in_a_throw_away_folder_advises_no_resume(tmp_path: Path) -> None
     with at_terminal("demo", "--ask", cwd=tmp_path, env={"TMPDIR": str(tmp_path)}) as screen:
         screen.expect("(q)uit?")
         screen.type("\x03")
-        told = screen.expect("--in FOLDER")
+        output = screen.expect("--in FOLDER")
         assert screen.end() == 6
-    assert "throw-away repository is gone" in told
-    assert "blueflame resume" not in told
+    assert "throw-away repository is gone" in output
+    assert "blueflame resume" not in output
     assert list(tmp_path.iterdir()) == []
 
 
