@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 
 from blueflame.gateway.addresses import is_private_use, is_public, is_same_address
 from blueflame.gateway.options import AllowRule, GatewayOptions, find_rule, is_ip_literal, list_allowed_ports
@@ -125,14 +126,12 @@ def _check_not_this_machine(orders: GatewayOptions, host: str, side: Stream) -> 
 
 async def connect_with_system(address: Address) -> Stream:
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    plug = socket.socket(family, socket.SOCK_STREAM)
-    try:
+    with ExitStack() as undo:
+        plug = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
         plug.setblocking(False)
         await asyncio.get_running_loop().sock_connect(plug, address)
         reader, writer = await asyncio.open_connection(sock=plug, limit=MAX_HEAD_BYTES)
-    except BaseException:
-        plug.close()
-        raise
+        undo.pop_all()
     return Stream(reader=reader, writer=writer)
 
 

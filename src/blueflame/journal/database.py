@@ -7,7 +7,7 @@ import os
 import shlex
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from blueflame.journal import migrations
@@ -105,11 +105,10 @@ def _connect(path: Path, mode: str, prepare: Callable[[Path, sqlite3.Connection]
         isolation_level=None,  # transactions are written out where they are meant
         check_same_thread=False,  # the journal has a lock of its own
     )
-    try:
+    with ExitStack() as undo:
+        undo.callback(db.close)
         prepare(path, db)
-    except BaseException:
-        db.close()
-        raise
+        undo.pop_all()
     return db
 
 

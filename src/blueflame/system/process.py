@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -216,14 +216,12 @@ def _run_child(
     """A child whose whole group is killed when the block is left by any exception, an interrupt included."""
     with interrupts.defer_interrupts() as let_in:
         child = _start_process(argv, cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
-        with child:
-            try:
-                let_in()
-                yield child
-            except BaseException:
-                _kill_group(child.pid, signal.SIGKILL)
-                child.wait()  # Popen itself does not wait after an interrupt
-                raise
+        with child, ExitStack() as undo:
+            undo.callback(child.wait)  # Popen itself does not wait after an interrupt
+            undo.callback(_kill_group, child.pid, signal.SIGKILL)
+            let_in()
+            yield child
+            undo.pop_all()
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from blueflame.gateway.options import read_options
 from blueflame.warden.output import open_log
@@ -159,13 +159,12 @@ def start_gateway(
     """
     orders = read_options(folder, gateway, secrets)
     ours, theirs = socket.socketpair()
-    try:
+    with ExitStack() as undo:
+        undo.enter_context(ours)
         with theirs, _suspend_subreaper():
             _fork_twice(theirs, orders, resolve)
         pid = _read_pid(ours)
-    except BaseException:
-        ours.close()
-        raise
+        undo.pop_all()
     return GatewayProcess(orders.folder, ours, pid, read_process(pid))
 
 

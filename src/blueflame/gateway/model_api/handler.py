@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -207,11 +208,10 @@ class ModelHandler:
         if not agent.begun:
             agent.start_response(answer.status, answer.headers, final=False)
         copy = self._build_copy(call, answer.get_header("content-encoding").lower())
-        try:
+        with ExitStack() as undo:
+            undo.callback(answer.side.writer.transport.abort)
             await stream_to_agent(answer.iterate_body(), agent, copy, self._patience.idle)
-        except BaseException:
-            answer.side.writer.transport.abort()
-            raise
+            undo.pop_all()
         self._connections.keep_or_close(call.api.upstream, answer)
         if self._recorder is not None and call.wire and answer.status < 300:
             streamed = answer.get_header("content-type").startswith("text/event-stream")
