@@ -160,8 +160,8 @@ def test_a_script_with_mistakes(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("plan: [aprove]", ("решения.yaml", "aprove", "did you mean 'approve'?")),
-        ("plann: [approve]", ("решения.yaml", "plann", "did you mean 'plan'?")),
+        ("plan: [aprove]", ("решения.yaml", "aprove", "did you mean approve?")),
+        ("plann: [approve]", ("решения.yaml", "plann", "did you mean plan?")),
         ("changeset: [reject]", ("решения.yaml:1", "'reject' needs a 'note'")),
         ("plan: [", ("решения.yaml:1", "not YAML")),
     ],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from blueflame.model.suggestions import suggest
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
@@ -116,8 +117,7 @@ class LazyCommandGroup(TyperGroup):
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         names = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in names:
-            near = get_close_matches(args[0], names, n=1)
-            ctx.fail(f"there is no verb {args[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            ctx.fail(f"there is no verb {args[0]!r}{suggest(args[0], names, before='; ')}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002 - as above

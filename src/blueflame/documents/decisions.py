@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from blueflame.documents.plans import read_plan
 from blueflame.model.errors import NoAnswer, PlanError, UsageError
 from blueflame.model.event import GateAnswered, JournalEntry
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind, Option
+from blueflame.model.suggestions import suggest
 from blueflame.session.gates.edits import EDIT_CHOICES, build_edit_payload, find_edit_problems
 
 UsedEntries = frozenset[tuple[str, int]]
@@ -278,8 +278,7 @@ class _DecisionsReader:
 
 
 def _hint(wrong: str, right: Sequence[str]) -> str:
-    near = get_close_matches(wrong.lower(), right, n=1)
-    return f", did you mean {near[0]!r}?" if near else f" (known: {', '.join(right)})"
+    return suggest(wrong, right, before=", ") or f" (known: {', '.join(right)})"
 
 
 def _line_of_key(mapping: Mapping[str, Any], key: str, default: int = 0) -> int:

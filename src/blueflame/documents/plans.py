@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from blueflame.documents.yaml import Document, KeyPath, YamlProblem, read_docume
 from blueflame.documents.yaml_writer import YamlValue, format_item, format_mapping
 from blueflame.model.errors import PlanError, WorldError
 from blueflame.model.ids import is_task_id
+from blueflame.model.suggestions import suggest
 from blueflame.model.task import HistoryEntry, Task, TaskRecord
 from blueflame.system.files import read_text
 
@@ -232,8 +232,7 @@ def _find_unknown_keys(data: object) -> Iterator[YamlProblem]:
 
 
 def _format_unknown_key(key: object, known: Sequence[str]) -> str:
-    close = get_close_matches(str(key), known, n=1)
-    return f"unknown key {key!r}" + (f"; did you mean {close[0]}?" if close else "")
+    return f"unknown key {key!r}{suggest(str(key), known, before='; ')}"
 
 
 def _format_id(entry: Mapping[str, Any]) -> str:

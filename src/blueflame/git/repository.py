@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from blueflame.git.command import build_git_error, read_git_version, run_git, split_nul, try_git
 from blueflame.model.errors import GitFailed, Refused
+from blueflame.model.suggestions import suggest
 from blueflame.system.files import build_file_error, write_atomically
 
 MIN_GIT_VERSION = (2, 38)  # merge-tree --write-tree
@@ -202,10 +202,8 @@ def _suggest_branch(root: Path, wanted: str, branches: tuple[str, ...]) -> str:
     remote = next((name for name in _list_branches(root, "refs/remotes") if name.partition("/")[2] == wanted), None)
     if remote:
         return f"make it from the remote one: git branch {wanted} {remote}"
-    near = get_close_matches(wanted, branches, n=1)
-    question = f"did you mean {near[0]}? " if near else ""
     shown = ", ".join(branches[:10]) + (f" and {len(branches) - 10} more" if len(branches) > 10 else "")
-    return f"{question}There are: {shown}"
+    return f"{suggest(wanted, branches)} There are: {shown}".lstrip()
 
 
 def _list_branches(root: Path, below: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What somebody probably meant when they wrote a name that does not exist."""
+"""Suggest the name that was probably meant when an unknown one was written."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from difflib import get_close_matches
 
 
 def find_closest(word: str, words: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The nearest of the words, or none when nothing is near. Small and capital letters, - and _ count as the same."""
-    plain = {_normalize(known): known for known in sorted(words, reverse=True)}
-    found = get_close_matches(_normalize(word), sorted(plain), n=1, cutoff=cutoff)
-    return plain[found[0]] if found else None
+    """The nearest of the words, or None. Letter case and the difference of - and _ do not count."""
+    by_normal_form = {_normalize(known): known for known in sorted(words, reverse=True)}
+    found = get_close_matches(_normalize(word), sorted(by_normal_form), n=1, cutoff=cutoff)
+    return by_normal_form[found[0]] if found else None
 
 
-def suggest(word: str, words: Iterable[str]) -> str:
-    """`did you mean X?`, or nothing."""
-    near = find_closest(word, words)
-    return f"did you mean {near}?" if near else ""
+def suggest(word: str, words: Iterable[str], *, before: str = "") -> str:
+    """`did you mean X?` after the text `before`; empty when nothing is near."""
+    closest = find_closest(word, words)
+    return f"{before}did you mean {closest}?" if closest else ""
 
 
 def _normalize(word: str) -> str:

@@ -163,7 +163,7 @@ def test_a_script_is_found_from_the_settings(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"runtimes\.scripted\.script"):
         RUNTIMES["scripted"]({"script": 5}, tmp_path)
     (tmp_path / "мой сценарий.yaml").write_text("defaults: {worker: lair}\n")
-    with pytest.raises(ScriptError, match="did you mean 'liar'"):
+    with pytest.raises(ScriptError, match="did you mean liar"):
         RUNTIMES["scripted"]({"script": "мой сценарий.yaml"}, tmp_path)
 
 

@@ -65,8 +65,8 @@ def test_every_command_refuses_what_it_does_not_know(
 
 
 WRONG = {
-    "statsu": "did you mean 'status'?",
-    "awnser plan approve": "did you mean 'answer'?",
+    "statsu": "did you mean status?",
+    "awnser plan approve": "did you mean answer?",
     "config chek": "'check'",
     "run --taks x": "--task",
     "cleanup --dry-rum": "--dry-run",

@@ -14,7 +14,7 @@ from blueflame.cli.main import run
 
 VERB_MODULE = '''
 import typer
-from blueflame.model.errors import ConfigError, IllegalMove, Refused
+from blueflame.model.errors import ConfigError, InternalError, Refused
 
 def fine(name: str = typer.Option("x", "--name", help="A name.")) -> int:
     """Do it well."""
@@ -31,7 +31,7 @@ def broken() -> None:
     raise ZeroDivisionError("our fault")
 
 def illegal() -> None:
-    raise IllegalMove("a merged task cannot fail")
+    raise InternalError("a merged task cannot fail")
 
 def interrupted() -> None:
     raise KeyboardInterrupt
@@ -124,7 +124,7 @@ def test_without_a_session_the_crash_log_is_a_temporary_file(
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["fien"], "there is no verb 'fien'; did you mean 'fine'?"),
+        (["fien"], "there is no verb 'fien'; did you mean fine?"),
         (["xyz"], "there is no verb 'xyz'\n"),
         (["fine", "--nam", "x"], "No such option: --nam"),
         (["fine", "extra"], "unexpected extra argument"),

@@ -162,10 +162,10 @@ def test_every_problem_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "  - {choose: resume, note: a, reason: b}\n",
     )
     expected = {
-        1: ["did you mean 'approve'?", "'replan' needs a 'note'"],
-        2: ["unknown kind of gate 'changset', did you mean 'changeset'?"],
+        1: ["did you mean approve?", "'replan' needs a 'note'"],
+        2: ["unknown kind of gate 'changset', did you mean changeset?"],
         4: ["'reject' needs a 'note'"],
-        6: ["unknown key 'subjct', did you mean 'subject'?"],
+        6: ["unknown key 'subjct', did you mean subject?"],
         7: ["changeset[2] must be a choice or a mapping"],
         8: ["changeset[3] needs 'choose', one of approve, reject, skip"],
         10: ["'raise' needs 'limit'"],

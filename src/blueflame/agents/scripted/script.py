@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 from blueflame.agents.runtime import AgentBrief
 from blueflame.agents.scripted.behaviours import BEHAVIOURS, MAX_TITLE, Step, build_steps
 from blueflame.agents.scripted.placeholders import fill_placeholders
-from blueflame.agents.scripted.steps import ROGUE, StepError, mark_rogue, read_step, suggest_name
+from blueflame.agents.scripted.steps import ROGUE, StepError, mark_rogue, read_step
 from blueflame.documents.yaml import Document, KeyPath, read_document
 from blueflame.model.attempt import PLANNER
 from blueflame.model.errors import ScriptError, WorldError
 from blueflame.model.ids import ROLE_NAME, is_task_id
+from blueflame.model.suggestions import suggest
 from blueflame.system.files import read_text
 
 SCHEMA_VERSION = 1
@@ -177,7 +178,7 @@ class _ScriptReader:
     def _read_steps(self, steps: object, place: KeyPath) -> tuple[Step, ...]:
         if isinstance(steps, str):
             if steps not in BEHAVIOURS:
-                hint = suggest_name(steps, BEHAVIOURS)
+                hint = suggest(steps, BEHAVIOURS, before="; ")
                 self._report(
                     place, f"{_format_place(place)}: {steps!r} is no character{hint}; there are {', '.join(BEHAVIOURS)}"
                 )
@@ -198,7 +199,7 @@ class _ScriptReader:
     def _check_keys(self, given: Mapping[str, object], known: tuple[str, ...], place: KeyPath) -> None:
         for name in given:
             if name not in known:
-                hint = suggest_name(str(name), known)
+                hint = suggest(str(name), known, before="; ")
                 self._report((*place, name), f"unknown key {name!r}{hint}; the keys are {', '.join(known)}")
 
     def _report(self, place: KeyPath, message: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from blueflame.agents.scripted.behaviours import BEHAVIOURS, NOTE_FILE, Step
+from blueflame.model.suggestions import suggest
 
 ROGUE = "rogue"
 ACTING_STEPS = ("write", "append", "delete", "mkdir", "note", "run", "commit", "answer")
@@ -29,9 +29,8 @@ def read_step(item: object) -> Step:
         raise StepError("a step is written `verb: argument`, one verb each, like `say: hello`")
     verb = verbs[0]
     if verb not in STEP_READERS:
-        raise StepError(
-            f"unknown step {verb!r}{suggest_name(str(verb), STEP_READERS)}; the steps are {', '.join(STEP_READERS)}"
-        )
+        hint = suggest(str(verb), STEP_READERS, before="; ")
+        raise StepError(f"unknown step {verb!r}{hint}; the steps are {', '.join(STEP_READERS)}")
     return {**STEP_READERS[verb](item[verb]), **_read_mark(verb, item)}
 
 
@@ -48,11 +47,6 @@ def _read_mark(verb: str, item: Mapping[str, Any]) -> Step:
     if verb not in MARKABLE_STEPS:
         raise StepError(f"rogue: {verb} asks nobody; only these steps can be marked: {', '.join(MARKABLE_STEPS)}")
     return {ROGUE: item[ROGUE]}
-
-
-def suggest_name(word: str, known: Any) -> str:  # noqa: ANN401 (any iterable of names)
-    close = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _read_write(argument: object) -> Step:
@@ -161,7 +155,7 @@ def _find_signal(name: object) -> int:
     known = {number.name.removeprefix("SIG"): int(number) for number in signal.Signals}
     bare = str(name).upper().removeprefix("SIG")
     if bare not in known:
-        raise StepError(f"exit.signal: {name!r} is no signal{suggest_name(bare, known)}")
+        raise StepError(f"exit.signal: {name!r} is no signal{suggest(bare, known, before='; ')}")
     return known[bare]
 
 
@@ -182,7 +176,7 @@ def _read_flood(argument: object) -> Step:
 
 def _read_play(argument: object) -> Step:
     if not isinstance(argument, str) or argument not in BEHAVIOURS:
-        hint = suggest_name(str(argument), BEHAVIOURS)
+        hint = suggest(str(argument), BEHAVIOURS, before="; ")
         raise StepError(f"play: {argument!r} is no character{hint}; the characters are {', '.join(BEHAVIOURS)}")
     return {"do": "play", "character": argument}
 
@@ -217,7 +211,7 @@ def _read_fields(argument: object, verb: str, *known: str) -> dict[str, Any]:
     for name in argument:
         if name not in known:
             raise StepError(
-                f"{verb}: unknown key {name!r}{suggest_name(str(name), known)}; the keys are {', '.join(known)}"
+                f"{verb}: unknown key {name!r}{suggest(str(name), known, before='; ')}; the keys are {', '.join(known)}"
             )
     return dict(argument)
 
