@@ -91,7 +91,7 @@ def assert_each_once(world: MergeWorld) -> None:
     landed = [session.changesets[name] for name in session.landings]
     assert all(record.state is ChangesetState.LANDED for record in landed)
     tasks = Counter(name for record in landed for name in record.changeset.tasks)
-    assert set(tasks) == set(session.in_state(TaskState.MERGED))
+    assert set(tasks) == set(session.list_in_state(TaskState.MERGED))
     assert set(tasks.values()) <= {1}
     told = {
         (loss.task, line)

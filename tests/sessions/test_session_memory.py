@@ -20,7 +20,7 @@ FAILS = [{"say": "I cannot do it"}, {"exit": 3}]
 
 
 def kept(stage: Stage) -> dict[str, MemoryRecord]:
-    return {record.key: record for record in app.open_memory(stage.ground()).records()}
+    return {record.key: record for record in app.open_memory(stage.ground()).list_records()}
 
 
 def rows(stage: Stage) -> int:

@@ -23,7 +23,7 @@ def tasks_file(stage: Stage) -> Path:
 def paused(stage: Stage) -> Path:
     """A session at the end of a cycle in which the person rejected everything; the file that they can change now."""
     stage.play(task(1), task(2, after=[1]), workers={1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two")})
-    told = stage.run({"changeset": ["reject: not so"]}, until=lambda session: session.asks(GateKind.SESSION))
+    told = stage.run({"changeset": ["reject: not so"]}, until=lambda session: session.is_asking(GateKind.SESSION))
     assert not told.session.ended
     return tasks_file(stage)
 

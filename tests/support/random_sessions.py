@@ -240,7 +240,7 @@ def faults(session: Session) -> Iterator[str]:
 
 
 def _lock_faults(session: Session) -> Iterator[str]:
-    claimed = [session.tasks[name].task for name in session.in_state(TaskState.CLAIMED)]
+    claimed = [session.tasks[name].task for name in session.list_in_state(TaskState.CLAIMED)]
     for n, one in enumerate(claimed):
         for other in claimed[n + 1 :]:
             if any(do_locks_overlap(a, b) for a in one.file_locks for b in other.file_locks):
@@ -253,14 +253,14 @@ def _index_faults(session: Session) -> Iterator[str]:
         if sorted(session.states[state]) != there:
             yield f"the index of {state} says {sorted(session.states[state])}, the records {there}"
     busy = sorted(attempt.subject for attempt in session.live.values() if attempt.role == WORKER)
-    if busy != list(session.in_state(TaskState.CLAIMED)):
-        yield f"workers are at {busy}, but claimed are {session.in_state(TaskState.CLAIMED)}"
+    if busy != list(session.list_in_state(TaskState.CLAIMED)):
+        yield f"workers are at {busy}, but claimed are {session.list_in_state(TaskState.CLAIMED)}"
     slots = [attempt.slot for attempt in session.live.values()]
     if len(set(slots)) != len(slots):
         yield f"two attempts have one slot: {slots}"
     for role in (WORKER, VALIDATOR):
-        if session.running(role) != sum(attempt.role == role for attempt in session.live.values()):
-            yield f"{session.running(role)} {role}s are counted"
+        if session.count_running(role) != sum(attempt.role == role for attempt in session.live.values()):
+            yield f"{session.count_running(role)} {role}s are counted"
     moving = {TaskState.PENDING, TaskState.CLAIMED, TaskState.DONE}
     for group in {record.task.cohesion_group for record in session.tasks.values()}:
         really = sum(r.task.cohesion_group == group and r.state in moving for r in session.tasks.values())
@@ -270,20 +270,20 @@ def _index_faults(session: Session) -> Iterator[str]:
 
 def _stuck_faults(session: Session) -> Iterator[str]:
     """Who is done waits for exactly one thing."""
-    for name in session.in_state(TaskState.DONE):
+    for name in session.list_in_state(TaskState.DONE):
         waits = [
             name in session.to_check,
             name in session.to_review,
-            session.live_attempt(name, VALIDATOR) is not None,
-            session.asks(GateKind.VALIDATION, name),
-            session.asks(GateKind.VALIDATOR, name),
+            session.find_live_attempt(name, VALIDATOR) is not None,
+            session.is_asking(GateKind.VALIDATION, name),
+            session.is_asking(GateKind.VALIDATOR, name),
         ]
         if sum(waits) != 1:
             yield f"{name} is done and waits for {sum(waits)} things: {waits}"
     for name in (*session.to_check, *session.to_review):
         if session.tasks[name].state is not TaskState.DONE:
             yield f"{name} is {session.tasks[name].state} and stands in line"
-    for name in session.in_state(TaskState.PENDING):
+    for name in session.list_in_state(TaskState.PENDING):
         lost = [n for n in session.tasks[name].task.dependencies if session.tasks[n].state is TaskState.DROPPED]
         if lost:
             yield f"{name} is pending though {lost} were dropped"
@@ -300,7 +300,7 @@ def _foundation_faults(session: Session) -> Iterator[str]:
                 if session.tasks[foundation.task].state is not TaskState.MERGED:
                     yield f"{name} landed with the commits of {foundation.task}, which has not"
         if record.state is TaskState.CLAIMED:
-            attempt = session.live_attempt(name)
+            attempt = session.find_live_attempt(name)
             assert attempt is not None
             if name in {foundation.task for foundation in attempt.built_on}:
                 yield f"{name} is built on itself"
@@ -313,8 +313,8 @@ def _money_faults(session: Session) -> Iterator[str]:
     reserved = sum((compute_reservation(attempt) for attempt in session.live.values()), NO_SPEND)
     if session.reserved != reserved:
         yield f"{session.reserved} is counted as reserved, {reserved} is"
-    if session.spend_since(float("-inf")) != spent:
-        yield f"{session.spend_since(float('-inf'))} was spent ever since, not {spent}"
+    if session.sum_spend_since(float("-inf")) != spent:
+        yield f"{session.sum_spend_since(float('-inf'))} was spent ever since, not {spent}"
 
 
 PRESENTABLE = (ChangesetState.BUILT, ChangesetState.APPROVED)

@@ -61,7 +61,7 @@ class BeadsClient:
         self._environ = environ
         self._timeout = timeout
 
-    def problem(self) -> str:
+    def find_problem(self) -> str:
         """Why it cannot be used, and what to do; "" when it can."""
         if shutil.which(self._program, path=self._environ.get("PATH")) is None:
             return f"there is no program {self._program}: install Beads, or set memory.bd or memory.provider otherwise"
@@ -81,13 +81,13 @@ class BeadsClient:
         """Idempotent. Nothing of what `bd init` does to a repository by default is wanted here."""
         make_folder(self._folder.parent)
         if not self._folder.is_dir():
-            self._ask(
+            self._query(
                 "init", "--stealth", "--skip-agents", "--skip-hooks", "--non-interactive", "--quiet", "-p", PREFIX
             )
 
-    def known(self) -> Mapping[str, BeadsIssue]:
+    def list_known_issues(self) -> Mapping[str, BeadsIssue]:
         """Every issue of ours by the key of its record: what a crash kept us from noting is found again."""
-        rows = self._issues("--all", "--label", LABEL, "--limit", "0", "--flat")
+        rows = self._list_issues("--all", "--label", LABEL, "--limit", "0", "--flat")
         keyed = ((_read_metadata(row).get("bf_key"), row) for row in rows)
         return {
             str(key): BeadsIssue(str(row.get("id", "")), row.get("status") == "closed")
@@ -103,15 +103,15 @@ class BeadsClient:
             issue = self._create(record)
         else:
             issue = known.issue
-            self._ask("update", issue, "--set-metadata", f"bf_record={encode_record(record)}", "--json")
+            self._query("update", issue, "--set-metadata", f"bf_record={encode_record(record)}", "--json")
         if known is None or not known.closed:
             reason = CLOSE_REASONS[type(record)]
-            self._ask("close", issue, "--reason", reason, "--session", record.origin.session, "--json")
+            self._query("close", issue, "--reason", reason, "--session", record.origin.session, "--json")
         return issue
 
     def load(self) -> tuple[MemoryRecord, ...]:
         """Failures and sessions, the newest first, and memories: also those of other copies of the repository."""
-        rows = self._issues(
+        rows = self._list_issues(
             "--all",
             "--label",
             LABEL,
@@ -123,12 +123,12 @@ class BeadsClient:
             str(MAX_LOADED),
             "--flat",
         )
-        return (*_read_records(rows), *self._memories())
+        return (*_read_records(rows), *self._list_memories())
 
     def _save_memory(self, record: Lesson) -> str:
         key = build_memory_key(record.key)
         # never a bare word: newer versions would look that up instead of keeping it
-        said = self._ask("remember", f"lesson: {record.text}", "--key", key, "--json")
+        said = self._query("remember", f"lesson: {record.text}", "--key", key, "--json")
         return str(said.get("key", key)) if isinstance(said, Mapping) else key
 
     def _create(self, record: MemoryRecord) -> str:
@@ -151,26 +151,26 @@ class BeadsClient:
                 "-",
                 "--json",
             )
-            said = self._ask("create", title, *options, stdin=describe_record(record, 0) + "\n")
+            said = self._query("create", title, *options, stdin=describe_record(record, 0) + "\n")
         issue = said.get("id") if isinstance(said, Mapping) else None
         if not isinstance(issue, str) or not issue:
             raise MemoryFailed(f"{self._program} create did not tell the id of what it made")
         return issue
 
-    def _memories(self) -> Iterator[Lesson]:
-        said = self._ask("memories", MEMORY_PREFIX, "--json")
+    def _list_memories(self) -> Iterator[Lesson]:
+        said = self._query("memories", MEMORY_PREFIX, "--json")
         for key, text in sorted(said.items()) if isinstance(said, Mapping) else ():
             if isinstance(text, str) and key.startswith(MEMORY_PREFIX):
                 origin = Origin(session="beads", source=Source.IMPORT)
                 yield Lesson(key=key, origin=origin, text=clean_note(text.removeprefix("lesson: "), MAX_NOTE_CHARS))
 
-    def _issues(self, *options: str) -> Sequence[Mapping[str, Any]]:
-        said = self._ask("list", *options, "--json")
+    def _list_issues(self, *options: str) -> Sequence[Mapping[str, Any]]:
+        said = self._query("list", *options, "--json")
         if not isinstance(said, list):
             raise MemoryFailed(f"{self._program} list answered with something else than a list")
         return [row for row in said if isinstance(row, Mapping)]
 
-    def _ask(self, *args: str, stdin: str | None = None) -> object:
+    def _query(self, *args: str, stdin: str | None = None) -> object:
         """What it answered, out of its envelope; None when it said nothing."""
         done = self._run(*args, stdin=stdin)
         if done.code:
@@ -187,7 +187,7 @@ class BeadsClient:
                 self._program,
                 *args,
                 cwd=home if home.is_dir() else Path("/"),
-                env=self._environment(),
+                env=self._build_environment(),
                 stdin=stdin,
                 timeout=self._timeout,
             )
@@ -195,7 +195,7 @@ class BeadsClient:
             why = str(error).rpartition(": ")[2]  # not its long arguments
             raise MemoryFailed(f"{self._program} {args[0]}: {one_line(why, 300)}") from error
 
-    def _environment(self) -> dict[str, str]:
+    def _build_environment(self) -> dict[str, str]:
         """Without what the person's shell says to their own Beads: a port there would make ours talk to a server."""
         kept = {
             name: value

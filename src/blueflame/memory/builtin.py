@@ -22,28 +22,28 @@ class BuiltInMemory:
 
     def recall(self, budget: int, asking: RecallRequest) -> MemoryContext:
         try:
-            return self.chosen(self.records(), budget, asking)
+            return self.choose_records(self.list_records(), budget, asking)
         except MemoryFailed as error:
             return MemoryContext(note=str(error))
 
-    def chosen(self, records: Sequence[MemoryRecord], budget: int, asking: RecallRequest) -> MemoryContext:
+    def choose_records(self, records: Sequence[MemoryRecord], budget: int, asking: RecallRequest) -> MemoryContext:
         found = recall_records(records, request=asking.request, budget=budget, session=asking.session)
         if found.keys:
             self.store.note_recalled(asking.session, found.keys)
         return found
 
     def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:
-        changed = self.store.keep(records, mark)
-        faded = fade_records(self.store.records(), self._decay) if changed else ()
+        changed = self.store.save_records(records, mark)
+        faded = fade_records(self.store.list_records(), self._decay) if changed else ()
         if faded:
-            self.store.keep(faded)
+            self.store.save_records(faded)
         return self._write_pages() if changed else ""
 
-    def marks(self) -> Sequence[JournalMark]:
-        return self.store.marks()
+    def list_marks(self) -> Sequence[JournalMark]:
+        return self.store.list_marks()
 
-    def records(self) -> Sequence[MemoryRecord]:
-        return count_uses(self.store.records(), self.store.recalled())
+    def list_records(self) -> Sequence[MemoryRecord]:
+        return count_uses(self.store.list_records(), self.store.list_recalled())
 
     def forget(self, keys: Sequence[str]) -> Sequence[str]:
         gone = self.store.forget(keys)
@@ -52,7 +52,7 @@ class BuiltInMemory:
 
     def _write_pages(self) -> str:
         try:
-            write_pages(self._knowledge, self.records())
+            write_pages(self._knowledge, self.list_records())
         except WorldError as error:
             return f"what is remembered could not be written down for people (nothing is lost): {error}"
         return ""

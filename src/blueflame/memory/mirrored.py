@@ -28,9 +28,9 @@ class MirroredMemory:
     def recall(self, budget: int, asking: RecallRequest) -> MemoryContext:
         """Also what other copies of the repository have put there."""
         try:
-            own = self._first.records()
-            others, note = self._others(own)
-            found = self._first.chosen((*own, *others), budget, asking)
+            own = self._first.list_records()
+            others, note = self._load_others(own)
+            found = self._first.choose_records((*own, *others), budget, asking)
         except WorldError as error:
             return MemoryContext(note=str(error))
         return replace(found, note=note)
@@ -38,63 +38,63 @@ class MirroredMemory:
     def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:
         warning = self._first.remember(records, mark)
         with self._one_at_a_time:
-            return self._mirror() or warning
+            return self._update_mirror() or warning
 
-    def marks(self) -> Sequence[JournalMark]:
-        return self._first.marks()
+    def list_marks(self) -> Sequence[JournalMark]:
+        return self._first.list_marks()
 
-    def records(self) -> Sequence[MemoryRecord]:
-        return self._first.records()
+    def list_records(self) -> Sequence[MemoryRecord]:
+        return self._first.list_records()
 
-    def _others(self, own: Sequence[MemoryRecord]) -> tuple[tuple[MemoryRecord, ...], str]:
+    def _load_others(self, own: Sequence[MemoryRecord]) -> tuple[tuple[MemoryRecord, ...], str]:
         with self._one_at_a_time:
-            return self._ask_others(own)
+            return self._load_others_locked(own)
 
-    def _ask_others(self, own: Sequence[MemoryRecord]) -> tuple[tuple[MemoryRecord, ...], str]:
+    def _load_others_locked(self, own: Sequence[MemoryRecord]) -> tuple[tuple[MemoryRecord, ...], str]:
         if self._given_up:
             return (), self._given_up
-        known = {record.key for record in own} | self._first.store.forgotten()
+        known = {record.key for record in own} | self._first.store.list_forgotten()
         known |= {build_memory_key(key) for key in known}
         try:
-            self._get_ready()
+            self._prepare_mirror()
             return tuple(record for record in self._beads.load() if record.key not in known), ""
         except WorldError as error:
             return (), self._give_up(error)
 
-    def _mirror(self) -> str:
+    def _update_mirror(self) -> str:
         if self._given_up:
             return ""
         try:
-            self._get_ready()
-            self._bring_up_to_date()
+            self._prepare_mirror()
+            self._save_pending()
         except WorldError as error:
             return self._give_up(error)
         return ""
 
-    def _get_ready(self) -> None:
+    def _prepare_mirror(self) -> None:
         if self._ready:
             return
-        problem = self._beads.problem()
+        problem = self._beads.find_problem()
         if problem:
             raise WorldError(problem)
         self._beads.prepare()
         self._ready = True
 
-    def _bring_up_to_date(self) -> None:
-        pending = tuple(self._pending())
+    def _save_pending(self) -> None:
+        pending = tuple(self._list_pending())
         if not pending:
             return
         began = monotonic()
-        known = self._beads.known()
+        known = self._beads.list_known_issues()
         for record in pending:
             if monotonic() - began > MIRROR_TIMEOUT:
                 raise WorldError(f"it takes longer than {MIRROR_TIMEOUT:.0f} seconds")
             self._first.store.note_mirrored(record, self._beads.save(record, known.get(record.key)))
 
-    def _pending(self) -> Iterator[MemoryRecord]:
+    def _list_pending(self) -> Iterator[MemoryRecord]:
         """New or changed since; that something has faded here is no news there."""
-        seen = self._first.store.mirrored()
-        for record in self._first.store.records():
+        seen = self._first.store.list_mirrored()
+        for record in self._first.store.list_records():
             there = seen.get(record.key)
             if there is None or (there[0] != compute_digest(record) and not record.faded):
                 yield record

@@ -36,11 +36,11 @@ class MemoryProvider(Protocol):
         """
         ...
 
-    def marks(self) -> Sequence[JournalMark]:
+    def list_marks(self) -> Sequence[JournalMark]:
         """The sessions that are remembered, and how much of each."""
         ...
 
-    def records(self) -> Sequence[MemoryRecord]:
+    def list_records(self) -> Sequence[MemoryRecord]:
         """All that is kept in the first copy."""
         ...
 
@@ -54,10 +54,10 @@ class NoMemory:
     def remember(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> str:  # noqa: ARG002 (as above)
         return ""
 
-    def marks(self) -> Sequence[JournalMark]:
+    def list_marks(self) -> Sequence[JournalMark]:
         return ()
 
-    def records(self) -> Sequence[MemoryRecord]:
+    def list_records(self) -> Sequence[MemoryRecord]:
         return ()
 
 

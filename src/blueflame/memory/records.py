@@ -85,8 +85,8 @@ def _build_summary(session: Session) -> SessionSummary:
         outcome=session.outcome,
         reason=clean_note(session.outcome_reason, MAX_TITLE_CHARS),
         tasks=len(session.tasks),
-        merged=session.count(TaskState.MERGED),
-        failed=session.count(TaskState.FAILED, TaskState.BLOCKED),
+        merged=session.count_in_state(TaskState.MERGED),
+        failed=session.count_in_state(TaskState.FAILED, TaskState.BLOCKED),
         cycles=session.cycle,
         seconds=round(session.last_at - session.opened_at, 3),
         tokens=session.spend.tokens,
@@ -98,7 +98,7 @@ def _build_results(session: Session) -> Iterator[TaskResult]:
     ends: dict[str, float] = {}
     for each in session.attempts.values():
         ends[each.attempt.subject] = max(ends.get(each.attempt.subject, session.opened_at), each.ended_at or 0.0)
-    for name in session.in_state(TaskState.MERGED):
+    for name in session.list_in_state(TaskState.MERGED):
         yield _build_result(session, session.tasks[name], ends.get(name, session.opened_at))
 
 
@@ -165,7 +165,7 @@ def _describe_entry(entry: HistoryEntry) -> str:
 def _build_pattern(session: Session) -> Iterator[Lesson]:
     """A split into tasks of which all have landed: worth a look when something like it is asked for again."""
     tasks = [record.task for _name, record in sorted(session.tasks.items())]
-    if session.outcome != "completed" or len(tasks) < 2 or session.count(TaskState.MERGED) < len(tasks):
+    if session.outcome != "completed" or len(tasks) < 2 or session.count_in_state(TaskState.MERGED) < len(tasks):
         return
     parts = [
         f"{clean_note(task.title, 80)} [{', '.join(task.file_locks[:4])}]"

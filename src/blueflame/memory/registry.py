@@ -45,5 +45,5 @@ def describe_memory_problem(settings: Settings, places: ProjectPaths, environ: M
     """What a person should know before a session that will be remembered; "" when all is well."""
     if not settings.beads.enabled or settings.memory.provider != "beads":
         return ""
-    problem = build_beads(settings, places, environ).problem()
+    problem = build_beads(settings, places, environ).find_problem()
     return f"sessions are remembered here, but not in Beads: {problem}" if problem else ""

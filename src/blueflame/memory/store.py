@@ -32,15 +32,15 @@ class MemoryStore:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def records(self) -> tuple[MemoryRecord, ...]:
+    def list_records(self) -> tuple[MemoryRecord, ...]:
         """Oldest first; none when nothing was ever kept."""
-        with self._reading() as db:
+        with self._open_for_reading() as db:
             rows = db.execute("SELECT key, body FROM records ORDER BY at, key").fetchall() if db else []
         return tuple(decode_record(body, f"{key} in {self.path}") for key, body in rows)
 
-    def keep(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> int:
+    def save_records(self, records: Sequence[MemoryRecord], mark: JournalMark | None = None) -> int:
         """How many of them are new or have changed. What a person made us forget does not come back."""
-        with self._writing() as db:
+        with self._open_for_writing() as db:
             gone = {key for (key,) in db.execute("SELECT key FROM forgotten")}
             changed = sum(_put_record(db, record) for record in records if record.key not in gone)
             if mark is not None:
@@ -50,64 +50,64 @@ class MemoryStore:
                 )
         return changed
 
-    def marks(self) -> tuple[JournalMark, ...]:
-        with self._reading() as db:
+    def list_marks(self) -> tuple[JournalMark, ...]:
+        with self._open_for_reading() as db:
             rows = db.execute("SELECT session, seq FROM marks ORDER BY session").fetchall() if db else []
         return tuple(JournalMark(*row) for row in rows)
 
     def forget(self, keys: Iterable[str]) -> tuple[str, ...]:
         """Those that were there."""
-        with self._writing() as db:
+        with self._open_for_writing() as db:
             found = [key for key in keys if db.execute("DELETE FROM records WHERE key = ?", (key,)).rowcount]
             db.executemany("INSERT OR IGNORE INTO forgotten VALUES (?)", [(key,) for key in found])
         return tuple(found)
 
-    def forgotten(self) -> frozenset[str]:
-        with self._reading() as db:
+    def list_forgotten(self) -> frozenset[str]:
+        with self._open_for_reading() as db:
             rows = db.execute("SELECT key FROM forgotten").fetchall() if db else []
         return frozenset(key for (key,) in rows)
 
     def allow_again(self, keys: Iterable[str]) -> None:
         """A person brings them back."""
-        with self._writing() as db:
+        with self._open_for_writing() as db:
             db.executemany("DELETE FROM forgotten WHERE key = ?", [(key,) for key in keys])
 
     def note_recalled(self, session: str, keys: Iterable[str]) -> None:
-        with self._writing() as db:
+        with self._open_for_writing() as db:
             db.executemany("INSERT OR IGNORE INTO recalled VALUES (?, ?)", [(session, key) for key in keys])
 
-    def recalled(self) -> Mapping[str, frozenset[str]]:
+    def list_recalled(self) -> Mapping[str, frozenset[str]]:
         """For each key the sessions whose planners were given it."""
-        with self._reading() as db:
+        with self._open_for_reading() as db:
             rows = db.execute("SELECT key, session FROM recalled").fetchall() if db else []
         found: dict[str, set[str]] = {}
         for key, session in rows:
             found.setdefault(key, set()).add(session)
         return {key: frozenset(sessions) for key, sessions in found.items()}
 
-    def mirrored(self) -> Mapping[str, tuple[str, str]]:
+    def list_mirrored(self) -> Mapping[str, tuple[str, str]]:
         """For each key what the mirror has of it: digest and the mirror's own id."""
-        with self._reading() as db:
+        with self._open_for_reading() as db:
             rows = db.execute("SELECT key, digest, issue FROM mirrored").fetchall() if db else []
         return {key: (seen, issue) for key, seen, issue in rows}
 
     def note_mirrored(self, record: MemoryRecord, issue: str) -> None:
-        with self._writing() as db:
+        with self._open_for_writing() as db:
             db.execute("INSERT OR REPLACE INTO mirrored VALUES (?, ?, ?)", (record.key, compute_digest(record), issue))
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+    def _open_for_reading(self) -> Iterator[sqlite3.Connection | None]:
         """None when there is no memory yet: looking must not make one."""
         if not self.path.exists():
             yield None
             return
-        with self._told("read"), closing(self._connect("ro")) as db:
+        with self._explain_errors("read"), closing(self._connect("ro")) as db:
             self._verify(db)
             yield db
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._told("write"):
+    def _open_for_writing(self) -> Iterator[sqlite3.Connection]:
+        with self._explain_errors("write"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(self._connect("rwc")) as db:
                 db.execute("BEGIN IMMEDIATE")
@@ -137,22 +137,23 @@ class MemoryStore:
         ours = db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
         if not ours or db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
             raise MemoryFailed(
-                f"{self.path} is not a memory that this Blue Flame knows; move it aside ({self._aside()}): "
-                "a new one is made, and the journal has the sessions"
+                f"{self.path} is not a memory database of this version. "
+                f"Move it aside ({self._format_move_command()}): a new one is built from the journal"
             )
 
     @contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
+    def _explain_errors(self, doing: str) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
             raise MemoryFailed(
-                f"cannot {doing} the memory {self.path}: {error}; if it is damaged, move it aside ({self._aside()})"
+                f"cannot {doing} the memory {self.path}: {error}. "
+                f"If it is damaged, move it aside ({self._format_move_command()})"
             ) from error
         except OSError as error:
             raise MemoryFailed(f"cannot {doing} the memory {self.path}: {error.strerror or error}") from error
 
-    def _aside(self) -> str:
+    def _format_move_command(self) -> str:
         return shlex.join(["mv", str(self.path), f"{self.path}.aside"])
 
 

@@ -242,7 +242,7 @@ def build_limits(ground: Project, workflow: str, *, scripted: bool = False, inte
     """Of a new session, with what earlier ones have taught about the cost of attempts."""
     limits = build_session_limits(ground.settings, workflow, scripted=scripted, interactive=interactive)
     with suppress(MemoryFailed):  # then nothing is learned, and that is what is shown
-        known = build_memory(ground.settings, ground.places, os.environ).records()
+        known = build_memory(ground.settings, ground.places, os.environ).list_records()
         return replace(limits, figures=learn_figures(known))
     return limits
 

@@ -54,7 +54,7 @@ def _build_post_plan(session: Session, _due: HookDue) -> dict[str, Any]:
 
 
 def _build_pre_validation(session: Session, due: HookDue) -> dict[str, Any]:
-    names = (due.subject,) if due.subject else session.in_state(TaskState.DONE)
+    names = (due.subject,) if due.subject else session.list_in_state(TaskState.DONE)
     return hooks.build_pre_validation_payload(_build_occasion(session), [session.tasks[name] for name in names])
 
 

@@ -99,10 +99,10 @@ def _limit_share(pot: SharedBudget, own: Budget, rivals: Callable[[], int]) -> i
 def _count_competitors(session: Session, role: str, capacity: Capacity) -> int:
     """How many attempts of the role could start now, the one in question among them."""
     if role == WORKER:
-        free = min(session.limits.workers, capacity.agents) - session.running(WORKER)
+        free = min(session.limits.workers, capacity.agents) - session.count_running(WORKER)
         return max(1, len(session.queue.pick(max(free, 1))))
     if role == VALIDATOR:
-        return max(1, min(session.limits.validators - session.running(VALIDATOR), len(session.to_review)))
+        return max(1, min(session.limits.validators - session.count_running(VALIDATOR), len(session.to_review)))
     return 1
 
 

@@ -106,7 +106,7 @@ def _handle_attempt_stalled(session: Session, event: AttemptStalled, _now: float
     if policy == KILL:
         reason = f"it said nothing for {event.seconds:.0f} s"
         yield AttemptCancelled(attempt=event.attempt, reason=reason, stalled=True)
-    elif policy == "ask" and not session.asks(GateKind.STALL, attempt.subject):
+    elif policy == "ask" and not session.is_asking(GateKind.STALL, attempt.subject):
         yield open_stall_gate(session, attempt, event.seconds)
 
 
@@ -142,7 +142,7 @@ def _handle_attempt_ended(session: Session, event: AttemptEnded, now: float) -> 
         yield from _handle_worker_ended(session, attempt, event.ended, now)
     elif attempt.role == MERGER:
         yield from _handle_merger_ended(session, attempt, event.ended)
-    elif event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.lost(attempt)):
+    elif event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.count_lost(attempt)):
         return
     elif attempt.role == VALIDATOR:
         yield from _handle_validator_failed(session, session.tasks[attempt.subject], event.ended)
@@ -156,7 +156,7 @@ def _handle_merger_ended(session: Session, attempt: Attempt, ended: AttemptOutco
     if ended.ending is Ending.PASSED or record.state is not ChangesetState.CONFLICTED or record.conflict is None:
         return
     ended_by_a_person = ended.ending is Ending.CANCELLED and attempt.id not in session.halted
-    if ended_by_a_person or not is_blameless(attempt, ended, session.lost(attempt)):
+    if ended_by_a_person or not is_blameless(attempt, ended, session.count_lost(attempt)):
         yield give_task_back(session, attempt.subject, record.conflict, f"the merger {describe_ending(ended)}")
 
 
@@ -247,7 +247,7 @@ def describe_ending(ended: AttemptOutcome) -> str:
 
 
 def _handle_runtime_parked(session: Session, event: RuntimeParked, now: float) -> Iterator[Event]:
-    asking = session.asks(GateKind.RATE_LIMIT, event.runtime)
+    asking = session.is_asking(GateKind.RATE_LIMIT, event.runtime)
     if not session.stopping and not asking and should_ask(session.limits, event, now):
         yield open_rate_limit_gate(session, event)
 
@@ -358,7 +358,7 @@ def _handle_hook_ran(session: Session, event: HookRan, _now: float) -> Iterator[
         issues=("vetoed by the pre_validation hook",),
         by="pre_validation hook",
     )
-    for name in [due.subject] if due.subject else session.in_state(TaskState.DONE):
+    for name in [due.subject] if due.subject else session.list_in_state(TaskState.DONE):
         record = session.tasks[name]
         if record.result is not None and record.verdict is None:
             yield VerdictGiven(task=name, sha=record.result.sha, verdict=verdict)
@@ -384,17 +384,17 @@ def _handle_overlap_seen(session: Session, event: OverlapSeen, _now: float) -> I
         for gate in session.gates.values()
     )
     later = session.attempts[order_by_start(session, event.attempts)[-1]].attempt.subject
-    if len(at_work) == len(event.attempts) and not asked and not session.asks(GateKind.OVERLAP, later):
+    if len(at_work) == len(event.attempts) and not asked and not session.is_asking(GateKind.OVERLAP, later):
         yield open_overlap_gate(session, event)
 
 
 def _handle_edit_refused(session: Session, event: EditRefused, _now: float) -> Iterator[Event]:
-    if not session.asks(GateKind.TASKS):
+    if not session.is_asking(GateKind.TASKS):
         yield open_tasks_gate(session, event)
 
 
 def _handle_config_drifted(session: Session, event: ConfigDrifted, _now: float) -> Iterator[Event]:
-    if not session.asks(GateKind.DRIFT):  # two boundaries may have been looked at together
+    if not session.is_asking(GateKind.DRIFT):  # two boundaries may have been looked at together
         yield open_drift_gate(session, event)
 
 

@@ -96,19 +96,19 @@ def _ask_if_budget_exhausted(session: Session, capacity: Capacity) -> Iterator[E
 
 
 def _ask_for_budget(session: Session, whose: str, capacity: Capacity) -> Iterator[Event]:
-    if not session.asks(GateKind.BUDGET):
+    if not session.is_asking(GateKind.BUDGET):
         yield open_day_budget_gate(session, capacity) if whose == DAY else open_budget_gate(session)
 
 
 def _has_paid_work(session: Session) -> bool:
     """Landing costs nothing: only work and review wait for money."""
-    claims = session.stage_open("work") and not session.proceeding and bool(session.queue.pick(1))
-    conflicts = session.stage_open("merge") and next(list_unresolved(session), None) is not None
-    return claims or conflicts or (session.stage_open("validate") and bool(session.to_review))
+    claims = session.is_stage_open("work") and not session.proceeding and bool(session.queue.pick(1))
+    conflicts = session.is_stage_open("merge") and next(list_unresolved(session), None) is not None
+    return claims or conflicts or (session.is_stage_open("validate") and bool(session.to_review))
 
 
 def _advance_planning(session: Session, capacity: Capacity) -> Iterator[Event]:
-    if session.phase is not Phase.PLANNING or session.open_gates or session.running(PLANNER):
+    if session.phase is not Phase.PLANNING or session.open_gates or session.count_running(PLANNER):
         return
     if session.plan is not None or len(session.plan_failures) >= MAX_PLAN_FAILURES:
         yield open_plan_gate(session)
@@ -168,7 +168,7 @@ def _handle_budget_refusal(
 def _build_attempt(
     session: Session, role: str, subject: str, granted: BudgetGrant, model: str | None = None
 ) -> Attempt:
-    n = session.next_try(subject, role)
+    n = session.find_next_try(subject, role)
     name = build_attempt_id(session.id, subject, role, n)
     talks = role == PLANNER and session.limits.interactive_planning
     return Attempt(
@@ -206,16 +206,16 @@ def _build_worker_attempt(session: Session, task: str, granted: BudgetGrant) -> 
 def _claim_task(session: Session, capacity: Capacity) -> Iterator[Event]:
     if not can_claim(session):
         return
-    slots = min(session.limits.workers, capacity.agents) - session.running(WORKER)
+    slots = min(session.limits.workers, capacity.agents) - session.count_running(WORKER)
     for name in session.queue.pick(min(slots, 1)):
         yield from _intend_attempt(session, WORKER, name, capacity)
 
 
 def _start_review(session: Session, capacity: Capacity) -> Iterator[Event]:
-    if not session.stage_open("validate") or session.asks(GateKind.BUDGET) or not session.to_review:
+    if not session.is_stage_open("validate") or session.is_asking(GateKind.BUDGET) or not session.to_review:
         return
-    name = session.to_review.first(1)[0]
-    if session.running(VALIDATOR) < session.limits.validators and not is_held_by_hook(session, name):
+    name = session.to_review.list_first(1)[0]
+    if session.count_running(VALIDATOR) < session.limits.validators and not is_held_by_hook(session, name):
         model = _choose_validator_model(session, session.tasks[name].task)
         yield from _intend_attempt(session, VALIDATOR, name, capacity, model=model)
 
@@ -231,7 +231,7 @@ def _form_changesets(session: Session, _capacity: Capacity) -> Iterator[Event]:
 
 def _start_merger(session: Session, capacity: Capacity) -> Iterator[Event]:
     """One merger at a time: what it makes of a conflict may make the next one easier."""
-    if not session.stage_open("merge") or session.asks(GateKind.BUDGET) or session.running(MERGER):
+    if not session.is_stage_open("merge") or session.is_asking(GateKind.BUDGET) or session.count_running(MERGER):
         return
     name = next(list_unresolved(session), None)
     if name is not None:
@@ -240,7 +240,7 @@ def _start_merger(session: Session, capacity: Capacity) -> Iterator[Event]:
 
 def _present_changeset(session: Session, _capacity: Capacity) -> Iterator[Event]:
     head = find_next_changeset(session)
-    if head is None or session.asks(GateKind.CHANGESET):
+    if head is None or session.is_asking(GateKind.CHANGESET):
         return
     record = session.changesets[head]
     if record.state is ChangesetState.BUILT:
@@ -365,10 +365,10 @@ def _list_cancellations(session: Session) -> Iterator[Effect]:
 
 
 def _list_boundaries_to_cross(session: Session) -> Iterator[Effect]:
-    if session.phase is not Phase.WORKING or any(session.asks(kind) for kind in GATES_HOLDING_BOUNDARIES):
+    if session.phase is not Phase.WORKING or any(session.is_asking(kind) for kind in GATES_HOLDING_BOUNDARIES):
         return
     if not session.cycle_open:
-        if not session.asks(GateKind.SESSION):
+        if not session.is_asking(GateKind.SESSION):
             yield CrossBoundary(session.cycle + 1, "")
     elif session.workflow.barrier:
         stage = find_next_wave(session)
@@ -377,9 +377,9 @@ def _list_boundaries_to_cross(session: Session) -> Iterator[Effect]:
 
 
 def _list_diagnoses(session: Session) -> Iterator[Effect]:
-    if not (session.stage_open("validate") or session.stage_open("check")):
+    if not (session.is_stage_open("validate") or session.is_stage_open("check")):
         return
-    for name in session.to_check.first(session.limits.validators):
+    for name in session.to_check.list_first(session.limits.validators):
         result = session.tasks[name].result
         if result is not None and not is_held_by_hook(session, name):
             yield DiagnoseTask(name, result.sha)

@@ -56,7 +56,7 @@ class CostRange:
     roles: tuple[RoleCost, ...] = ()
 
     @property
-    def show(self) -> str:
+    def text(self) -> str:
         return f"${self.low / 1e6:.2f} - ${self.high / 1e6:.2f} (base - with retries)"
 
     @property
@@ -65,7 +65,7 @@ class CostRange:
         return any(role.learned_from for role in self.roles)
 
     @property
-    def grounds(self) -> str:
+    def basis(self) -> str:
         """What the figures stand on, in words."""
         learned = [f"{role.role} ({role.learned_from} attempts)" for role in self.roles if role.learned_from]
         if not learned:

@@ -20,7 +20,7 @@ def find_foundations(session: Session, task: Task) -> tuple[TaskCommit, ...]:
         for name in task.dependencies
         if session.tasks[name].state in VERIFIED_NOT_LANDED or name in session.proposed
     }
-    nearby = set(session.unmerged.overlapping(task.file_locks)) | set(_find_proposed_overlaps(session, task))
+    nearby = set(session.unmerged.find_overlapping(task.file_locks)) | set(_find_proposed_overlaps(session, task))
     return tuple(_build_foundation(session.tasks[name]) for name in sorted((needed | nearby) - {task.id}))
 
 

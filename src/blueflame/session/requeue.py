@@ -15,9 +15,9 @@ from blueflame.session.state import Session
 def requeue_tasks(session: Session, now: float) -> Iterator[Event]:
     """Everybody gets another chance, save those whose dependency a person has dropped."""
     hopeless = frozenset(find_dependants(session, session.states[TaskState.DROPPED]))
-    for name in session.in_state(TaskState.REQUEUED, TaskState.FAILED):
+    for name in session.list_in_state(TaskState.REQUEUED, TaskState.FAILED):
         yield from _renew_task(name, hopeless)
-    for name in session.in_state(TaskState.BLOCKED):
+    for name in session.list_in_state(TaskState.BLOCKED):
         if name not in hopeless:
             yield TaskMoved(task=name, cause=Cause.UNBLOCK)
     yield from _present_deferred(session, hopeless, now)
@@ -31,7 +31,7 @@ def _renew_task(name: str, hopeless: frozenset[str]) -> Iterator[Event]:
 
 def _present_deferred(session: Session, hopeless: frozenset[str], now: float) -> Iterator[Event]:
     """Deferred work whose foundations stand is shown again; what stood on rejected work is done anew."""
-    deferred = session.in_state(TaskState.DEFERRED)
+    deferred = session.list_in_state(TaskState.DEFERRED)
     loose = [name for name in deferred if _has_lost_foundation(session, session.tasks[name])]
     fallen = {*loose, *find_reachable(loose, lambda name: session.built_upon.get(name, ()))}
     for name in deferred:

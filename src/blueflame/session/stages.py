@@ -12,7 +12,7 @@ OVER = "over"
 
 
 def can_claim(session: Session) -> bool:
-    return session.stage_open("work") and not session.proceeding and not session.asks(GateKind.BUDGET)
+    return session.is_stage_open("work") and not session.proceeding and not session.is_asking(GateKind.BUDGET)
 
 
 def has_work(session: Session, stage: str) -> bool:
@@ -45,7 +45,7 @@ def is_quiet(session: Session) -> bool:
 
 def list_tasks_to_land(session: Session) -> tuple[str, ...]:
     """The tasks of the next changesets; none while earlier ones are being landed."""
-    if not session.stage_open("merge") or session.merging or not session.states[TaskState.VALIDATED]:
+    if not session.is_stage_open("merge") or session.merging or not session.states[TaskState.VALIDATED]:
         return ()
     return find_landable_tasks(session, settled=session.workflow.barrier or is_quiet(session))
 

@@ -17,5 +17,5 @@ def is_stall_due(session: Session, attempt: str, *, silent_for: float, timeout: 
     told_at = record.stalled_at
     if told_at is None or told_at < now - silent_for:
         return True
-    asking = session.asks(GateKind.STALL, record.attempt.subject)
+    asking = session.is_asking(GateKind.STALL, record.attempt.subject)
     return policy == "ask" and not asking and now - told_at >= timeout

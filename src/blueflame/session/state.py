@@ -136,17 +136,17 @@ class Session:
     drift: ConfigDrifted | None = None
     drift_kept: frozenset[str] = frozenset()
 
-    def in_state(self, *states: TaskState) -> tuple[str, ...]:
+    def list_in_state(self, *states: TaskState) -> tuple[str, ...]:
         """Task ids in any of these states, in id order."""
         return tuple(sorted(name for state in states for name in self.states[state]))
 
-    def count(self, *states: TaskState) -> int:
+    def count_in_state(self, *states: TaskState) -> int:
         return sum(len(self.states[state]) for state in states)
 
-    def running(self, role: str) -> int:
+    def count_running(self, role: str) -> int:
         return self.live_by_role.get(role, 0)
 
-    def asks(self, kind: GateKind, subject: str | None = None) -> bool:
+    def is_asking(self, kind: GateKind, subject: str | None = None) -> bool:
         """Is such a gate open?"""
         if subject is not None:
             return (kind, subject) in self.gate_subjects
@@ -158,31 +158,31 @@ class Session:
 
     @property
     def all_finished(self) -> bool:
-        return self.count(*FINISHED) == len(self.tasks)
+        return self.count_in_state(*FINISHED) == len(self.tasks)
 
     @property
     def ended(self) -> bool:
         return self.phase is Phase.ENDED
 
-    def lost(self, attempt: Attempt) -> int:
+    def count_lost(self, attempt: Attempt) -> int:
         """How many attempts like this one have vanished."""
         return self.losses.get((attempt.subject, attempt.role), 0)
 
-    def spend_since(self, at: float) -> Spend:
+    def sum_spend_since(self, at: float) -> Spend:
         """Of attempts that have ended since then."""
         n = bisect_left(self.spent_by, at, key=lambda entry: entry[0])
         return self.spend - self.spent_by[n - 1][1] if n else self.spend
 
-    def next_try(self, subject: str, role: str) -> int:
+    def find_next_try(self, subject: str, role: str) -> int:
         return self.attempts_on.get((subject, role), 0) + 1
 
-    def stage_open(self, stage: str) -> bool:
+    def is_stage_open(self, stage: str) -> bool:
         """With a barrier one stage at a time is open; without it every stage of the workflow is."""
         if not self.cycle_open or not self.workflow.has_stage(stage):
             return False
         return self.wave == stage if self.workflow.barrier else True
 
-    def live_attempt(self, subject: str, role: str = WORKER) -> Attempt | None:
+    def find_live_attempt(self, subject: str, role: str = WORKER) -> Attempt | None:
         return next((a for a in self.live.values() if a.subject == subject and a.role == role), None)
 
 

@@ -50,8 +50,8 @@ def build_notifications(session: Session, recorded: Sequence[JournalEntry]) -> I
                 gate=gate,
                 project=clean_title(session.project),
                 session=session.id,
-                landed=session.count(TaskState.MERGED),
-                failed=session.count(TaskState.FAILED),
+                landed=session.count_in_state(TaskState.MERGED),
+                failed=session.count_in_state(TaskState.FAILED),
                 tasks=len(session.tasks),
                 cost_usd=round(session.spend.usd, 4),
             )
@@ -126,14 +126,14 @@ def format_answer_command(gate: Gate) -> str:
 
 def _describe_session_ended(session: Session, event: happened.SessionEnded) -> Iterator[NotificationText]:
     cost = f"${session.spend.usd:.2f}"
-    landed = f"{session.count(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
+    landed = f"{session.count_in_state(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
     yield ENDED, f"{event.outcome.replace('_', ' ')}: {landed}, {cost}", f"blueflame report {session.id}", ""
 
 
 def _describe_orchestrator_stopped(
     session: Session, _event: happened.OrchestratorStopped
 ) -> Iterator[NotificationText]:
-    landed = f"{session.count(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
+    landed = f"{session.count_in_state(TaskState.MERGED)} of {len(session.tasks)} tasks landed"
     yield ENDED, f"put down, {landed}; it can be resumed", "blueflame resume", ""
 
 

@@ -111,7 +111,7 @@ def test_a_person_sees_cost_by_everything_and_what_was_foreseen(tmp_path: Path) 
     assert "Cost:      $0.43, 13,507 tokens" in text
     shown = forecast_cost(told.recorded)
     assert shown is not None
-    assert f"Foreseen:  {shown.show}" in text
+    assert f"Foreseen:  {shown.text}" in text
     assert "by reference figures; nothing is learned" in text
     assert "At work:   1 agent, $0.0050 so far" in text
     assert [line for line in text.splitlines() if line.startswith("By")] == [

@@ -122,7 +122,7 @@ def test_a_failure_costs_one_warning_and_nothing_is_lost(tmp_path: Path, command
     assert "Beads is left out until the next session" in warning
     assert ("1.0.5 or newer" if command == "version" else "the database is locked (try later)") in warning
     assert mirrored.remember([failure(2)]) == ""
-    assert len(mirrored.records()) == len(ALL) + 1
+    assert len(mirrored.list_records()) == len(ALL) + 1
     assert "FAILED BEFORE" in "\n".join(mirrored.recall(8000, ASKING).lines)
     bd.behave()
     assert memory(bd).remember([]) == ""
@@ -136,7 +136,7 @@ def test_one_that_hangs_is_ended_and_not_asked_again(tmp_path: Path) -> None:
     assert "not finished after 3 seconds" in mirrored.remember(ALL)
     assert mirrored.remember([failure(2)]) == ""
     assert len(bd.calls("create")) == 1
-    assert len(mirrored.records()) == len(ALL) + 1
+    assert len(mirrored.list_records()) == len(ALL) + 1
 
 
 def test_one_that_answers_with_words_is_not_believed(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_without_the_program_all_is_kept_here(tmp_path: Path) -> None:
     assert "there is no program bd-that-is-not-there" in mirrored.remember(ALL)
     found = mirrored.recall(8000, ASKING)
     assert "there is no program" in found.note
-    assert any(isinstance(record, TaskFailure) for record in mirrored.records())
+    assert any(isinstance(record, TaskFailure) for record in mirrored.list_records())
     assert found.lines
 
 
@@ -164,7 +164,7 @@ def test_both_forms_of_an_answer_are_opened() -> None:
 @pytest.mark.skipif(not any((Path(p) / "bd").exists() for p in os.environ["PATH"].split(":")), reason="there is no bd")
 def test_the_real_program_keeps_and_gives_back(tmp_path: Path) -> None:
     beads = BeadsClient("bd", tmp_path / "beads" / ".beads", os.environ, timeout=120)
-    assert beads.problem() == ""
+    assert beads.find_problem() == ""
     first = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay())
     assert MirroredMemory(first, beads).remember(ALL) == ""
     other = MirroredMemory(BuiltInMemory(tmp_path / "other.db", tmp_path / "knowledge", Decay()), beads)

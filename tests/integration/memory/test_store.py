@@ -38,9 +38,9 @@ def test_a_record_is_read_back_as_it_was_written(record: MemoryRecord) -> None:
 def test_what_is_kept_is_there_once_however_often_it_is_saved(given_: Sequence[MemoryRecord]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = MemoryStore(Path(folder) / "memory.db")
-        assert store.keep(given_) == len(given_)
-        assert store.keep(given_) == 0
-        assert set(store.records()) == set(given_)
+        assert store.save_records(given_) == len(given_)
+        assert store.save_records(given_) == 0
+        assert set(store.list_records()) == set(given_)
 
 
 @few
@@ -103,21 +103,21 @@ def test_what_a_person_made_us_forget_does_not_come_back(tmp_path: Path) -> None
     memory.remember([failure(), lesson()])
     assert memory.forget([failure().key, "unknown"]) == (failure().key,)
     memory.remember([failure(), lesson()])
-    assert [record.key for record in memory.records()] == [lesson().key]
+    assert [record.key for record in memory.list_records()] == [lesson().key]
     assert "Nothing yet." in (tmp_path / "knowledge" / "failures.md").read_text()
 
 
 def test_marks_only_grow(tmp_path: Path) -> None:
     store = MemoryStore(tmp_path / "memory.db")
-    store.keep([], JournalMark("ses-1", 9))
-    store.keep([], JournalMark("ses-1", 4))
-    assert store.marks() == (JournalMark("ses-1", 9),)
+    store.save_records([], JournalMark("ses-1", 9))
+    store.save_records([], JournalMark("ses-1", 4))
+    assert store.list_marks() == (JournalMark("ses-1", 9),)
 
 
 def test_looking_makes_no_file(tmp_path: Path) -> None:
     memory = builtin(tmp_path)
-    assert memory.records() == ()
-    assert memory.marks() == ()
+    assert memory.list_records() == ()
+    assert memory.list_marks() == ()
     assert memory.recall(8000, ASKING).lines == ()
     assert list(tmp_path.iterdir()) == []
 
@@ -126,12 +126,12 @@ def test_old_results_and_failures_are_cut_to_one_line(tmp_path: Path) -> None:
     memory = builtin(tmp_path, Decay(results_after=2, failures_after=4))
     for n in range(1, 8):
         memory.remember([summary(n), result(n), failure(n, task=2, history=("attempt 1: failed",))])
-    faded = {record.key for record in memory.records() if record.faded}
+    faded = {record.key for record in memory.list_records() if record.faded}
     assert faded == {
         *(f"result:{session_name(n)}:task-001" for n in range(1, 6)),
         *(f"failure:{session_name(n)}:task-002" for n in range(1, 4)),
     }
-    for record in memory.records():
+    for record in memory.list_records():
         if record.faded and isinstance(record, TaskFailure):
             assert record.history == ()
         if record.faded and isinstance(record, TaskResult):
@@ -142,7 +142,7 @@ def test_nothing_fades_where_that_is_switched_off(tmp_path: Path) -> None:
     memory = BuiltInMemory(tmp_path / "memory.db", tmp_path / "knowledge", Decay(enabled=False))
     for n in range(1, 9):
         memory.remember([result(n)])
-    assert not any(record.faded for record in memory.records())
+    assert not any(record.faded for record in memory.list_records())
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database at all, but long enough to be taken for one" * 40])
@@ -155,7 +155,7 @@ def test_a_damaged_memory_says_what_to_do(tmp_path: Path, content: bytes) -> Non
         assert "move it aside" in memory.recall(8000, ASKING).note
     else:
         memory.remember([failure()])
-        assert memory.records() == (failure(),)
+        assert memory.list_records() == (failure(),)
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
@@ -171,12 +171,12 @@ def test_pages_that_cannot_be_written_are_a_warning(tmp_path: Path) -> None:
     (tmp_path / "knowledge").write_text("in the way")
     memory = builtin(tmp_path)
     assert "could not be written down for people" in memory.remember([failure()])
-    assert memory.records() == (failure(),)
+    assert memory.list_records() == (failure(),)
 
 
 @pytest.mark.verification(39)
 def test_no_memory_remembers_nothing() -> None:
     assert NO_MEMORY.remember([failure()]) == ""
-    assert NO_MEMORY.records() == ()
-    assert NO_MEMORY.marks() == ()
+    assert NO_MEMORY.list_records() == ()
+    assert NO_MEMORY.list_marks() == ()
     assert NO_MEMORY.recall(8000, ASKING).lines == ()

@@ -46,8 +46,8 @@ def test_every_task_that_landed_and_every_one_that_failed_is_kept_once(world: Si
     assert len({record.key for record in records}) == len(records)
     landed = {record.origin.task for record in records if isinstance(record, TaskResult)}
     failed = {record.origin.task for record in records if isinstance(record, TaskFailure)}
-    assert landed == set(session.in_state(TaskState.MERGED))
-    assert set(session.in_state(TaskState.FAILED)) <= failed
+    assert landed == set(session.list_in_state(TaskState.MERGED))
+    assert set(session.list_in_state(TaskState.FAILED)) <= failed
 
 
 def test_lines_that_look_like_secrets_are_left_out() -> None:

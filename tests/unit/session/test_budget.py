@@ -341,10 +341,10 @@ def test_what_was_spent_since_midnight_is_known_even_where_the_clock_was_set_bac
     world = told(Told(task(1), task(2), task(3), spends=DOLLAR), limits=Limits(workers=1))
     ends = [at for at, _ in world.session.spent_by]
     assert ends == sorted(ends)
-    assert world.session.spend_since(0) == world.session.spend
-    assert world.session.spend_since(ends[-1] + 1) == NO_SPEND
+    assert world.session.sum_spend_since(0) == world.session.spend
+    assert world.session.sum_spend_since(ends[-1] + 1) == NO_SPEND
     workers = [turn.ends for turn in world.schedule if turn.attempt.role == WORKER]
-    assert world.session.spend_since(workers[1]).micro_usd == 2_000_000
+    assert world.session.sum_spend_since(workers[1]).micro_usd == 2_000_000
 
 
 def test_the_nearest_limit_is_told_of() -> None:

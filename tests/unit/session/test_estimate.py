@@ -28,7 +28,7 @@ def test_three_tasks_cost_what_the_seed_reckons_at_least() -> None:
     cost = estimate_cost(THREE, Limits())
     assert cost.low == to_micro_usd(1.03)
     assert cost.high == to_micro_usd(0.40 + 3 * 3 * 0.75 + 3 * 2 * 0.03 + 0.50)
-    assert cost.show == "$1.03 - $7.83 (base - with retries)"
+    assert cost.text == "$1.03 - $7.83 (base - with retries)"
     assert [role.role for role in cost.roles] == ["planner", "worker", "validator", "merger"]
 
 
@@ -52,4 +52,4 @@ def test_a_budget_in_tokens_says_nothing_about_money() -> None:
 def test_only_the_stages_of_the_workflow_cost() -> None:
     single = Workflow(name="single", stages=("work", "check"), barrier=False)
     cost = estimate_cost(THREE[:1], Limits(max_retries=0), single, {"worker": AttemptCostRange(1.0, 2.0)})
-    assert cost.show == "$1.00 - $2.00 (base - with retries)"
+    assert cost.text == "$1.00 - $2.00 (base - with retries)"

@@ -38,7 +38,7 @@ def test_what_has_landed_needs_no_mention() -> None:
 
 def test_a_foundation_holds_while_its_task_stands_for_that_commit() -> None:
     world = begun(Told(task(1), task(2, 1)))
-    while world.session.in_state(TaskState.DONE) != ("task-001", "task-002"):
+    while world.session.list_in_state(TaskState.DONE) != ("task-001", "task-002"):
         assert world.step()
     session = world.session
     mine = (TaskCommit("task-001", "task-001@1"),)

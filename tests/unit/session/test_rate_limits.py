@@ -128,7 +128,7 @@ def test_while_a_runtime_is_parked_nobody_is_started_and_the_session_waits_for_i
     while not session.parked:
         world.step()
     before = len(events(world, AttemptIntended))
-    while session.running(WORKER):
+    while session.count_running(WORKER):
         world.step()
     assert not next_events(session, Capacity(agents=9))
     assert effects_due(session) == (AwaitRuntime("scripted"),)

@@ -35,7 +35,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401  a session holds all kinds of thi
     if isinstance(value, ReadyQueue):
         return value.pick(1_000)
     if isinstance(value, UnmergedWork):
-        return value.overlapping(["."])
+        return value.find_overlapping(["."])
     if isinstance(value, SettledGroups):
         return None  # works things out when it is asked; what it answers shows in the decisions
     if isinstance(value, dict):

@@ -55,7 +55,7 @@ def test_a_name_of_claudes_is_not_guessed_at() -> None:
 @pytest.mark.parametrize(("what", "key"), [("tools", "tools"), ("budget", "budget_usd"), ("metering", "budget_usd")])
 def test_limits_are_refused_where_nothing_holds_them(monkeypatch: pytest.MonkeyPatch, what: str, key: str) -> None:
     table = {**RUNTIME_SUPPORT, "codex": {**RUNTIME_SUPPORT["codex"], what: Enforcement.IMPOSSIBLE}}
-    monkeypatch.setattr("blueflame.session.runtime_support.ENFORCEMENT", table)
+    monkeypatch.setattr("blueflame.session.runtime_support.RUNTIME_SUPPORT", table)
     given = settings(roles={"worker": {"runtime": "codex", "model": "x", "tools": ["Read"], "budget_usd": 1}})
 
     (problem,) = find_unsupported_settings(given, {"worker": "codex"})

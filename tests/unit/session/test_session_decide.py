@@ -84,7 +84,7 @@ def test_no_more_agents_work_than_are_allowed_and_borne(workers: int, machine: i
     world = Simulation(fate, [build_opening(workflow=FLOW, limits=Limits(workers=workers))], agents=machine)
     most = 0
     for _ in iter(world.step, False):
-        most = max(most, world.session.running(WORKER))
+        most = max(most, world.session.count_running(WORKER))
     assert most <= at_once
     begins = [turn.begins for turn in world.schedule if turn.attempt.role == WORKER]
     assert begins.count(min(begins)) == at_once
@@ -110,7 +110,7 @@ def test_no_more_validators_than_allowed() -> None:
     world = begun(Told(*(task(n) for n in range(1, 8))), limits=Limits(workers=7, validators=2))
     most = 0
     for _ in iter(world.step, False):
-        most = max(most, world.session.running(VALIDATOR))
+        most = max(most, world.session.count_running(VALIDATOR))
     assert most <= 2
 
 
@@ -205,6 +205,6 @@ def test_a_validator_whose_verdict_was_lost_in_a_crash_is_asked_again() -> None:
 
 def test_states_say_where_everybody_is() -> None:
     world = told(Told(task(1), task(2)))
-    assert world.session.in_state(TaskState.MERGED) == ("task-001", "task-002")
+    assert world.session.list_in_state(TaskState.MERGED) == ("task-001", "task-002")
     assert world.session.all_finished
     assert world.session.unfinished == ()

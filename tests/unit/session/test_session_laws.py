@@ -102,7 +102,7 @@ def test_no_slot_is_idle_while_a_task_can_be_claimed(world: Simulation) -> None:
         limited = not (session.limits.session_budget.unlimited and session.limits.day_budget.unlimited)
         if next_events(session, CAPACITY) or not can_claim(session) or limited or session.parked:
             continue
-        assert not session.queue.pick(1) or session.running(WORKER) >= session.limits.workers
+        assert not session.queue.pick(1) or session.count_running(WORKER) >= session.limits.workers
 
 
 @laws
@@ -138,7 +138,7 @@ def test_what_lands_was_judged_approved_and_built_on_what_landed(world: Simulati
                     assert other.result is not None
                     assert other.result.sha == below.sha
     assert set(landed.values()) <= {1}
-    assert sorted(landed) == list(world.session.in_state(TaskState.MERGED))
+    assert sorted(landed) == list(world.session.list_in_state(TaskState.MERGED))
 
 
 def _was_let_down(record: AttemptRecord) -> bool:
@@ -167,7 +167,7 @@ def test_no_two_gates_have_one_name_and_no_subject_is_asked_about_twice_at_once(
     for session, event in walk(run(world)):
         if isinstance(event, GateOpened):
             assert event.gate.id not in names
-            assert not session.asks(event.gate.kind, event.gate.subject)
+            assert not session.is_asking(event.gate.kind, event.gate.subject)
             names.add(event.gate.id)
 
 
@@ -206,7 +206,7 @@ def test_nobody_is_started_with_a_runtime_that_is_parked(world: Simulation) -> N
 def test_nothing_is_started_while_a_person_is_asked_for_money(world: Simulation) -> None:
     for session, event in walk(run(world)):
         if isinstance(event, AttemptIntended):
-            assert not session.asks(GateKind.BUDGET)
+            assert not session.is_asking(GateKind.BUDGET)
 
 
 @laws
@@ -217,7 +217,7 @@ def test_without_mishap_every_task_lands_in_the_first_cycle(
     world = run(Simulation(SimulatedOutcomes(plan), [build_opening(workflow=workflow, limits=limits)]))
     assert world.session.outcome == "completed"
     assert world.session.cycle == 1
-    assert set(world.session.in_state(TaskState.MERGED)) == {task.id for task in plan}
+    assert set(world.session.list_in_state(TaskState.MERGED)) == {task.id for task in plan}
 
 
 LETTERS: st.SearchStrategy[SimulatedMessage] = st.sampled_from(

@@ -43,7 +43,7 @@ def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool =
         )
     ground = app.open_project(config)
     records = [
-        each for each in _sort_newest_first(app.open_memory(ground).records()) if kind in (None, _get_kind(each))
+        each for each in _sort_newest_first(app.open_memory(ground).list_records()) if kind in (None, _get_kind(each))
     ]
     if as_json:
         print_json(build_records_json(records, ground.settings))
@@ -60,7 +60,7 @@ def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) ->
     from blueflame.memory.codec import dump_record
     from blueflame.orchestrator import project as app
 
-    records = app.open_memory(app.open_project(config)).records()
+    records = app.open_memory(app.open_project(config)).list_records()
     found = _find_records(records, key)
     if len(found) > 1:
         raise UsageError(f"{len(found)} memories begin with {key!r}: {', '.join(each.key for each in found[:5])}")
@@ -77,7 +77,7 @@ def forget(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -
     from blueflame.orchestrator import project as app
 
     memory = app.open_memory(app.open_project(config))
-    gone = memory.forget([each.key for each in _find_records(memory.store.records(), key)])
+    gone = memory.forget([each.key for each in _find_records(memory.store.list_records(), key)])
     if as_json:
         print_json({"forgotten": list(gone)})
     else:
@@ -91,7 +91,7 @@ def export_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
     from blueflame.memory.beads_file import write_jsonl
     from blueflame.orchestrator import project as app
 
-    records = app.open_memory(app.open_project(config)).store.records()
+    records = app.open_memory(app.open_project(config)).store.list_records()
     write_jsonl(file, records)
     if as_json:
         print_json({"path": str(file), "records": len(records)})
@@ -110,10 +110,10 @@ def import_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
     records = read_jsonl(file)
     app.prepare_folders(ground)
     memory = app.open_memory(ground)
-    before = len(memory.store.records())
+    before = len(memory.store.list_records())
     memory.store.allow_again([record.key for record in records])
     warning = memory.remember(records)
-    new = len(memory.store.records()) - before
+    new = len(memory.store.list_records()) - before
     if as_json:
         print_json({"path": str(file), "records": len(records), "new": new})
     else:

@@ -211,8 +211,8 @@ def _draw_bars(session: Session, live: Spend, room: int) -> Table:
     grid.add_column(no_wrap=True, min_width=width)
     grid.add_column(no_wrap=True, overflow="ellipsis")
     if session.tasks:
-        total, landed = len(session.tasks), session.count(TaskState.MERGED)
-        shares = ((landed, "━", "good"), (session.count(*VERIFIED) - landed, "╍", "id"))
+        total, landed = len(session.tasks), session.count_in_state(TaskState.MERGED)
+        shares = ((landed, "━", "good"), (session.count_in_state(*VERIFIED) - landed, "╍", "id"))
         grid.add_row(Text("tasks", "quiet"), draw_bar(shares, total, width), _format_states(session, landed, total))
     ended, running = budget.measure(session.spend), budget.measure(live)
     style = _choose_style(ended + running, budget.limit, session.limits.warn_threshold)
@@ -243,7 +243,7 @@ def _format_states(session: Session, done: int, total: int) -> Text:
     """`3 of 12 landed`, and the other states that occur, each with its mark."""
     text = Text(f"{done} of {total} landed", overflow="ellipsis")
     for state, (mark, style) in TASK_MARKS.items():
-        n = session.count(state)
+        n = session.count_in_state(state)
         if n and state is not TaskState.MERGED:
             text.append(f"  {mark} ", style).append(f"{n} {state.value}")
     return text

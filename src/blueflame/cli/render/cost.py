@@ -28,7 +28,7 @@ def render_cost(
     spend = sum_spend(entries)
     about: dict[str, RenderableType] = {"Cost:": f"{format_dollars(spend.micro_usd)}, {spend.tokens:,} tokens"}
     if foreseen is not None:
-        about["Foreseen:"] = Text.assemble(foreseen.show, (f"\n{foreseen.grounds}", "quiet"))
+        about["Foreseen:"] = Text.assemble(foreseen.text, (f"\n{foreseen.basis}", "quiet"))
     live = [entry for entry in entries if entry.live]
     if live:
         now = sum_spend(live)

@@ -26,8 +26,8 @@ class HeldLock(NamedTuple):
 def list_held_locks(session: Session) -> list[HeldLock]:
     """In the order of the tasks' ids. A task without locks holds the whole tree."""
     held = []
-    for name in session.in_state(TaskState.CLAIMED):
-        if (attempt := session.live_attempt(name)) is not None:
+    for name in session.list_in_state(TaskState.CLAIMED):
+        if (attempt := session.find_live_attempt(name)) is not None:
             since = session.attempts[attempt.id].intended_at
             held.append(HeldLock(name, attempt.agent_id, since, session.tasks[name].task.file_locks or (".",)))
     return held
@@ -56,4 +56,4 @@ def build_locks_json(session: Session) -> list[dict[str, Any]]:
 
 def find_wait_reason(session: Session, task: str) -> str:
     """Empty for a task that waits for nothing, or whose session is over."""
-    return "" if session.ended else session.queue.why_waiting(task)
+    return "" if session.ended else session.queue.explain_waiting(task)

@@ -32,7 +32,7 @@ def render_plan(
     about: dict[str, RenderableType] = {"Request:": clean_line(request)} if request else {}
     about["Tasks:"] = f"{len(tasks):,}"
     if cost is not None:
-        about["Estimated cost:"] = Text.assemble(cost.show, (f"\n{cost.grounds}", "quiet"))
+        about["Estimated cost:"] = Text.assemble(cost.text, (f"\n{cost.basis}", "quiet"))
     return stack_parts(
         Group(Heading("Plan review", f"round {round}" if round > 1 else "", session), build_facts(about)),
         _render_tasks(tasks),

@@ -45,7 +45,7 @@ def _build_head(report: Report, audit: AuditSummary) -> dict[str, RenderableType
     outcome = OUTCOME_WORDS.get(report.outcome, report.outcome) if report.ended else "not ended"
     reason = f" ({clean_line(report.reason)})" if report.reason else ""
     merged = report.in_state(TaskState.MERGED)
-    foreseen = f"; foreseen {report.foreseen.show}" if report.foreseen else ""
+    foreseen = f"; foreseen {report.foreseen.text}" if report.foreseen else ""
     return {
         "Request:": shorten_line(report.request, 200),
         "Outcome:": Text(outcome + reason, "good" if report.outcome == "completed" else "warn"),

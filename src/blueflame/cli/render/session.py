@@ -47,11 +47,11 @@ def render_cycle(session: Session) -> RenderableType:
     landed = [record for record in judged if record.state is ChangesetState.LANDED]
     about: dict[str, RenderableType] = {
         "Approved:": f"{format_count(len(landed), 'changeset')} (merged to {clean_text(session.base_branch)})",
-        "Re-queued:": _list_tasks(session.in_state(TaskState.REQUEUED)),
-        "Blocked:": _list_tasks(session.in_state(TaskState.BLOCKED)),
+        "Re-queued:": _list_tasks(session.list_in_state(TaskState.REQUEUED)),
+        "Blocked:": _list_tasks(session.list_in_state(TaskState.BLOCKED)),
     }
     for title, state in (("Deferred:", TaskState.DEFERRED), ("Failed:", TaskState.FAILED)):
-        if names := session.in_state(state):
+        if names := session.list_in_state(state):
             about[title] = _list_tasks(names)
     about["Session budget:"] = format_budget(session.limits.session_budget, session.spend)
     lines = [render_outcome(record) for record in judged]
@@ -94,9 +94,9 @@ def _build_totals(session: Session, now: float, estimate: CostRange | None) -> d
     at_work = sum(end.seconds for end in ended)
     outcome = OUTCOME_WORDS.get(session.outcome, session.outcome) if session.outcome else "not ended"
     reason = f" ({clean_line(session.outcome_reason)})" if session.outcome_reason else ""
-    merged = session.count(TaskState.MERGED)
+    merged = session.count_in_state(TaskState.MERGED)
     cost = format_budget(session.limits.session_budget, session.spend)
-    expected = f"; estimated {estimate.show}" if estimate else ""
+    expected = f"; estimated {estimate.text}" if estimate else ""
     wall = max((session.last_at if session.ended else now) - session.opened_at, 0.0)
     return {
         "Outcome:": Text(outcome + reason, "good" if session.outcome == "completed" else "warn"),

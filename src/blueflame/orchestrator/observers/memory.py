@@ -101,7 +101,7 @@ class MemoryWriter:
     def _catch_up(self) -> str:
         """With sessions that went on after they were last saved: whoever saved them was killed."""
         last = {info.id: info.last_seq for info in self._journal.sessions()}
-        marks = [mark for mark in self._flame.memory.marks() if mark.session != self._session.id]
+        marks = [mark for mark in self._flame.memory.list_marks() if mark.session != self._session.id]
         behind = [self._past(mark.session) for mark in marks if last.get(mark.session, 0) > mark.seq]
         warnings = [self._remember_past(past) for past in behind if past is not None]
         return next(filter(None, warnings), "")

@@ -24,7 +24,7 @@ class DailySpend:
         if session.limits.day_budget.unlimited:
             return capacity
         day = find_local_day(now)
-        spend = self._of_others(day, session.id) + session.spend_since(day.began_at)
+        spend = self._of_others(day, session.id) + session.sum_spend_since(day.began_at)
         return replace(capacity, day=day.date, day_spend=spend)
 
     def _of_others(self, day: LocalDay, session: str) -> Spend:

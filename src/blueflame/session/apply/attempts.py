@@ -35,7 +35,7 @@ def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float)
     attempt = event.attempt
     session.attempts[attempt.id] = AttemptRecord(attempt=attempt, intended_at=at)
     session.live[attempt.id] = attempt
-    session.live_by_role[attempt.role] = session.running(attempt.role) + 1
+    session.live_by_role[attempt.role] = session.count_running(attempt.role) + 1
     session.attempts_on[attempt.subject, attempt.role] = attempt.n
     session.reserved = session.reserved + compute_reservation(attempt)
     if attempt.role == WORKER:
@@ -44,7 +44,7 @@ def _apply_attempt_intended(session: Session, event: AttemptIntended, at: float)
             record, attempts=record.attempts + 1, agent_id=attempt.agent_id, branch=attempt.branch
         )
     elif attempt.role == VALIDATOR:
-        session.to_review.leave(attempt.subject)
+        session.to_review.discard(attempt.subject)
 
 
 def _apply_attempt_started(session: Session, event: AttemptStarted, at: float) -> None:
@@ -87,10 +87,12 @@ def _apply_attempt_ended(session: Session, event: AttemptEnded, at: float) -> No
     session.spend_by_role[attempt.role] = session.spend_by_role.get(attempt.role, NO_SPEND) + spend
     session.spend_by_subject[attempt.subject] = session.spend_by_subject.get(attempt.subject, NO_SPEND) + spend
     if attempt.role == VALIDATOR:
-        blame = not (event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.lost(attempt)))
+        blame = not (
+            event.ended.ending is Ending.PASSED or is_blameless(attempt, event.ended, session.count_lost(attempt))
+        )
         _count_validator_failure(session, attempt.subject, blame=blame)
     if event.ended.ending is Ending.LOST:
-        session.losses[attempt.subject, attempt.role] = session.lost(attempt) + 1
+        session.losses[attempt.subject, attempt.role] = session.count_lost(attempt) + 1
     if event.ended.ending not in MODEL_UNKNOWN_AFTER:
         session.outages.pop(attempt.runtime, None)
 

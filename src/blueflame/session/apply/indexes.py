@@ -54,9 +54,9 @@ def _update_unmerged(session: Session, record: TaskRecord, before: TaskState | N
     if record.state in VERIFIED_NOT_LANDED and before not in VERIFIED_NOT_LANDED:
         assert record.result is not None, f"{record.task.id} is {record.state} without a result"
         built_on = (foundation.task for foundation in record.result.built_on)
-        session.unmerged.settle(record.task.id, record.task.file_locks, built_on)
+        session.unmerged.add(record.task.id, record.task.file_locks, built_on)
     elif record.state not in VERIFIED_NOT_LANDED:
-        session.unmerged.leave(record.task.id)
+        session.unmerged.remove(record.task.id)
 
 
 def _update_group(session: Session, record: TaskRecord, old: TaskState | None) -> None:
@@ -67,18 +67,18 @@ def _update_group(session: Session, record: TaskRecord, old: TaskState | None) -
         validated[record.task.id] = None
     else:
         validated.pop(record.task.id, None)
-    session.resting.stir(group)
+    session.resting.mark_changed(group)
 
 
 def update_review_queues(session: Session, record: TaskRecord) -> None:
     name = record.task.id
-    session.to_check.leave(name)
-    session.to_review.leave(name)
+    session.to_check.discard(name)
+    session.to_review.discard(name)
     if record.state is TaskState.DONE and record.verdict is None and not _is_under_review(session, record):
         if name in session.checks:
-            session.to_review.join(name, session.task_ranks[name])
+            session.to_review.add(name, session.task_ranks[name])
         else:
-            session.to_check.join(name, _rank_for_checks(session, name))
+            session.to_check.add(name, _rank_for_checks(session, name))
 
 
 def _rank_for_checks(session: Session, name: str) -> tuple[int | str, ...]:
@@ -89,7 +89,7 @@ def _rank_for_checks(session: Session, name: str) -> tuple[int | str, ...]:
 def _is_under_review(session: Session, record: TaskRecord) -> bool:
     """A validator is at it, or validators have failed so often that a person is asked."""
     name = record.task.id
-    return session.asks(GateKind.VALIDATOR, name) or session.live_attempt(name, VALIDATOR) is not None
+    return session.is_asking(GateKind.VALIDATOR, name) or session.find_live_attempt(name, VALIDATOR) is not None
 
 
 def schedule_hook(session: Session, name: str, key: str, subject: str = "") -> None:

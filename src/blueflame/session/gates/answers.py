@@ -53,7 +53,7 @@ def _edit_plan(session: Session, _gate: Gate, answer: Answer, _now: float) -> It
 
 def build_proposal(session: Session, tasks: tuple[Task, ...], origin: str, round_: int) -> PlanProposed:
     """A plan as it will be shown: judged by the same rules, whoever wrote it."""
-    landed = tuple(session.tasks[name].task for name in session.in_state(TaskState.MERGED))
+    landed = tuple(session.tasks[name].task for name in session.list_in_state(TaskState.MERGED))
     limits = session.limits
     wrong = find_plan_problems(
         (*landed, *tasks), allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths

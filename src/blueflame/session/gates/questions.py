@@ -113,7 +113,7 @@ def open_changeset_gate(session: Session, record: ChangesetRecord) -> GateOpened
 
 
 def open_session_gate(session: Session, cycle: int) -> GateOpened:
-    counts = {state.value: session.count(state) for state in TaskState if session.count(state)}
+    counts = {state.value: session.count_in_state(state) for state in TaskState if session.count_in_state(state)}
     left = len(session.unfinished)
     title = f"Cycle {cycle} is over, {_count_tasks(left)} left. Go on?"
     evidence = {"counts": counts, "unfinished": list(session.unfinished), "budget": format_session_budget(session)}

@@ -42,7 +42,7 @@ def find_landable_tasks(session: Session, *, settled: bool) -> tuple[str, ...]:
     """
     if settled:
         return _drop_unfounded(session, session.states[TaskState.VALIDATED])
-    groups = session.resting.groups(
+    groups = session.resting.list_groups(
         lambda group: session.group_motion[group] > 0, lambda group: _list_needed_groups(session, group)
     )
     return tuple(name for group in groups for name in session.validated_in[group])

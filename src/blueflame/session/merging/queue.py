@@ -26,7 +26,7 @@ def find_next_changeset(session: Session) -> str | None:
 
 def _is_approved_or_asked(session: Session, name: str) -> bool:
     """What is approved lands before anything else is built, and nothing moves while a person looks."""
-    return session.changesets[name].state is ChangesetState.APPROVED or session.asks(GateKind.CHANGESET, name)
+    return session.changesets[name].state is ChangesetState.APPROVED or session.is_asking(GateKind.CHANGESET, name)
 
 
 def _list_unblocked(session: Session) -> Iterator[str]:
@@ -53,7 +53,7 @@ def list_unresolved(session: Session) -> Iterator[str]:
     """Changesets in conflict that nobody is at work on."""
     for name in session.merging:
         conflicted = session.changesets[name].state is ChangesetState.CONFLICTED
-        if conflicted and session.live_attempt(name, MERGER) is None:
+        if conflicted and session.find_live_attempt(name, MERGER) is None:
             yield name
 
 

@@ -14,15 +14,15 @@ class RankedSet:
         self._rank: dict[str, tuple[Any, ...]] = {}
         self._heap: list[tuple[tuple[Any, ...], str]] = []
 
-    def join(self, name: str, rank: tuple[Any, ...]) -> None:
+    def add(self, name: str, rank: tuple[Any, ...]) -> None:
         if self._rank.get(name) != rank:
             self._rank[name] = rank
             heapq.heappush(self._heap, (rank, name))
 
-    def leave(self, name: str) -> None:
+    def discard(self, name: str) -> None:
         self._rank.pop(name, None)
 
-    def first(self, count: int) -> tuple[str, ...]:
+    def list_first(self, count: int) -> tuple[str, ...]:
         """The first `count` members; asking changes nothing."""
         taken: list[tuple[tuple[Any, ...], str]] = []
         while self._heap and len(taken) < count:

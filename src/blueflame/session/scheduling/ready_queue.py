@@ -94,7 +94,7 @@ class ReadyQueue:
             self._room.enter(entry.rank, entry.locks)
         return tuple(entry.task.id for entry in picked)
 
-    def why_waiting(self, task_id: str) -> str:
+    def explain_waiting(self, task_id: str) -> str:
         """What a pending task waits for, in words; empty when it is not pending."""
         entry = self._entries[task_id]
         if entry.state is not TaskState.PENDING:

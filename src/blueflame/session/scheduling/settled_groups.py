@@ -19,11 +19,11 @@ class SettledGroups:
         self._watched: dict[str, str] = {}  # a group -> the moving one it waits for
         self._watchers: dict[str, dict[str, None]] = {}
 
-    def stir(self, group: str) -> None:
+    def mark_changed(self, group: str) -> None:
         """Something about the group has changed."""
         self._stirred[group] = None
 
-    def groups(self, moves: Callable[[str], bool], needs: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
+    def list_groups(self, moves: Callable[[str], bool], needs: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
         stirred, self._stirred = self._stirred, {}
         doubtful: dict[str, None] = {}
         for group in stirred:

@@ -19,8 +19,8 @@ class UnmergedWork:
         self._hidden: dict[str, str] = {}  # older -> the newer one that stands in for it
         self._hides: dict[str, tuple[str, ...]] = {}
 
-    def settle(self, owner: str, locks: Iterable[str], built_on: Iterable[str] = ()) -> None:
-        self.leave(owner)
+    def add(self, owner: str, locks: Iterable[str], built_on: Iterable[str] = ()) -> None:
+        self.remove(owner)
         paths = parse_locks(locks)
         hides = tuple(old for old in built_on if self._stands_for(paths, old))
         for old in hides:
@@ -30,7 +30,7 @@ class UnmergedWork:
         self._locks[owner] = paths
         self._insert(owner)
 
-    def leave(self, owner: str) -> None:
+    def remove(self, owner: str) -> None:
         if owner not in self._locks:
             return
         self._remove(owner)
@@ -42,7 +42,7 @@ class UnmergedWork:
                 del self._hidden[old]
                 self._insert(old)
 
-    def overlapping(self, locks: Iterable[str]) -> tuple[str, ...]:
+    def find_overlapping(self, locks: Iterable[str]) -> tuple[str, ...]:
         found: dict[str, None] = {}
         for path in parse_locks(locks):
             for n in range(len(path)):

@@ -14,13 +14,13 @@ def test_a_line_is_a_sorted_dictionary(story: list[tuple[bool, str, int]], count
     line, model = RankedSet(), dict[str, tuple[int]]()
     for joins, name, rank in story:
         if joins:
-            line.join(name, (rank,))
+            line.add(name, (rank,))
             model[name] = (rank,)
         else:
-            line.leave(name)
+            line.discard(name)
             model.pop(name, None)
         ordered = sorted(model, key=lambda one: (model[one], one))
-        assert line.first(count) == tuple(ordered[:count])
+        assert line.list_first(count) == tuple(ordered[:count])
         assert list(line) == ordered
         assert len(line) == len(model)
         assert bool(line) is bool(model)
@@ -30,16 +30,16 @@ def test_a_line_is_a_sorted_dictionary(story: list[tuple[bool, str, int]], count
 def test_who_leaves_and_comes_back_is_there_once() -> None:
     line = RankedSet()
     for _ in range(3):
-        line.join("a", (1,))
-        line.leave("a")
-    line.join("a", (1,))
-    line.join("b", (2,))
-    assert line.first(5) == ("a", "b")
+        line.add("a", (1,))
+        line.discard("a")
+    line.add("a", (1,))
+    line.add("b", (2,))
+    assert line.list_first(5) == ("a", "b")
 
 
 def test_asking_does_not_make_the_line_grow() -> None:
     line = RankedSet()
     for n in range(50):
-        line.join("a", (n,))
-        line.first(1)
+        line.add("a", (n,))
+        line.list_first(1)
     assert len(line._heap) <= 2

@@ -153,7 +153,7 @@ def test_the_same_events_give_the_same_picks_however_often_one_asks(
     for name, state in events:
         for slots in data.draw(st.lists(st.integers(0, 20), max_size=2)):
             asked.pick(slots)
-            asked.why_waiting(name)
+            asked.explain_waiting(name)
         asked.set_state(name, state)
         silent.set_state(name, state)
     replayed = ReadyQueue(plan, patience=patience)
@@ -215,7 +215,7 @@ def test_a_reservation_holds_nobody_up_who_ranks_before_it() -> None:
         queue.set_state(name, CLAIMED)
     queue.set_state("task-008", DONE)
     assert queue.pick(5) == ("task-009",)
-    assert queue.why_waiting("task-011") == "waits for the lock src reserved for task-002"
+    assert queue.explain_waiting("task-011") == "waits for the lock src reserved for task-002"
 
 
 def test_a_linear_plan_goes_one_by_one() -> None:
@@ -249,7 +249,7 @@ def test_the_seeds_overlapping_pair_never_runs_together() -> None:
     assert queue.pick(4) == ("task-001",)
     queue.set_state("task-001", CLAIMED)
     assert queue.pick(4) == ()
-    assert queue.why_waiting("task-004") == "waits for the lock pkg/middleware/ held by task-001"
+    assert queue.explain_waiting("task-004") == "waits for the lock pkg/middleware/ held by task-001"
 
 
 def test_a_lower_priority_goes_while_a_higher_one_is_kept_back() -> None:
@@ -271,7 +271,7 @@ def test_a_dependency_that_is_requeued_holds_its_dependants_back_again() -> None
     assert queue.pick(4) == ("b",)
     queue.set_state("a", TaskState.REQUEUED)
     assert queue.pick(4) == ()
-    assert queue.why_waiting("b") == "waits for a (requeued)"
+    assert queue.explain_waiting("b") == "waits for a (requeued)"
 
 
 @pytest.mark.parametrize("slots", [0, -1])
@@ -281,11 +281,11 @@ def test_no_slot_no_pick(slots: int) -> None:
 
 def test_it_says_what_a_task_waits_for() -> None:
     queue = ReadyQueue([task("a", "x"), task("b", "y", needs=("a", "gone")), task("c", "z", needs=("a",))])
-    assert queue.why_waiting("a") == "waits for a slot"
-    assert queue.why_waiting("b") == "waits for a, gone (not in the plan)"
-    assert queue.why_waiting("c") == "waits for a"
+    assert queue.explain_waiting("a") == "waits for a slot"
+    assert queue.explain_waiting("b") == "waits for a, gone (not in the plan)"
+    assert queue.explain_waiting("c") == "waits for a"
     queue.set_state("a", CLAIMED)
-    assert queue.why_waiting("a") == ""
+    assert queue.explain_waiting("a") == ""
 
 
 def test_an_edited_task_is_judged_by_its_new_text() -> None:

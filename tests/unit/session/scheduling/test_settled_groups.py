@@ -29,24 +29,24 @@ def test_groups_at_rest_are_found_whenever_one_asks(story: list[tuple[str, bool,
     moving = dict.fromkeys(NAMES, True)
     needed: dict[str, set[str]] = {name: set() for name in NAMES}
     for group in NAMES:
-        resting.stir(group)
+        resting.mark_changed(group)
     for group, moves, wanted, asks in [*story, ("a", True, set(), True)]:
         moving[group], needed[group] = moves, wanted
-        resting.stir(group)
+        resting.mark_changed(group)
         if asks:
-            assert set(resting.groups(moving.__getitem__, needed.__getitem__)) == really_at_rest(moving, needed)
+            assert set(resting.list_groups(moving.__getitem__, needed.__getitem__)) == really_at_rest(moving, needed)
 
 
 def test_groups_built_on_each_other_come_to_rest_together() -> None:
     resting = SettledGroups()
     moving = {"a": False, "b": True}
     needed = {"a": ["b"], "b": ["a"]}
-    resting.stir("a")
-    resting.stir("b")
-    assert resting.groups(moving.__getitem__, needed.__getitem__) == ()
+    resting.mark_changed("a")
+    resting.mark_changed("b")
+    assert resting.list_groups(moving.__getitem__, needed.__getitem__) == ()
     moving["b"] = False
-    resting.stir("b")
-    assert sorted(resting.groups(moving.__getitem__, needed.__getitem__)) == ["a", "b"]
+    resting.mark_changed("b")
+    assert sorted(resting.list_groups(moving.__getitem__, needed.__getitem__)) == ["a", "b"]
 
 
 def test_who_waits_is_not_looked_at_again_before_the_other_has_come_to_a_stop() -> None:
@@ -59,10 +59,10 @@ def test_who_waits_is_not_looked_at_again_before_the_other_has_come_to_a_stop() 
 
     moving = {"busy": True} | {f"{n}": False for n in range(100)}
     for group in moving:
-        resting.stir(group)
-    resting.groups(moving.__getitem__, needs)
+        resting.mark_changed(group)
+    resting.list_groups(moving.__getitem__, needs)
     looked.clear()
     for _ in range(50):
-        resting.stir("busy")
-        assert resting.groups(moving.__getitem__, needs) == ()
+        resting.mark_changed("busy")
+        assert resting.list_groups(moving.__getitem__, needs) == ()
     assert looked == []
