@@ -15,10 +15,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from blueflame.gateway.access_log import AccessLog
-from blueflame.gateway.connect import Address, connect_with_system
+from blueflame.gateway.connect import MAX_CONNECTIONS, Address, RequestContext, connect_with_system
 from blueflame.gateway.options import read_options
 from blueflame.gateway.relay import GatewayTimeouts, Stream
-from blueflame.gateway.request_context import MAX_CONNECTIONS, RequestContext
 from blueflame.gateway.server import start_listener
 
 SHORT_TIMEOUTS = GatewayTimeouts(head=0.3, hello=0.3, resolve=0.3, connect=1.0, idle=0.5, linger=0.5)

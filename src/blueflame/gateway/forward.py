@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from blueflame.gateway.access_log import AccessEntry
-from blueflame.gateway.connect import format_authority
+from blueflame.gateway.connect import RequestContext, connect_to_host, format_authority
 from blueflame.gateway.options import HTTPS_PORT, GatewayOptions, find_rule
 from blueflame.gateway.relay import CHUNK_BYTES, CountBytes, Stream, close_stream, relay_both_ways
 from blueflame.gateway.request import (
@@ -18,7 +18,6 @@ from blueflame.gateway.request import (
     parse_absolute_url,
     parse_authority,
 )
-from blueflame.gateway.request_context import RequestContext, connect_to_host
 
 HTTP_PORT = 80
 DROPPED_HEADERS = frozenset(

@@ -13,18 +13,16 @@ import traceback
 from typing import Any
 
 from blueflame.gateway.access_log import AccessEntry, AccessLog
-from blueflame.gateway.connect import Resolver, resolve_with_system
+from blueflame.gateway.connect import RequestContext, Resolver, resolve_with_system
 from blueflame.gateway.forward import forward_request
 from blueflame.gateway.model_api.endpoints import find_route
 from blueflame.gateway.model_api.handler import ModelHandler
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import UsageLog
 from blueflame.gateway.options import GatewayOptions
-from blueflame.gateway.own_pages import build_status_page
 from blueflame.gateway.relay import GatewayTimeouts, Stream, close_stream, send_last_bytes
 from blueflame.gateway.request import MAX_HEAD_BYTES, RequestHead, RequestRefused, build_malformed_refusal, parse_head
-from blueflame.gateway.request_context import RequestContext
-from blueflame.gateway.responses import TLS_ACCESS_DENIED, format_refusal
+from blueflame.gateway.responses import TLS_ACCESS_DENIED, build_status_page, format_refusal
 from blueflame.gateway.tunnel import TunnelRefused, open_tunnel
 
 BACKLOG = 128

@@ -13,13 +13,13 @@ from threading import Thread
 import pytest
 
 from blueflame.gateway.access_log import AccessLog
+from blueflame.gateway.connect import RequestContext
 from blueflame.gateway.model_api.backoff import WaitTimes
 from blueflame.gateway.model_api.handler import ModelHandler as ModelDoor
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import UsageLog
 from blueflame.gateway.options import read_options
 from blueflame.gateway.relay import GatewayTimeouts
-from blueflame.gateway.request_context import RequestContext
 from blueflame.gateway.server import start_listener
 from support.model_gateways import SECRET, TOKEN, AgentCall, build_model_options
 from support.model_providers import (

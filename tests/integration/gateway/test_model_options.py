@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from blueflame.gateway.model_options import Upstream, read_model_options
+from blueflame.gateway.options import Upstream, read_model_options
 from blueflame.warden.gateway_process import start_gateway
 from support.model_gateways import SECRET, build_model_options
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from blueflame.gateway.model_api.reset_times import find_reset_time
+from blueflame.gateway.model_api.failures import find_reset_time
 
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from blueflame.gateway.model_api.failures import MAX_REASON_LENGTH, OUTAGE, RATE_LIMIT, ProviderFailure
 from blueflame.gateway.model_api.status_events import StatusReporter
-from blueflame.gateway.model_options import ModelOptions
+from blueflame.gateway.options import ModelOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from blueflame.billing.usage import Usage, UsageReader
 from blueflame.gateway.model_api.errors import BUDGET_STATUS, CallDenied
 from blueflame.gateway.model_api.status_events import StatusReporter
 from blueflame.gateway.model_api.usage_log import PricedUsage, PriceList
-from blueflame.gateway.model_options import BudgetLimit
+from blueflame.gateway.options import BudgetLimit
 
 CENT = 10_000
 BYTES_PER_TOKEN = 4  # of a request, roughly; only to guess what a call will cost

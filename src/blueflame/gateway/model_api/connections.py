@@ -12,7 +12,7 @@ import ssl
 from contextlib import suppress
 
 from blueflame.gateway.model_api.response import BrokenAnswer, ClosedBeforeAnswer, ProviderAnswer, read_answer
-from blueflame.gateway.model_options import Upstream
+from blueflame.gateway.options import Upstream
 from blueflame.gateway.relay import GatewayTimeouts, Stream
 
 MAX_BUFFER_BYTES = 256 * 1024

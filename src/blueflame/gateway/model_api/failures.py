@@ -3,10 +3,119 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
 
-from blueflame.gateway.model_api.reset_times import find_reset_time
 from blueflame.gateway.model_api.response import ProviderAnswer
+
+_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
+_SPAN = re.compile(r"(?:([0-9.]+)d)?(?:([0-9.]+)h)?(?:([0-9.]+)m(?!s))?(?:([0-9.]+)s)?(?:([0-9.]+)ms)?")
+_SECONDS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
+MAX_WAIT_SECONDS = 40 * 86400.0  # what is further away is a mistake
+_LIMITED = "anthropic-ratelimit-"
+_KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
+
+
+def find_reset_time(headers: Mapping[str, str], body: bytes, now: float) -> float | None:
+    """The moment (seconds since the epoch), None when nothing is said. Names of headers in lower case."""
+    found = _pick_first(
+        _read_retry_after(headers, now),
+        _parse_number(headers.get("anthropic-ratelimit-unified-reset", "")),
+        _read_anthropic_reset(headers),
+        _read_openai_reset(headers, now),
+        _read_reset_in_body(body, now),
+    )
+    return None if found is None else min(max(found, now), now + MAX_WAIT_SECONDS)
+
+
+def _pick_first(*moments: float | None) -> float | None:
+    return next((moment for moment in moments if moment is not None), None)
+
+
+def _read_retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    milliseconds = _parse_number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return now + milliseconds / 1000
+    text = headers.get("retry-after", "").strip()
+    seconds = _parse_number(text)
+    if seconds is not None:
+        return now + seconds
+    try:
+        return parsedate_to_datetime(text).timestamp() if text else None
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _read_anthropic_reset(headers: Mapping[str, str]) -> float | None:
+    """The latest of those limits of which nothing remains; without such a one, the earliest."""
+    moments = {kind: _parse_moment(headers.get(f"{_LIMITED}{kind}-reset", "")) for kind in _KINDS}
+    known = {kind: moment for kind, moment in moments.items() if moment is not None}
+    empty = [moment for kind, moment in known.items() if headers.get(f"{_LIMITED}{kind}-remaining", "").strip() == "0"]
+    return max(empty) if empty else min(known.values(), default=None)
+
+
+def _read_openai_reset(headers: Mapping[str, str], now: float) -> float | None:
+    kinds = ("requests", "tokens")
+    spans = {kind: _parse_span(headers.get(f"x-ratelimit-reset-{kind}", "")) for kind in kinds}
+    known = {kind: span for kind, span in spans.items() if span is not None}
+    empty = [span for kind, span in known.items() if headers.get(f"x-ratelimit-remaining-{kind}", "").strip() == "0"]
+    span = max(empty) if empty else min(known.values(), default=None)
+    return None if span is None else now + span
+
+
+def _read_reset_in_body(body: bytes, now: float) -> float | None:
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(content, list) and content:  # Gemini streams a list
+        content = content[0]
+    error = content.get("error") if isinstance(content, dict) else None
+    if not isinstance(error, dict):
+        return None
+    seconds, at = _to_seconds(error.get("resets_in_seconds")), _to_seconds(error.get("resets_at"))
+    return _pick_first(now + seconds if seconds is not None else None, at, _read_retry_info(error, now))
+
+
+def _read_retry_info(error: Mapping[str, Any], now: float) -> float | None:
+    details = error.get("details")
+    for detail in details if isinstance(details, list) else ():
+        if isinstance(detail, dict) and str(detail.get("@type", "")).endswith("RetryInfo"):
+            span = _parse_span(str(detail.get("retryDelay", "")))
+            return None if span is None else now + span
+    return None
+
+
+def _to_seconds(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _parse_number(text: str) -> float | None:
+    return float(text) if _NUMBER.fullmatch(text.strip()) else None
+
+
+def _parse_moment(text: str) -> float | None:
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp() if text else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _parse_span(text: str) -> float | None:
+    """6m0s, 1h2m, 250ms, 12.5s."""
+    text = text.strip()
+    found = _SPAN.fullmatch(text) if text else None
+    if found is None:
+        return _parse_number(text)
+    try:
+        return sum(float(part) * unit for part, unit in zip(found.groups(), _SECONDS, strict=True) if part)
+    except ValueError:
+        return None
+
 
 RATE_LIMIT, OUTAGE, NETWORK = "rate_limit", "outage", "network"
 MAX_REASON_LENGTH = 300

@@ -13,20 +13,24 @@ from blueflame.billing.usage import reader_for
 from blueflame.gateway.access_log import AccessEntry
 from blueflame.gateway.model_api.backoff import RateLimitWait, WaitExceeded, WaitTimes
 from blueflame.gateway.model_api.budget import BudgetReservation, OpenCall
-from blueflame.gateway.model_api.call import ProviderCall
-from blueflame.gateway.model_api.client import DRAIN_SECONDS_AT_END, AgentConnection, AgentDisconnected, watch_agent
+from blueflame.gateway.model_api.client import (
+    DRAIN_SECONDS_AT_END,
+    AgentConnection,
+    AgentDisconnected,
+    ProviderCall,
+    watch_agent,
+)
 from blueflame.gateway.model_api.connections import ProviderConnections, ProviderUnreachable
 from blueflame.gateway.model_api.endpoints import ENDPOINTS, EndpointKind, ModelRoute
 from blueflame.gateway.model_api.errors import CallDenied, format_error_body, format_error_event, format_error_response
 from blueflame.gateway.model_api.failures import NETWORK, ProviderFailure, classify_failure, is_retryable
-from blueflame.gateway.model_api.keep_alive import EVENT_STREAM_HEADERS, wait_with_pings
 from blueflame.gateway.model_api.request import check_token, format_provider_request, prepare_body
 from blueflame.gateway.model_api.request_body import read_body
 from blueflame.gateway.model_api.response import BrokenAnswer, ProviderAnswer, read_whole_body
 from blueflame.gateway.model_api.status_events import StatusReporter
-from blueflame.gateway.model_api.streaming import AnswerCopy, stream_to_agent
+from blueflame.gateway.model_api.streaming import EVENT_STREAM_HEADERS, AnswerCopy, stream_to_agent, wait_with_pings
 from blueflame.gateway.model_api.usage_log import PriceList, UsageLog
-from blueflame.gateway.model_options import ModelOptions
+from blueflame.gateway.options import ModelOptions
 from blueflame.gateway.relay import GatewayTimeouts, Stream, send_last_bytes
 from blueflame.gateway.request import RequestHead
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from blueflame.gateway.model_api.endpoints import ModelRoute
 from blueflame.gateway.model_api.errors import CallDenied
-from blueflame.gateway.model_options import ProviderApi
+from blueflame.gateway.options import ProviderApi
 from blueflame.gateway.request import RequestHead
 
 TOKEN_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")

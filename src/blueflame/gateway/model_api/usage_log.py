@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from blueflame.billing.prices import PriceRow, compute_cost, find_row, parse_row
 from blueflame.billing.usage import Usage
-from blueflame.gateway.model_options import ModelOptions
+from blueflame.gateway.options import ModelOptions
 
 FILE_NAME = "usage.jsonl"
 
