@@ -12,8 +12,9 @@ from typing import Any
 from benchmarks import Figure, Report
 from blueflame.model.policy import Policy, ToolCall
 from blueflame.model.settings.permissions import BashRules, PermissionSettings, ValidationSettings
+from blueflame.policy.access import prepare_policy
 from blueflame.policy.compile import compile_policy
-from blueflame.policy.decide import decide, prepare
+from blueflame.policy.decide import decide
 from blueflame.watcher.policy_file import find_shfmt, format_policy, parse_policy
 from blueflame.watcher.world import LocalWorld
 
@@ -67,7 +68,7 @@ def _many() -> PermissionSettings:
 
 def _figures(name: str, policy: Policy, top: Path) -> Iterator[Figure]:
     begun = perf_counter()
-    prepare(parse_policy(format_policy(policy), "policy.json"))
+    prepare_policy(parse_policy(format_policy(policy), "policy.json"))
     yield Figure(name=f"{name}: read and made ready, once", value=(perf_counter() - begun) * 1e3, unit="ms")
     world = LocalWorld(str(top), shfmt=find_shfmt())
     asked: dict[str, tuple[Callable[[int], Given], int, float]] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from blueflame.model.policy import Decision, Patterns, Policy, UnparsableCommand
 from blueflame.model.settings.permissions import PermissionSettings
-from blueflame.policy.access import PathAccess, compile_path_rules
+from blueflame.policy.access import PathAccess, prepare_policy
 from blueflame.policy.path_patterns import compile_patterns
 from blueflame.policy.shell.judge import judge_command_line, refuse_text
 from blueflame.watcher.policy_file import find_shfmt
@@ -71,12 +71,12 @@ class ShellJudge:
 
     def judge(self, command: str, config: str = "default", *, cwd: str = "") -> Decision:
         policy = replace(self.policy, allowed_commands=CONFIGS[config])
-        places = PathAccess(rules=compile_path_rules(policy), world=self.world, cwd=cwd or policy.worktree, shell=True)
+        places = PathAccess(rules=prepare_policy(policy), world=self.world, cwd=cwd or policy.worktree, shell=True)
         try:
             tree = self.world.parse(command)
         except UnparsableCommand as problem:
             return refuse_text(command) or Decision(False, "shell_unreadable", str(problem))
-        return judge_command_line(command, tree, policy, places, self.world.read_text, self.world.parse)
+        return judge_command_line(command, tree, policy, places, self.world.parse)
 
 
 def build_shell_judge(folder: Path) -> ShellJudge:

@@ -37,7 +37,7 @@ OWN_SETTINGS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PathRules:
+class CompiledPolicy:
     """A policy made ready for questions about paths."""
 
     policy: Policy
@@ -50,9 +50,9 @@ class PathRules:
 
 
 @lru_cache(maxsize=16)
-def compile_path_rules(policy: Policy) -> PathRules:
+def prepare_policy(policy: Policy) -> CompiledPolicy:
     """Once per policy. Raises re.error or BadLock for one that somebody damaged."""
-    return PathRules(
+    return CompiledPolicy(
         policy=policy,
         allowed=PatternMatcher(policy.allowed_paths),
         blocked=PatternMatcher(policy.blocked_paths, caseless=True),
@@ -79,7 +79,7 @@ def _find_literal_prefix(pattern: str) -> LockPath:
 class PathAccess:
     """Judges paths for one call. `shell`: folders and the harmless devices may be named, too."""
 
-    rules: PathRules
+    rules: CompiledPolicy
     world: PolicyEnvironment
     cwd: str
     shell: bool = False

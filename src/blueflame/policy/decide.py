@@ -17,16 +17,13 @@ from blueflame.model.policy import (
     ToolCall,
     UnparsableCommand,
 )
-from blueflame.policy.access import ALLOWED, PathAccess, PathRules, compile_path_rules
+from blueflame.policy.access import ALLOWED, PathAccess, prepare_policy
 from blueflame.policy.decision_cache import QuestionRecorder
 from blueflame.policy.path_names import CONTROL_CHARACTERS, format_list, sanitize_text
 from blueflame.policy.search_patterns import judge_filter, judge_glob
 from blueflame.policy.tool_inputs import HARMLESS_TOOLS, INPUT_SHAPES, InputShape, InputUse, find_input_problem
 
 SUBAGENTS = frozenset({"Task", "Agent"})
-MAX_COMMAND_LENGTH = 100_000
-UNSEEN_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Control characters but tab and line break: two readers of a shell command take them for different things."""
 SIMPLE_WORDS = re.compile(r"[\w@%+=:,./ -]*")
 
 
@@ -45,18 +42,13 @@ def decide(policy: Policy, call: ToolCall, world: PolicyEnvironment) -> Decision
         return _decide_fetch(call)
     if call.tool == SKILL:
         return _decide_skill(policy, call)
-    access = PathAccess(rules=compile_path_rules(policy), world=world, cwd=call.cwd, shell=call.tool == "Bash")
+    access = PathAccess(rules=prepare_policy(policy), world=world, cwd=call.cwd, shell=call.tool == "Bash")
     standing = access.check_cwd()
     if not standing.allowed:
         return standing
     if call.tool == "Bash":
         return _decide_command(policy, call, world, access)
     return _decide_file_tool(shape, call, access)
-
-
-def prepare(policy: Policy) -> PathRules:
-    """Compile its patterns now, so that the first call does not wait for it. Raises re.error or BadLock."""
-    return compile_path_rules(policy)
 
 
 def _refuse_tool(policy: Policy, tool: str) -> Decision | None:
@@ -125,32 +117,30 @@ def _decide_file_tool(shape: InputShape, call: ToolCall, access: PathAccess) -> 
 
 
 def _decide_command(policy: Policy, call: ToolCall, world: PolicyEnvironment, access: PathAccess) -> Decision:
+    from blueflame.policy.shell.judge import refuse_text  # late: an agent that runs no command does not wait for it
+
     command: str = call.input["command"]
     if call.input.get("dangerouslyDisableSandbox"):
         return Decision(False, "option_refused", "there is no way out of the sandbox; run the command without it")
     if not command.strip():
         return Decision(False, "malformed_call", "the command is empty")
-    if UNSEEN_CHARACTERS.search(command):
-        return Decision(False, "control_characters", "the command holds a control character; write it without")
-    if len(command) > MAX_COMMAND_LENGTH:
-        return Decision(False, "shell_unreadable", f"the command has more than {MAX_COMMAND_LENGTH:,} characters")
+    if refused := refuse_text(command):
+        return refused
     if _is_diagnostic(policy, command):
         return ALLOWED
     return _judge_command(policy, command, world, access)
 
 
 def _judge_command(policy: Policy, command: str, world: PolicyEnvironment, access: PathAccess) -> Decision:
-    from blueflame.policy.shell.judge import (
-        judge_command_line,  # late: an agent that never runs a command need not wait for it
-    )
+    from blueflame.policy.shell.judge import judge_command_line  # late, as above
 
     cache = access.rules.cache
-    recorder = QuestionRecorder(access, lambda path: world.read_text(_placed(access.cwd, path)))
+    recorder = QuestionRecorder(access)
     try:
-        known = cache.find(command, access.cwd, access, recorder.opened)
+        known = cache.find(command, access.cwd, access)
         if known is not None:
             return known
-        decision = judge_command_line(command, world.parse(command), policy, recorder, recorder.read_text, world.parse)
+        decision = judge_command_line(command, world.parse(command), policy, recorder, world.parse)
     except UnparsableCommand as error:
         return Decision(
             False, "shell_unreadable", f"the command cannot be read: {sanitize_text(str(error))}; write it plainly"
@@ -159,10 +149,6 @@ def _judge_command(policy: Policy, command: str, world: PolicyEnvironment, acces
         return Decision(False, "shell_unreadable", "the command is nested too deeply; run it in smaller steps")
     cache.store(command, access.cwd, decision, recorder)
     return decision
-
-
-def _placed(cwd: str, path: str) -> str:
-    return path if path.startswith("/") else f"{cwd}/{path}"
 
 
 def _is_diagnostic(policy: Policy, command: str) -> bool:

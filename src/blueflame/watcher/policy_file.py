@@ -14,7 +14,7 @@ from typing import Any
 from blueflame.model.errors import Refused, WorldError
 from blueflame.model.policy import Patterns, Policy
 from blueflame.paths.locks import BadLock
-from blueflame.policy.decide import prepare
+from blueflame.policy.access import prepare_policy
 from blueflame.system.files import write_atomically
 
 VERSION = 1
@@ -74,7 +74,7 @@ def _check_rules(policy: Policy, where: str) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            prepare(policy)
+            prepare_policy(policy)
             for pattern in (*policy.blocked_patterns, policy.commit_pattern):
                 re.compile(pattern)
     except (re.error, BadLock, ValueError, OverflowError, RecursionError) as error:

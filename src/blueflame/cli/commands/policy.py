@@ -100,8 +100,8 @@ def _load_policy(
     from blueflame.config.load import load_config
     from blueflame.config.locate import find_config
     from blueflame.paths.locks import BadLock
+    from blueflame.policy.access import prepare_policy
     from blueflame.policy.compile import SCHEMA_ROLES, compile_policy
-    from blueflame.policy.decide import prepare
     from blueflame.session.from_settings import list_role_skills
     from blueflame.watcher.policy_file import find_shfmt
     from blueflame.watcher.world import LocalWorld
@@ -124,7 +124,7 @@ def _load_policy(
         )
     except BadLock as error:
         raise UsageError(f"--scope: {error}") from None
-    prepare(policy)
+    prepare_policy(policy)
     return policy, LocalWorld(root, shfmt=find_shfmt())
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from blueflame.model.policy import Decision, PathRules, Policy
 from blueflame.policy.shell.findings import OpaqueConstruct, SimpleCommand
 from blueflame.policy.shell.judge_command import judge_command
-from blueflame.policy.shell.judge_redirections import judge_assignment, judge_redirection
+from blueflame.policy.shell.judge_words import judge_assignment, judge_redirection
 from blueflame.policy.shell.paths import CommandContext
 from blueflame.policy.shell.reader import read_commands
 from blueflame.policy.shell.syntax import UnreadableSyntax
@@ -22,17 +23,17 @@ _BLANKS = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _OTHER_SHELL = re.compile(r"\s*#!(?!\s*(?:/bin/bash|/usr/bin/env bash|/usr/bin/bash)\s*(?:-[eux]+)?\s*$)", re.MULTILINE)
 
 
-def judge_command_line(  # noqa: PLR0917  the contract of the walls names five, and one more is optional
-    source: str,
-    tree: Mapping[str, Any],
-    policy: Policy,
-    paths: PathRules,
-    text: Callable[[str], str | None],
-    parse: Callable[[str], Any] | None = None,
+def judge_command_line(
+    source: str, tree: Mapping[str, Any], policy: Policy, paths: PathRules, parse: Callable[[str], Any]
 ) -> Decision:
-    """What may happen. `tree` is how shfmt reads the command; `parse`, when there is one, reads texts of `sh -c`."""
+    """Decide about a whole command line. `tree` is its syntax tree by shfmt; `parse` makes one of `sh -c` texts."""
     context = CommandContext(
-        policy=policy, paths=paths, cwds=("",), text=text, parse=parse, free="*" in policy.allowed_commands
+        policy=policy,
+        paths=paths,
+        cwds=("",),
+        parse=parse,
+        judge_script=judge_script,
+        free="*" in policy.allowed_commands,
     )
     return judge_script(source, tree, context) or Decision(True, "allowed", "")
 
@@ -53,7 +54,7 @@ def refuse_text(source: str) -> Decision | None:
     if m := _CONTROL_CHARACTERS.search(source):
         why = f"the command holds a control character (U+{ord(m[0]):04X}); only newline and tab are fine"
         return Decision(False, "control_characters", why)
-    if m := _BLANKS.search(_strip_quoted(source)):
+    if _BLANKS.search(source) and (m := _BLANKS.search(_strip_quoted(source))):
         why = f"the command holds a blank that is none to the shell (U+{ord(m[0]):04X}); use plain spaces"
         return Decision(False, "control_characters", why)
     if len(source) > MAX_LENGTH:
@@ -74,15 +75,7 @@ def _strip_quoted(source: str) -> str:
 def _judge_finding(found: SimpleCommand | OpaqueConstruct, context: CommandContext) -> Decision | None:
     if isinstance(found, OpaqueConstruct):
         return None if context.free else _refuse_opaque(found)
-    here = CommandContext(
-        policy=context.policy,
-        paths=context.paths,
-        cwds=_join_folders(found.cwds, context),
-        text=context.text,
-        parse=context.parse,
-        free=context.free,
-        depth=context.depth,
-    )
+    here = replace(context, cwds=_join_folders(found.cwds, context))
     for name, value in found.assigned:
         alone = found.argv[:1] == ("read",) and name == "IFS"
         if not alone and (refused := judge_assignment(name, value, here)):

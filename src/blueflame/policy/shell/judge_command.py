@@ -6,32 +6,38 @@ from dataclasses import replace
 
 from blueflame.model.policy import Decision, UnparsableCommand
 from blueflame.policy.shell.blocked_patterns import find_blocking_pattern
-from blueflame.policy.shell.builtin_effects import find_cd_target
-from blueflame.policy.shell.judge_git import judge_git
-from blueflame.policy.shell.judge_redirections import judge_assignment
-from blueflame.policy.shell.judge_words import judge_unknown_program, judge_words
-from blueflame.policy.shell.marks import format_marked, is_static, is_unknown
+from blueflame.policy.shell.judge_words import judge_assignment, judge_unknown_program, judge_words
+from blueflame.policy.shell.marks import format_marked, is_static, is_unknown, split_names
 from blueflame.policy.shell.paths import CommandContext, judge_path
 from blueflame.policy.shell.programs.allow_rules import (
     is_allowed,
     is_missing_own_rule,
     list_make_targets,
+    split_rule,
     strip_system_path,
 )
 from blueflame.policy.shell.programs.builtins import CHECKED, HARMLESS, REFUSED
 from blueflame.policy.shell.programs.filters import FILTERS
+from blueflame.policy.shell.programs.git import (
+    SUBCOMMANDS,
+    GitCall,
+    check_git,
+    is_reading_config,
+    list_revision_paths,
+    parse_git_call,
+)
 from blueflame.policy.shell.programs.legacy_options import normalise_options
 from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, WordRole, parse_arguments
 from blueflame.policy.shell.programs.table import PYTHON, find_spec
 from blueflame.policy.shell.programs.wrappers import WrappedCommand, unwrap_command
 from blueflame.policy.shell.refusals import Words, name_command, refuse_command, refuse_unknown
+from blueflame.policy.shell.simple_commands import find_cd_target
 from blueflame.policy.shell.state import join_cwd
-from blueflame.policy.shell.word_lists import words
 
 MAX_WRAPPERS = 6
-_SHELLS = words("sh bash dash ash")
-_RUNNERS = words("uv poetry pipenv pdm rye bundle")
-_LAUNCHERS = words(
+_SHELLS = split_names("sh bash dash ash")
+_RUNNERS = split_names("uv poetry pipenv pdm rye bundle")
+_LAUNCHERS = split_names(
     "su runuser sg script flock watch parallel doas strace ltrace gdb setarch taskset chrt numactl systemd-run firejail"
     " proot fakeroot chroot unshare nsenter env exec"
 )
@@ -117,18 +123,14 @@ def _judge_wrapped(argv: Words, inner: WrappedCommand, context: CommandContext, 
 
 
 def _judge_script_text(argv: Words, script: str, context: CommandContext) -> Decision | None:
-    """sh -c: the text is a command of its own."""
-    from blueflame.policy.shell.judge import judge_script  # the two halves of one recursion
-
-    if context.parse is None or context.depth > MAX_WRAPPERS:
-        return refuse_command(
-            "wrapper_refused", argv, "write the commands directly instead of giving them to a shell as text"
-        )
+    """Judge the text of `sh -c` as a command line."""
+    if context.depth > MAX_WRAPPERS:
+        return refuse_command("wrapper_refused", argv, "write the commands directly instead of as text for a shell")
     try:
         tree = context.parse(script)
     except UnparsableCommand as problem:
         return refuse_command("shell_unreadable", argv, f"its text cannot be read: {problem}")
-    return judge_script(script, tree, context)
+    return context.judge_script(script, tree, context)
 
 
 # --- by name ---
@@ -166,7 +168,7 @@ def _judge_unrestricted(argv: Words, context: CommandContext) -> Decision | None
     if argv[0] == "exec" and len(argv) > 1:
         return judge_command(argv[1:], None, deeper)
     script = " ".join(argv[1:]) if argv[0] == "eval" else argv[1] if argv[0] == "trap" and len(argv) > 2 else ""
-    if not script or not is_static(script) or context.parse is None or script.startswith("-"):
+    if not script or not is_static(script) or script.startswith("-"):
         return None
     return _judge_script_text(argv, script, deeper)
 
@@ -232,3 +234,63 @@ def _judge_targets(argv: Words, context: CommandContext) -> Decision | None:
 def parse_words(argv: Words) -> ParsedArguments:
     known = find_spec(argv[0], argv[1:])
     return parse_arguments(known or ProgramSpec(), argv[1:])
+
+
+_FREE_SUBCOMMANDS = frozenset(("rev-parse", "ls-files", "merge-base", "version"))
+
+
+def judge_git(argv: Words, context: CommandContext, *, allowed: bool) -> Decision | None:
+    call = parse_git_call(argv[1:])
+    if call.refused and not is_static(call.refused) and not context.free:
+        return refuse_command("shell_dynamic", argv, "the subcommand is only known when it runs")
+    if call.refused and not context.free:
+        return refuse_command(
+            "option_refused", argv, f"the option {format_marked(call.refused)} of git may change what runs"
+        )
+    for folder in call.folders:
+        if refused := judge_path(folder, WordRole.TREE, context):
+            return name_command(refused, argv)
+    if not is_static(call.subcommand):
+        return (
+            None if context.free else refuse_command("shell_dynamic", argv, "the subcommand is only known when it runs")
+        )
+    if not allowed and not (call.subcommand in _FREE_SUBCOMMANDS and _has_git_rule(context)):
+        return refuse_unknown(argv, context.policy)
+    if call.subcommand not in SUBCOMMANDS:
+        return (
+            None
+            if allowed and _is_named_in_rules(call, context)
+            else refuse_command("command_not_allowed", argv, "no subcommand of git")
+        )
+    return _judge_git_words(argv, call, _enter_folders(context, call.folders))
+
+
+def _has_git_rule(context: CommandContext) -> bool:
+    return any(split_rule(rule)[:1] == ("git",) for rule in context.policy.allowed_commands)
+
+
+def _is_named_in_rules(call: GitCall, context: CommandContext) -> bool:
+    rules = {split_rule(rule)[:2] for rule in context.policy.allowed_commands}
+    return context.free or ("git", call.subcommand) in rules
+
+
+def _enter_folders(context: CommandContext, folders: Words) -> CommandContext:
+    for folder in folders:
+        if context.cwds is not None:
+            context = replace(context, cwds=tuple(join_cwd(cwd, folder) for cwd in context.cwds))
+    return context
+
+
+def _judge_git_words(argv: Words, call: GitCall, context: CommandContext) -> Decision | None:
+    known = SUBCOMMANDS[call.subcommand]
+    parsed = parse_arguments(known, call.words)
+    if not context.free and (bad := check_git(call, parsed)):
+        return refuse_command("option_refused", argv, f"{bad} may run a program or change what git runs")
+    if call.subcommand == "config" and is_reading_config(parsed):
+        return None
+    short = (f"git {call.subcommand}", *call.words)
+    for word in parsed.operands:
+        for path in list_revision_paths(word):
+            if refused := judge_path(path, WordRole.GUESS, context):
+                return name_command(refused, argv)
+    return judge_words(short, known, context)

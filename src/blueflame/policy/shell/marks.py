@@ -28,6 +28,11 @@ _PRINTED = {
 }
 
 
+def split_names(text: str) -> frozenset[str]:
+    """Return the names in a text as a set: long tables stay readable."""
+    return frozenset(text.split())
+
+
 def is_static(word: str) -> bool:
     """True when the word is known to the letter."""
     return MARKS.isdisjoint(word)

@@ -47,8 +47,8 @@ class CommandContext:
     policy: Policy
     paths: PathRules
     cwds: tuple[str, ...] | None
-    text: Callable[[str], str | None]
-    parse: Callable[[str], Any] | None = None
+    parse: Callable[[str], Any]
+    judge_script: Callable[[str, object, CommandContext], Decision | None]  # for `sh -c`: a command inside a command
     free: bool = False  # the rule "*": any command at all
     depth: int = 0
 

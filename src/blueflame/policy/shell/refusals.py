@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from blueflame.model.policy import Decision, Policy
-from blueflame.policy.shell.marks import format_marked
-from blueflame.policy.shell.word_lists import words
+from blueflame.policy.shell.marks import format_marked, split_names
 
 Words = tuple[str, ...]
-_PAGERS = words("less more most man info vi vim nvim view ex ed emacs nano pico joe micro top htop")
+_PAGERS = split_names("less more most man info vi vim nvim view ex ed emacs nano pico joe micro top htop")
 
 
 def refuse_unknown(argv: Words, policy: Policy) -> Decision:

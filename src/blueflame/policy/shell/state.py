@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from blueflame.policy.shell.marks import MARKS, NUMBER, ROOT, START, is_unknown
+from blueflame.policy.shell.marks import MARKS, NUMBER, ROOT, START
 from blueflame.policy.shell.words import Values
 
 MAX_VALUES = 32
@@ -40,9 +40,6 @@ class ShellState:
         self.cwds, self.cwds_on_success = other.cwds, other.cwds_on_success
         self.stack, self.feed = other.stack, other.feed
         self.careful, self.looping = other.careful, other.looping
-
-    def assign(self, name: str, value: str | None) -> None:
-        self.variables[name] = None if value is None or is_unknown(value) else (value,)
 
     def change_folder(self, cwds: tuple[str, ...] | None) -> None:
         """What a cd does: if it succeeds we are there, if not we are where we were."""

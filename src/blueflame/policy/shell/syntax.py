@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from blueflame.policy.shell.word_lists import words
+from blueflame.policy.shell.marks import split_names
 
 SyntaxNode: TypeAlias = Mapping[str, Any]
 
@@ -14,7 +14,7 @@ class UnreadableSyntax(Exception):
     """A tree that we do not understand whole, so nobody can say what the shell would do."""
 
 
-POSITION_FIELDS = words(
+POSITION_FIELDS = split_names(
     "Pos End Position Semicolon OpPos ValuePos ValueEnd Left Right Lparen Rparen Lbrace Rbrace ThenPos FiPos"
     " WhilePos DoPos"
     " DonePos ForPos InPos Case In Esac Time Coproc Let TempFile Comments Last CondLast ThenLast DoLast Rsrv RsrvWord"

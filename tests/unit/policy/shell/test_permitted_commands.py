@@ -639,19 +639,3 @@ def test_a_role_that_only_reads_may_look_but_not_write(court: ShellJudge) -> Non
     assert reader.judge("git diff | head -20").allowed
     assert reader.judge("git diff > /tmp/agent/patch").allowed
     assert reader.judge("git diff > docs/patch.md").rule == "read_only_role"
-
-
-def test_without_a_parser_for_texts_a_shell_in_a_shell_is_refused(court: ShellJudge) -> None:
-    from blueflame.policy.access import PathAccess, compile_path_rules
-    from blueflame.policy.shell.judge import judge_command_line
-
-    places = PathAccess(
-        rules=compile_path_rules(court.policy), world=court.world, cwd=court.policy.worktree, shell=True
-    )
-    source = "bash -c 'make test'"
-    policy = replace(court.policy, allowed_commands=("make",))
-
-    assert (
-        judge_command_line(source, court.world.parse(source), policy, places, court.world.read_text).rule
-        == "wrapper_refused"
-    )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueflame.policy.access import PathAccess, compile_path_rules
+from blueflame.policy.access import PathAccess, prepare_policy
 from blueflame.policy.shell.judge import judge_command_line
 from support.shells import CONFIGS, ShellJudge, build_shell_judge
 
@@ -124,12 +124,10 @@ def court(tmp_path_factory: pytest.TempPathFactory) -> ShellJudge:
 
 
 def _answered(court: ShellJudge, source: str, tree: object) -> None:
-    places = PathAccess(
-        rules=compile_path_rules(court.policy), world=court.world, cwd=court.policy.worktree, shell=True
-    )
+    places = PathAccess(rules=prepare_policy(court.policy), world=court.world, cwd=court.policy.worktree, shell=True)
     for config in ("default", "any"):
         policy = court.policy.__class__(role="worker", worktree=court.policy.worktree, allowed_commands=CONFIGS[config])
-        decision = judge_command_line(source, cast("dict[str, Any]", tree), policy, places, court.world.read_text)
+        decision = judge_command_line(source, cast("dict[str, Any]", tree), policy, places, court.world.parse)
         assert decision.rule
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from blueflame.policy.shell.marks import split_names
 from blueflame.policy.shell.programs.git import parse_git_call
 from blueflame.policy.shell.programs.spec import ProgramSpec, parse_arguments
 from blueflame.policy.shell.programs.table import PYTHON, find_spec
-from blueflame.policy.shell.word_lists import words
 
 _SYSTEM = re.compile(r"(?:/usr/local/s?bin|/usr/s?bin|/s?bin|/opt/homebrew/bin)/([^/]+)\Z")
 _SYNONYMS = {
@@ -107,11 +107,11 @@ def _list_module_forms(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 NEEDS_OWN_RULE = {
     **dict.fromkeys(
-        ("npm", "pnpm", "yarn", "bun"), words("exec x dlx create init explore node publish login unpublish")
+        ("npm", "pnpm", "yarn", "bun"), split_names("exec x dlx create init explore node publish login unpublish")
     ),
-    "cargo": words("install publish login owner yank"),
-    "go": words("install generate get"),
-    "git": words("push"),
+    "cargo": split_names("install publish login owner yank"),
+    "go": split_names("install generate get"),
+    "git": split_names("push"),
 }
 """Subcommands that run or publish anything at all: a rule for the program alone does not mean them."""
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from blueflame.policy.shell.marks import LOOSE, NUMBER, is_name, is_static, is_unknown
+from blueflame.policy.shell.marks import LOOSE, NUMBER, is_name, is_static, is_unknown, split_names
 from blueflame.policy.shell.programs.variables import is_dangerous_variable
-from blueflame.policy.shell.word_lists import words
 
-REFUSED = words(
+REFUSED = split_names(
     "eval source . exec trap alias unalias enable bind complete compgen compopt history fc suspend logout coproc"
     " declare typeset local readonly mapfile readarray caller disown newgrp"
 )
 """They run text as commands, replace the shell, or change what names mean: nobody can follow that beforehand."""
 
-HARMLESS = words("true false : exit return break continue shift pwd times fg bg type dirs umask echo")
+HARMLESS = split_names("true false : exit return break continue shift pwd times fg bg type dirs umask echo")
 _SET_LETTERS = re.compile(r"[-+][euxvfnao]*\Z")
-_SET_NAMES = words("errexit nounset pipefail xtrace verbose noglob allexport")
-_SHOPT_NAMES = words("globstar nullglob failglob")
+_SET_NAMES = split_names("errexit nounset pipefail xtrace verbose noglob allexport")
+_SHOPT_NAMES = split_names("globstar nullglob failglob")
 
 
 def _check_set(words: tuple[str, ...]) -> str | None:

@@ -6,17 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from blueflame.policy.shell.marks import is_static
+from blueflame.policy.shell.marks import is_static, split_names
 from blueflame.policy.shell.programs.spec import ParsedArguments, ProgramSpec, WordRole, build_spec
-from blueflame.policy.shell.word_lists import words
 
 TEXT, LOOK, READ, WRITE, GUESS = WordRole.TEXT, WordRole.LOOK, WordRole.READ, WordRole.WRITE, WordRole.GUESS
 
-_SAFE_OPTIONS = words(
+_SAFE_OPTIONS = split_names(
     "--no-pager -P --no-optional-locks --literal-pathspecs --glob-pathspecs --icase-pathspecs --no-replace-objects"
     " --no-lazy-fetch --no-advice --version --help -h -v --html-path --man-path --info-path"
 )
-_REFUSED_OPTIONS = words(
+_REFUSED_OPTIONS = split_names(
     "-c --git-dir --work-tree --exec-path --config-env --namespace --super-prefix --attr-source -p --paginate --bare"
 )
 
@@ -69,7 +68,7 @@ _DIFF = build_spec(
 )
 _ANY = build_spec(GUESS)
 
-_PLAIN = words(
+_PLAIN = split_names(
     "ls-files ls-tree rev-list merge-base describe name-rev for-each-ref show-ref symbolic-ref"
     " update-ref cherry count-objects show-branch check-ignore check-attr var reset remote range-diff"
     " diff-pairs patch-id interpret-trailers stripspace verify-commit verify-tag commit-tree"
@@ -187,12 +186,12 @@ _RUNNERS = {
     "bisect": ("run", "visualize", "view"),
     "submodule": ("foreach",),
 }
-REFUSED_SUBCOMMANDS = words(
+REFUSED_SUBCOMMANDS = split_names(
     "filter-branch send-email instaweb citool gui gitk daemon shell http-backend cvsserver bugreport credential"
 )
 """They run commands that they are told, serve, or ask a person."""
 
-_CONFIG_READ = words(
+_CONFIG_READ = split_names(
     "--get --get-all --get-regexp --get-urlmatch --list -l --show-origin --show-scope --name-only -z"
     " --get-color --get-colorbool"
 )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 
-from blueflame.policy.shell.marks import ANY, ONE, is_static
-from blueflame.policy.shell.word_lists import words
+from blueflame.policy.shell.marks import ANY, ONE, is_static, split_names
 
 DEEP = f"{ANY}{ANY}"
 _KEEPS = frozenset(("head", "tail", "sort", "uniq", "tac", "shuf"))
 _LISTS = frozenset(
     ("--name-only", "-l", "--files-with-matches", "--files-without-match", "-L", "--files", "-rl", "-lr", "-rln")
 )
-FIND_VALUES = words(
+FIND_VALUES = split_names(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -maxdepth -mindepth -size"
     " -mtime -mmin -atime"
     " -amin -ctime -cmin -newer -anewer -cnewer -user -group -uid -gid -perm -links -inum -samefile -fstype"

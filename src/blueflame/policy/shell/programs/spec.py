@@ -20,7 +20,6 @@ class WordRole(Enum):
     PATTERN = "pattern"  # names of files to search in
     TREE = "tree"  # a folder whose own build files would run: it must be in the worktree itself
     WRITE = "write"  # a file that is made, changed or removed
-    REFUSED = "refused"  # runs a program, loads code, or leads elsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

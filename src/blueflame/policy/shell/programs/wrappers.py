@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from blueflame.policy.shell.marks import LOOSE, UNKNOWN, is_static
+from blueflame.policy.shell.marks import LOOSE, UNKNOWN, is_static, split_names
 from blueflame.policy.shell.programs.listers import FIND_VALUES, list_printed_names, split_find
 from blueflame.policy.shell.programs.spec import ProgramSpec, build_spec
-from blueflame.policy.shell.word_lists import words
 
 Words = tuple[str, ...]
 
@@ -21,7 +20,6 @@ class WrappedCommand:
     argvs: tuple[Words, ...] = ()
     assigned: tuple[tuple[str, str], ...] = ()
     looked: Words = ()
-    written: Words = ()
     script: str | None = None  # text that it reads as shell commands
     refused: str = ""
 
@@ -120,7 +118,7 @@ def _split_replacement(words: Words) -> tuple[Words, str]:
     return words, ""
 
 
-_FIND_REFUSED = words("-delete -fprint -fprint0 -fls -fprintf -files0-from -ok -okdir -execdir")
+_FIND_REFUSED = split_names("-delete -fprint -fprint0 -fls -fprintf -files0-from -ok -okdir -execdir")
 
 
 def _unwrap_find(argv: Words, _: Words | None) -> WrappedCommand:
