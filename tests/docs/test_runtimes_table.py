@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from blueflame.agents import codex, gemini, opencode
+from blueflame.agents.codex import CodexRuntime
+from blueflame.agents.gemini import GeminiRuntime
+from blueflame.agents.opencode import OpencodeRuntime
 from blueflame.agents.registry import RUNTIMES
 from blueflame.model.runtime_support import CAPABILITIES, RUNTIME_SUPPORT
 
@@ -28,10 +30,9 @@ def test_every_runtime_is_on_the_page() -> None:
 
 def test_the_versions_that_are_told_are_the_ones_that_are_asked_for_and_installed() -> None:
     script = (ROOT / "scripts" / "agents.sh").read_text(encoding="utf-8")
-    wanted = (
-        f"@openai/codex@{codex.MIN_VERSION}",
-        f"@google/gemini-cli@{gemini.MIN_VERSION}",
-        f"opencode-ai@{opencode.MIN_VERSION}",
+    wanted = tuple(
+        f"{runtime.package.package}@{runtime.package.min_version}"
+        for runtime in (CodexRuntime, GeminiRuntime, OpencodeRuntime)
     )
 
     assert [each for each in wanted if each not in PAGE or each not in script] == []

@@ -1,63 +1,61 @@
-"""The gemini runtime: the Gemini CLI without a person, asking our hook before each tool and our gateway for a model."""
+"""The gemini runtime: the Gemini CLI without a person; it asks our hook before each tool and our gateway for a model.
+
+Its hook does not see the names that calls have in its output (stream-json), so calls are found in the audit log by
+what they do.
+"""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from blueflame.agents.gemini_stream import parse_line
 from blueflame.agents.hook import HOOK_TIMEOUT, find_hook
-from blueflame.agents.programs import Program, check_model, check_variables, check_version, find_program
-from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
+from blueflame.agents.programs import NpmPackage, NpmRuntime, check_model, join_prompt
+from blueflame.agents.runtime import (
+    MAX_DETAIL_CHARS,
+    AgentBrief,
+    AgentLaunch,
+    CallNotRun,
+    CallResult,
+    OutputProblem,
+    RunResult,
+    Signal,
+    TextOutput,
+    parse_error_message,
+    parse_json_line,
+)
 from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.command import build_agent_identity
-from blueflame.model.errors import Refused
-from blueflame.policy.dialects import GEMINI_TOOLS
+from blueflame.model.audit import ObservedCall, compute_input_digest
+from blueflame.policy.dialects import GEMINI, GEMINI_TOOLS, UntranslatableCall, translate_call
 from blueflame.system.files import write_atomically
 
-MIN_VERSION = "0.61.0"
-INSTALL_HINT = (
-    f"install it with `npm install -g @google/gemini-cli@{MIN_VERSION}`, or name it in runtimes.gemini.command"
-)
 START_SCRIPT = """\
 rm -rf "$HOME/.gemini" && mkdir -p "$HOME/.gemini" && cp "$1" "$HOME/.gemini/settings.json" || exit 1
 shift && exec "$@"
 """
-"""Its settings as we wrote them, whatever a setup command has left in its HOME. It takes others only from root."""
+"""Replaces the settings that a setup command may have left in its HOME. It reads others only from root."""
 
 ENVIRONMENT = {"GEMINI_CLI_NO_RELAUNCH": "true", "NO_BROWSER": "true", "GEMINI_TELEMETRY_ENABLED": "false"}
+NOT_RUN_ERRORS = ("tool_not_registered", "invalid_tool_params")
+REFUSED_ERROR = "policy_violation"
+TARGET_FIELDS = ("file_path", "command", "pattern", "path", "url", "query")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeminiRuntime:
-    root: Path
+class GeminiRuntime(NpmRuntime):
+    package: ClassVar[NpmPackage] = NpmPackage(
+        program="gemini", package="@google/gemini-cli", min_version="0.61.0", own_variables="GEMINI_.*|GOOGLE_.*"
+    )
     command: str = "gemini"
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
     name: str = "gemini"
-    finishes: bool = True
-
-    def describe_program(self) -> str:
-        """For people: which one would be started."""
-        program = self._program()
-        return f"gemini at {program.path}" if program else ""
-
-    def find_problems(self) -> tuple[str, ...]:
-        program = self._program()
-        if program is None:
-            return (self._not_found(),)
-        old = check_version(program, "gemini", MIN_VERSION, INSTALL_HINT)
-        added = (f"runtimes.{self.name}.args: gemini takes none from a person; take them out",) if self.args else ()
-        return (*((old,) if old else ()), *added, *check_variables(self.name, self.env, "GEMINI_.*|GOOGLE_.*"))
 
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
-        program = self._program()
-        if program is None:
-            raise Refused(self._not_found())
+        program = self.require_program()
         model = check_model(brief.model, brief.role, "gemini")  # without one it asks another model which to take
         settings = directory / "gemini-settings.json"
         write_atomically(settings, json.dumps(_build_settings(brief), indent=1))
@@ -66,34 +64,26 @@ class GeminiRuntime:
                 *("/bin/sh", "-c", START_SCRIPT, "gemini", str(settings)),
                 *program.argv,
                 *("--model", model, "--output-format", "stream-json"),
-                *("--approval-mode", "yolo", "--skip-trust"),  # the hook says no, and nobody is there to be asked
+                *("--approval-mode", "yolo", "--skip-trust"),  # the hook refuses; there is no person to ask
                 *("--extensions", "none"),
             ),
-            env={**build_agent_identity(brief.agent_id), **self.env, **ENVIRONMENT, **_build_gateway_variables(brief)},
-            stdin=add_schema_to_prompt("\n\n".join(filter(None, (brief.system, brief.prompt))), brief.schema),
+            env={
+                **build_agent_identity(brief.agent_id),
+                **self.env,
+                **ENVIRONMENT,
+                **_build_gateway_variables(brief),
+            },
+            stdin=add_schema_to_prompt(join_prompt((brief.system, brief.prompt)), brief.schema),
             needs=(*program.needs, find_hook(), settings),
             apis=("gemini",) if brief.gateway else (),
             dialect="gemini",
         )
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
-        return parse_line(line)
-
-    def _program(self) -> Program | None:
-        return find_program(self.command, root=self.root)
-
-    def _not_found(self) -> str:
-        return f"the program {self.command!r} was not found, or no node to run it; {INSTALL_HINT}"
+        return parse_json_line(line, _parse_message)
 
 
-def build_runtime(options: Mapping[str, Any], root: Path) -> GeminiRuntime:
-    return GeminiRuntime(
-        root=root,
-        command=options.get("command") or "gemini",
-        args=tuple(options.get("args") or ()),
-        env=dict(options.get("env") or {}),
-        name=str(options.get("name") or "gemini"),
-    )
+build_runtime = GeminiRuntime.from_options
 
 
 def _build_gateway_variables(brief: AgentBrief) -> dict[str, str]:
@@ -103,7 +93,7 @@ def _build_gateway_variables(brief: AgentBrief) -> dict[str, str]:
 
 
 def _build_settings(brief: AgentBrief) -> dict[str, Any]:
-    """Of its HOME: with --skip-trust those of the repository are not read, which tests/contracts/agents holds it to."""
+    """For its HOME: with --skip-trust it ignores the repository's settings, as tests/contracts/agents checks."""
     hook = {
         "type": "command",
         "name": "blueflame",
@@ -122,5 +112,45 @@ def _build_settings(brief: AgentBrief) -> dict[str, Any]:
 
 
 def _list_offered_tools(brief: AgentBrief) -> list[str]:
-    """An empty list would mean: all that it has."""
+    """An empty list would mean all tools."""
     return sorted({name for tool in brief.tools for name in GEMINI_TOOLS.get(tool, ())}) or ["none_at_all"]
+
+
+def _parse_message(message: Mapping[str, Any]) -> Iterator[Signal]:
+    """Unknown types are ignored: new versions bring new ones, and none of them decides anything."""
+    match message.get("type"):
+        case "message" if message.get("role") == "assistant":
+            yield TextOutput(str(message.get("content") or ""), more=message.get("delta") is True)
+        case "tool_use":
+            yield from _parse_tool_use(message)
+        case "tool_result":
+            yield _parse_tool_result(message)
+        case "error":
+            yield OutputProblem(parse_error_message(message))
+        case "result" if message.get("status") == "success":
+            yield RunResult(in_words=True)
+        case "result":
+            yield RunResult(failure="error", detail=parse_error_message(message.get("error")), in_words=True)
+
+
+def _parse_tool_use(said: Mapping[str, Any]) -> Iterator[Signal]:
+    tool, given, call = said.get("tool_name"), said.get("parameters"), str(said.get("tool_id") or "")
+    if not isinstance(tool, str) or not isinstance(given, dict):
+        yield ObservedCall(str(tool or ""), "", call, by_digest=True, open=True)
+        return
+    try:
+        uses = translate_call(GEMINI, tool, given, "/")
+    except UntranslatableCall:
+        yield ObservedCall("", "", call, by_digest=True, open=True)  # the audit log has it without a tool, too
+        return
+    for use in uses:
+        target = next((str(use.input[name]) for name in TARGET_FIELDS if name in use.input), "")
+        yield ObservedCall(
+            use.tool, target[:MAX_DETAIL_CHARS], call, compute_input_digest(use.input), open=True, by_digest=True
+        )
+
+
+def _parse_tool_result(said: Mapping[str, Any]) -> Signal:
+    call, error = str(said.get("tool_id") or ""), said.get("error")
+    kind = error.get("type") if isinstance(error, dict) and said.get("status") != "success" else ""
+    return CallNotRun(call) if kind in NOT_RUN_ERRORS else CallResult(call, denied=kind == REFUSED_ERROR)

@@ -1,35 +1,29 @@
-"""The opencode runtime: `opencode acp` with our player as its editor, told to ask before everything it does.
+"""The opencode runtime: `opencode acp` with our ACP client, configured to ask before everything it does.
 
-Its plugins could govern it as well, but they install packages when it starts, which cannot be done in a box.
+Its plugins could govern it as well, but they install packages when it starts, which fails in a sandbox.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from blueflame.agents.acp import build_client_launch, find_library_problems, parse_line
-from blueflame.agents.programs import Program, check_model, check_variables, check_version, find_program
-from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
-from blueflame.model.errors import Refused
+from blueflame.agents.acp import build_client_launch, find_library_problems, parse_message
+from blueflame.agents.programs import NpmPackage, NpmRuntime, check_model
+from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal, parse_json_line
 
-MIN_VERSION = "1.18.33"
-INSTALL_HINT = f"install it with `npm install -g opencode-ai@{MIN_VERSION}`, or name it in runtimes.opencode.command"
-NATIVE_GLOB = "opencode-*/bin/opencode"
 TOKEN_VARIABLE = "OPENCODE_GATEWAY_TOKEN"  # noqa: S105 (the variable's name)
 PROVIDER = "blueflame"
-MAX_CONTEXT_TOKENS, MAX_OUTPUT_TOKENS = 200_000, 32_000  # tokens; what it takes for a model that it knows nothing of
+MAX_CONTEXT_TOKENS, MAX_OUTPUT_TOKENS = 200_000, 32_000  # it needs a size for a model that it does not know
 
 DISABLE_VARIABLES = (
     *("OPENCODE_DISABLE_PROJECT_CONFIG", "OPENCODE_PURE", "OPENCODE_DISABLE_DEFAULT_PLUGINS"),
     *("OPENCODE_DISABLE_CLAUDE_CODE", "OPENCODE_DISABLE_EXTERNAL_SKILLS", "OPENCODE_DISABLE_AUTOUPDATE"),
     *("OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_SHARE"),
 )
-"""Neither the repository's settings and plugins nor anything from the network: a repository could allow itself all."""
-
+"""No settings or plugins of the repository, which could allow everything, and nothing from the network."""
 
 PERMISSION_NAMES = {
     "Bash": "bash",
@@ -42,50 +36,38 @@ PERMISSION_NAMES = {
     "WebSearch": "websearch",
     "TodoWrite": "todowrite",
 }
-"""What it calls the permissions for the tools of a policy."""
+"""The policy's tools -> opencode's permissions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpencodeRuntime:
-    root: Path
+class OpencodeRuntime(NpmRuntime):
+    package: ClassVar[NpmPackage] = NpmPackage(
+        program="opencode",
+        package="opencode-ai",
+        min_version="1.18.33",
+        own_variables="OPENCODE.*|OPENAI_.*",
+        native="opencode-*/bin/opencode",
+    )
     command: str = "opencode"
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
     name: str = "opencode"
-    finishes: bool = True
-
-    def describe_program(self) -> str:
-        """For people: which one would be started."""
-        program = self._program()
-        return f"opencode at {program.path}" if program else ""
 
     def find_problems(self) -> tuple[str, ...]:
-        program = self._program()
-        if program is None:
-            return (self._not_found(), *find_library_problems())
-        old = check_version(program, "opencode", MIN_VERSION, INSTALL_HINT)
-        added = (f"runtimes.{self.name}.args: opencode takes none from a person; take them out",) if self.args else ()
-        return (
-            *((old,) if old else ()),
-            *added,
-            *find_library_problems(),
-            *check_variables(self.name, self.env, "OPENCODE.*|OPENAI_.*"),
-        )
+        return (*NpmRuntime.find_problems(self), *find_library_problems())
 
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
-        program = self._program()
-        if program is None:
-            raise Refused(self._not_found())
+        program = self.require_program()
         model = check_model(brief.model, brief.role, "opencode")
-        settings = {
-            "OPENCODE_CONFIG_CONTENT": json.dumps(_build_settings(brief, model)),
-            TOKEN_VARIABLE: brief.token or "none",
-        }
+        settings = json.dumps(_build_settings(brief, model))
         return build_client_launch(
             brief,
             directory,
             argv=[*program.argv, "acp"],
-            env={**self.env, **dict.fromkeys(DISABLE_VARIABLES, "1"), **settings},
+            env={
+                **self.env,
+                **dict.fromkeys(DISABLE_VARIABLES, "1"),
+                "OPENCODE_CONFIG_CONTENT": settings,
+                TOKEN_VARIABLE: brief.token or "none",
+            },
             model=f"{PROVIDER}/{model}",
             needs=program.needs,
             apis=("openai",) if brief.gateway else (),
@@ -93,27 +75,14 @@ class OpencodeRuntime:
         )
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
-        return parse_line(line)
-
-    def _program(self) -> Program | None:
-        return find_program(self.command, root=self.root, native=NATIVE_GLOB)
-
-    def _not_found(self) -> str:
-        return f"the program {self.command!r} was not found; {INSTALL_HINT}"
+        return parse_json_line(line, parse_message)
 
 
-def build_runtime(options: Mapping[str, Any], root: Path) -> OpencodeRuntime:
-    return OpencodeRuntime(
-        root=root,
-        command=options.get("command") or "opencode",
-        args=tuple(options.get("args") or ()),
-        env=dict(options.get("env") or {}),
-        name=str(options.get("name") or "opencode"),
-    )
+build_runtime = OpencodeRuntime.from_options
 
 
 def _list_permissions(brief: AgentBrief) -> tuple[str, ...]:
-    """What it may have and must ask about, places outside included; what it is denied it does not even see."""
+    """Permissions that it must ask for, also outside of the worktree; it does not see the tools of denied ones."""
     return (
         "external_directory",
         *dict.fromkeys(PERMISSION_NAMES[tool] for tool in brief.tools if tool in PERMISSION_NAMES),
@@ -135,6 +104,6 @@ def _build_settings(brief: AgentBrief, model: str) -> dict[str, Any]:
         "enabled_providers": [PROVIDER],
         "provider": {PROVIDER: provider},
         "permission": {"*": "deny", **dict.fromkeys(_list_permissions(brief), "ask")},
-        "agent": {"title": {"disable": True}},  # a call for a name that nobody reads
-        "experimental": {"continue_loop_on_deny": True},  # else its first refusal is its last word
+        "agent": {"title": {"disable": True}},  # a model call for a title that is not used
+        "experimental": {"continue_loop_on_deny": True},  # else it stops at the first refusal
     }

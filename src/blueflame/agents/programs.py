@@ -1,4 +1,4 @@
-"""Programs of agents that come from npm: the native one behind its wrapper, or a script with all that it needs."""
+"""Programs of agents: where they are, which version, and what runtimes that drive one from npm have in common."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, ClassVar, Self
 
-from blueflame.agents.claude.program import is_native
 from blueflame.model.errors import ProcessFailed, Refused
+from blueflame.model.runtime_support import CLAUDE_MODELS
 from blueflame.system.environment import clean_environment
 from blueflame.system.process import run
 
-VERSION_TIMEOUT = 60.0
+PROBE_TIMEOUT = 60.0  # seconds
 VERSION_PATTERN = re.compile(r"(\d+)\.(\d+)\.(\d+)")
-CLAUDE_MODELS = ("sonnet", "haiku", "opus", "fable")
-"""Short names of Claude's models: no other program knows what is meant by them."""
+NATIVE_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+FORBIDDEN_VARIABLES = r"HOME|BLUEFLAME_.*|LD_.*|DYLD_.*|NODE_.*|BUN_.*|BASH_ENV|ENV|XDG_.*|PATH"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """`argv` starts it, `needs` are the files and folders that must be there for that; the first is the program."""
+    """`argv` starts it; `needs` are the files and folders that its sandbox must show, the program itself first."""
 
     argv: tuple[str, ...]
     needs: tuple[Path, ...]
@@ -35,24 +36,109 @@ class Program:
         return self.needs[0]
 
 
-def find_program(command: str, *, root: Path, native: str = "") -> Program | None:
-    """The program that a command line names, on the PATH or as a path from `root`, and its own words after it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NpmPackage:
+    """A program from npm that can be governed from `min_version` on."""
 
-    `native` is where npm keeps the program itself, seen from the folder of packages: a script in its place only
-    starts it, and needs a node that nobody else does.
-    """
-    try:
-        name, *words = shlex.split(command)
-    except ValueError:  # a quote that is not closed, or nothing at all
+    program: str
+    package: str
+    min_version: str
+    own_variables: str  # matches environment variables by which the program could bypass its hook
+    native: str = ""  # glob of the native program below node_modules; a script in its place only starts it
+
+    def build_install_hint(self) -> str:
+        return (
+            f"install it with `npm install -g {self.package}@{self.min_version}`, "
+            f"or name it in runtimes.{self.program}.command"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRuntime:
+    """The settings of a runtime that starts a command."""
+
+    root: Path  # relative paths in the settings start here
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    reports_end: bool = True
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], root: Path) -> Self:
+        makers = {"command": str, "args": tuple, "env": dict, "name": str}
+        return cls(root=root, **{name: make(options[name]) for name, make in makers.items() if options.get(name)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NpmRuntime(CommandRuntime):
+    """A runtime that drives a program from npm. Subclasses set `package` and the defaults of `command` and `name`."""
+
+    package: ClassVar[NpmPackage]
+
+    def describe_program(self) -> str:
+        program = self.find_program()
+        return f"{self.package.program} at {program.path}" if program else ""
+
+    def find_problems(self) -> tuple[str, ...]:
+        program = self.find_program()
+        if program is None:
+            return (self._describe_missing(),)
+        return tuple(self._check_settings(program))
+
+    def find_program(self) -> Program | None:
+        return find_program(self.command, root=self.root, native=self.package.native)
+
+    def require_program(self) -> Program:
+        """Raises Refused when it is not installed."""
+        program = self.find_program()
+        if program is None:
+            raise Refused(self._describe_missing())
+        return program
+
+    def _describe_missing(self) -> str:
+        what = f"the program {self.command!r}" if self.package.native else f"the program {self.command!r}, or its node,"
+        return f"{what} was not found; {self.package.build_install_hint()}"
+
+    def _check_settings(self, program: Program) -> Iterator[str]:
+        yield from check_version(program, self.package)
+        if self.args:
+            yield f"runtimes.{self.name}.args: not supported by {self.package.program}; remove them"
+        yield from check_variables(self.name, self.env, self.package.own_variables)
+
+
+def find_program(command: str, *, root: Path, native: str = "") -> Program | None:
+    """The program that a command line names, as a native program or as a script with its interpreter."""
+    located = locate_command(command, root=root)
+    if located is None:
         return None
-    found = str(root / Path(name).expanduser()) if "/" in name else shutil.which(name)
-    if found is None or not Path(found).is_file() or not os.access(found, os.X_OK):
-        return None
-    real = Path(os.path.realpath(found))
-    program = _find_native(real, native) or real
+    path, words = located
+    program = _find_native(path, native) or path
     if is_native(program):
         return Program(argv=(str(program), *words), needs=(program,))
     return _build_script_program(program, words)
+
+
+def locate_command(
+    command: str, *, root: Path, fallback: Callable[[], str | None] = lambda: None
+) -> tuple[Path, list[str]] | None:
+    """The executable file that a command line names, on the PATH or relative to `root`, and the words after it."""
+    try:
+        name, *words = shlex.split(command)
+    except ValueError:  # an open quote, or no word at all
+        return None
+    found = str(root / Path(name).expanduser()) if "/" in name else shutil.which(name) or fallback()
+    if found is None or not Path(found).is_file() or not os.access(found, os.X_OK):
+        return None
+    return Path(os.path.realpath(found)), words
+
+
+def is_native(program: Path) -> bool:
+    try:
+        with program.open("rb") as file:
+            return file.read(4) in NATIVE_MAGIC
+    except OSError:
+        return False
 
 
 def _find_native(script: Path, native: str) -> Path | None:
@@ -63,7 +149,7 @@ def _find_native(script: Path, native: str) -> Path | None:
 
 
 def _build_script_program(script: Path, words: Sequence[str]) -> Program | None:
-    """Started by its interpreter's real path: inside a box there is no PATH of the person's."""
+    """Started by its interpreter's real path: the sandbox does not have the person's PATH."""
     interpreter = _find_interpreter(script)
     if interpreter is None:
         return None
@@ -84,9 +170,24 @@ def _find_interpreter(script: Path) -> str | None:
 
 
 def _find_node_modules(program: Path) -> Path | None:
-    """The outermost folder of packages above it: one package finds another there."""
+    """The outermost node_modules above it: packages find each other there."""
     above = [folder for folder in program.parents if folder.name == "node_modules"]
     return above[-1] if above else None
+
+
+def check_version(program: Program, package: NpmPackage) -> Iterator[str]:
+    try:
+        version = read_version(program)
+    except (ProcessFailed, OSError) as e:
+        yield f"{program.path} cannot be used: {e}"
+        return
+    if not version:
+        yield f"{program.path} is not {package.program}: it does not print its version"
+    elif parse_version(version) < parse_version(package.min_version):
+        yield (
+            f"{package.program} {version} at {program.path} is too old: {package.min_version} or newer is needed; "
+            f"{package.build_install_hint()}"
+        )
 
 
 def read_version(program: Program) -> str:
@@ -97,45 +198,37 @@ def read_version(program: Program) -> str:
 
 @lru_cache(maxsize=16)
 def _read_version_cached(argv: tuple[str, ...], _mtime: int, _size: int) -> str:
-    """In a home of its own: a look must leave nothing behind."""
-    with tempfile.TemporaryDirectory(prefix="blueflame-") as home:
-        env = clean_environment(os.environ) | {"HOME": home}
-        said = run(*argv, "--version", cwd=Path(home), env=env, timeout=VERSION_TIMEOUT).out
-    found = VERSION_PATTERN.search(said)
+    found = VERSION_PATTERN.search(run_with_flag(argv, "--version"))
     return found[0] if found else ""
 
 
-def check_version(program: Program, name: str, oldest: str, how: str) -> str:
-    """Why it is not new enough to be trusted; empty when it is."""
-    try:
-        version = read_version(program)
-    except (ProcessFailed, OSError) as e:
-        return f"{program.path} cannot be used: {e}"
-    if not version:
-        return f"{program.path} is not {name}: it does not say its version"
-    if _parse_version(version) < _parse_version(oldest):
-        return f"{name} {version} at {program.path} is too old: {oldest} or newer is needed; {how}"
-    return ""
+def run_with_flag(argv: Sequence[str], flag: str, env: Mapping[str, str] | None = None) -> str:
+    """What the program prints, in an empty home: it must leave nothing behind and find no settings."""
+    with tempfile.TemporaryDirectory(prefix="blueflame-") as home:
+        variables = clean_environment(os.environ) | {"HOME": home} | dict(env or {})
+        return run(*argv, flag, cwd=Path(home), env=variables, timeout=PROBE_TIMEOUT).out
 
 
-def _parse_version(version: str) -> tuple[int, ...]:
+def parse_version(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def check_model(model: str, role: str, kind: str) -> str:
-    """The model's name, once it is one that this program can know. Raises Refused: nobody guesses what was meant."""
+def check_model(model: str, role: str, runtime: str) -> str:
+    """The model's name, if this runtime can know it. Raises Refused rather than guess."""
     if model and model not in CLAUDE_MODELS:
         return model
     named = f"is {model!r}, a name that only Claude's program knows" if model else "is empty"
-    raise Refused(f"roles.{role}.model {named}; set it to a model that {kind} can use")
+    raise Refused(f"roles.{role}.model {named}; set it to a model that {runtime} can use")
 
 
-def check_variables(name: str, env: Mapping[str, str], theirs: str) -> tuple[str, ...]:
-    """Variables that could lead an agent around its hook or its gateway; `theirs` matches its program's own."""
-    ours = r"HOME|BLUEFLAME_.*|LD_.*|DYLD_.*|NODE_.*|BUN_.*|BASH_ENV|ENV|XDG_.*|PATH"
-    doors = re.compile(f"{ours}|{theirs}", re.IGNORECASE)
-    return tuple(
-        f"runtimes.{name}.env: {each} can lead the agent around its hook or its gateway; take it out"
-        for each in sorted(env)
-        if doors.fullmatch(each)
-    )
+def check_variables(name: str, env: Mapping[str, str], own: str) -> Iterator[str]:
+    """Problems with variables by which an agent could bypass its hook or gateway; `own` matches its program's."""
+    forbidden = re.compile(f"{FORBIDDEN_VARIABLES}|{own}", re.IGNORECASE)
+    for each in sorted(env):
+        if forbidden.fullmatch(each):
+            yield f"runtimes.{name}.env: {each} could bypass the agent's hook or gateway; remove it"
+
+
+def join_prompt(parts: Iterable[str]) -> str:
+    """System prompt and prompt in one text, for programs that take only one."""
+    return "\n\n".join(filter(None, parts))

@@ -1,8 +1,9 @@
-"""How an agent is driven: how to start one, and how to read what it says. The warden owns the process."""
+"""What every runtime provides: how to start an agent, and how to read its output. The warden owns the process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -20,16 +21,15 @@ from blueflame.system.lines import (
     split_lines,
 )
 
-MAX_PARSED_BYTES = (
-    128 * 1024 * 1024
-)  # bytes of a spool that are read, line by line; claude says things in many small pieces
+MAX_PARSED_BYTES = 128 * 1024 * 1024  # of a spool; claude prints its output in many small pieces
 MAX_PROBLEMS = 20
-MAX_ACTS = 100_000  # more than that cannot be compared with the audit log: they count as not read
+MAX_CALLS = 100_000  # calls beyond that cannot be compared with the audit log: they count as not read
+MAX_DETAIL_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentBrief:
-    """What one agent is to do, in terms that every runtime understands."""
+    """What one agent has to do, in terms that every runtime understands."""
 
     attempt: str
     agent_id: str
@@ -47,33 +47,35 @@ class AgentBrief:
     request: str = ""
     task: Task | None = None
     allowed_paths: tuple[str, ...] = ()
-    watched: bool = True  # there will be a hook to ask: an agent that finds none must do nothing
-    tools: tuple[str, ...] = ()  # that its policy lets it use, in the policy's words
-    system: str = ""  # what is added to its system prompt
-    home: str = ""  # its HOME, as it sees it
-    gateway: str = ""  # where it reaches its model: http://127.0.0.1:PORT; "" when it is not to have one
-    token: str = ""  # what it shows the gateway in place of a key
+    watched: bool = True  # there is a hook to ask: an agent that finds none must do nothing
+    tools: tuple[str, ...] = ()  # that its policy allows, by the policy's names
+    system: str = ""  # added to its system prompt
+    home: str = ""  # its HOME inside the sandbox
+    gateway: str = ""  # where it reaches its model: http://127.0.0.1:PORT; "" for no model
+    token: str = ""  # sent to the gateway instead of a key
     budget: Budget = UNLIMITED
     skills: tuple[str, ...] = ()
-    interactive: bool = False  # it talks with a person: `Launch.terminal` must be set
+    interactive: bool = False  # it talks with a person: `AgentLaunch.terminal` must be set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentLaunch:
+    """How the warden starts one agent."""
+
     argv: tuple[str, ...]
     env: Mapping[str, str]  # in addition to what every agent gets
     stdin: str
-    needs: tuple[Path, ...] = ()  # files and folders that it reads, to be shown in its box
-    home: Mapping[str, str] = field(default_factory=dict)  # files put into its HOME first: relative path -> content
-    apis: tuple[str, ...] = ()  # that it calls its model by, at the gateway: anthropic, openai, gemini
-    dialect: str = "claude"  # in which words it asks its hook (watcher/dialects.py)
-    terminal: bool = False  # its stdin is a terminal that a person can be connected to
+    needs: tuple[Path, ...] = ()  # files and folders that its sandbox must show
+    home: Mapping[str, str] = field(default_factory=dict)  # files written to its HOME first: relative path -> content
+    apis: tuple[str, ...] = ()  # model APIs that it calls at the gateway: anthropic, openai, gemini
+    dialect: str = "claude"  # of its questions to the hook (policy/dialects)
+    terminal: bool = False  # its stdin is a terminal that a person can connect to
 
 
 @dataclass(frozen=True, slots=True)
 class TextOutput:
     text: str
-    more: bool = False  # it goes on from what was said just before, without a break
+    more: bool = False  # continues the text before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +85,28 @@ class UsageReport:
 
 @dataclass(frozen=True, slots=True)
 class StructuredOutput:
-    """The structured output: a plan, a verdict. The last one counts."""
+    """A plan or a verdict. The last one counts."""
 
     output: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class OutputProblem:
-    """Something about the agent's output is wrong, or the agent itself reports an error."""
+    """The output cannot be read, or the agent reports an error."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallNotRun:
-    """A call that its own program turned away, before anybody was asked: there is no such tool in its session."""
+    """A call that the agent's program rejected without asking the hook: its session has no such tool."""
 
     call: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """The result of an open call has come back. `denied`: its program says that it was refused, and not done."""
+    """An open call has returned. `denied`: refused and not done, by the agent's own account."""
 
     call: str
     denied: bool = False
@@ -112,10 +114,9 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """Its program's own last word. `failure` is "" when all went well, else a word
-    of session/attempt_verdict.ENDING_BY_FAILURE, or
-    `error`. The last one counts; `reported` is what it says the whole run has cost, by its own prices; `in_words`: its
-    structured output, where one is asked for, is what it said last."""
+    """How the run ended by the agent's own account; the last one counts. `failure` is "", `error` or a key of
+    session/attempt_verdict.ENDING_BY_FAILURE; `reported` is the cost of the whole run by its own prices; `in_words`:
+    the structured output, where one is expected, is its last text."""
 
     failure: str = ""
     detail: str = ""
@@ -123,133 +124,135 @@ class RunResult:
     in_words: bool = False
 
 
-Acted: TypeAlias = ObservedCall
 Signal: TypeAlias = (
-    TextOutput | UsageReport | StructuredOutput | OutputProblem | CallNotRun | CallResult | RunResult | Acted
+    TextOutput | UsageReport | StructuredOutput | OutputProblem | CallNotRun | CallResult | RunResult | ObservedCall
 )
 
 
 class Runtime(Protocol):
     @property
-    def finishes(self) -> bool:
-        """Whether it always ends with a last word of its own, so that one that is missing is a failure."""
+    def reports_end(self) -> bool:
+        """Whether it always prints a RunResult, so that a missing one is a failure."""
 
     def find_problems(self) -> tuple[str, ...]:
-        """Why it cannot be used on this machine, in words to act on: no program, too old, lacks a flag."""
+        """Why it cannot be used on this machine, and the fix: program missing, too old, lacks a flag."""
 
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
-        """How to start an agent for this brief; files that it needs are put into the attempt's directory."""
+        """How to start an agent for this brief; writes the files that it needs to the attempt's directory."""
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
-        """What one line of its output means. Never raises: a line that makes no sense is a complaint."""
+        """The signals in one line of output. Never raises: an unreadable line is an OutputProblem."""
 
 
 @runtime_checkable
 class InstalledRuntime(Protocol):
-    """A runtime that drives a program which a person has installed."""
+    """A runtime that drives an installed program."""
 
     def describe_program(self) -> str:
-        """Which one would be started, its version and place, for people; "" when there is none."""
+        """Name, version and path of the program; "" when it is not installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOutput:
-    """What a whole spool amounts to. `metered` is False when the agent never said what it used: not the same as 0."""
+    """A whole spool, summed up. `metered` is False when the agent reported no usage, which is not the same as 0."""
 
-    said: str = ""
+    text: str = ""
     spend: Spend = NO_SPEND
     metered: bool = False
     output: Mapping[str, Any] | None = None
-    complaints: tuple[str, ...] = ()
-    complaint_count: int = 0
-    actions: int = 0
-    acts: tuple[ObservedCall, ...] = ()
+    problems: tuple[str, ...] = ()
+    problem_count: int = 0
+    calls: tuple[ObservedCall, ...] = ()
+    call_count: int = 0
     unread_bytes: int = 0
-    finished: RunResult | None = None
+    result: RunResult | None = None
 
     @property
-    def unread(self) -> bool:
-        """Part of what it did is not known: of a flood not everything is read."""
-        return self.unread_bytes > 0 or self.actions > len(self.acts)
+    def is_incomplete(self) -> bool:
+        """Part of what the agent did is unknown, because its output was too large to read."""
+        return self.unread_bytes > 0 or self.call_count > len(self.calls)
 
 
 @dataclass(slots=True)
 class _OutputCollector:
-    said: str = ""
+    text: str = ""
     spend: Spend = NO_SPEND
     metered: bool = False
     output: Mapping[str, Any] | None = None
-    complaints: list[str] = field(default_factory=list)
-    complaint_count: int = 0
-    actions: int = 0
-    acts: list[ObservedCall] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    problem_count: int = 0
+    calls: list[ObservedCall] = field(default_factory=list)
+    call_count: int = 0
+    unread_bytes: int = 0
     not_run: set[str] = field(default_factory=set)
-    answered: dict[str, bool] = field(default_factory=dict)
-    finished: RunResult | None = None
-    speaking: bool = False
+    results: dict[str, bool] = field(default_factory=dict)
+    result: RunResult | None = None
+    after_text: bool = False
 
     def add(self, signal: Signal) -> None:
-        was_speaking, self.speaking = self.speaking, isinstance(signal, TextOutput)
+        after_text, self.after_text = self.after_text, isinstance(signal, TextOutput)
         match signal:
             case TextOutput(text, more):
-                self.said = self.said + text if more and was_speaking else text
+                self.text = self.text + text if more and after_text else text
             case UsageReport(spend):
                 self.spend, self.metered = self.spend + spend, True
             case StructuredOutput(output):
                 self.output = output
             case ObservedCall():
-                self.actions += 1
-                if len(self.acts) < MAX_ACTS:
-                    self.acts.append(signal)
+                self.call_count += 1
+                if len(self.calls) < MAX_CALLS:
+                    self.calls.append(signal)
             case CallNotRun(call):
                 self.not_run.add(call)
             case CallResult(call, denied):
-                self.answered[call] = denied
+                self.results[call] = denied
             case RunResult():
-                self.finished = signal
+                self.result = signal
             case OutputProblem(text):
-                self.complaint_count += 1
-                if len(self.complaints) < MAX_PROBLEMS:
-                    self.complaints.append(text)
+                self.problem_count += 1
+                if len(self.problems) < MAX_PROBLEMS:
+                    self.problems.append(text)
 
-    def find_structured_output(self) -> Mapping[str, Any] | None:
-        in_words = self.output is None and self.finished is not None and self.finished.in_words
-        return parse_object(self.said) if in_words else self.output
+    def add_gap(self, gap: SkippedBytes, name: str) -> None:
+        self.unread_bytes += gap.size
+        self.add(OutputProblem(_describe_gap(gap, name)))
 
-    def list_acts(self) -> Iterator[ObservedCall]:
-        """Without the calls that came to nothing. One that still waits for its result counts, unless its program
-        broke off by itself: then there was nobody left to ask for it, and the attempt has failed anyway."""
-        broken_off = self.finished is None or self.finished.failure != ""
-        for act in self.acts:
-            if act.call in self.not_run or (act.open and broken_off and act.call not in self.answered):
+    def build_output(self) -> AgentOutput:
+        calls = tuple(self._list_finished_calls())
+        in_words = self.output is None and self.result is not None and self.result.in_words
+        return AgentOutput(
+            text=self.text,
+            spend=self.spend,
+            metered=self.metered,
+            output=parse_object(self.text) if in_words else self.output,
+            problems=tuple(self.problems),
+            problem_count=self.problem_count,
+            calls=calls,
+            call_count=self.call_count - len(self.calls) + len(calls),
+            unread_bytes=self.unread_bytes,
+            result=self.result,
+        )
+
+    def _list_finished_calls(self) -> Iterator[ObservedCall]:
+        """All calls but those that were not run. An open call counts too, unless the program failed by itself: then
+        its result cannot come any more, and the attempt has failed anyway."""
+        failed = self.result is None or self.result.failure != ""
+        for call in self.calls:
+            if call.call in self.not_run or (call.open and failed and call.call not in self.results):
                 continue
-            yield replace(act, denied=act.denied or self.answered.get(act.call, False), open=False)
+            yield replace(call, denied=call.denied or self.results.get(call.call, False), open=False)
 
 
 def read_spool(runtime: Runtime, path: Path, *, max_bytes: int = MAX_PARSED_BYTES) -> AgentOutput:
-    """All that an ended agent said. Of a huge spool the beginning and the end, and the gap is a complaint."""
-    gathering = _OutputCollector()
-    unread = 0
+    """The whole output of an ended agent. Of a huge spool only the beginning and the end, and the gap is a problem."""
+    collector = _OutputCollector()
     for part in read_spool_lines(path, max_bytes):
         if isinstance(part, SkippedBytes):
-            unread += part.size
-            gathering.add(OutputProblem(_describe_gap(part, path.name)))
-            continue
-        for signal in runtime.parse_line(part):
-            gathering.add(signal)
-    acts = tuple(gathering.list_acts())
-    return AgentOutput(
-        said=gathering.said,
-        spend=gathering.spend,
-        metered=gathering.metered,
-        output=gathering.find_structured_output(),
-        complaints=tuple(gathering.complaints),
-        complaint_count=gathering.complaint_count,
-        actions=gathering.actions - len(gathering.acts) + len(acts),
-        acts=acts,
-        unread_bytes=unread,
-        finished=gathering.finished,
-    )
+            collector.add_gap(part, path.name)
+        else:
+            for signal in runtime.parse_line(part):
+                collector.add(signal)
+    return collector.build_output()
 
 
 def _describe_gap(gap: SkippedBytes, name: str) -> str:
@@ -261,9 +264,9 @@ def _describe_gap(gap: SkippedBytes, name: str) -> str:
 def read_new_signals(
     runtime: Runtime, path: Path, offset: int, *, step: int = BLOCK_BYTES, max_bytes: int = MAX_LINE_BYTES
 ) -> tuple[tuple[Signal, ...], int]:
-    """What was said since `offset`, whole lines only, and where to go on. For live views: call again and again.
+    """The signals since `offset`, from whole lines only, and the next offset. For live views, which call it repeatedly.
 
-    At most about `step` bytes at a time, so that a flood holds nobody up; a longer line is read whole.
+    Reads about `step` bytes at a time, so that a flood does not block; a longer line is read whole.
     """
     data = read_bytes_at(path, offset, min(step, max_bytes))
     if b"\n" not in data and len(data) == step < max_bytes:
@@ -275,3 +278,26 @@ def read_new_signals(
         return (OutputProblem(f"a line longer than {max_bytes} bytes was left out"),), offset + len(data)
     signals = tuple(signal for line in split_lines(data[:end]) for signal in runtime.parse_line(line))
     return signals, offset + end
+
+
+def parse_json_line(line: str, parse: Callable[[Mapping[str, Any]], Iterable[Signal]]) -> tuple[Signal, ...]:
+    """The signals that `parse` finds in a line that must hold one JSON object."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return (OutputProblem(f"a line of its output is not JSON: {line[:200]!r}"),)
+    if not isinstance(message, dict):
+        return (OutputProblem(f"a line of its output is not an object: {line[:200]!r}"),)
+    return tuple(parse(message))
+
+
+def parse_action(message: Mapping[str, Any]) -> ObservedCall:
+    """An `action` as our own agent programs print it: the scripted player and the ACP client."""
+    tool, target, call, digest = (str(message.get(name, "")) for name in ("tool", "target", "call", "digest"))
+    return ObservedCall(tool, target, call, digest, message.get("denied") is True)
+
+
+def parse_error_message(error: object) -> str:
+    """The `message` of an error object, cut to a length for display."""
+    text = error.get("message") if isinstance(error, dict) else None
+    return (text if isinstance(text, str) and text else "it failed without a message")[:MAX_DETAIL_CHARS]

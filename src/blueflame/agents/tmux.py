@@ -1,7 +1,7 @@
 """The tmux runtime: Claude Code in a terminal, and a tmux session in which a person can watch it and talk with it.
 
-The walls are those of every agent: claude runs in its box, on a terminal that its warden holds. The tmux session is the
-person's, outside of the box, and runs `blueflame attach`: it can be closed and opened again, and nothing depends on it.
+Claude runs behind the walls of every agent, in its sandbox, on a terminal that its warden holds. The tmux session runs
+`blueflame attach` outside of the sandbox: the person can close and reopen it, and nothing depends on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from blueflame.agents.runtime import AgentBrief, AgentLaunch, Signal
 from blueflame.system import tmux as windows
 from blueflame.system.files import write_atomically
 
-NOTE_FILE = "tmux.json"  # in the attempt's folder: which session shows it
+NOTE_FILE = "tmux.json"  # in the attempt's folder: the tmux session that shows it
 MAIN_CODE = "from blueflame.cli.main import main; main()"
 
 
@@ -27,8 +27,8 @@ MAIN_CODE = "from blueflame.cli.main import main; main()"
 class TmuxRuntime:
     claude: ClaudeRuntime
     root: Path
-    config: str = ""  # by which the pane finds the session; left out, the one in `root`
-    finishes: bool = True
+    config: str = ""  # path for `blueflame attach`; empty: the one in `root`
+    reports_end: bool = True
 
     def describe_program(self) -> str:
         return self.claude.describe_program()
@@ -38,7 +38,7 @@ class TmuxRuntime:
 
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
         launch = self.claude.prepare_launch(brief, directory=directory, in_terminal=True)
-        if not brief.interactive:  # else the person has its terminal in front of them
+        if not brief.interactive:  # else the person already sees its terminal
             _open_window(brief, directory, self.root, self.config)
         return launch
 
@@ -51,7 +51,7 @@ def build_runtime(options: Mapping[str, Any], root: Path) -> TmuxRuntime:
 
 
 def _open_window(brief: AgentBrief, directory: Path, root: Path, config: str) -> None:
-    """Once for each attempt: a launch that is repeated after a crash finds the first one's."""
+    """Once for each attempt: a launch repeated after a crash finds the first one."""
     note = directory / NOTE_FILE
     if note.exists() and windows.has_session(str(json.loads(note.read_bytes())["session"])):
         return

@@ -28,6 +28,9 @@ CAPABILITIES: Mapping[str, str] = {
 }
 """What a runtime can be asked for, in words for people."""
 
+CLAUDE_MODELS = ("sonnet", "haiku", "opus", "fable")
+"""Short names of Claude's models, which no other program knows."""
+
 RUNTIME_SUPPORT: Mapping[str, Mapping[str, Enforcement]] = {
     "claude": dict.fromkeys(CAPABILITIES, E),
     "tmux": {**dict.fromkeys(CAPABILITIES, E), "structured_output": D},

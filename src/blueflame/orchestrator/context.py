@@ -69,7 +69,7 @@ class FinishedAttempt:
     @property
     def failure(self) -> str:
         """How its own program says that it failed, in a word of session/attempt_verdict; "" when it does not."""
-        last = self.gathered.finished
+        last = self.gathered.result
         if last is not None:
             return last.failure
         return "error" if self.finishes else ""

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from blueflame.agents.runtime import Acted, CallNotRun, Runtime, Signal, TextOutput, UsageReport, read_new_signals
+from blueflame.agents.runtime import CallNotRun, Runtime, Signal, TextOutput, UsageReport, read_new_signals
 from blueflame.model.attempt import Attempt
+from blueflame.model.audit import ObservedCall
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.telemetry.usage_tail import UsageTail
 
@@ -66,7 +67,7 @@ def _apply_signals(heard: AgentProgress, signals: tuple[Signal, ...]) -> AgentPr
                 heard = replace(heard, said=heard.said + text if more and heard.spoke else text, spoke=True)
             case UsageReport(spend):
                 heard = replace(heard, spend=heard.spend + spend)
-            case Acted(tool, target):
+            case ObservedCall(tool, target):
                 heard = replace(heard, tool=tool, target=target, spoke=False, acts=heard.acts + 1)
             case CallNotRun():
                 heard = replace(heard, acts=max(heard.acts - 1, 0))

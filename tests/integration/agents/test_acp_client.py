@@ -32,7 +32,7 @@ class Played(NamedTuple):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        return find_unaudited_calls(self.gathered.acts, self.audit.lines)
+        return find_unaudited_calls(self.gathered.calls, self.audit.lines)
 
 
 Play = Callable[..., Played]
@@ -108,14 +108,14 @@ def test_an_agent_that_asks_is_answered_by_the_hook(play: Play, repo: Path) -> N
     )
 
     assert played.answers == ["allow_once", "reject_once", "allow_once"]
-    assert [(act.tool, act.target, act.denied) for act in played.gathered.acts] == [
+    assert [(act.tool, act.target, act.denied) for act in played.gathered.calls] == [
         ("Edit", good, False),
         ("Edit", bad, True),
         ("Bash", "git status", False),
     ]
-    assert (played.gaps, find_defied_refusals(played.gathered.acts, played.audit.lines)) == ((), ())
+    assert (played.gaps, find_defied_refusals(played.gathered.calls, played.audit.lines)) == ((), ())
     assert played.gathered.output == {"done": True}
-    assert played.gathered.finished is not None and played.gathered.finished.failure == ""
+    assert played.gathered.result is not None and played.gathered.result.failure == ""
     assert played.code == 0
 
 
@@ -149,7 +149,7 @@ def test_a_question_of_which_not_enough_is_known_waits_for_the_rest_and_is_refus
     )
 
     assert played.answers == ["allow_once", "reject_once", "reject_once"]
-    assert ("Read", f"{repo}/README.md") in [(act.tool, act.target) for act in played.gathered.acts]
+    assert ("Read", f"{repo}/README.md") in [(act.tool, act.target) for act in played.gathered.calls]
 
 
 def test_a_message_is_whole_whatever_comes_to_its_end_meanwhile(play: Play, repo: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_message_is_whole_whatever_comes_to_its_end_meanwhile(play: Play, repo
     )
 
     assert played.gathered.output == {"done": True}
-    assert [act.tool for act in played.gathered.acts] == ["Read"]
+    assert [act.tool for act in played.gathered.calls] == ["Read"]
 
 
 def test_what_was_done_without_a_question_gets_its_line_afterwards(play: Play, repo: Path) -> None:
@@ -185,9 +185,9 @@ def test_an_agent_that_does_what_is_refused_without_a_question_is_stopped(play: 
         {"request": "terminal/create"},
     )
 
-    assert played.gathered.finished is not None
-    assert "without asking" in played.gathered.finished.detail
-    assert [line.target for line in find_defied_refusals(played.gathered.acts, played.audit.lines)] == [f"{repo}/.env"]
+    assert played.gathered.result is not None
+    assert "without asking" in played.gathered.result.detail
+    assert [line.target for line in find_defied_refusals(played.gathered.calls, played.audit.lines)] == [f"{repo}/.env"]
     assert played.code == 1
 
 
@@ -199,8 +199,8 @@ def test_an_agent_that_does_something_else_than_it_asked_for_is_stopped(play: Pl
     )
 
     assert played.answers == ["allow_once"]
-    assert played.gathered.finished is not None and played.gathered.finished.failure == "error"
-    assert [line.target for line in find_defied_refusals(played.gathered.acts, played.audit.lines)] == [f"{repo}/.env"]
+    assert played.gathered.result is not None and played.gathered.result.failure == "error"
+    assert [line.target for line in find_defied_refusals(played.gathered.calls, played.audit.lines)] == [f"{repo}/.env"]
 
 
 def test_a_refusal_that_cannot_be_chosen_is_a_cancellation(play: Play, repo: Path) -> None:
@@ -222,5 +222,5 @@ def test_a_refusal_that_cannot_be_chosen_is_a_cancellation(play: Play, repo: Pat
 def test_an_agent_that_did_not_come_to_its_end_has_failed(play: Play, step: dict[str, Any], failure: str) -> None:
     played = play(step)
 
-    assert played.gathered.finished is not None
-    assert (played.gathered.finished.failure, played.code) == (failure, 1)
+    assert played.gathered.result is not None
+    assert (played.gathered.result.failure, played.code) == (failure, 1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from blueflame.agents.claude import build_runtime
-from blueflame.agents.claude.plugins import check_plugin
+from blueflame.agents.claude.program import check_plugin
 from blueflame.agents.hook import find_hook
 from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import AgentBrief, AgentLaunch
@@ -190,7 +190,7 @@ def test_a_plugin_in_the_repository_is_refused(program: Path, plugin: Path) -> N
         made = build_runtime({"command": str(program), "plugins": (named,), "repo": str(plugin.parent)}, program.parent)
         assert "inside the repository" in "\n".join(made.find_problems())
     assert check_plugin(plugin, program.parent) == ""
-    assert "is no plugin" in check_plugin(plugin.parent, None)
+    assert "is not a plugin" in check_plugin(plugin.parent, None)
 
 
 def test_without_a_program_nothing_is_started(tmp_path: Path) -> None:

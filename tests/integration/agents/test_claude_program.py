@@ -15,9 +15,9 @@ from blueflame.agents.claude.program import (
     find_bundled,
     find_claude,
     find_native,
-    is_native,
     probe_program,
 )
+from blueflame.agents.programs import is_native, parse_version
 from support.real_agents import find_bundled_claude, needs_claude
 
 HELP = "\n".join(f"  {flag} <x>   words" for flag in REQUIRED_FLAGS)
@@ -34,31 +34,33 @@ def problems(path: Path) -> str:
     return "\n".join(build_runtime({"command": str(path)}, path.parent).find_problems())
 
 
-def test_the_one_that_is_named_goes_before_the_one_on_the_path(tmp_path: Path) -> None:
+def test_the_one_that_is_named_goes_before_the_one_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named, other = program(tmp_path / "мой" / "claude"), program(tmp_path / "bin" / "claude")
-    environ = {"PATH": str(other.parent)}
+    monkeypatch.setenv("PATH", str(other.parent))
 
     for words in ("мой/claude --once", f"'{named}' --once"):
-        found = find_claude(words, root=tmp_path, environ=environ)
+        found = find_claude(words, root=tmp_path)
         assert found is not None
         assert (found.argv, found.needs) == ((str(named), "--once"), (named,))
-    on_path = find_claude(None, root=tmp_path, environ=environ)
+    on_path = find_claude(None, root=tmp_path)
     assert on_path is not None
     assert on_path.argv == (str(other),)
 
 
-def test_what_is_not_there_or_cannot_be_run_is_not_found(tmp_path: Path) -> None:
+def test_what_is_not_there_or_cannot_be_run_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "claude").write_text("#!/bin/sh\n")
     for command in ("./claude", "./nowhere", "no-such-claude", "'open quote", "./"):
-        assert find_claude(command, root=tmp_path, environ={"PATH": str(tmp_path)}) is None
+        assert find_claude(command, root=tmp_path) is None
 
 
-def test_a_link_is_followed_to_what_the_box_must_have(tmp_path: Path) -> None:
+def test_a_link_is_followed_to_what_the_sandbox_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     real = program(tmp_path / "versions" / "2.1.325")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "claude").symlink_to(real)
 
-    found = find_claude(None, root=tmp_path, environ={"PATH": str(tmp_path / "bin")})
+    found = find_claude(None, root=tmp_path)
 
     assert found is not None
     assert found.path == real
@@ -91,7 +93,7 @@ def test_without_a_program_it_is_said_how_to_get_one(tmp_path: Path) -> None:
 def test_one_that_lets_calls_through_when_its_hook_fails_is_too_old(tmp_path: Path) -> None:
     assert "2.1.197" in problems(program(tmp_path / "old", version="2.1.197 (Claude Code)"))
     assert "too old: 2.1.295 or newer" in problems(program(tmp_path / "older", version="2.1.99"))
-    assert problems(program(tmp_path / "oldest", version=".".join(map(str, MIN_VERSION)))) == ""
+    assert problems(program(tmp_path / "oldest", version=MIN_VERSION)) == ""
     assert problems(program(tmp_path / "newer", version="2.10.0")) == ""
 
 
@@ -192,10 +194,13 @@ def test_variables_that_could_open_a_door_are_refused(tmp_path: Path, name: str)
 
 
 @needs_claude
-def test_the_one_that_comes_with_the_python_package_has_all_that_is_needed(tmp_path: Path) -> None:
+def test_the_one_that_comes_with_the_python_package_has_all_that_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert find_bundled() == str(find_bundled_claude())
-    found = find_claude(None, root=tmp_path, environ={"PATH": str(tmp_path)})
+    found = find_claude(None, root=tmp_path)
     assert found is not None
     probed = probe_program(found)
     assert probed.problems == ()
-    assert tuple(map(int, probed.version.split("."))) >= MIN_VERSION
+    assert parse_version(probed.version) >= parse_version(MIN_VERSION)

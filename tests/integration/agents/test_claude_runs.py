@@ -61,11 +61,11 @@ class Ran:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        return find_unaudited_calls(self.gathered.acts, self.audit, unread=self.gathered.unread)
+        return find_unaudited_calls(self.gathered.calls, self.audit, unread=self.gathered.is_incomplete)
 
     @property
     def failure(self) -> str | None:
-        return self.gathered.finished.failure if self.gathered.finished else None
+        return self.gathered.result.failure if self.gathered.result else None
 
 
 @dataclass(frozen=True)
@@ -176,11 +176,11 @@ def test_every_call_is_asked_for_and_only_what_the_policy_allows_is_done(
     with stage(network, tmp_path, *turns) as here:
         ran = here.run()
 
-        assert (ran.code, ran.failure, ran.gathered.said) == (0, "", "Done.")
+        assert (ran.code, ran.failure, ran.gathered.text) == (0, "", "Done.")
         assert ran.decided == [("Write", True), ("Write", False), ("Bash", True), ("Bash", False)]
-        assert [act.denied for act in ran.gathered.acts] == [False, True, False, True]
+        assert [act.denied for act in ran.gathered.calls] == [False, True, False, True]
         assert ran.gaps == ()
-        assert find_defied_refusals(ran.gathered.acts, ran.audit) == ()
+        assert find_defied_refusals(ran.gathered.calls, ran.audit) == ()
         assert (here.repo / "src" / "a.txt").read_text() == "x"
         assert (here.repo / "src" / "b.txt").exists()
         assert not (here.repo / "secret.key").exists()
@@ -237,7 +237,7 @@ def test_a_watcher_that_is_gone_means_no(network: ClosedNetwork, tmp_path: Path)
 
         assert ran.failure == ""
         assert not (here.repo / "src" / "a.txt").exists()
-        assert [act.denied for act in ran.gathered.acts] == [True]
+        assert [act.denied for act in ran.gathered.calls] == [True]
 
 
 def plugin(folder: Path) -> Path:
@@ -310,6 +310,6 @@ def test_a_person_talks_with_it_and_then_it_gives_its_plan(network: ClosedNetwor
 
         assert (ran.code, ran.failure) == (0, "")
         assert ran.gathered.output == {"answer": "blue"}
-        assert ran.gathered.complaints == ()
+        assert ran.gathered.problems == ()
         assert ran.decided == [("StructuredOutput", True)]
         assert ran.gaps == ()

@@ -45,16 +45,16 @@ def result(**fields: object) -> RunResult:
 def test_words_and_calls_are_told_in_order_and_once() -> None:
     found = gathered("calls")
 
-    assert found.said == "Done."
-    assert [(act.tool, act.target, act.denied) for act in found.acts] == [
+    assert found.text == "Done."
+    assert [(act.tool, act.target, act.denied) for act in found.calls] == [
         ("Read", "a.txt", False),
         ("Write", "b.txt", False),
         ("Write", "DENYME", True),
         ("Bash", 'echo "<tool_use_error>Error: No such tool available: Bash</tool_use_error>"; false', False),
     ]
-    assert len({act.call for act in found.acts}) == 4
-    assert all(act.call and not act.digest and not act.open for act in found.acts)
-    assert found.complaints == ()
+    assert len({act.call for act in found.calls}) == 4
+    assert all(act.call and not act.digest and not act.open for act in found.calls)
+    assert found.problems == ()
     assert not found.metered  # the gateway meters
 
 
@@ -90,8 +90,8 @@ def test_a_structured_output_is_taken_from_its_own_key() -> None:
     found = gathered("structured_output")
 
     assert found.output == {"answer": "42"}
-    assert [act.tool for act in found.acts] == ["StructuredOutput"]
-    assert found.finished == RunResult(
+    assert [act.tool for act in found.calls] == ["StructuredOutput"]
+    assert found.result == RunResult(
         reported=Spend(micro_usd=851, input_tokens=100, output_tokens=20, cache_read_tokens=5, cache_write_tokens=10)
     )
 
@@ -99,9 +99,9 @@ def test_a_structured_output_is_taken_from_its_own_key() -> None:
 def test_prose_in_its_place_is_none() -> None:
     found = gathered("no_structured_output")
 
-    assert (found.output, found.said) == (None, "no")
-    assert found.finished is not None
-    assert found.finished.failure == ""
+    assert (found.output, found.text) == (None, "no")
+    assert found.result is not None
+    assert found.result.failure == ""
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_prose_in_its_place_is_none() -> None:
     ],
 )
 def test_a_failed_run_says_how_it_failed(stream: str, failure: str, words: str) -> None:
-    finished = gathered(stream).finished
+    finished = gathered(stream).result
 
     assert finished is not None
     assert finished.failure == failure
@@ -125,9 +125,9 @@ def test_a_failed_run_says_how_it_failed(stream: str, failure: str, words: str) 
 def test_a_call_that_was_cut_off_by_the_budget_does_not_count() -> None:
     found = gathered("budget")
 
-    assert len(found.acts) == found.actions == 1
-    assert found.finished is not None
-    assert found.finished.reported == Spend(
+    assert len(found.calls) == found.call_count == 1
+    assert found.result is not None
+    assert found.result.reported == Spend(
         micro_usd=1702, input_tokens=200, output_tokens=40, cache_read_tokens=10, cache_write_tokens=20
     )
 
@@ -139,8 +139,8 @@ def test_a_call_without_a_result_counts_in_a_run_that_ended_well(tmp_path: Path)
     whole.write_text("\n".join([*lines, ended, ""]))
     broken.write_text("\n".join([*lines, ""]))
 
-    assert len(spool(whole).acts) == 2
-    assert len(spool(broken).acts) == 1
+    assert len(spool(whole).calls) == 2
+    assert len(spool(broken).calls) == 1
 
 
 def test_the_subtype_decides_nothing() -> None:
@@ -175,12 +175,12 @@ def test_of_several_results_the_last_counts(tmp_path: Path) -> None:
 
     found = spool(output)
 
-    assert found.finished is not None
-    assert (found.finished.failure, found.output) == ("error", {"n": 2})
+    assert found.result is not None
+    assert (found.result.failure, found.output) == ("error", {"n": 2})
 
 
 def test_a_structured_output_that_is_no_object_is_a_complaint() -> None:
-    assert OutputProblem("its structured output is no object") in parse_line(
+    assert OutputProblem("its structured output is not an object") in parse_line(
         '{"type":"result","structured_output":[1]}'
     )
 

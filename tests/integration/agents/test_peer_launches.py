@@ -192,7 +192,7 @@ def test_variables_that_lead_around_the_walls_are_told(kind: str, program: Path,
         {"command": str(program), "env": {"NODE_OPTIONS": "-r x", "HOME": "/x", "FINE": "1"}}, tmp_path
     )
 
-    told = [problem for problem in runtime.find_problems() if "take it out" in problem]
+    told = [problem for problem in runtime.find_problems() if "remove it" in problem]
 
     assert [problem.split()[1] for problem in told] == ["HOME", "NODE_OPTIONS"]
 

@@ -52,19 +52,19 @@ QUOTED = ("Bash", {"command": "echo 'it'\"'\"'s'; sleep 0.3"}, True)
 def test_codex_shows_what_it_ran_and_changed_and_its_last_words_are_its_answer() -> None:
     found = gathered(CODEX, "codex")
 
-    assert [(act.tool, act.target) for act in found.acts] == [
+    assert [(act.tool, act.target) for act in found.calls] == [
         ("Bash", RAN[1]["command"]),
         ("Edit", "/repo/a.txt"),
         ("Write", "/repo/b.txt"),
         ("Bash", QUOTED[1]["command"]),
     ]
     assert found.output == {"status": "pass"}
-    assert found.finished is not None and found.finished.failure == ""
-    assert found.complaints == ()
+    assert found.result is not None and found.result.failure == ""
+    assert found.problems == ()
 
 
 def test_codex_is_compared_with_the_log_by_what_it_did() -> None:
-    acts = gathered(CODEX, "codex").acts
+    acts = gathered(CODEX, "codex").calls
 
     assert find_unaudited_calls(acts, logged(RAN, ADDED, EDITED, QUOTED)) == ()
     assert find_unaudited_calls(acts, logged(RAN, ADDED, EDITED)) == (
@@ -78,7 +78,7 @@ def test_codex_is_compared_with_the_log_by_what_it_did() -> None:
 def test_codex_does_not_show_what_was_refused() -> None:
     found = gathered(CODEX, "codex_refused")
 
-    assert (found.acts, found.said) == ((), '{"status": "pass"}')
+    assert (found.calls, found.text) == ((), '{"status": "pass"}')
 
 
 def test_commands_of_codex_are_read_as_they_were_asked_for_however_they_are_quoted() -> None:
@@ -90,7 +90,7 @@ def test_commands_of_codex_are_read_as_they_were_asked_for_however_they_are_quot
         "echo \"it's\" '$HOME' ^a\t`x`; sleep 0.3",
     ]
 
-    assert [act.target for act in gathered(CODEX, "codex_quoting").acts] == asked
+    assert [act.target for act in gathered(CODEX, "codex_quoting").calls] == asked
 
 
 def test_a_shell_of_the_agents_own_is_not_taken_for_one() -> None:
@@ -114,29 +114,29 @@ def test_what_codex_does_in_ways_that_nobody_knows_is_a_gap() -> None:
 def test_a_run_of_codex_that_failed_says_so() -> None:
     found = gathered(CODEX, "codex_failed")
 
-    assert found.finished is not None
-    assert (found.finished.failure, "no more" in found.finished.detail) == ("error", True)
+    assert found.result is not None
+    assert (found.result.failure, "no more" in found.result.detail) == ("error", True)
 
 
 def test_gemini_shows_every_call_and_says_which_came_to_nothing() -> None:
     found = gathered(GEMINI, "gemini")
 
-    assert [(act.tool, act.target, act.denied) for act in found.acts] == [
+    assert [(act.tool, act.target, act.denied) for act in found.calls] == [
         ("Bash", "echo one", False),
         ("Write", "g.txt", False),
     ]
     ran = ("Bash", {"command": "echo one", "description": "say one"}, True)
     wrote = ("Write", {"file_path": "g.txt", "content": "hello\n"}, True)
-    assert find_unaudited_calls(found.acts, logged(ran, wrote)) == ()
-    assert len(find_unaudited_calls(found.acts, logged(ran))) == 1
+    assert find_unaudited_calls(found.calls, logged(ran, wrote)) == ()
+    assert len(find_unaudited_calls(found.calls, logged(ran))) == 1
     assert found.output == {"status": "pass"}
-    assert found.finished is not None and found.finished.failure == ""
+    assert found.result is not None and found.result.failure == ""
 
 
 def test_gemini_says_what_was_refused() -> None:
     found = gathered(GEMINI, "gemini_refused")
 
-    assert [(act.tool, act.denied) for act in found.acts] == [("Bash", True), ("Write", True)]
+    assert [(act.tool, act.denied) for act in found.calls] == [("Bash", True), ("Write", True)]
 
 
 def test_pieces_of_one_message_are_one_message(tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ def test_pieces_of_one_message_are_one_message(tmp_path: Path) -> None:
 def test_a_run_of_gemini_that_failed_says_so() -> None:
     found = gathered(GEMINI, "gemini_failed")
 
-    assert found.finished is not None
-    assert (found.finished.failure, "no more" in found.finished.detail) == ("error", True)
+    assert found.result is not None
+    assert (found.result.failure, "no more" in found.result.detail) == ("error", True)
 
 
 def test_the_player_of_acp_agents_is_read_line_by_line(tmp_path: Path) -> None:
@@ -171,10 +171,10 @@ def test_the_player_of_acp_agents_is_read_line_by_line(tmp_path: Path) -> None:
 
     found = read_spool(AcpRuntime(root=HERE, command="x"), spool)
 
-    assert found.acts == (ObservedCall("Bash", "ls", "c1", "d", denied=True),)
+    assert found.calls == (ObservedCall("Bash", "ls", "c1", "d", denied=True),)
     assert found.output == {"a": 1}
-    assert found.complaints == ("refused: no",)
-    assert found.finished is not None and found.finished.failure == "error"
+    assert found.problems == ("refused: no",)
+    assert found.result is not None and found.result.failure == "error"
 
 
 def test_lines_that_make_no_sense_are_complaints_and_new_kinds_are_not() -> None:

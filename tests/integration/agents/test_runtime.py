@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import (
-    Acted,
     AgentBrief,
     AgentOutput,
     OutputProblem,
@@ -27,6 +26,7 @@ from blueflame.agents.runtime import (
 )
 from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.agents.scripted.script import parse_script
+from blueflame.model.audit import ObservedCall
 from blueflame.model.errors import ScriptError, UsageError
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
@@ -98,7 +98,7 @@ def test_without_a_script_planner_worker_and_validator_do_their_part(
     assert git(repo, "show", "--name-only", "--format=") == "src/blueflame-note.md\n"
     assert verdict.output is not None
     assert verdict.output["status"] == "pass"
-    assert all(gathered.metered and not gathered.complaints for gathered in (plan, work, verdict))
+    assert all(gathered.metered and not gathered.problems for gathered in (plan, work, verdict))
 
 
 def test_what_an_agent_does_goes_by_the_attempt(repo: Path, tmp_path: Path) -> None:
@@ -119,14 +119,14 @@ tasks:
     passed, gathered = carry_out(runtime, brief(repo, n=2), tmp_path / "state")
 
     assert (crashed.exit_code, crashed.signal) == (None, 11)
-    assert (passed.exit_code, gathered.actions, gathered.metered) == (0, 2, False)
+    assert (passed.exit_code, gathered.call_count, gathered.metered) == (0, 2, False)
     assert (repo / "src" / "a.py").read_text() == "d = {{}}\n"
 
 
 def test_liars_brokes_and_scope_breakers_are_what_they_are(repo: Path, tmp_path: Path, git: Callable[..., str]) -> None:
     before = git(repo, "rev-parse", "HEAD")
     lied, lie = carry_out(scripted("defaults: {worker: liar}"), brief(repo, n=1), tmp_path / "state")
-    assert (lied.exit_code, lie.said, lie.output) == (0, "Done. All tests pass.", None)
+    assert (lied.exit_code, lie.text, lie.output) == (0, "Done. All tests pass.", None)
     assert git(repo, "rev-parse", "HEAD") == before
 
     _, spent = carry_out(scripted("defaults: {worker: broke}"), brief(repo, n=2), tmp_path / "state")
@@ -149,7 +149,7 @@ def test_a_huge_output_is_cut_and_still_read(repo: Path, tmp_path: Path) -> None
     flooded, gathered = carry_out(runtime, brief(repo), tmp_path / "state", max_output=3_000_000)
 
     assert flooded.reason is ExitReason.OUTPUT
-    assert gathered.said.startswith("xxx")
+    assert gathered.text.startswith("xxx")
     assert not gathered.metered
 
 
@@ -171,12 +171,12 @@ def test_a_script_is_found_from_the_settings(tmp_path: Path) -> None:
     ("line", "signals"),
     [
         ('{"type": "say", "text": "hi"}', (TextOutput("hi"),)),
-        ('{"type": "action", "tool": "Write", "target": "a"}', (Acted("Write", "a"),)),
+        ('{"type": "action", "tool": "Write", "target": "a"}', (ObservedCall("Write", "a"),)),
         (
             '{"type": "action", "tool": "Write", "target": "a", "call": "c", "digest": "d", "denied": true}',
-            (Acted("Write", "a", "c", "d", denied=True),),
+            (ObservedCall("Write", "a", "c", "d", denied=True),),
         ),
-        ('{"type": "action", "denied": "yes"}', (Acted("", ""),)),
+        ('{"type": "action", "denied": "yes"}', (ObservedCall("", ""),)),
         (
             '{"type": "usage", "input_tokens": 3, "cost_usd": 0.1}',
             (UsageReport(Spend(micro_usd=100_000, input_tokens=3)),),
@@ -254,12 +254,12 @@ def test_a_spool_adds_up(tmp_path: Path) -> None:
 
     gathered = read_spool(READER, spool(tmp_path / "stdout.log", lines))
 
-    assert gathered.said == "last"
+    assert gathered.text == "last"
     assert gathered.spend == Spend(micro_usd=300_000, input_tokens=10, output_tokens=5)
     assert gathered.metered
     assert gathered.output == {"a": 1}
-    assert gathered.complaint_count == 1
-    assert "Warning" in gathered.complaints[0]
+    assert gathered.problem_count == 1
+    assert "Warning" in gathered.problems[0]
 
 
 def test_a_missing_or_empty_spool_is_nothing_and_not_metered(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_of_a_huge_spool_head_and_tail_are_read_and_the_gap_is_told(tmp_path: Pa
     assert gathered.spend.input_tokens == 1
     assert gathered.output == {"end": True}
     assert 0 < path.stat().st_size - gathered.unread_bytes <= 2000
-    assert "not read" in gathered.complaints[0]
+    assert "not read" in gathered.problems[0]
 
 
 def test_one_endless_line_is_bounded(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_one_endless_line_is_bounded(tmp_path: Path) -> None:
     gathered = read_spool(READER, path, max_bytes=1000)
 
     assert gathered.unread_bytes == 100_000
-    assert gathered.complaint_count == 1
+    assert gathered.problem_count == 1
 
 
 def test_what_was_done_is_kept_to_be_compared_with_the_audit_log(
@@ -298,18 +298,18 @@ def test_what_was_done_is_kept_to_be_compared_with_the_audit_log(
     lines = [json.dumps({"type": "action", "tool": "Bash", "target": "make", "call": f"c{n}"}) for n in range(5)]
 
     whole = read_spool(READER, spool(tmp_path / "stdout.log", lines))
-    monkeypatch.setattr("blueflame.agents.runtime.MAX_ACTS", 3)
+    monkeypatch.setattr("blueflame.agents.runtime.MAX_CALLS", 3)
     cut = read_spool(READER, spool(tmp_path / "stdout.log", lines))
 
-    assert [act.call for act in whole.acts] == ["c0", "c1", "c2", "c3", "c4"]
-    assert (whole.unread, len(cut.acts), cut.actions, cut.unread) == (False, 3, 5, True)
+    assert [act.call for act in whole.calls] == ["c0", "c1", "c2", "c3", "c4"]
+    assert (whole.is_incomplete, len(cut.calls), cut.call_count, cut.is_incomplete) == (False, 3, 5, True)
 
 
 def test_complaints_are_counted_but_not_all_kept(tmp_path: Path) -> None:
     gathered = read_spool(READER, spool(tmp_path / "stdout.log", ["nonsense"] * 1000))
 
-    assert gathered.complaint_count == 1000
-    assert len(gathered.complaints) == 20
+    assert gathered.problem_count == 1000
+    assert len(gathered.problems) == 20
 
 
 def test_following_gives_whole_lines_once(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ class Ended(NamedTuple):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        return find_unaudited_calls(self.gathered.acts, self.audit.lines, unread=self.gathered.unread)
+        return find_unaudited_calls(self.gathered.calls, self.audit.lines, unread=self.gathered.is_incomplete)
 
 
 def worked(repo: Path, steps: str, **changes: object) -> Ended:
@@ -64,10 +64,10 @@ def test_an_agent_that_is_refused_goes_on_and_one_that_defies_is_known(repo: Pat
     assert not (repo / ".env").exists()
     assert (repo / "b.secret").exists()
     assert ended.gaps == ()
-    assert [line.target for line in find_defied_refusals(ended.gathered.acts, ended.audit.lines)] == [
+    assert [line.target for line in find_defied_refusals(ended.gathered.calls, ended.audit.lines)] == [
         str(repo / "b.secret")
     ]
-    assert ended.gathered.said == "1 step was refused."
+    assert ended.gathered.text == "1 step was refused."
 
 
 def test_an_agent_that_does_not_ask_leaves_a_gap(repo: Path) -> None:

@@ -1,7 +1,7 @@
-"""The acp runtime: any agent that speaks the Agent Client Protocol, with our player as its editor (client.py).
+"""The acp runtime: any agent that speaks the Agent Client Protocol, driven by our client (client.py).
 
 `runtimes.<name>: {kind: acp, command: "claude-agent-acp"}`; in `args` and `env`, `{gateway}`, `{token}` and `{model}`
-are filled in, for agents that must be told where their model is.
+are filled in, for agents that take the address of their model there.
 """
 
 from __future__ import annotations
@@ -11,15 +11,25 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import blueflame
 from blueflame.agents.hook import HOOK_VARIABLE, find_hook
-from blueflame.agents.programs import Program, check_model, check_variables, find_program
-from blueflame.agents.runtime import Acted, AgentBrief, AgentLaunch, OutputProblem, RunResult, Signal, TextOutput
+from blueflame.agents.programs import CommandRuntime, Program, check_model, check_variables, find_program, join_prompt
+from blueflame.agents.runtime import (
+    MAX_DETAIL_CHARS,
+    AgentBrief,
+    AgentLaunch,
+    OutputProblem,
+    RunResult,
+    Signal,
+    TextOutput,
+    parse_action,
+    parse_json_line,
+)
 from blueflame.agents.structured_output import add_schema_to_prompt
 from blueflame.git.command import build_agent_identity
 from blueflame.model.errors import Refused
@@ -34,7 +44,6 @@ ENTRY_POINT = (
 )
 PLACEHOLDER = re.compile(r"\{(gateway|token|model)\}")
 GATEWAY_API = re.compile(r"\{gateway\}/(anthropic|openai|gemini)\b")
-MAX_DETAIL = 500
 
 GATEWAY_VARIABLES: Mapping[str, Mapping[str, str]] = {
     "anthropic": {
@@ -48,69 +57,61 @@ GATEWAY_VARIABLES: Mapping[str, Mapping[str, str]] = {
     "openai": {"OPENAI_BASE_URL": "{gateway}/openai", "OPENAI_API_KEY": "{token}"},
     "gemini": {"GOOGLE_GEMINI_BASE_URL": "{gateway}/gemini", "GEMINI_API_KEY": "{token}"},
 }
-"""How the agents of each API are told where it is."""
+"""Environment variables that point the agents of each API to the gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcpRuntime:
-    root: Path
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+class AcpRuntime(CommandRuntime):
     name: str = "acp"
-    finishes: bool = True
 
     def describe_program(self) -> str:
-        """For people: which one would be started."""
-        program = self._program()
-        return f"{Path(program.path).name} at {program.path}" if program else ""
+        program = self._find_program()
+        return f"{program.path.name} at {program.path}" if program else ""
 
     def find_problems(self) -> tuple[str, ...]:
-        return tuple(self._problems())
+        return tuple(self._iter_problems())
 
     def prepare_launch(self, brief: AgentBrief, *, directory: Path) -> AgentLaunch:
-        program = self._program()
+        program = self._find_program()
         if program is None:
-            raise Refused(self._not_found())
+            raise Refused(self._describe_missing())
         model = brief.model if self._is_claude() else check_model(brief.model, brief.role, self.name)
         values = {"gateway": brief.gateway, "token": brief.token, "model": model}
-        apis = self._apis()
-        argv = [*program.argv, *(_fill_placeholders(word, values) for word in self.args)]
-        doors = {name: text for api in apis for name, text in GATEWAY_VARIABLES[api].items()} if brief.gateway else {}
-        env = {name: _fill_placeholders(text, values) for name, text in {**doors, **self.env}.items()}
+        apis = self._find_apis() if brief.gateway else ()
+        variables = {name: text for api in apis for name, text in GATEWAY_VARIABLES[api].items()} | dict(self.env)
         return build_client_launch(
             brief,
             directory,
-            argv=argv,
-            env=env,
+            argv=[*program.argv, *(_fill_placeholders(word, values) for word in self.args)],
+            env={name: _fill_placeholders(text, values) for name, text in variables.items()},
             model=model,
             needs=program.needs,
-            apis=apis if brief.gateway else (),
+            apis=apis,
             without=(".claude", ".claude.json", ".gemini", ".codex", ".config/opencode", ".opencode"),
         )
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
-        return parse_line(line)
+        return parse_json_line(line, parse_message)
 
-    def _program(self) -> Program | None:
+    def _find_program(self) -> Program | None:
         return find_program(self.command, root=self.root) if self.command else None
 
-    def _not_found(self) -> str:
+    def _describe_missing(self) -> str:
         if not self.command:
             return f"runtimes.{self.name}.command is missing: name the program that speaks the Agent Client Protocol"
-        return f"the program {self.command!r} (runtimes.{self.name}.command) was not found; install it or mend its name"
+        return f"the program {self.command!r} (runtimes.{self.name}.command) was not found; install it or fix its name"
 
-    def _problems(self) -> Iterator[str]:
-        if self._program() is None:
-            yield self._not_found()
+    def _iter_problems(self) -> Iterator[str]:
+        if self._find_program() is None:
+            yield self._describe_missing()
         yield from find_library_problems()
         yield from check_variables(self.name, self.env, "(CLAUDE|GEMINI_CLI|OPENCODE)_.*")
 
     def _is_claude(self) -> bool:
         return is_program_named(self.command, "claude")
 
-    def _apis(self) -> tuple[str, ...]:
-        """Those that the person's own words name, else what the program's name tells."""
+    def _find_apis(self) -> tuple[str, ...]:
+        """Those that the settings name as {gateway}/API, else the one of the program's name."""
         named = GATEWAY_API.findall("\n".join((*self.args, *self.env.values())))
         if named:
             return tuple(dict.fromkeys(named))
@@ -123,14 +124,7 @@ class AcpRuntime:
         )
 
 
-def build_runtime(options: Mapping[str, Any], root: Path) -> AcpRuntime:
-    return AcpRuntime(
-        root=root,
-        command=options.get("command") or "",
-        args=tuple(options.get("args") or ()),
-        env=dict(options.get("env") or {}),
-        name=str(options.get("name") or "acp"),
-    )
+build_runtime = AcpRuntime.from_options
 
 
 def _fill_placeholders(text: str, values: Mapping[str, str]) -> str:
@@ -139,7 +133,11 @@ def _fill_placeholders(text: str, values: Mapping[str, str]) -> str:
 
 def find_library_problems() -> tuple[str, ...]:
     lacking = [name for name in LIBRARY_MODULES if find_spec(name) is None]
-    return (f"the Python library agent-client-protocol is not here ({lacking[0]}); {INSTALL_HINT}",) if lacking else ()
+    return (
+        (f"the Python library agent-client-protocol is not installed ({lacking[0]}); {INSTALL_HINT}",)
+        if lacking
+        else ()
+    )
 
 
 def build_client_launch(
@@ -153,9 +151,9 @@ def build_client_launch(
     apis: tuple[str, ...],
     without: tuple[str, ...] = (),
 ) -> AgentLaunch:
-    """Our player in the agent's place, with the agent as its child. Raises Refused without the library.
+    """Our client in the agent's place, with the agent as its child. Raises Refused without the library.
 
-    `without`: places in its HOME that are cleared before it starts.
+    `without`: paths in its HOME that are removed before it starts.
     """
     if problems := find_library_problems():
         raise Refused(problems[0])
@@ -168,36 +166,30 @@ def build_client_launch(
     return AgentLaunch(
         argv=(sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY_POINT, paths, str(orders)),
         env={**build_agent_identity(brief.agent_id), **env, HOOK_VARIABLE: str(find_hook())},
-        stdin=add_schema_to_prompt("\n\n".join(filter(None, (brief.system, brief.prompt))), brief.schema),
+        stdin=add_schema_to_prompt(join_prompt((brief.system, brief.prompt)), brief.schema),
         needs=(package, *folders, orders, find_hook(), *needs),
         apis=apis,
     )
 
 
 def _find_library_paths() -> tuple[Path, ...]:
-    """Where its packages are: looked for and not imported, and nothing beside them is shown to the agent."""
+    """The packages' paths, found without an import; the agent sees nothing beside them."""
     found = [spec for name in LIBRARY_MODULES if (spec := find_spec(name)) is not None and spec.origin is not None]
     origins = [Path(str(spec.origin)) for spec in found]
     return tuple(origin.parent if origin.name == "__init__.py" else origin for origin in origins)
 
 
-def parse_line(line: str) -> tuple[Signal, ...]:
-    """What our player says."""
-    try:
-        said = json.loads(line)
-    except (ValueError, RecursionError):
-        return (OutputProblem(f"a line of its output is not JSON: {line[:200]!r}"),)
-    if not isinstance(said, dict):
-        return (OutputProblem(f"a line of its output is not an object: {line[:200]!r}"),)
-    match said.get("type"):
+def parse_message(message: Mapping[str, Any]) -> Iterator[Signal]:
+    """The signals in one message of our client."""
+    match message.get("type"):
         case "say":
-            return (TextOutput(str(said.get("text", ""))),)
+            yield TextOutput(str(message.get("text", "")))
         case "action":
-            tool, target, call, digest = (str(said.get(name, "")) for name in ("tool", "target", "call", "digest"))
-            return (Acted(tool, target, call, digest, said.get("denied") is True),)
+            yield parse_action(message)
         case "error":
-            return (OutputProblem(str(said.get("text", "an error without a text"))),)
+            yield OutputProblem(str(message.get("text", "an error without a text")))
         case "finished":
-            failure, detail = str(said.get("failure") or ""), str(said.get("detail") or "")
-            return (RunResult(failure=failure, detail=detail[:MAX_DETAIL], in_words=True),)
-    return (OutputProblem(f"it said something of an unknown kind: {said.get('type')!r:.80}"),)
+            failure, detail = str(message.get("failure") or ""), str(message.get("detail") or "")
+            yield RunResult(failure=failure, detail=detail[:MAX_DETAIL_CHARS], in_words=True)
+        case kind:
+            yield OutputProblem(f"a line of its output has an unknown type: {kind!r:.80}")

@@ -1,24 +1,21 @@
-"""The claude program: where it is, what it is, and whether it can be held to what we ask of it."""
+"""The claude program: where it is, whether it can be governed, and which arguments, variables and plugins a person may
+add to it. All three are lists of what is known to be harmless: a new version brings new ways to switch the hook off."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from blueflame.agents.programs import VERSION_PATTERN, Program, is_native, locate_command, parse_version, run_with_flag
 from blueflame.model.errors import ProcessFailed
-from blueflame.system.environment import clean_environment
-from blueflame.system.process import run
 
-MIN_VERSION = (2, 1, 295)
-"""The first that can be told to refuse a call when its hook fails; older ones wave it through, and say nothing."""
+MIN_VERSION = "2.1.295"
+"""The first that can be set to refuse a call when its hook fails; older ones allow it silently."""
 
 REQUIRED_FLAGS = (
     *("--print", "--output-format", "--verbose", "--include-partial-messages", "--include-hook-events"),
@@ -26,42 +23,40 @@ REQUIRED_FLAGS = (
     *("--tools", "--disallowed-tools", "--append-system-prompt-file", "--model", "--json-schema", "--plugin-dir"),
     *("--max-budget-usd", "--no-session-persistence", "--session-id", "--resume"),
 )
-INSTALL_HINT = "install it with `pip install claude-agent-sdk` (which brings it along) or `npm install -g @anthropic-ai/claude-code`, or name it in runtimes.claude.command"  # noqa: E501
-NATIVE_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+INSTALL_HINT = (
+    "install it with `pip install claude-agent-sdk` (which includes it) or `npm install -g @anthropic-ai/claude-code`, "
+    "or name it in runtimes.claude.command"
+)
 NPM_SCOPE = "@anthropic-ai"
-PROBE_TIMEOUT = 60.0
+PROBE_ENVIRONMENT = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+
+ALLOWED_FLAGS = (
+    *("--effort", "--fallback-model", "--betas", "--autocompact", "--max-turns", "--verbose"),
+    *("--exclude-dynamic-system-prompt-sections", "--system-prompt-snapshot", "--ax-screen-reader"),
+)
+CLAUDE_VARIABLE = re.compile(r"(CLAUDE|ANTHROPIC).*", re.IGNORECASE)
+ALLOWED_VARIABLE = re.compile(
+    r"ANTHROPIC_(DEFAULT_\w+_)?MODEL|ANTHROPIC_SMALL_FAST_MODEL|CLAUDE_CODE_SUBAGENT_MODEL|CLAUDE_CODE_EFFORT_LEVEL"
+    r"|CLAUDE_CODE_(MAX_OUTPUT_TOKENS|FILE_READ_MAX_OUTPUT_TOKENS)|CLAUDE_CODE_DISABLE_(THINKING|ADAPTIVE_THINKING)"
+)
+FORBIDDEN_VARIABLE = re.compile(
+    r"HOME|IS_SANDBOX|BLUEFLAME_.*|LD_.*|DYLD_.*|BUN_.*|NODE_OPTIONS|BASH_ENV|ENV|API_TIMEOUT_MS", re.IGNORECASE
+)
+MANIFEST = ".claude-plugin/plugin.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """`argv` starts it, `needs` are the files that must be there for that."""
-
-    argv: tuple[str, ...]
-    needs: tuple[Path, ...]
-
-    @property
-    def path(self) -> Path:
-        return self.needs[0]
-
-
-def find_claude(command: str | None, *, root: Path, environ: Mapping[str, str]) -> Program | None:
-    """The one that was named, else the one on the PATH, else the one that comes with the Python package."""
-    try:
-        name, *words = shlex.split(command or "claude")
-    except ValueError:  # a quote that is not closed, or nothing at all
+def find_claude(command: str | None, *, root: Path) -> Program | None:
+    """The one that is named, else the one on the PATH, else the one in the Python package."""
+    located = locate_command(command or "claude", root=root, fallback=(lambda: None) if command else find_bundled)
+    if located is None:
         return None
-    if "/" in name:
-        found: str | None = str(root / Path(name).expanduser())
-    else:
-        found = shutil.which(name, path=environ.get("PATH")) or (None if command else find_bundled())
-    if found is None or not os.access(found, os.X_OK) or not Path(found).is_file():
-        return None
-    real = find_native(Path(os.path.realpath(found)))
+    path, words = located
+    real = find_native(path)
     return Program(argv=(str(real), *words), needs=(real,))
 
 
 def find_bundled() -> str | None:
-    """Looked for and not imported: the package brings much along that nobody needs here."""
+    """Found without an import: the package would load much that is not needed."""
     spec = find_spec("claude_agent_sdk")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         program = Path(folder, "_bundled", "claude")
@@ -71,7 +66,7 @@ def find_bundled() -> str | None:
 
 
 def find_native(program: Path) -> Path:
-    """npm puts a script before the native program when it could not link it; the box is to have the program itself."""
+    """The native program behind the script that npm installs when it cannot link it: the sandbox shows only that."""
     if is_native(program):
         return program
     for folder in program.parents:
@@ -82,14 +77,6 @@ def find_native(program: Path) -> Path:
     return program
 
 
-def is_native(program: Path) -> bool:
-    try:
-        with program.open("rb") as file:
-            return file.read(4) in NATIVE_MAGIC
-    except OSError:
-        return False
-
-
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
     version: str
@@ -97,40 +84,31 @@ class ProbeResult:
 
 
 def probe_program(program: Program) -> ProbeResult:
-    """Asked once for each program file: it is not cheap, and the answer changes only when the file does."""
+    """Asked once for each program file: it is slow, and the answer changes only with the file."""
     try:
         stat = program.path.stat()
     except OSError as e:
-        return ProbeResult("", (f"{program.path} cannot be looked at: {e.strerror}",))
+        return ProbeResult("", (f"{program.path} cannot be read: {e.strerror}",))
     return _probe_cached(program.argv, str(program.path), stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=16)
 def _probe_cached(argv: tuple[str, ...], path: str, _mtime: int, _size: int) -> ProbeResult:
     try:
-        said, offered = (_run_with_flag(argv, flag) for flag in ("--version", "--help"))
+        printed, offered = (run_with_flag(argv, flag, PROBE_ENVIRONMENT) for flag in ("--version", "--help"))
     except ProcessFailed as e:
         return ProbeResult("", (f"{path} cannot be used: {e}",))
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", said)
+    found = VERSION_PATTERN.match(printed)
     if not found:
-        return ProbeResult("", (f"{path} is not Claude Code: asked for its version it says {said.strip()[:80]!r}",))
-    version = found[0]
-    return ProbeResult(version, tuple(_find_shortcomings(path, version, offered)))
-
-
-def _run_with_flag(argv: Sequence[str], flag: str) -> str:
-    """In a home of its own: a look must leave nothing behind, and find nothing that steers it."""
-    with tempfile.TemporaryDirectory(prefix="blueflame-") as home:
-        quiet = {"HOME": home, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
-        return run(*argv, flag, cwd=Path(home), env=clean_environment(os.environ) | quiet, timeout=PROBE_TIMEOUT).out
+        return ProbeResult("", (f"{path} is not Claude Code: --version prints {printed.strip()[:80]!r}",))
+    return ProbeResult(found[0], tuple(_find_shortcomings(path, found[0], offered)))
 
 
 def _find_shortcomings(path: str, version: str, offered: str) -> Iterator[str]:
-    if tuple(map(int, version.split("."))) < MIN_VERSION:
-        oldest = ".".join(map(str, MIN_VERSION))
+    if parse_version(version) < parse_version(MIN_VERSION):
         yield (
-            f"claude {version} at {path} is too old: {oldest} or newer is needed, because older ones let a call "
-            f"through when their hook fails; {INSTALL_HINT}"
+            f"claude {version} at {path} is too old: {MIN_VERSION} or newer is needed, because older ones allow a call "
+            f"when their hook fails; {INSTALL_HINT}"
         )
     lacking = [flag for flag in REQUIRED_FLAGS if not _has_flag(offered, flag)]
     if lacking:
@@ -138,7 +116,43 @@ def _find_shortcomings(path: str, version: str, offered: str) -> Iterator[str]:
 
 
 def _has_flag(offered: str, flag: str) -> bool:
-    """As its help writes it: some flags have a second form in brackets, `--name[-file]`."""
+    """As the help prints it: some flags have a second form in brackets, `--name[-file]`."""
     base = flag.removesuffix("-file")
     words = [flag] if base == flag else [flag, f"{base}[-file]"]
     return any(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", offered) for word in words)
+
+
+def check_arguments(args: Sequence[str]) -> Iterator[str]:
+    for arg in args:
+        flag = arg.split("=")[0]
+        if arg.startswith("-") and flag not in ALLOWED_FLAGS:
+            known = ", ".join(ALLOWED_FLAGS)
+            yield f"runtimes.claude.args: {flag} is not known to be harmless; remove it (allowed: {known})"
+    if args and not args[0].startswith("-"):
+        yield f"runtimes.claude.args: {args[0]!r} is not a flag: claude would take it for a prompt; remove it"
+
+
+def check_variables(env: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(env):
+        own = CLAUDE_VARIABLE.fullmatch(name) and not ALLOWED_VARIABLE.fullmatch(name)
+        if own or FORBIDDEN_VARIABLE.fullmatch(name):
+            yield f"runtimes.claude.env: {name} could bypass claude's hook or gateway; remove it"
+
+
+def resolve_plugins(given: Iterable[str], root: Path) -> tuple[Path, ...]:
+    """The real folders; relative ones start from the configuration's folder."""
+    found = (Path(os.path.realpath(root / Path(each).expanduser())) for each in given)
+    return tuple(dict.fromkeys(found))
+
+
+def check_plugin(folder: Path, repo: Path | None) -> str:
+    """Why it cannot be loaded; empty when it can."""
+    if repo is not None and folder.is_relative_to(os.path.realpath(repo)):
+        return f"the plugin {folder} is inside the repository, where agents could change it; move it out of there"
+    if not (folder / MANIFEST).is_file():
+        return f"{folder} is not a plugin: it has no {MANIFEST}; name a folder that has one, or remove the entry"
+    return ""
+
+
+def list_skills(folder: Path) -> tuple[str, ...]:
+    return tuple(sorted(each.parent.name for each in (folder / "skills").glob("*/SKILL.md")))

@@ -1,17 +1,16 @@
-"""What Claude Code prints, line by line (stream-json), read into signals.
+"""Parses the output of Claude Code (stream-json) into signals.
 
-Its own `subtype` and words decide nothing: a run that failed says `success` there. What counts is `is_error`, the
-terminal reason and the key of the structured output.
+Its `subtype` is not used: a failed run has `success` there. What counts is `is_error`, the terminal reason and the key
+of the structured output.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blueflame.agents.runtime import (
-    Acted,
+    MAX_DETAIL_CHARS,
     CallNotRun,
     CallResult,
     OutputProblem,
@@ -19,39 +18,36 @@ from blueflame.agents.runtime import (
     Signal,
     StructuredOutput,
     TextOutput,
+    parse_json_line,
 )
+from blueflame.model.audit import ObservedCall
 from blueflame.model.spend import Spend, to_micro_usd
 
 PARTIAL_PREFIX = '{"type":"stream_event"'
-"""Most lines are these: pieces of what comes again as a whole. They are a sign of life and nothing else."""
+"""Most lines start so: parts of messages that are repeated whole. They only show that the agent is alive."""
 
 TARGET_FIELDS = ("file_path", "notebook_path", "command", "pattern", "path", "url", "skill", "query", "description")
 TOOL_USE_ERROR = "<tool_use_error>"
 FAILURE_BY_REASON = {"budget_exhausted": "budget", "structured_output_retry_exhausted": "output"}
-MAX_DETAIL = 500
 
 
 def parse_line(line: str) -> tuple[Signal, ...]:
-    if line.startswith(PARTIAL_PREFIX):
-        return ()
-    try:
-        said = json.loads(line)
-    except (ValueError, RecursionError):
-        return (OutputProblem(f"a line of its output is not JSON: {line[:200]!r}"),)
-    if not isinstance(said, dict):
-        return (OutputProblem(f"a line of its output is not an object: {line[:200]!r}"),)
+    return () if line.startswith(PARTIAL_PREFIX) else parse_json_line(line, _parse_line_object)
+
+
+def _parse_line_object(said: Mapping[str, Any]) -> Iterator[Signal]:
+    """Unknown types are ignored: new versions bring new ones, and none of them decides anything."""
     match said.get("type"):
         case "assistant":
-            return tuple(_parse_message(said))
+            yield from _parse_message(said)
         case "user":
-            return tuple(_parse_tool_results(said))
+            yield from _parse_tool_results(said)
         case "result":
-            return tuple(_parse_result(said))
-    return ()  # new kinds come with new versions, and none of them decides anything
+            yield from _parse_result(said)
 
 
 def _parse_message(said: Mapping[str, Any]) -> Iterator[Signal]:
-    """One line has one block of a message, so that nothing is counted twice."""
+    """One line has one block of a message, so nothing is counted twice."""
     for block in _iter_blocks(said):
         match block.get("type"):
             case "text":
@@ -61,11 +57,11 @@ def _parse_message(said: Mapping[str, Any]) -> Iterator[Signal]:
                 yield _parse_tool_use(block, open_still=kind == "tool_use")
 
 
-def _parse_tool_use(block: Mapping[str, Any], *, open_still: bool) -> Acted:
+def _parse_tool_use(block: Mapping[str, Any], *, open_still: bool) -> ObservedCall:
     given = block.get("input")
     target = next((str(given[name]) for name in TARGET_FIELDS if name in given), "") if isinstance(given, dict) else ""
     tool, call = (str(block.get(name) or "") for name in ("name", "id"))
-    return Acted(tool, target[:MAX_DETAIL], call, open=open_still)
+    return ObservedCall(tool, target[:MAX_DETAIL_CHARS], call, open=open_still)
 
 
 def _parse_tool_results(said: Mapping[str, Any]) -> Iterator[Signal]:
@@ -83,9 +79,9 @@ def _parse_tool_results(said: Mapping[str, Any]) -> Iterator[Signal]:
 
 
 def _is_not_run(block: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
-    """There is no such tool, or its input makes no sense: the program says so itself, and asked nobody.
+    """Unknown tool or invalid input: the program reports it without asking the hook.
 
-    A call that came as far as a decision carries it, whoever decided; what a tool prints cannot take that away.
+    A call that was decided on carries the decision, which the output of a tool cannot remove.
     """
     content = block.get("content")
     return (
@@ -98,7 +94,7 @@ def _is_not_run(block: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
 
 
 def _read_decisions(meta: object) -> dict[str, bool]:
-    """The calls that somebody decided on, and whether they were refused."""
+    """The calls with a decision, and whether they were refused."""
     found = {}
     for each in meta if isinstance(meta, list) else ():
         if isinstance(each, dict):
@@ -115,7 +111,7 @@ def _parse_result(said: Mapping[str, Any]) -> Iterator[Signal]:
     if isinstance(output, dict):
         yield StructuredOutput(output)
     elif "structured_output" in said:
-        yield OutputProblem("its structured output is no object")
+        yield OutputProblem("its structured output is not an object")
     failure = _classify_failure(said)
     yield RunResult(
         failure=failure, detail=_format_detail(said) if failure else "", reported=_read_reported_spend(said)
@@ -142,11 +138,11 @@ def _format_detail(said: Mapping[str, Any]) -> str:
     errors = said.get("errors")
     words = [str(each) for each in errors] if isinstance(errors, list) else []
     words += [str(said[name]) for name in ("result",) if isinstance(said.get(name), str) and said[name]]
-    return ("; ".join(words) or f"it ended with {said.get('terminal_reason') or 'an error'}")[:MAX_DETAIL]
+    return ("; ".join(words) or f"it ended with {said.get('terminal_reason') or 'an error'}")[:MAX_DETAIL_CHARS]
 
 
 def _read_reported_spend(said: Mapping[str, Any]) -> Spend | None:
-    """By model and whole: the sum beside it leaves out the last call of a run that was broken off."""
+    """Summed by model: the total beside it lacks the last call of an aborted run."""
     models = said.get("modelUsage")
     cost = said.get("total_cost_usd")
     if not isinstance(models, dict) or isinstance(cost, bool) or not isinstance(cost, int | float):

@@ -1,18 +1,17 @@
-"""The scripted runtime: an agent that does what a script says, as a real process, for drills, demos and rehearsals."""
+"""The scripted runtime: a real process that plays a script as an agent, for tests, demos and rehearsals."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from blueflame.agents.hook import HOOK_VARIABLE, find_hook
 from blueflame.agents.runtime import (
-    Acted,
     AgentBrief,
     AgentLaunch,
     OutputProblem,
@@ -20,6 +19,8 @@ from blueflame.agents.runtime import (
     StructuredOutput,
     TextOutput,
     UsageReport,
+    parse_action,
+    parse_json_line,
 )
 from blueflame.agents.scripted import player
 from blueflame.agents.scripted.script import BUILT_IN_SCRIPT, Script, build_attempt_steps, load_script
@@ -38,7 +39,7 @@ ENTRY_POINT = (
 @dataclass(frozen=True, slots=True)
 class ScriptedRuntime:
     script: Script = BUILT_IN_SCRIPT
-    finishes: bool = False  # a player that was told to crash says nothing more
+    reports_end: bool = False  # a player whose script crashes it prints no result
 
     def find_problems(self) -> tuple[str, ...]:
         return ()
@@ -50,26 +51,20 @@ class ScriptedRuntime:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             draft.write_text(json.dumps(content), encoding="utf-8")
-            draft.replace(program)  # after a crash it is written anew while the first one's agent may just read it
+            draft.replace(program)  # after a crash it is written again, while the first launch's agent may read it
         except OSError as e:
             raise build_file_error("write the agent's program", program, e) from e
-        # Imported beside itself and not as part of the package, so that nothing heavy comes along.
+        # Imported as a single module, not as part of the package, which would load much more.
         folder = Path(player.__file__).parent
         argv = (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", ENTRY_POINT, str(folder), str(program))
         return AgentLaunch(argv=argv, env=_build_environment(brief), stdin=brief.prompt, needs=(folder, program))
 
     def parse_line(self, line: str) -> tuple[Signal, ...]:
-        try:
-            said = json.loads(line)
-        except (ValueError, RecursionError):
-            return (OutputProblem(f"a line of its output is not JSON: {line[:200]!r}"),)
-        if not isinstance(said, dict):
-            return (OutputProblem(f"a line of its output is not an object: {line[:200]!r}"),)
-        return _parse_message(said)
+        return parse_json_line(line, _parse_message)
 
 
 def build_runtime(options: Mapping[str, Any], root: Path) -> ScriptedRuntime:
-    """From the settings of this runtime: `script` is a path, relative to `root`."""
+    """`script` is a path, relative to `root`."""
     path = options.get("script")
     if not path:
         return ScriptedRuntime()
@@ -87,24 +82,20 @@ def _build_environment(brief: AgentBrief) -> dict[str, str]:
     )
 
 
-def _parse_message(said: Mapping[str, Any]) -> tuple[Signal, ...]:
+def _parse_message(said: Mapping[str, Any]) -> Iterator[Signal]:
     match said.get("type"):
         case "say":
-            return (TextOutput(str(said.get("text", ""))),)
+            yield TextOutput(str(said.get("text", "")))
         case "action":
-            return (_parse_action(said),)
+            yield parse_action(said)
         case "usage":
-            return (_parse_usage(said),)
+            yield _parse_usage(said)
         case "error":
-            return (OutputProblem(str(said.get("text", "an error without a text"))),)
+            yield OutputProblem(str(said.get("text", "an error without a text")))
         case "result":
-            return _parse_result(said)
-    return (OutputProblem(f"it said something of an unknown kind: {said.get('type')!r}"),)
-
-
-def _parse_action(said: Mapping[str, Any]) -> Acted:
-    tool, target, call, digest = (str(said.get(name, "")) for name in ("tool", "target", "call", "digest"))
-    return Acted(tool, target, call, digest, said.get("denied") is True)
+            yield from _parse_result(said)
+        case kind:
+            yield OutputProblem(f"a line of its output has an unknown type: {kind!r:.80}")
 
 
 def _parse_usage(said: Mapping[str, Any]) -> Signal:
@@ -112,9 +103,9 @@ def _parse_usage(said: Mapping[str, Any]) -> Signal:
         tokens = {name: _check_count(said.get(name, 0)) for name in TOKEN_FIELDS}
         money = to_micro_usd(float(said.get("cost_usd", 0)))
     except (TypeError, ValueError, OverflowError):
-        return OutputProblem(f"it said what it used in a form that cannot be read: {said!r:.200}")
+        return OutputProblem(f"its usage cannot be read: {said!r:.200}")
     if money < 0:
-        return OutputProblem(f"it said that it used less than nothing: {said!r:.200}")
+        return OutputProblem(f"its usage is negative: {said!r:.200}")
     return UsageReport(Spend(micro_usd=money, **tokens))
 
 
@@ -124,13 +115,12 @@ def _check_count(value: object) -> int:
     return value
 
 
-def _parse_result(said: Mapping[str, Any]) -> tuple[Signal, ...]:
+def _parse_result(said: Mapping[str, Any]) -> Iterator[Signal]:
     output, text = said.get("structured_output"), said.get("result")
-    words = (TextOutput(str(text)),) if text else ()
-    if output is None:
-        return words
-    return (
-        (*words, StructuredOutput(output))
-        if isinstance(output, dict)
-        else (OutputProblem("its structured output is no object"),)
-    )
+    if output is not None and not isinstance(output, dict):
+        yield OutputProblem("its structured output is not an object")
+        return
+    if text:
+        yield TextOutput(str(text))
+    if output is not None:
+        yield StructuredOutput(output)

@@ -7,6 +7,6 @@ from blueflame.orchestrator.engine.interface import ProcessOutcome
 
 
 def describe_ending(outcome: ProcessOutcome, gathered: AgentOutput) -> str:
-    last = gathered.finished.detail if gathered.finished is not None else ""
-    said = [outcome.detail, outcome.setup_output.strip(), last, *gathered.complaints[:3]]
-    return "\n".join(part for part in said if part) or gathered.said
+    last = gathered.result.detail if gathered.result is not None else ""
+    said = [outcome.detail, outcome.setup_output.strip(), last, *gathered.problems[:3]]
+    return "\n".join(part for part in said if part) or gathered.text

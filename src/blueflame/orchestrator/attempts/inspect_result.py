@@ -40,7 +40,7 @@ def find_audit_gaps(
     return (
         *_check_watch(outcome, audit.last),
         *audit.findings,
-        *find_unaudited_calls(gathered.acts, audit.lines, unread=gathered.unread),
+        *find_unaudited_calls(gathered.calls, audit.lines, unread=gathered.is_incomplete),
     )
 
 

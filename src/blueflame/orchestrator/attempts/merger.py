@@ -129,7 +129,7 @@ async def read_merger(
         theirs=conflict.theirs,
         commit=tip,
         by=attempt.agent_id,
-        notes=truncate_text(verdict.notes if verdict else gathered.said, MAX_NOTES_CHARS),
+        notes=truncate_text(verdict.notes if verdict else gathered.text, MAX_NOTES_CHARS),
         paths=conflict.paths,
     )
     return ended, [ConflictResolved(changeset=attempt.subject, resolution=resolution)]

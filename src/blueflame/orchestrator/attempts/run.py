@@ -193,7 +193,7 @@ async def _collect_result(
     folder = flame.engine.directory(attempt.id)
     checkout = flame.places.checkout(attempt.agent_id)
     gathered = await asyncio.to_thread(read_spool, flame.runtimes[attempt.runtime], folder / "stdout.log")
-    finishes = flame.runtimes[attempt.runtime].finishes
+    finishes = flame.runtimes[attempt.runtime].reports_end
     handed = FinishedAttempt(attempt=attempt, base=base, outcome=outcome, gathered=gathered, finishes=finishes)
     ended, more = await RESULT_READERS[attempt.role](flame, session, handed)
     spend = await asyncio.to_thread(_settle_spend, flame, folder, gathered)
@@ -212,7 +212,7 @@ def _settle_spend(flame: SessionContext, folder: Path, gathered: AgentOutput) ->
     from blueflame.telemetry.usage import read_metered_usage, settle_spend
 
     metered = read_metered_usage(folder)
-    reported = gathered.finished.reported if gathered.finished is not None else None
+    reported = gathered.result.reported if gathered.result is not None else None
     record_observed_price(flame.places.state, metered, reported)
     return settle_spend(metered, reported, own=flame.settings.prices)
 

@@ -78,7 +78,7 @@ async def read_worker(
     ending = judge_attempt(facts)
     if ending is not Ending.PASSED and tip is not None:
         await asyncio.to_thread(keep_failed_result, flame.repo, attempt.session, attempt.subject, attempt.n, tip)
-    words = gathered.said if ending is Ending.PASSED else describe_ending(outcome, gathered)
+    words = gathered.text if ending is Ending.PASSED else describe_ending(outcome, gathered)
     notes = "\n".join(part for part in (format_gaps(gaps) if gaps else "", words, format_leftovers(left)) if part)
     ended = AttemptOutcome(
         ending=ending, notes=notes, base=base, tip=tip, commits=count, subject=subject, violations=broken
