@@ -19,7 +19,9 @@ from blueflame.git.merging import CombinedCommit, combine_commits, create_commit
 from blueflame.git.repository import Repository, open_repository
 from blueflame.git.results import CollectedResult, collect_result, list_changes, set_ref
 from blueflame.model.ids import build_attempt_ref, build_branch_name
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.lifecycle import execute_session, lock_project, open_session
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.wiring import build_context
 from blueflame.testing import create_throwaway_repository
 
 TASKS = 50
@@ -70,12 +72,12 @@ def _session(path: Path) -> float:
     for name, text in given.items():
         (path.parent / name).write_text(text, encoding="utf-8")
     began = perf_counter()
-    ground = app.open_project(root / "blueflame.yaml")
-    with app.lock_project(ground) as journal:
-        session = app.open_session(ground, journal, request="notes", tasks=read_plan(path.parent / "plan.json"))
-        flame = app.build_context(ground, session, script=path.parent / "script.yaml")
+    project = open_project(root / "blueflame.yaml")
+    with lock_project(project) as journal:
+        session = open_session(project, journal, request="notes", tasks=read_plan(path.parent / "plan.json"))
+        context = build_context(project, session, script=path.parent / "script.yaml")
         answerer = DecisionsAnswerer(load_decisions(path.parent / "decisions.yaml"))
-        asyncio.run(app.execute_session(flame, journal, session, answerer=answerer))
+        asyncio.run(execute_session(context, journal, session, answerer=answerer))
     if session.outcome != "completed":
         raise AssertionError(f"the session ended as {session.outcome}: nothing was measured")
     return perf_counter() - began

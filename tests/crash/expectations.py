@@ -15,8 +15,8 @@ from blueflame.git.checkouts import get_record_path
 from blueflame.git.results import list_refs
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded, JournalEntry, Landed, OrchestratorStarted
-from blueflame.orchestrator import project as app
 from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers
+from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 from blueflame.session.state import Session
 from blueflame.system import flock
 from crash.scenario import Theatre
@@ -87,10 +87,10 @@ class Found:
 
 
 def look(theatre: Theatre) -> Found:
-    with app.open_journal(theatre.ground()) as journal:
-        name = app.find_session(journal, None)
+    with open_journal(theatre.project()) as journal:
+        name = find_session(journal, None)
         assert len(journal.sessions()) == 1, "there is more than one session"
-        return Found(app.load_session(journal, name), journal.events(name), journal.damage(), dict(theatre.starts()))
+        return Found(load_session(journal, name), journal.events(name), journal.damage(), dict(theatre.starts()))
 
 
 def expected_of(theatre: Theatre) -> Expected:
@@ -99,7 +99,7 @@ def expected_of(theatre: Theatre) -> Expected:
 
 def _our_refs(theatre: Theatre, session: Session) -> frozenset[str]:
     """Without the name of the session."""
-    return frozenset(name.replace(session.id, "") for name in list_refs(theatre.ground().repo, "refs/blueflame/"))
+    return frozenset(name.replace(session.id, "") for name in list_refs(theatre.project().repo, "refs/blueflame/"))
 
 
 def _lost(theatre: Theatre, found: Found) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _lost(theatre: Theatre, found: Found) -> Iterator[str]:
             yield f"the commit {sha[:12]} of an agent is lost"
     for name in sorted(set(found.landed) - set(theatre.hooks())):
         yield f"the hook was not told of {name}"
-    kept = list_refs(theatre.ground().repo, "refs/blueflame/attempts/")
+    kept = list_refs(theatre.project().repo, "refs/blueflame/attempts/")
     for each in found.events:
         if isinstance(each.event, AttemptEnded) and each.event.ended.tip not in (None, *kept.values()):
             yield f"the result of {each.event.attempt} is not under refs/blueflame/attempts"
@@ -189,14 +189,14 @@ def _held_locks(theatre: Theatre) -> Iterator[str]:
 
 def _unreported(theatre: Theatre) -> Iterator[str]:
     """Whatever lies among the checkouts must be among what `blueflame cleanup` would take away."""
-    ground = theatre.ground()
-    if not ground.places.worktrees.is_dir():
+    project = theatre.project()
+    if not project.paths.worktrees.is_dir():
         return
-    with app.open_journal(ground) as journal:
-        told = find_leftovers(ground.repo, ground.places, journal, now=time.time(), max_age=0, at_work=False)
+    with open_journal(project) as journal:
+        told = find_leftovers(project.repo, project.paths, journal, now=time.time(), max_age=0, at_work=False)
     known = {each.path for each in told if each.kind is LeftoverKind.CHECKOUT and each.path}
     known |= {get_record_path(path) for path in known}
-    for path in sorted(ground.places.worktrees.iterdir()):
+    for path in sorted(project.paths.worktrees.iterdir()):
         if path not in known:
             yield f"nobody reports {path.name} among the checkouts"
 

@@ -123,10 +123,11 @@ class JumpyClock(SystemClock):
 
 
 def _clock(seed: int) -> None:
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator import lifecycle, sessions, wiring
 
     jumpy = JumpyClock(seed)
-    put_in(app, "SystemClock", lambda: jumpy)
+    for module in (lifecycle, sessions, wiring):
+        put_in(module, "SystemClock", lambda: jumpy)
 
 
 def _no_lock(_order: bool) -> None:

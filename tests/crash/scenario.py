@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.project import Project, open_project
 
 REQUEST = "Разделить & conquer"
 FILES = {"README.md": "# sample\n", "src/app.py": "def answer():\n    return 42\n"}
@@ -77,8 +77,8 @@ class Theatre:
         played = ["--config", str(self.config), "--script", str(self.script), "--decisions-file", str(self.decisions)]
         return [verb, *(["--task", REQUEST] if verb == "run" else []), *played, "--quiet"]
 
-    def ground(self) -> app.Project:
-        return app.open_project(self.config)
+    def project(self) -> Project:
+        return open_project(self.config)
 
     def git(self, *args: str) -> str:
         return git(self.root, *args)

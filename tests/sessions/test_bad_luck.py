@@ -13,8 +13,9 @@ from blueflame.documents.plans import read_plan
 from blueflame.model.attempt import Ending
 from blueflame.model.event import AttemptEnded, AttemptStarted, ChangesetJudged, GateOpened, JournalEntry, PlanFailed
 from blueflame.model.gate import Gate
-from blueflame.orchestrator import project as app
 from blueflame.orchestrator.engine.local import LocalEngine
+from blueflame.orchestrator.sessions import open_journal
+from blueflame.orchestrator.wiring import build_context
 from blueflame.session.state import Session
 from support.sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
 
@@ -58,7 +59,7 @@ def test_a_planner_that_cannot_be_started_is_left_to_the_person(stage: Stage) ->
             (stage.root / ".trees").write_text("a file where the checkouts go\n")
 
     stage.play(planner=plan_of(task(1)))
-    told = stage.run({"plan": ["quit"]}, onlookers=[Watcher(block)])
+    told = stage.run({"plan": ["quit"]}, observers=[Watcher(block)])
     assert len(told.of(PlanFailed)) == 2
     assert [ended.ended.ending for ended in told.of(AttemptEnded)] == [Ending.SETUP] * 2
     assert ".trees" in " ".join(told.answers.asked[0].evidence["problems"])
@@ -71,7 +72,7 @@ def test_an_attempt_whose_folder_was_removed_is_lost_and_tried_again(stage: Stag
     running.kill()
     session, _events = stage.look()
     (live,) = session.live
-    engine = app.build_context(stage.ground(), session, script=stage.script).engine
+    engine = build_context(stage.project(), session, script=stage.script).engine
     _end(stage, live)
     shutil.rmtree(engine.directory(live))
     told = stage.resume()
@@ -100,7 +101,7 @@ def test_a_checkout_that_was_removed_under_its_agent_fails_the_attempt(stage: St
             shutil.rmtree(event.worktree)
 
     stage.play(task(1), workers={1: {"1": [{"sleep": 0.5}, *writes("src/1.txt", "one")]}})
-    told = stage.run(onlookers=[Watcher(remove)])
+    told = stage.run(observers=[Watcher(remove)])
     assert told.session.outcome == "completed"
     assert told.session.tasks["task-001"].retries == 1
 
@@ -136,8 +137,8 @@ def test_a_letter_of_the_last_moment_is_told_that_it_was_too_late(stage: Stage) 
             letters.append(stage.post(session, "answer", gate="changeset-cs-001", choice="reject", note="no"))
 
     stage.play(task(1))
-    stage.run(onlookers=[Watcher(late)])
-    with app.open_journal(stage.ground()) as journal:
+    stage.run(observers=[Watcher(late)])
+    with open_journal(stage.project()) as journal:
         told = journal.reply(letters[0])
     assert told.state == "refused"
     assert "has ended (completed)" in told.reply
@@ -157,7 +158,7 @@ def test_the_exports_are_whole_whenever_somebody_looks(stage: Stage) -> None:
             looks += 1
 
     stage.play(task(1), task(2))
-    stage.run(onlookers=[Watcher(look)])
+    stage.run(observers=[Watcher(look)])
     assert looks > 3
     assert not list((stage.root / ".blueflame").glob("*.draft"))
 

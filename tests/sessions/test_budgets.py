@@ -103,7 +103,7 @@ def test_who_nears_its_budget_is_told_of_once_while_it_works(stage: Stage) -> No
             case AttemptNearsBudget():
                 done.touch()
 
-    told = stage.run(onlookers=[Watcher(spend)])
+    told = stage.run(observers=[Watcher(spend)])
     name = f"{told.session.id}.task-001.worker.1"
     assert told.of(AttemptNearsBudget) == [AttemptNearsBudget(attempt=name, used=1_300_000, limit=1_500_000)]
     log = (stage.root / ".blueflame" / "logs" / "activity.log").read_text()

@@ -104,7 +104,7 @@ def test_the_credential_is_nowhere_that_an_agent_or_a_reader_of_logs_can_look(
     stage.tasks = [task(1)]
     with LoopbackModel(script) as model:
         serving(monkeypatch, model)
-        told = stage.run(onlookers=[Watcher(look)], cassette=Cassette(record=tmp_path / "c.jsonl"))
+        told = stage.run(observers=[Watcher(look)], cassette=Cassette(record=tmp_path / "c.jsonl"))
     assert told.session.outcome == "completed", _what_happened(told)
     outputs = [str(asked.body.get("messages")) for asked in model.requests if isinstance(asked.body, dict)]
     assert any("ANTHROPIC_BASE_URL" in output for output in outputs)  # it did look

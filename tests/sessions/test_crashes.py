@@ -22,9 +22,9 @@ from blueflame.model.event import (
     PlanFailed,
     StopRequested,
 )
-from blueflame.orchestrator import project as app
 from blueflame.orchestrator.engine import local
 from blueflame.orchestrator.engine.interface import StatusUnknown
+from blueflame.orchestrator.sessions import find_running_pid
 from blueflame.session.state import Session
 from support.sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
 
@@ -165,9 +165,9 @@ def test_a_second_orchestrator_is_refused_and_told_the_pid_of_the_first(stage: S
     second = start_orchestrator(stage)
     assert second.end() == 3
     assert f"pid {first.process.pid}" in json.loads(second.seen[-1].split(" ", 2)[2])
-    assert app.find_running_pid(stage.ground()) == first.process.pid
+    assert find_running_pid(stage.project()) == first.process.pid
     first.kill()
-    assert app.find_running_pid(stage.ground()) is None
+    assert find_running_pid(stage.project()) is None
     assert stage.resume().session.outcome == "completed"
 
 
@@ -223,7 +223,7 @@ def test_a_journal_deleted_under_a_session_is_told_and_rescued(stage: Stage) -> 
 
     stage.play(task(1))
     with pytest.raises(JournalError, match="deleted or replaced while it was in use") as error:
-        stage.run(onlookers=[Watcher(delete)])
+        stage.run(observers=[Watcher(delete)])
     assert "blueflame resume" in str(error.value)
     rescued = stage.root / ".blueflame" / "journal.db.rescued"
     assert str(rescued) in str(error.value)
@@ -248,11 +248,11 @@ def test_a_session_can_be_resumed_after_every_single_event(stage: Stage, ledger:
 
     stage.play(task(1), task(2, after=[1]), workers={1: writes("src/1.txt", "one"), 2: writes("src/2.txt", "two")})
     with pytest.raises(PutDown):
-        stage.run(onlookers=[stop_at(3)])
+        stage.run(observers=[stop_at(3)])
     session = stage.look()[0]
     while not session.ended:
         try:
-            session = stage.resume(onlookers=[stop_at(session.seq + 2)]).session
+            session = stage.resume(observers=[stop_at(session.seq + 2)]).session
         except PutDown:
             session = stage.look()[0]
     assert session.outcome == "completed"

@@ -11,7 +11,7 @@ from blueflame.config.show import compute_resolved_digest
 from blueflame.model.event import AttemptIntended, ConfigAdopted, ConfigDrifted, ConfigKept
 from blueflame.model.gate import Gate
 from blueflame.model.settings import Settings
-from blueflame.orchestrator.cycle_boundary import load_settings
+from blueflame.orchestrator.session_settings import load_settings
 from blueflame.session.state import Session
 from blueflame.system.layout import ProjectPaths
 from support.sessions import Reply, Stage, make_stage, task

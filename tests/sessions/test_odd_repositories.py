@@ -8,7 +8,7 @@ import pytest
 
 from blueflame.model.errors import Refused
 from blueflame.model.event import AttemptEnded, AttemptIntended
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.lifecycle import prepare_folders
 from support.sessions import Stage, git, make_stage, task, writes
 
 
@@ -41,7 +41,7 @@ def test_a_repository_with_submodules_keeps_them_as_they_are(stage: Stage, tmp_p
     stage.git("commit", "-q", "-m", "chore(task-000): vendor")
     pinned = stage.git("rev-parse", "HEAD:vendor/library")
     stage.play(task(1), workers={1: writes("src/1.txt", "one")})
-    assert stage.ground().repo.submodules == ("vendor/library",)
+    assert stage.project().repo.submodules == ("vendor/library",)
     assert stage.run().session.outcome == "completed"
     assert stage.git("rev-parse", "HEAD:vendor/library") == pinned
     assert stage.read("src/1.txt") == "one\n"
@@ -54,7 +54,7 @@ def test_a_shallow_clone_is_worked_in(repo: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repo}", "мелкий clone")
     stage = make_stage(tmp_path / "мелкий clone")
     stage.play(task(1), task(2, after=[1]), workers={1: writes("src/1.txt", "one")})
-    assert stage.ground().repo.shallow
+    assert stage.project().repo.shallow
     assert stage.run().session.outcome == "completed"
     assert stage.read("src/1.txt") == "one\n"
     assert stage.git("rev-list", "--count", "main").strip() < "9"
@@ -102,7 +102,7 @@ def test_places_where_no_session_can_run_are_refused(tmp_path: Path, how: str) -
     stage = Stage(root=root, script=tmp_path / "s.yaml", config=root / "blueflame.yaml")
     stage.configure()
     with pytest.raises(Refused) as error:
-        stage.ground()
+        stage.project()
     assert str(root) in str(error.value)
     assert not (root / ".blueflame").exists()
 
@@ -120,5 +120,5 @@ def test_our_folders_never_show_in_git_status_while_agents_work(stage: Stage) ->
     assert (stage.root / ".blueflame/journal.db").exists()
     assert list((stage.root / ".trees").glob("worker-*"))
     exclude = (stage.root / ".git/info/exclude").read_text()
-    app.prepare_folders(stage.ground())
+    prepare_folders(stage.project())
     assert (stage.root / ".git/info/exclude").read_text() == exclude, "written once"

@@ -23,7 +23,7 @@ from blueflame.model.event import (
 )
 from blueflame.model.gate import Answer
 from blueflame.model.task import Cause
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.sessions import open_journal
 from blueflame.session.state import Session
 from support.sessions import Stage, Told, Watcher, task, writes
 
@@ -53,7 +53,7 @@ def waiting_for(path: Path) -> dict[str, str]:
 
 
 def reply(stage: Stage, letter: int) -> MessageReply:
-    with app.open_journal(stage.ground()) as journal:
+    with open_journal(stage.project()) as journal:
         return journal.reply(letter)
 
 
@@ -84,7 +84,7 @@ def test_an_answer_from_elsewhere_wins_over_the_one_who_is_being_asked(stage: St
         letters.append(stage.post(session, "answer", gate="plan", choice="quit", by="Вася"))
 
     stage.play(task(1))
-    told = stage.run({"plan": ["wait"]}, onlookers=[once(lambda _s, e: isinstance(e, GateOpened), answer)])
+    told = stage.run({"plan": ["wait"]}, observers=[once(lambda _s, e: isinstance(e, GateOpened), answer)])
     first, second, third = (reply(stage, letter) for letter in letters)
     assert (first.state, second.state, third.state) == ("refused", "taken", "refused")
     assert "does not offer 'sing'" in first.reply
@@ -104,7 +104,7 @@ def test_letters_that_make_no_sense_are_refused_with_a_reason(stage: Stage) -> N
         letters.append(stage.post(session, "answer", gate="plan", choice="quit"))
 
     stage.play(task(1))
-    stage.run({"plan": ["wait"]}, onlookers=[once(lambda _s, e: isinstance(e, GateOpened), write)])
+    stage.run({"plan": ["wait"]}, observers=[once(lambda _s, e: isinstance(e, GateOpened), write)])
     said = [reply(stage, letter) for letter in letters]
     assert [each.state for each in said] == ["refused"] * 4 + ["taken"]
     for each, word in zip(said, ("dance", "nobody", "no wave", "plan-77"), strict=False):
@@ -129,7 +129,7 @@ def test_going_on_with_what_is_done_leaves_the_rest_at_work(stage: Stage) -> Non
     )
     proceed = once(done("task-001"), lambda session: _post(stage, session, "proceed", by="test"))
     release = once(lambda _s, e: isinstance(e, Landed), lambda _session: go.touch())
-    told = stage.run({"session": ["continue"]}, onlookers=[proceed, release])
+    told = stage.run({"session": ["continue"]}, observers=[proceed, release])
     events = [recorded.event for recorded in told.events]
     landed = next(n for n, event in enumerate(events) if isinstance(event, Landed))
     assert sum(isinstance(event, AttemptEnded) for event in events[:landed]) == 1
@@ -141,7 +141,7 @@ def test_going_on_with_what_is_done_leaves_the_rest_at_work(stage: Stage) -> Non
 def test_going_on_and_ending_the_rest_requeues_it(stage: Stage) -> None:
     stage.play(task(1, cohesion_group="a"), task(2, cohesion_group="b"), workers={2: {"1": "stuck"}})
     proceed = once(done("task-001"), lambda session: _post(stage, session, "proceed", by="test", kill=True))
-    told = stage.run({"session": ["continue"]}, onlookers=[proceed])
+    told = stage.run({"session": ["continue"]}, observers=[proceed])
     assert ending(told, "task-002") is Ending.CANCELLED
     assert told.session.tasks["task-002"].attempts == 2
     assert told.gates == ["plan", "changeset-cs-001", "session-cycle-1", "changeset-cs-002"]
@@ -154,7 +154,7 @@ def test_one_agent_can_be_ended_and_its_task_is_requeued(stage: Stage, character
     kill = once(
         started("task-002"), lambda session: _post(stage, session, "kill", agent="task-002", reason="off the track")
     )
-    told = stage.run({"session": ["continue"]}, onlookers=[kill])
+    told = stage.run({"session": ["continue"]}, observers=[kill])
     assert ending(told, "task-002") is Ending.CANCELLED
     assert "off the track" in told.prompt("task-002", n=2)
     assert told.session.tasks["task-002"].retries == 0, "nobody is to blame"
@@ -164,7 +164,7 @@ def test_one_agent_can_be_ended_and_its_task_is_requeued(stage: Stage, character
 def test_stopping_ends_the_agents_and_a_resume_tries_them_again(stage: Stage, ledger: Path) -> None:
     stage.play(task(1), workers={1: {"1": "stuck"}})
     stop = once(started("task-001"), lambda session: _post(stage, session, "stop", by="test"))
-    told = stage.run(onlookers=[stop])
+    told = stage.run(observers=[stop])
     assert not told.session.ended
     assert not told.session.live
     assert told.states == {"task-001": "pending"}
@@ -179,7 +179,7 @@ def test_stopping_can_leave_the_agents_at_work_and_a_resume_adopts_them(stage: S
     go = stage.root.parent / "go"
     stage.play(task(1), workers={1: writes("src/1.txt", "one", waiting_for(go))})
     stop = once(started("task-001"), lambda session: _post(stage, session, "stop", keep_agents=True))
-    told = stage.run(onlookers=[stop])
+    told = stage.run(observers=[stop])
     assert not told.session.ended
     assert list(told.session.live) == [f"{told.session.id}.task-001.worker.1"]
     go.touch()

@@ -59,7 +59,7 @@ def let_go(hold: Path, when: type[Event]) -> Watcher:
 def test_two_agents_in_one_file_are_told_of_while_they_are_at_work(shared: Stage, tmp_path: Path) -> None:
     shared.reconfigure(validation={"file_scope": {"enforce": False}})
     hold = play(shared, tmp_path, second="line 9")
-    told = shared.run(onlookers=[let_go(hold, OverlapSeen)])
+    told = shared.run(observers=[let_go(hold, OverlapSeen)])
     (seen,) = told.of(OverlapSeen)
     assert (seen.tasks, seen.paths, seen.kind) == (("task-001", "task-002"), ("src/shared.txt",), "file")
     assert told.states == {"task-001": "merged", "task-002": "merged"}
@@ -70,7 +70,7 @@ def test_two_agents_in_one_file_are_told_of_while_they_are_at_work(shared: Stage
 def test_the_later_one_waits_and_builds_on_the_first(shared: Stage, tmp_path: Path) -> None:
     shared.reconfigure(gates={"on_overlap": "ask"}, validation={"file_scope": {"enforce": False}})
     hold = play(shared, tmp_path, second="line 2")
-    told = shared.run({"overlap": [Answer(choice="wait", by="test")]}, onlookers=[let_go(hold, AttemptCancelled)])
+    told = shared.run({"overlap": [Answer(choice="wait", by="test")]}, observers=[let_go(hold, AttemptCancelled)])
     (seen,) = told.of(OverlapSeen)
     assert seen.kind == "lines"
     second = told.session.attempts[f"{told.session.id}.task-002.worker.2"].attempt

@@ -11,7 +11,7 @@ from blueflame.documents.plans import read_plan
 from blueflame.model.errors import PlanError
 from blueflame.model.event import AttemptIntended, CycleStarted, PlanApproved, PlanFailed, PlanProposed
 from blueflame.model.gate import Answer, Gate
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.sessions import find_unfinished, open_journal
 from blueflame.session.state import Session
 from support.sessions import Stage, plan_of, task, writes
 
@@ -177,5 +177,5 @@ def test_only_the_plan_is_made_when_no_more_is_asked_for(stage: Stage) -> None:
     again = stage.resume()
     assert again.session.outcome == "completed"
     assert len([e for e in again.of(AttemptIntended) if e.attempt.role == "planner"]) == 1
-    with app.open_journal(stage.ground()) as journal:
-        assert app.find_unfinished(journal) is None
+    with open_journal(stage.project()) as journal:
+        assert find_unfinished(journal) is None

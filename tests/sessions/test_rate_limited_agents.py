@@ -15,11 +15,12 @@ import pytest
 
 from blueflame.model.attempt import Attempt, AttemptRecord
 from blueflame.model.event import Event, RuntimeParked, RuntimeResumed
-from blueflame.orchestrator import project as app
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptSpec, ExitReason, ProcessOutcome
+from blueflame.orchestrator.lifecycle import lock_project, open_session
 from blueflame.orchestrator.watchers.limits import LimitWatcher
 from blueflame.orchestrator.watchers.rate_limits import await_runtime, remove_shared_wait
+from blueflame.orchestrator.wiring import build_context
 from blueflame.session.decide import AwaitRuntime
 from blueflame.session.state import Session
 from support.model_gateways import SECRET, TOKEN, build_model_options
@@ -40,25 +41,25 @@ read -r _ status _ <&5
 class Scene:
     """One agent at work, and somebody who looks out."""
 
-    flame: SessionContext
+    context: SessionContext
     session: Session
     attempt: str
     said: list[Event] = field(default_factory=list)
 
     @property
     def word(self) -> Path:
-        return self.flame.places.parked("scripted")
+        return self.context.paths.parked("scripted")
 
     async def submit(self, url: str, **model: Any) -> None:  # noqa: ANN401 (as the gateway's orders have it)
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         orders = build_model_options(url, shared=str(self.word), **model)
-        await self.flame.engine.submit(
+        await self.context.engine.submit(
             AttemptSpec(
                 attempt=self.attempt,
                 argv=("bash", "-c", CALL),
                 env={"PATH": os.environ["PATH"]},
-                cwd=str(self.flame.repo.root),
+                cwd=str(self.context.repo.root),
                 grace=1.0,
                 walls={"gateway": {"port": port, "hosts": [], "model": orders}},
                 secrets={"key": SECRET},
@@ -66,7 +67,7 @@ class Scene:
         )
 
     async def until_parked(self) -> RuntimeParked:
-        lookout = LimitWatcher(lambda: self.flame, self.session, self.said.extend)
+        lookout = LimitWatcher(lambda: self.context, self.session, self.said.extend)
         while not self.said:
             await lookout.look(time.time())
             await asyncio.sleep(0.05)
@@ -76,20 +77,20 @@ class Scene:
         return told
 
     async def end(self) -> ProcessOutcome:
-        return await self.flame.engine.wait(self.attempt)
+        return await self.context.engine.wait(self.attempt)
 
 
 @pytest.fixture
 def scene(stage: Stage) -> Scene:
     stage.play(task(1))
-    ground = stage.ground()
-    with app.lock_project(ground) as journal:
-        session = app.open_session(ground, journal, request="x")
+    project = stage.project()
+    with lock_project(project) as journal:
+        session = open_session(project, journal, request="x")
     name = f"{session.id}.task-001.worker.1"
     attempt = Attempt(id=name, session=session.id, subject="task-001", role="worker", n=1, agent_id="worker-1")
     session.live[name] = attempt
     session.attempts[name] = AttemptRecord(attempt=attempt, intended_at=0.0)
-    return Scene(app.build_context(ground, session, script=stage.script), session, name)
+    return Scene(build_context(project, session, script=stage.script), session, name)
 
 
 def play(story: Coroutine[Any, Any, None]) -> None:
@@ -101,7 +102,7 @@ def test_a_limit_is_seen_waited_for_and_over_when_the_agent_got_through(scene: S
         await scene.submit(far.url)
         told = await scene.until_parked()
         assert (told.kind, told.reason, told.agents) == ("rate_limit", "429: Slow down.", 1)
-        resumed = await await_runtime(scene.flame, scene.session, AwaitRuntime("scripted"), lambda _events: None)
+        resumed = await await_runtime(scene.context, scene.session, AwaitRuntime("scripted"), lambda _events: None)
         assert resumed == [RuntimeResumed(runtime="scripted", reason="no agent waits for it any more")]
         assert (await scene.end()).exit_code == 0
         assert not scene.word.exists()

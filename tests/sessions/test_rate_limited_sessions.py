@@ -24,11 +24,12 @@ from blueflame.model.event import (
     RuntimeResumed,
     StopRequested,
 )
-from blueflame.orchestrator import project as app
 from blueflame.orchestrator.context import SessionContext
 from blueflame.orchestrator.engine.interface import AttemptEngine, AttemptStatus, Queued, Running
+from blueflame.orchestrator.lifecycle import lock_project, open_session
 from blueflame.orchestrator.watchers.limits import LimitWatcher
 from blueflame.orchestrator.watchers.rate_limits import await_runtime, find_waits, read_shared_wait, remove_shared_wait
+from blueflame.orchestrator.wiring import build_context
 from blueflame.session.decide import AwaitRuntime
 from blueflame.session.state import Session
 from support.sessions import Stage, Watcher, task, writes
@@ -75,7 +76,7 @@ def story(events: list[JournalEntry], *kinds: type[Event]) -> list[str]:
 
 def test_nobody_is_started_while_the_account_is_limited_and_then_work_goes_on_by_itself(stage: Stage) -> None:
     go = one_by_one(stage)
-    told = stage.run(onlookers=[limited(stage, go, 4.0)])
+    told = stage.run(observers=[limited(stage, go, 4.0)])
     order = story(told.events, AttemptIntended, RuntimeParked, RuntimeResumed)
     assert order == ["AttemptIntended", "RuntimeParked", "RuntimeResumed", "AttemptIntended"]
     parked = told.of(RuntimeParked)[0]
@@ -88,7 +89,7 @@ def test_nobody_is_started_while_the_account_is_limited_and_then_work_goes_on_by
 
 def test_a_person_who_wants_to_be_asked_says_retry_and_the_word_is_taken_away(stage: Stage) -> None:
     go = one_by_one(stage, on_rate_limit="ask")
-    told = stage.run({"rate_limit": ["retry"]}, onlookers=[limited(stage, go, HOUR)])
+    told = stage.run({"rate_limit": ["retry"]}, observers=[limited(stage, go, HOUR)])
     assert "rate_limit-scripted" in told.gates
     assert [event.by for event in told.of(RuntimeResumed)] == ["test"]
     assert told.session.outcome == "completed"
@@ -97,7 +98,7 @@ def test_a_person_who_wants_to_be_asked_says_retry_and_the_word_is_taken_away(st
 
 def test_a_wait_that_is_too_long_is_asked_about_and_stop_can_be_resumed(stage: Stage) -> None:
     go = one_by_one(stage)
-    told = stage.run({"rate_limit": ["stop"]}, onlookers=[limited(stage, go, 7 * HOUR)])
+    told = stage.run({"rate_limit": ["stop"]}, observers=[limited(stage, go, 7 * HOUR)])
     assert len(told.of(StopRequested)) == 1
     assert not told.session.ended
     remove_shared_wait(word(stage))
@@ -114,7 +115,7 @@ def test_a_gate_is_withdrawn_when_somebody_got_through(stage: Stage) -> None:
         if isinstance(recorded.event, GateOpened) and recorded.event.gate.kind == "rate_limit":
             remove_shared_wait(word(stage))
 
-    told = stage.run({"rate_limit": ["wait"]}, onlookers=[limited(stage, go, HOUR), Watcher(through)])
+    told = stage.run({"rate_limit": ["wait"]}, observers=[limited(stage, go, HOUR), Watcher(through)])
     assert [event.gate for event in told.of(GateWithdrawn)] == ["rate_limit-scripted"]
     assert told.session.outcome == "completed"
 
@@ -158,7 +159,7 @@ class Sayings:
 
 @dataclass
 class Scene:
-    flame: SessionContext
+    context: SessionContext
     session: Session
     engine: Sayings
     said: list[Event] = field(default_factory=list)
@@ -169,17 +170,17 @@ class Scene:
         return list(self.said)
 
     def lookout(self) -> LimitWatcher:
-        return LimitWatcher(lambda: self.flame, self.session, self.said.extend)
+        return LimitWatcher(lambda: self.context, self.session, self.said.extend)
 
 
 @pytest.fixture
 def scene(stage: Stage) -> Scene:
     """Two live agents of one runtime."""
     stage.play(task(1))
-    ground = stage.ground()
-    with app.lock_project(ground) as journal:
-        session = app.open_session(ground, journal, request="x")
-    flame = app.build_context(ground, session, script=stage.script)
+    project = stage.project()
+    with lock_project(project) as journal:
+        session = open_session(project, journal, request="x")
+    context = build_context(project, session, script=stage.script)
     for n in (1, 2):
         name = f"{session.id}.task-00{n}.worker.1"
         attempt = Attempt(
@@ -187,8 +188,8 @@ def scene(stage: Stage) -> Scene:
         )
         session.live[name] = attempt
         session.attempts[name] = AttemptRecord(attempt=attempt, intended_at=0.0)
-    engine = Sayings(flame.engine)
-    return Scene(replace(flame, engine=engine), session, engine)  # type: ignore[arg-type]
+    engine = Sayings(context.engine)
+    return Scene(replace(context, engine=engine), session, engine)  # type: ignore[arg-type]
 
 
 def park(since: float, until: float | None = None, kind: str = "rate_limit") -> Mapping[str, Any]:
@@ -220,13 +221,15 @@ def test_a_moments_hesitation_is_not_told(scene: Scene) -> None:
 def test_after_a_person_said_to_try_now_old_words_count_for_nothing_for_a_moment(scene: Scene) -> None:
     scene.engine.parked = dict.fromkeys(scene.session.live, park(since=100.0))
     scene.session.tried_at["scripted"] = 200.0
-    assert asyncio.run(find_waits(scene.flame, scene.session, "scripted", 201.0)) == []
-    assert len(asyncio.run(find_waits(scene.flame, scene.session, "scripted", 210.0))) == 2
+    assert asyncio.run(find_waits(scene.context, scene.session, "scripted", 201.0)) == []
+    assert len(asyncio.run(find_waits(scene.context, scene.session, "scripted", 210.0))) == 2
 
 
 def test_a_rest_after_an_outage_lasts_its_time(scene: Scene) -> None:
     parked = RuntimeParked(runtime="scripted", kind="outage", reason="", until=time.time() + 0.2, outages=1)
     scene.session.parked["scripted"] = parked
-    (resumed,) = asyncio.run(await_runtime(scene.flame, scene.session, AwaitRuntime("scripted"), lambda _events: None))
+    (resumed,) = asyncio.run(
+        await_runtime(scene.context, scene.session, AwaitRuntime("scripted"), lambda _events: None)
+    )
     assert time.time() >= (parked.until or 0)
     assert resumed == RuntimeResumed(runtime="scripted", reason="the rest is over")

@@ -9,7 +9,7 @@ import pytest
 
 from blueflame.model.event import AttemptEnded, JournalEntry
 from blueflame.model.memory import Lesson, MemoryRecord, SessionSummary, TaskFailure, TaskResult
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.wiring import open_memory
 from blueflame.session.state import Session
 from support.fake_bd import keys, make_bd
 from support.sessions import Stage, Watcher, plan_of, start_orchestrator, task, writes
@@ -20,7 +20,7 @@ FAILS = [{"say": "I cannot do it"}, {"exit": 3}]
 
 
 def kept(stage: Stage) -> dict[str, MemoryRecord]:
-    return {record.key: record for record in app.open_memory(stage.ground()).list_records()}
+    return {record.key: record for record in open_memory(stage.project()).list_records()}
 
 
 def rows(stage: Stage) -> int:
@@ -97,7 +97,7 @@ def test_a_stopped_session_is_remembered_and_a_resumed_one_not_twice(stage: Stag
         if isinstance(recorded.event, AttemptEnded) and recorded.event.attempt.endswith("task-001.worker.1"):
             stage.post(session, "stop")
 
-    first = stage.run(onlookers=[Watcher(stop)])
+    first = stage.run(observers=[Watcher(stop)])
     assert not first.session.ended
     (summary,) = of(stage, SessionSummary)
     assert isinstance(summary, SessionSummary)

@@ -61,7 +61,7 @@ def test_a_silence_is_told_once_and_the_agent_is_left_at_work(stage: Stage) -> N
     first, second = (stage.root.parent / name for name in ("first", "second"))
     steps = [quiet_until(first), {"say": "still here"}, quiet_until(second)]
     stage.play(task(1), workers={1: writes("src/1.txt", "one", *steps)})
-    told = stage.run(onlookers=[releasing(first, AttemptStalled), releasing(second, AttemptStalled, 2)])
+    told = stage.run(observers=[releasing(first, AttemptStalled), releasing(second, AttemptStalled, 2)])
     assert told.session.outcome == "completed"
     assert endings(told) == [Ending.PASSED]
     assert [event.seconds >= SHORT for event in told.of(AttemptStalled)] == [True, True]

@@ -24,7 +24,8 @@ from blueflame.cli.main import run
 from blueflame.cli.render.session import build_session_json
 from blueflame.model.errors import UsageError
 from blueflame.model.settings.roles import BUILT_IN_ROLES
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_running_pid, find_session, load_session, open_journal
 
 MAIN = "from blueflame.cli.main import main; main()"
 ON_ITS_TERMINAL = f"import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); {MAIN}"
@@ -137,13 +138,13 @@ def here(capsys: pytest.CaptureFixture[str], *argv: object) -> Said:
 
 def look(cwd: Path) -> dict[str, Any] | None:
     """What `blueflame status --json` would say; None while there is no session."""
-    ground = app.open_project(start=cwd)
+    project = open_project(start=cwd)
     try:
-        with app.open_journal(ground) as journal:
-            session = app.load_session(journal, app.find_session(journal, None))
+        with open_journal(project) as journal:
+            session = load_session(journal, find_session(journal, None))
     except UsageError:
         return None
-    return build_session_json(session, now=time.time()) | {"orchestrator_pid": app.find_running_pid(ground)}
+    return build_session_json(session, now=time.time()) | {"orchestrator_pid": find_running_pid(project)}
 
 
 def found_in(cwd: Path) -> dict[str, Any]:

@@ -22,8 +22,11 @@ from blueflame.model.errors import BlueFlameError
 from blueflame.model.event import JournalEntry
 from blueflame.model.gate import Answer, Gate
 from blueflame.model.task import Task
-from blueflame.orchestrator import project as app
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette
+from blueflame.orchestrator.lifecycle import execute_session, lock_project, open_session
+from blueflame.orchestrator.project import Project, open_project
+from blueflame.orchestrator.sessions import find_session, load_session, open_journal, send_to_inbox
+from blueflame.orchestrator.wiring import build_context
 from blueflame.session.state import Session
 
 Reply: TypeAlias = str | Answer | Callable[[Gate, Session], "str | Answer"]
@@ -208,8 +211,8 @@ class Stage:
                 script["tasks"].setdefault(f"task-{n:03d}", {})[role] = part
         self.script.write_text(json.dumps(script, ensure_ascii=False))
 
-    def ground(self) -> app.Project:
-        return app.open_project(self.config)
+    def project(self) -> Project:
+        return open_project(self.config)
 
     def run(
         self,
@@ -219,56 +222,58 @@ class Stage:
         workflow: str | None = None,
         tasks: Sequence[Task] | None = None,
         allow_dirty: bool = False,
-        onlookers: Sequence[Any] = (),
+        observers: Sequence[Any] = (),
         until: Callable[[Session], bool] = lambda _session: False,
         cassette: Cassette = NO_CASSETTE,
     ) -> Told:
         """A new session, from its beginning until it ends or is put down."""
-        ground = self.ground()
+        project = self.project()
         if tasks is None and self.tasks is not None:
             tasks = parse_tasks({"tasks": self.tasks})
-        with app.lock_project(ground) as journal:
-            session = app.open_session(
-                ground, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=allow_dirty
+        with lock_project(project) as journal:
+            session = open_session(
+                project, journal, request=request, workflow=workflow, tasks=tasks, allow_dirty=allow_dirty
             )
-            return self._conduct(ground, journal, session, replies, onlookers=onlookers, until=until, cassette=cassette)
+            return self._conduct(
+                project, journal, session, replies, observers=observers, until=until, cassette=cassette
+            )
 
-    def resume(self, replies: Mapping[str, Sequence[Reply]] | None = None, *, onlookers: Sequence[Any] = ()) -> Told:
-        ground = self.ground()
-        with app.lock_project(ground) as journal:
-            session = app.load_session(journal, app.find_session(journal, None))
-            return self._conduct(ground, journal, session, replies, onlookers=onlookers)
+    def resume(self, replies: Mapping[str, Sequence[Reply]] | None = None, *, observers: Sequence[Any] = ()) -> Told:
+        project = self.project()
+        with lock_project(project) as journal:
+            session = load_session(journal, find_session(journal, None))
+            return self._conduct(project, journal, session, replies, observers=observers)
 
     def _conduct(
         self,
-        ground: app.Project,
+        project: Project,
         journal: Journal,
         session: Session,
         replies: Mapping[str, Sequence[Reply]] | None,
         *,
-        onlookers: Sequence[Any],
+        observers: Sequence[Any],
         until: Callable[[Session], bool] = lambda _session: False,
         cassette: Cassette = NO_CASSETTE,
     ) -> Told:
         answers, warnings = Answers(replies), list[str]()
         script = self.script if self.script.exists() else None
-        flame = app.build_context(ground, session, script=script, cassette=cassette)
+        context = build_context(project, session, script=script, cassette=cassette)
         asyncio.run(
-            app.execute_session(
-                flame, journal, session, answerer=answers, onlookers=onlookers, warn=warnings.append, until=until
+            execute_session(
+                context, journal, session, answerer=answers, observers=observers, warn=warnings.append, until=until
             )
         )
         return Told(self, session, answers, warnings, journal.events(session.id))
 
     def post(self, session: Session, kind: str, **body: object) -> int:
         """A letter, as another terminal would send it."""
-        return app.send_message(self.ground(), session.id, kind, body)
+        return send_to_inbox(self.project(), session.id, kind, body)
 
     def look(self) -> tuple[Session, list[JournalEntry]]:
         """The newest session as the journal tells it."""
-        with app.open_journal(self.ground()) as journal:
-            name = app.find_session(journal, None)
-            return app.load_session(journal, name), journal.events(name)
+        with open_journal(self.project()) as journal:
+            name = find_session(journal, None)
+            return load_session(journal, name), journal.events(name)
 
 
 def make_stage(root: Path, *, config: Path | None = None, **sections: object) -> Stage:
@@ -361,7 +366,7 @@ def _main(how: Mapping[str, Any]) -> int:
     stage = Stage(root=config.parent, script=Path(how["script"]), config=config)
     try:
         play = stage.resume if how["resume"] else stage.run
-        told = play(how["replies"], onlookers=[Watcher(tell)])
+        told = play(how["replies"], observers=[Watcher(tell)])
     except BlueFlameError as error:
         print("error", type(error).__name__, json.dumps(str(error)), flush=True)  # noqa: T201
         return error.exit_code

@@ -16,7 +16,9 @@ from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.exit_codes import ExitCode
 from blueflame.model.limits import Limits, Workflow
 from blueflame.model.task import Task
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.lifecycle import build_limits
+from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.wiring import build_runtime_set
 from blueflame.session.estimate import batches, estimate_cost
 from blueflame.session.from_settings import build_workflow
 from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
@@ -26,7 +28,7 @@ STAGE_ROLES = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR}
 
 
 def show_dry_run(
-    ground: app.Project,
+    project: Project,
     request: str,
     tasks: Sequence[Task] | None,
     *,
@@ -34,9 +36,9 @@ def show_dry_run(
     script: Path | None,
     as_json: bool,
 ) -> int:
-    flow = build_workflow(ground.settings, workflow)
-    limits = app.build_limits(ground, flow.name, scripted=script is not None)
-    known = tasks if tasks is not None else app.build_runtime_set(ground, script=script).foreseen_plan(request, flow)
+    flow = build_workflow(project.settings, workflow)
+    limits = build_limits(project, flow.name, scripted=script is not None)
+    known = tasks if tasks is not None else build_runtime_set(project, script=script).foreseen_plan(request, flow)
     planned = known if tasks is not None or flow.has_stage("plan") else None  # our own single task is no plan
     wrong = _find_problems(planned, limits)
     if as_json:

@@ -25,8 +25,10 @@ from blueflame.model.changeset import Build
 from blueflame.model.errors import BlueFlameError, UsageError
 from blueflame.model.exit_codes import ExitCode, choose_exit_code
 from blueflame.model.gate import Gate, GateKind
-from blueflame.orchestrator import project as app
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
+from blueflame.orchestrator.lifecycle import execute_session
+from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.wiring import build_context
 from blueflame.session.estimate import estimate_cost
 from blueflame.session.from_settings import build_workflow, is_planner_interactive
 from blueflame.session.state import Session
@@ -64,7 +66,7 @@ class RunOptions:
 
 
 def run_session(
-    ground: app.Project,
+    project: Project,
     journal: Journal,
     session: Session,
     options: RunOptions,
@@ -73,32 +75,32 @@ def run_session(
     also: Mapping[str, Callable[[], object]] | None = None,
 ) -> int:
     """Until it ends or stops; gives the exit code. `also` is added to what --json prints."""
-    flame = app.build_context(ground, session, script=options.script, cassette=options.cassette)
+    context = build_context(project, session, script=options.script, cassette=options.cassette)
     console = make_console()
-    doings = ActivityReader(ActivityTracker(flame.runtimes, flame.engine.directory, flame.places.audit), session)
+    doings = ActivityReader(ActivityTracker(context.runtimes, context.engine.directory, context.paths.audit), session)
     view = choose_view(console, doings, quiet=options.quiet or options.as_json)
-    answerer = _choose_answerer(flame, view, options)
+    answerer = _choose_answerer(context, view, options)
     if not options.why_silent:
         conversation = AgentChat(console, view)
-        flame, answerer = replace(flame, converse=conversation), AnswererAfterChat(answerer, conversation, console)
+        context, answerer = replace(context, converse=conversation), AnswererAfterChat(answerer, conversation, console)
     try:
-        asyncio.run(_run_with_ticks(flame, journal, session, answerer, view, _build_warner(console), until))
+        asyncio.run(_run_with_ticks(context, journal, session, answerer, view, _build_warner(console), until))
     except BlueFlameError as error:
         if options.as_json:  # a machine gets its one object even so: it says how far the session came
-            _print_json(session, flame, also or {}, error=str(error))
+            _print_json(session, context, also or {}, error=str(error))
         raise
     finally:
         view.close()
     if options.as_json:
-        _print_json(session, flame, also or {})
+        _print_json(session, context, also or {})
     else:
-        _print_summary(session, flame, options, done=until(session))
+        _print_summary(session, context, options, done=until(session))
     return ExitCode.OK if until(session) else get_exit_code(session)
 
 
-def can_planner_talk(ground: app.Project, options: RunOptions, *, workflow: str | None, planned: bool) -> bool:
+def can_planner_talk(project: Project, options: RunOptions, *, workflow: str | None, planned: bool) -> bool:
     """Whether the planner of a new session can talk with the person first; says so when they may expect it in vain."""
-    settings = ground.settings
+    settings = project.settings
     flow = build_workflow(settings, workflow)
     if (
         planned
@@ -116,7 +118,7 @@ def can_planner_talk(ground: app.Project, options: RunOptions, *, workflow: str 
 
 
 async def _run_with_ticks(
-    flame: SessionContext,
+    context: SessionContext,
     journal: Journal,
     session: Session,
     answerer: Answerer,
@@ -124,19 +126,19 @@ async def _run_with_ticks(
     warn: Callable[[str], None],
     until: Callable[[Session], bool],
 ) -> None:
-    ticking = asyncio.create_task(_tick_view(flame, view))
+    ticking = asyncio.create_task(_tick_view(context, view))
     try:
-        await app.execute_session(flame, journal, session, answerer=answerer, onlookers=[view], warn=warn, until=until)
+        await execute_session(context, journal, session, answerer=answerer, observers=[view], warn=warn, until=until)
     finally:
         ticking.cancel()
         with suppress(asyncio.CancelledError):
             await ticking
 
 
-async def _tick_view(flame: SessionContext, view: LiveView) -> None:
+async def _tick_view(context: SessionContext, view: LiveView) -> None:
     while True:
-        await flame.clock.sleep(TICK_SECONDS)
-        view.tick(flame.clock.now())
+        await context.clock.sleep(TICK_SECONDS)
+        view.tick(context.clock.now())
 
 
 def _build_warner(console: Console) -> Callable[[str], None]:
@@ -161,37 +163,37 @@ def read_cassette(record: Path | None, replay: Path | None) -> Cassette:
     return Cassette(record=record and record.absolute(), replay=replay and replay.absolute())
 
 
-def _choose_answerer(flame: SessionContext, view: LiveView, options: RunOptions) -> Answerer:
+def _choose_answerer(context: SessionContext, view: LiveView, options: RunOptions) -> Answerer:
     """A decisions file speaks for the person who wrote it; else they are asked here, else gates wait for an answer."""
     if options.decisions is not None:
         return DecisionsAnswerer(options.decisions)
     if is_interactive() and not options.as_json:
-        return TerminalAnswerer(make_console(), view, build_diff_reader(flame))
+        return TerminalAnswerer(make_console(), view, build_diff_reader(context))
     return WaitingAnswerer(make_console(stderr=True))
 
 
-def build_diff_reader(flame: SessionContext) -> Callable[[Session, Gate], Callable[[], str] | None]:
+def build_diff_reader(context: SessionContext) -> Callable[[Session, Gate], Callable[[], str] | None]:
     def diff(session: Session, gate: Gate) -> Callable[[], str] | None:
         build = session.changesets[gate.subject].build if gate.kind is GateKind.CHANGESET else None
-        return _read_diff_later(flame, build) if build else None
+        return _read_diff_later(context, build) if build else None
 
     return diff
 
 
-def _read_diff_later(flame: SessionContext, build: Build) -> Callable[[], str]:
-    return lambda: read_diff(flame.repo, build.base, build.commit, max_bytes=MAX_DIFF_BYTES)
+def _read_diff_later(context: SessionContext, build: Build) -> Callable[[], str]:
+    return lambda: read_diff(context.repo, build.base, build.commit, max_bytes=MAX_DIFF_BYTES)
 
 
 def _print_json(
-    session: Session, flame: SessionContext, also: Mapping[str, Callable[[], object]], *, error: str | None = None
+    session: Session, context: SessionContext, also: Mapping[str, Callable[[], object]], *, error: str | None = None
 ) -> None:
-    told = build_session_json(session, now=flame.clock.now()) | {"error": error}
+    told = build_session_json(session, now=context.clock.now()) | {"error": error}
     told |= {name: read() for name, read in also.items()}
     print_json(told)
 
 
-def _print_summary(session: Session, flame: SessionContext, options: RunOptions, *, done: bool) -> None:
-    now = flame.clock.now()
+def _print_summary(session: Session, context: SessionContext, options: RunOptions, *, done: bool) -> None:
+    now = context.clock.now()
     tasks = [record.task for record in session.tasks.values()]
     if not options.quiet:
         print_text()

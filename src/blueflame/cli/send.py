@@ -9,21 +9,22 @@ from collections.abc import Mapping
 from blueflame.cli.output import print_text
 from blueflame.journal.journal import REFUSED, WAITING, Journal, MessageReply
 from blueflame.model.errors import Refused, UsageError
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.sessions import find_running_pid, send_to_inbox
 
 REPLY_TIMEOUT = 15.0
 POLL_SECONDS = 0.05
 
 
 def send_message(
-    ground: app.Project, session: str, kind: str, body: Mapping[str, object], *, as_json: bool, must_run: bool = False
+    project: Project, session: str, kind: str, body: Mapping[str, object], *, as_json: bool, must_run: bool = False
 ) -> int:
     """Post a letter and wait for the reply; with nobody at work it is kept for the next one."""
-    running = app.find_running_pid(ground) is not None
+    running = find_running_pid(project) is not None
     if must_run and not running:
-        raise Refused(f"nobody is at work on {ground.repo.root}, so there is nothing to {kind}")
-    letter = app.send_message(ground, session, kind, body)
-    reply = _await_reply(ground, letter) if running else MessageReply(WAITING, "")
+        raise Refused(f"nobody is at work on {project.repo.root}, so there is nothing to {kind}")
+    letter = send_to_inbox(project, session, kind, body)
+    reply = _await_reply(project, letter) if running else MessageReply(WAITING, "")
     if reply.state == REFUSED:
         raise UsageError(reply.reply)
     words = reply.reply or "kept: it is taken when the session is resumed ('blueflame resume')"
@@ -31,9 +32,9 @@ def send_message(
     return 0
 
 
-def _await_reply(ground: app.Project, letter: int) -> MessageReply:
+def _await_reply(project: Project, letter: int) -> MessageReply:
     until = time.monotonic() + REPLY_TIMEOUT
-    with Journal.read_only(ground.places.journal) as journal:
+    with Journal.read_only(project.state.journal) as journal:
         while (reply := journal.reply(letter)).state == WAITING and time.monotonic() < until:
             time.sleep(POLL_SECONDS)  # another process answers through the journal; there is no event of ours to await
     return reply

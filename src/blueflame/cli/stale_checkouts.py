@@ -12,23 +12,23 @@ from blueflame.text.format import format_count
 if TYPE_CHECKING:
     from blueflame.cli.foreground import RunOptions
     from blueflame.journal.journal import Journal
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import Project
 
 
-def handle_stale_checkouts(ground: app.Project, journal: Journal, options: RunOptions) -> None:
+def handle_stale_checkouts(project: Project, journal: Journal, options: RunOptions) -> None:
     """Before a session begins; never a reason not to begin it."""
     from blueflame.orchestrator.cleanup import find_stale_checkouts, remove_leftovers
 
-    found = find_stale_checkouts(ground.places, journal)
+    found = find_stale_checkouts(project.paths, journal)
     if not found:
         return
     size = sum(each.bytes for each in found) / 2**20
     words = (
-        f"{format_count(len(found), 'checkout')} of earlier sessions left in {ground.places.worktrees} ({size:,.1f} MB)"
+        f"{format_count(len(found), 'checkout')} of earlier sessions left in {project.paths.worktrees} ({size:,.1f} MB)"
     )
-    policy = ground.settings.cleanup.stale_worktrees
+    policy = project.settings.cleanup.stale_worktrees
     if policy == "clean" or (policy == "ask" and _ask_to_remove(f"Remove {words}?", options) == "clean"):
-        remove_leftovers(ground.repo, found)
+        remove_leftovers(project.repo, found)
         print_text(f"blueflame: removed {words}", err=True)
     else:
         print_text(f"blueflame: {words}; 'blueflame cleanup' removes them", err=True)

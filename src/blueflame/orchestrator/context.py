@@ -39,7 +39,7 @@ ConnectTerminal: TypeAlias = Callable[[Attempt, Path], Awaitable[None]]
 class SessionContext:
     settings: Settings
     repo: Repository
-    places: ProjectPaths
+    paths: ProjectPaths
     engine: AttemptEngine
     runtimes: Mapping[str, Runtime]
     clock: SystemClock

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from blueflame.config.show import compute_digest, compute_resolved_digest, format_resolved_json
 from blueflame.documents.tasks_file import EditedTasksFile, archive_edit, read_edited_tasks
 from blueflame.git.repository import read_branch_head
-from blueflame.model.errors import BlueFlameError, ConfigError, WorldError
+from blueflame.model.errors import BlueFlameError, ConfigError
 from blueflame.model.event import (
     ConfigDrifted,
     CycleStarted,
@@ -19,34 +18,32 @@ from blueflame.model.event import (
     TasksImported,
     WaveStarted,
 )
-from blueflame.model.settings import Settings
 from blueflame.orchestrator.context import Emit, SessionContext
+from blueflame.orchestrator.session_settings import save_settings
 from blueflame.session.decide import CrossBoundary
 from blueflame.session.from_settings import build_session_limits, list_differences
 from blueflame.session.state import Session
 from blueflame.session.task_file_edits import compare_tasks
-from blueflame.system.files import write_atomically
-from blueflame.system.layout import ProjectPaths, make_folder
 
 
 async def cross_boundary(
-    flame: SessionContext, session: Session, effect: CrossBoundary, _emit: Emit
+    context: SessionContext, session: Session, effect: CrossBoundary, _emit: Emit
 ) -> Sequence[Event]:
-    drift = await asyncio.to_thread(_detect_drift, flame, session)
+    drift = await asyncio.to_thread(_detect_drift, context, session)
     if drift is not None:
         return [drift]
-    edit = None if effect.stage else await asyncio.to_thread(_read_edit, flame, session)
+    edit = None if effect.stage else await asyncio.to_thread(_read_edit, context, session)
     if edit is not None:
         return [edit]
     if effect.stage:
         return [WaveStarted(cycle=effect.cycle, stage=effect.stage)]
-    base = await asyncio.to_thread(read_branch_head, flame.repo, session.base_branch)
+    base = await asyncio.to_thread(read_branch_head, context.repo, session.base_branch)
     return [CycleStarted(cycle=effect.cycle, base_sha=base)]
 
 
-def _read_edit(flame: SessionContext, session: Session) -> Event | None:
+def _read_edit(context: SessionContext, session: Session) -> Event | None:
     """What a person made of the tasks file since it was written; none when it is as we wrote it, or out of date."""
-    found = read_edited_tasks(flame.places.tasks_file)
+    found = read_edited_tasks(context.paths.tasks_file)
     if found is None:
         return None
     written_before = session.plan_approved_at is not None and found.changed_at < session.plan_approved_at
@@ -70,44 +67,25 @@ def _find_line(found: EditedTasksFile, problem: str) -> str:
     return f":{found.lines[named]}" if named else ""
 
 
-def save_settings(places: ProjectPaths, session: str, settings: Settings) -> None:
-    """By their digest, so that what a person agreed to can be found again, whatever the file says by then."""
-    path = places.session_config(session, compute_digest(settings))
-    make_folder(path.parent)
-    write_atomically(path, format_resolved_json(settings))
-
-
-def load_settings(places: ProjectPaths, session: str, digest: str) -> Settings | None:
-    """None when they are not there; damaged ones are an error, not a reason to take others."""
-    path = places.session_config(session, digest)
-    try:
-        text = path.read_text(encoding="utf-8")
-        if compute_resolved_digest(text) != digest:
-            raise WorldError(f"{path} is not the session's configuration any more: it was changed; remove it to go on")
-        return Settings.model_validate_json(text)
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise WorldError(f"{path} no longer holds the session's configuration ({error}); remove it to go on") from error
-
-
-def _detect_drift(flame: SessionContext, session: Session) -> ConfigDrifted | None:
+def _detect_drift(context: SessionContext, session: Session) -> ConfigDrifted | None:
     """None while the file says what the session runs with, or says what a person has already looked at."""
     try:
-        loaded = flame.read_config()
+        loaded = context.read_config()
         scripted = "scripted" in session.limits.role_runtimes.values()
         talks = session.limits.interactive_planning
         limits = build_session_limits(loaded.settings, session.workflow.name, scripted=scripted, interactive=talks)
         limits = replace(limits, figures=session.limits.figures)
-        flame.make_runtimes(loaded.settings)
+        context.make_runtimes(loaded.settings)
     except ConfigError as error:
         return _report_unusable(session, error.problems)
     except BlueFlameError as error:
         return _report_unusable(session, (str(error),))
     if loaded.digest == session.config_digest or loaded.digest in session.drift_kept:
         return None
-    save_settings(flame.places, session.id, loaded.settings)
-    return ConfigDrifted(digest=loaded.digest, changes=list_differences(flame.settings, loaded.settings), limits=limits)
+    save_settings(context.paths, session.id, loaded.settings)
+    return ConfigDrifted(
+        digest=loaded.digest, changes=list_differences(context.settings, loaded.settings), limits=limits
+    )
 
 
 def _report_unusable(session: Session, problems: tuple[str, ...]) -> ConfigDrifted | None:

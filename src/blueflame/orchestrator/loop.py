@@ -31,9 +31,10 @@ from blueflame.model.limits import Capacity
 from blueflame.orchestrator.attempts.run import cancel_attempt, run_attempt
 from blueflame.orchestrator.attempts.validator import run_diagnostics
 from blueflame.orchestrator.context import Emit, SessionContext
-from blueflame.orchestrator.cycle_boundary import cross_boundary, load_settings
+from blueflame.orchestrator.cycle_boundary import cross_boundary
 from blueflame.orchestrator.inbox import Inbox
 from blueflame.orchestrator.merging.build_and_land import build_changeset, land_changeset
+from blueflame.orchestrator.session_settings import load_settings
 from blueflame.orchestrator.user_hooks import call_hook
 from blueflame.orchestrator.watchers.daily_spend import DailySpend
 from blueflame.orchestrator.watchers.limits import LimitWatcher
@@ -92,19 +93,19 @@ class Observer(Protocol):
 class SessionLoop:
     def __init__(
         self,
-        flame: SessionContext,
+        context: SessionContext,
         journal: Journal,
         session: Session,
         *,
         answerer: GateAnswerer,
-        onlookers: Sequence[Observer] = (),
+        observers: Sequence[Observer] = (),
         until: Callable[[Session], bool] = lambda _session: False,
     ) -> None:
-        self.flame = flame
+        self.context = context
         self.session = session
         self._journal = journal
         self._answerer = answerer
-        self._onlookers = tuple(onlookers)
+        self._observers = tuple(observers)
         self._until = until
         self._running: dict[Effect, asyncio.Task[None]] = {}
         self._asking = asyncio.Lock()
@@ -115,12 +116,12 @@ class SessionLoop:
         self._leave_agents = False
         self._ending: dict[bool, asyncio.Task[None]] = {}  # by whether it is in a hurry
         self._day_book = DailySpend(journal)
-        self._lookout = LimitWatcher(lambda: self.flame, session, self._hand_in)
-        self._radar = OverlapWatcher(lambda: self.flame, session, self._hand_in)
+        self._lookout = LimitWatcher(lambda: self.context, session, self._hand_in)
+        self._radar = OverlapWatcher(lambda: self.context, session, self._hand_in)
         self._capacity = Capacity(agents=1)
-        self._checkout_bytes = measure_tree(flame.repo, session.base_sha)
+        self._checkout_bytes = measure_tree(context.repo, session.base_sha)
 
-    async def conduct(self, started: OrchestratorStarted) -> None:
+    async def run(self, started: OrchestratorStarted) -> None:
         """Until the session has ended, or was stopped in good order."""
         self._record([started])
         try:
@@ -143,7 +144,7 @@ class SessionLoop:
 
     async def _end_commands(self, *, now: bool) -> None:
         """Checks and hooks that a stop caught under way."""
-        engine, session = self.flame.engine, self.session
+        engine, session = self.context.engine, self.session
         names = [name for name in await engine.live(session.id) if name not in session.attempts]
         for name in names:
             await engine.cancel(name, session.stopping, grace=0.0 if now else None)
@@ -154,7 +155,7 @@ class SessionLoop:
 
     def _patience(self, *, now: bool) -> float:
         """How long a stop waits for those it has asked to end; a warden that hangs must not hold it up for ever."""
-        return STOP_MARGIN_SECONDS if now else self.flame.settings.limits.kill_grace + STOP_MARGIN_SECONDS
+        return STOP_MARGIN_SECONDS if now else self.context.settings.limits.kill_grace + STOP_MARGIN_SECONDS
 
     def _wait_no_longer(self) -> None:
         """For those that were asked to end; whoever was not may finish what it does."""
@@ -231,7 +232,7 @@ class SessionLoop:
 
         A planner that has ended is not asked again for the plan that it gave, nor a reviewer for its verdict.
         """
-        now, before = self.flame.clock.now(), self.session.seq
+        now, before = self.context.clock.now(), self.session.seq
         self._keep(before, [each for event in events for each in self._work_out(event, now)], now, settles)
 
     def _work_out(self, cause: Event, now: float) -> Iterator[JournalEntry]:
@@ -256,27 +257,27 @@ class SessionLoop:
             loop = asyncio.get_running_loop()
             loop.call_later(self._patience(now=recorded.event.now), self._wait_no_longer)
         if isinstance(recorded.event, RuntimeResumed) and recorded.event.by:
-            remove_shared_wait(self.flame.places.parked(recorded.event.runtime))
+            remove_shared_wait(self.context.paths.parked(recorded.event.runtime))
         if isinstance(recorded.event, ConfigAdopted):
-            settings = load_settings(self.flame.places, self.session.id, recorded.event.digest)
+            settings = load_settings(self.context.paths, self.session.id, recorded.event.digest)
             assert settings is not None, "a configuration is kept before anybody is asked about it"
-            self.flame = replace(self.flame, settings=settings, runtimes=self.flame.make_runtimes(settings))
+            self.context = replace(self.context, settings=settings, runtimes=self.context.make_runtimes(settings))
 
     def _decide(self) -> None:
         """Decisions are worked out one upon the other and written in one go, before any effect starts."""
-        now = self.flame.clock.now()
+        now = self.context.clock.now()
         before = self.session.seq
         batch: list[JournalEntry] = []
-        room = measure_free(self.flame.places.worktrees)
-        machine = measure_capacity(self.flame.settings, len(self.session.live), room, self._checkout_bytes)
+        room = measure_free(self.context.paths.worktrees)
+        machine = measure_capacity(self.context.settings, len(self.session.live), room, self._checkout_bytes)
         self._capacity = self._day_book.entered(machine, self.session, now)
         while events := next_events(self.session, self._capacity):
             batch += [each for cause in events for each in self._work_out(cause, now)]
         self._keep(before, batch, now)
 
     def _show(self, recorded: Sequence[JournalEntry]) -> None:
-        for onlooker in self._onlookers:
-            onlooker.see(self.session, recorded)
+        for observer in self._observers:
+            observer.see(self.session, recorded)
 
     def _start_effects(self, group: asyncio.TaskGroup) -> None:
         for effect in effects_due(self.session):
@@ -293,7 +294,7 @@ class SessionLoop:
             if isinstance(effect, AskGate):
                 events = await self._ask(effect.gate)
             else:
-                events = await EFFECT_HANDLERS[type(effect)](self.flame, self.session, effect, self._hand_in)
+                events = await EFFECT_HANDLERS[type(effect)](self.context, self.session, effect, self._hand_in)
             self._hand_in(events)
         finally:
             self._finished.append(effect)
@@ -320,7 +321,7 @@ class SessionLoop:
     async def _listen(self) -> None:
         # a letter that came before the watch was set up made no sound: look once when it surely is
         asyncio.get_running_loop().call_later(FIRST_WAKE_SECONDS, self._wake.set)
-        async for _names in watch_wakeups(self.flame.places.signals):
+        async for _names in watch_wakeups(self.context.paths.signals):
             self._wake.set()
 
 

@@ -18,18 +18,18 @@ from blueflame.session.state import HookDue, Session
 from blueflame.system.process import read_tail
 
 
-async def call_hook(flame: SessionContext, session: Session, effect: RunHook, _emit: Emit) -> Sequence[Event]:
+async def call_hook(context: SessionContext, session: Session, effect: RunHook, _emit: Emit) -> Sequence[Event]:
     due = effect.hook
     payload = PAYLOADS[due.name](session, due)
     command = Command(
         name=f"{session.id}.{due.key.replace(':', '-')}.hook",
-        text=getattr(flame.settings.hooks, due.name),
-        cwd=flame.repo.root,
-        env=build_hook_environment(flame.environ, payload, root=flame.repo.root),
-        timeout=flame.settings.hooks.timeout,
+        text=getattr(context.settings.hooks, due.name),
+        cwd=context.repo.root,
+        env=build_hook_environment(context.environ, payload, root=context.repo.root),
+        timeout=context.settings.hooks.timeout,
         stdin=format_hook_input(payload),
     )
-    ran = await run_command(flame.engine, command)
+    ran = await run_command(context.engine, command)
     if ran is None:
         return []
     output = read_tail(ran.log, HOOK_OUTPUT_BYTES)

@@ -11,10 +11,10 @@ STATE_FOLDER = ".blueflame"
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectPaths:
+class StatePaths:
+    """The state folder of a repository: known without the configuration."""
+
     root: Path
-    worktrees: Path
-    tasks_file: Path
 
     @property
     def state(self) -> Path:
@@ -78,12 +78,20 @@ class ProjectPaths:
         """A configuration the session runs with, or was asked about; a resume does not pick up another one unasked."""
         return self.state / "sessions" / session / f"config-{digest[:16]}.json"
 
-    def checkout(self, name: str) -> Path:
-        return self.worktrees / name
-
     def make(self) -> None:
         for folder in (self.state, self.signals, self.attempts, self.logs):
             make_folder(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPaths(StatePaths):
+    """With the folders that the configuration names."""
+
+    worktrees: Path
+    tasks_file: Path
+
+    def checkout(self, name: str) -> Path:
+        return self.worktrees / name
 
 
 def make_folder(path: Path) -> None:

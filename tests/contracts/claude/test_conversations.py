@@ -23,13 +23,13 @@ def test_a_session_with_an_id_of_ours_is_resumed_with_its_history(claude: Claude
     schema = {"type": "object", "properties": {"plan": {"type": "string"}}, "required": ["plan"]}
     answer = {"when": {"tool": "StructuredOutput"}, "turns": [{"structured": {"plan": "as agreed"}}]}
     with claude.place({"text": "What colour?"}, others=[answer]) as place:
-        first = place.run(*FLAGS, "--session-id", session, prompt="Plan a flame.")
+        first = place.run(*FLAGS, "--session-id", session, prompt="Plan a context.")
         second = place.run(
             *FLAGS, "--resume", session, "--json-schema", json.dumps(schema), prompt="Blue. Now the plan."
         )
     assert first.result["session_id"] == second.result["session_id"] == session
     said = json.dumps(second.asked[0].body["messages"])
-    assert [word in said for word in ("Plan a flame.", "What colour?", "Blue. Now the plan.")] == [True] * 3
+    assert [word in said for word in ("Plan a context.", "What colour?", "Blue. Now the plan.")] == [True] * 3
     assert second.result["structured_output"] == {"plan": "as agreed"}
     assert second.result["total_cost_usd"] > first.result["total_cost_usd"], "what was spent before is counted again"
     assert list((place.home / ".claude/projects").glob(f"*/{session}.jsonl")), "the transcript has its place"

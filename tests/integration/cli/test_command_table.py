@@ -32,7 +32,7 @@ HEAVY = (
     "sqlite3",
     "psutil",
     "asyncio",
-    "blueflame.orchestrator.project",
+    "blueflame.orchestrator",
 )
 
 

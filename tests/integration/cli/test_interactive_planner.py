@@ -11,8 +11,8 @@ import pytest
 
 from blueflame.cli.foreground import RunOptions, can_planner_talk
 from blueflame.documents.decisions import load_decisions
-from blueflame.orchestrator import project as app
 from blueflame.orchestrator.context import Cassette
+from blueflame.orchestrator.project import open_project
 from blueflame.session.from_settings import build_session_limits
 from support.command_line import configure, write
 
@@ -26,7 +26,7 @@ def attended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(repo: Path, options: RunOptions, *, planned: bool = False, workflow: str = "waves", **config: Any) -> bool:  # noqa: ANN401 - of any kind
     return can_planner_talk(
-        app.open_project(configure(repo, {**CLAUDE, **config})), options, workflow=workflow, planned=planned
+        open_project(configure(repo, {**CLAUDE, **config})), options, workflow=workflow, planned=planned
     )
 
 
@@ -85,6 +85,6 @@ def test_without_a_terminal_it_does_not_talk(repo: Path, capsys: pytest.CaptureF
 
 
 def test_the_limits_of_a_session_say_whether_its_planner_talks(repo: Path) -> None:
-    settings = app.open_project(configure(repo, CLAUDE)).settings
+    settings = open_project(configure(repo, CLAUDE)).settings
     assert build_session_limits(settings, interactive=True).interactive_planning
     assert not build_session_limits(settings).interactive_planning

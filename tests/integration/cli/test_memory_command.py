@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.wiring import open_memory
 from support.command_line import configure, here, task
 from support.memory_records import failure, lesson, result, session_name, summary
 
@@ -23,9 +24,7 @@ def project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fill() -> None:
-    app.open_memory(app.open_project()).remember(
-        [summary(1, 250_000), result(), failure(title="Parse \x1b[31mit"), lesson()]
-    )
+    open_memory(open_project()).remember([summary(1, 250_000), result(), failure(title="Parse \x1b[31mit"), lesson()])
 
 
 def test_nothing_is_remembered_before_the_first_session(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +69,7 @@ def test_what_is_not_there_is_said(
 
 
 def test_several_of_one_beginning_are_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    app.open_memory(app.open_project()).remember([failure(1), failure(2)])
+    open_memory(open_project()).remember([failure(1), failure(2)])
     assert "2 memories begin with 'failure:'" in here(capsys, "memory", "show", "failure:").err
     assert len(here(capsys, "memory", "forget", "failure:", "--json").json["forgotten"]) == 2
 
@@ -89,7 +88,7 @@ def test_it_can_be_carried_elsewhere(project: Path, tmp_path: Path, capsys: pyte
 def test_a_dry_run_stands_on_what_was_learned(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    app.open_memory(app.open_project()).remember([summary(1, 100_000, 100_000, 100_000)])
+    open_memory(open_project()).remember([summary(1, 100_000, 100_000, 100_000)])
     plan = tmp_path / "plan.yaml"
     plan.write_text(json.dumps({"tasks": [task(1)]}))
     said = here(capsys, "run", "--plan", str(plan), "--dry-run", "--json")

@@ -8,7 +8,7 @@ import pytest
 
 from blueflame.model.changeset import ChangesetState
 from blueflame.model.event import LandingUndone
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.lifecycle import lock_project
 from support.command_line import at_terminal, here
 from support.sessions import Stage, Told, make_stage, task, writes
 
@@ -103,7 +103,7 @@ def test_at_a_terminal_it_asks_first(stage: Stage) -> None:
 def test_while_somebody_is_at_work_nothing_is_taken_back(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     landed(stage)
     head = stage.head()
-    with app.lock_project(stage.ground()):
+    with lock_project(stage.project()):
         said = here(capsys, "undo", "cs-001", "--yes", "--config", stage.config)
     assert said.code == 3
     assert "at work" in said.err

@@ -109,7 +109,7 @@ UNTIL_TOLD = "while not os.path.exists('go'): time.sleep(0.01)"
 async def looked_at(rounds: HealthMonitor, wanted: Callable[[HealthReport], bool]) -> HealthReport:
     async with asyncio.timeout(20):
         while True:
-            checkup = (await rounds.visit([RECORD], NOW))[ID]
+            checkup = (await rounds.probe([RECORD], NOW))[ID]
             if wanted(checkup):
                 return checkup
             await asyncio.sleep(0.02)
@@ -147,7 +147,7 @@ def test_a_running_agent_is_seen_with_its_pid_its_words_and_its_cost(tmp_path: P
         assert seen.warden_pid
         assert os.getpgid(seen.agent_pid) == seen.agent_pid
         assert seen.last_output is not None
-        assert (await rounds.visit([RECORD], NOW))[ID].spend.usd == 0.5, "nothing is counted twice"
+        assert (await rounds.probe([RECORD], NOW))[ID].spend.usd == 0.5, "nothing is counted twice"
         (tmp_path / "go").touch()
         await engine.wait(ID)
         assert (await looked_at(rounds, lambda _c: True)).state is Health.ENDED
@@ -193,4 +193,4 @@ def test_who_will_not_end_is_stopping(tmp_path: Path) -> None:
 def test_of_the_ended_nothing_is_looked_up(tmp_path: Path) -> None:
     ended = replace(RECORD, ended=AttemptOutcome(ending=Ending.PASSED))
     rounds = HealthMonitor(LocalEngine(tmp_path), {}, LIMITS)
-    assert asyncio.run(rounds.visit([ended], NOW)) == {}
+    assert asyncio.run(rounds.probe([ended], NOW)) == {}

@@ -99,14 +99,14 @@ def test_a_gate_that_is_answered_at_once_is_not_told_of() -> None:
 
     async def story() -> None:
         courier = courier_of(told, delay="1h")
-        onlooker, plan = NotificationSender([courier]), waiting()
+        observer, plan = NotificationSender([courier]), waiting()
 
         async def during() -> None:
-            onlooker.see(plan.session, plan.journal)
+            observer.see(plan.session, plan.journal)
             for event in (GateAnswered(gate="plan", answer=Answer(choice="quit")), SessionEnded(outcome="stopped")):
                 recorded = JournalEntry(plan.session.seq + 1, plan.now, event)
                 apply_event(plan.session, recorded)
-                onlooker.see(plan.session, [recorded])
+                observer.see(plan.session, [recorded])
 
         await delivering(courier, during)
 
@@ -161,8 +161,8 @@ def test_a_notifier_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
         plan = waiting()
         async with run_notifications(
             {"phone": given}, tmp_path, {"PATH": "/usr/bin:/bin"}, lambda _text: seen.set()
-        ) as onlooker:
-            onlooker.see(plan.session, plan.journal)
+        ) as observer:
+            observer.see(plan.session, plan.journal)
             await until(fifo.exists)
 
     asyncio.run(story())

@@ -17,7 +17,18 @@ from blueflame.journal.journal import Journal
 from blueflame.model.errors import ConfigError, Refused, ScriptError, UsageError, WorldError
 from blueflame.model.event import Event, JournalEntry, OrchestratorStarted, PlanProposed, SessionOpened
 from blueflame.model.limits import Workflow
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.lifecycle import (
+    abandon_session,
+    check_prerequisites,
+    check_runtimes,
+    list_warnings,
+    lock_project,
+    open_session,
+    prepare_folders,
+)
+from blueflame.orchestrator.project import open_project
+from blueflame.orchestrator.sessions import find_running_pid, find_session, find_unfinished, load_session, open_journal
+from blueflame.orchestrator.wiring import build_runtime_set
 from blueflame.session.from_settings import build_workflow
 from support.sessions import Stage, make_stage, plan_of, start_orchestrator, task, writes
 
@@ -28,73 +39,73 @@ def stage(repo: Path) -> Stage:
 
 
 def test_the_configuration_is_found_from_any_folder_of_the_repository(stage: Stage) -> None:
-    ground = app.open_project(start=stage.root / "src")
-    assert ground.repo.root == stage.root
-    assert ground.places.journal == stage.root / ".blueflame/journal.db"
+    project = open_project(start=stage.root / "src")
+    assert project.repo.root == stage.root
+    assert project.paths.journal == stage.root / ".blueflame/journal.db"
 
 
 def test_without_a_configuration_the_way_to_one_is_told(repo: Path) -> None:
     with pytest.raises(ConfigError, match="blueflame init"):
-        app.open_project(start=repo)
+        open_project(start=repo)
 
 
 @pytest.mark.verification(48)
 def test_preparing_twice_changes_nothing(stage: Stage) -> None:
-    ground = stage.ground()
-    app.prepare_folders(ground)
+    project = stage.project()
+    prepare_folders(project)
     before = {path: path.read_bytes() for path in stage.root.rglob("*") if path.is_file()}
-    app.prepare_folders(ground)
+    prepare_folders(project)
     assert {path: path.read_bytes() for path in stage.root.rglob("*") if path.is_file()} == before
     assert stage.git("status", "--porcelain") == ""
 
 
 def test_a_state_folder_that_cannot_be_made_is_a_clear_error(stage: Stage) -> None:
     (stage.root / ".blueflame").write_text("a file\n")
-    with pytest.raises(WorldError, match=r"\.blueflame"), app.lock_project(stage.ground()):
+    with pytest.raises(WorldError, match=r"\.blueflame"), lock_project(stage.project()):
         pass
 
 
 def test_there_is_nothing_to_read_before_the_first_session(stage: Stage) -> None:
-    with pytest.raises(UsageError, match="nothing has been run"), app.open_journal(stage.ground()):
+    with pytest.raises(UsageError, match="nothing has been run"), open_journal(stage.project()):
         pass
 
 
 def test_only_one_orchestrator_at_a_time(stage: Stage) -> None:
-    ground = stage.ground()
-    with app.lock_project(ground):
-        assert app.find_running_pid(ground) == os.getpid()
-        ground.places.resolved_config.write_text("the first one's")
-        with pytest.raises(Refused, match=f"pid {os.getpid()}"), app.lock_project(ground):
+    project = stage.project()
+    with lock_project(project):
+        assert find_running_pid(project) == os.getpid()
+        project.paths.resolved_config.write_text("the first one's")
+        with pytest.raises(Refused, match=f"pid {os.getpid()}"), lock_project(project):
             pass
-        assert ground.places.resolved_config.read_text() == "the first one's"
-    assert app.find_running_pid(ground) is None
+        assert project.paths.resolved_config.read_text() == "the first one's"
+    assert find_running_pid(project) is None
 
 
 def test_a_session_is_found_by_its_id_its_beginning_or_as_the_newest(stage: Stage) -> None:
-    ground = stage.ground()
-    with app.lock_project(ground) as journal:
+    project = stage.project()
+    with lock_project(project) as journal:
         with pytest.raises(UsageError, match="no session yet"):
-            app.find_session(journal, None)
-        first = app.open_session(ground, journal, request="one").id
-        second = app.open_session(ground, journal, request="two").id
+            find_session(journal, None)
+        first = open_session(project, journal, request="one").id
+        second = open_session(project, journal, request="two").id
         assert second != first
-        assert app.find_session(journal, None) == second
-        assert app.find_session(journal, first) == first
+        assert find_session(journal, None) == second
+        assert find_session(journal, first) == first
         with pytest.raises(UsageError, match="more than one"):
-            app.find_session(journal, "ses-")
+            find_session(journal, "ses-")
         with pytest.raises(UsageError, match="no session is called"):
-            app.find_session(journal, "ses-1999")
-        assert app.find_unfinished(journal) is not None
+            find_session(journal, "ses-1999")
+        assert find_unfinished(journal) is not None
 
 
 def test_beginning_pins_the_base_and_the_configuration(stage: Stage) -> None:
-    ground = stage.ground()
-    with app.lock_project(ground) as journal:
-        session = app.open_session(ground, journal, request="Сделай", workflow="flow")
+    project = stage.project()
+    with lock_project(project) as journal:
+        session = open_session(project, journal, request="Сделай", workflow="flow")
         opened = journal.events(session.id)[0].event
     assert isinstance(opened, SessionOpened)
     assert (opened.request, opened.base_sha, opened.workflow.name) == ("Сделай", stage.head(), "flow")
-    assert opened.config_digest == compute_digest(ground.settings)
+    assert opened.config_digest == compute_digest(project.settings)
 
 
 def test_a_person_s_own_plan_is_written_together_with_the_session(
@@ -108,9 +119,9 @@ def test_a_person_s_own_plan_is_written_together_with_the_session(
         return real(self, session, after, events, at)
 
     monkeypatch.setattr(Journal, "append", append)
-    ground = stage.ground()
-    with app.lock_project(ground) as journal:
-        session = app.open_session(ground, journal, request="x", tasks=parse_tasks({"tasks": [task(1)]}))
+    project = stage.project()
+    with lock_project(project) as journal:
+        session = open_session(project, journal, request="x", tasks=parse_tasks({"tasks": [task(1)]}))
     assert [[type(event) for event in batch] for batch in batches] == [[SessionOpened, PlanProposed]]
     assert session.plan is not None
 
@@ -119,17 +130,17 @@ def test_a_person_s_own_plan_is_written_together_with_the_session(
 def test_a_refused_beginning_leaves_no_session(stage: Stage, wrong: str) -> None:
     if wrong == "dirty":
         (stage.root / "README.md").write_text("changed\n")
-    ground = stage.ground()
-    with app.lock_project(ground) as journal:
+    project = stage.project()
+    with lock_project(project) as journal:
         with pytest.raises(Refused if wrong == "dirty" else UsageError):
-            app.open_session(ground, journal, request="x", workflow="wavs" if wrong == "workflow" else None)
+            open_session(project, journal, request="x", workflow="wavs" if wrong == "workflow" else None)
         assert journal.sessions() == ()
 
 
 def test_a_script_that_cannot_be_played_is_refused_before_there_is_a_session(stage: Stage) -> None:
     stage.script.write_text("defaults: {worker: [dance]}\n")
     with pytest.raises(ScriptError, match="dance"):
-        app.check_runtimes(stage.ground(), Workflow(), script=stage.script)
+        check_runtimes(stage.project(), Workflow(), script=stage.script)
 
 
 def test_agents_without_a_credential_are_refused_before_there_is_a_session(
@@ -140,9 +151,9 @@ def test_agents_without_a_credential_are_refused_before_there_is_a_session(
     monkeypatch.setenv("HOME", str(tmp_path / "empty"))
     stage = make_stage(repo, roles={"worker": {"runtime": "claude"}})
     with pytest.raises(Refused, match="ANTHROPIC_API_KEY"):
-        app.check_runtimes(stage.ground(), Workflow())
-    app.check_runtimes(stage.ground(), Workflow(stages=("plan", "check")))  # nobody works: nobody needs one
-    app.check_runtimes(stage.ground(), Workflow(), replay=tmp_path / "cassette")
+        check_runtimes(stage.project(), Workflow())
+    check_runtimes(stage.project(), Workflow(stages=("plan", "check")))  # nobody works: nobody needs one
+    check_runtimes(stage.project(), Workflow(), replay=tmp_path / "cassette")
 
 
 def test_every_prerequisite_that_is_not_met_is_in_one_list(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +163,7 @@ def test_every_prerequisite_that_is_not_met_is_in_one_list(repo: Path, monkeypat
     (repo / "README.md").write_text("changed\n")
     monkeypatch.setattr("blueflame.orchestrator.preflight.CHECKOUT_GROWTH", 10**15)
     with pytest.raises(Refused) as refused:
-        app.check_prerequisites(stage.ground(), Workflow())
+        check_prerequisites(stage.project(), Workflow())
     listed = str(refused.value).splitlines()
     assert listed[0] == f"a session cannot start in {repo}:"
     assert all(line.startswith("  - ") for line in listed[1:] if line.strip())
@@ -167,27 +178,27 @@ def test_misgivings_are_told_and_refuse_nothing(repo: Path, monkeypatch: pytest.
         memory={"provider": "beads", "bd": "no-bd"},
     )
     monkeypatch.delenv("BD_DB", raising=False)
-    ram, memory = app.list_warnings(stage.ground())
+    ram, memory = list_warnings(stage.project())
     assert "MB of memory are free" in ram
     assert "no-bd" in memory
-    app.check_prerequisites(stage.ground(), Workflow())
+    check_prerequisites(stage.project(), Workflow())
 
 
 def test_a_name_of_ones_own_needs_a_kind(repo: Path) -> None:
     stage = make_stage(repo, roles={"worker": {"runtime": "goose"}}, runtimes={"goose": {"command": "goose acp"}})
     with pytest.raises(Refused, match=r"goose is not in this version.*runtimes\.<name>\.kind"):
-        app.check_runtimes(stage.ground(), Workflow())
+        check_runtimes(stage.project(), Workflow())
 
 
 def test_what_a_scripted_planner_would_say_is_known_beforehand(stage: Stage) -> None:
     stage.play(planner=plan_of(task(3), task(4, after=[3])))
-    ground = stage.ground()
-    flow = build_workflow(ground.settings, "waves")
-    plan = app.build_runtime_set(ground, script=stage.script).foreseen_plan("x", flow)
+    project = stage.project()
+    flow = build_workflow(project.settings, "waves")
+    plan = build_runtime_set(project, script=stage.script).foreseen_plan("x", flow)
     assert plan is not None
     assert [each.id for each in plan] == ["task-003", "task-004"]
-    direct = app.build_runtime_set(ground, script=stage.script).foreseen_plan(
-        "Do it", build_workflow(ground.settings, "direct")
+    direct = build_runtime_set(project, script=stage.script).foreseen_plan(
+        "Do it", build_workflow(project.settings, "direct")
     )
     assert direct is not None
     assert [each.title for each in direct] == ["Do it"]
@@ -213,16 +224,16 @@ def test_a_fresh_start_ends_the_agents_of_the_session_it_closes_and_keeps_what_t
     family = [psutil.Process(record.warden_pid), psutil.Process(int(left.read_text()))]
     if warden == "was killed":
         family[0].kill()
-    ground = stage.ground()
-    with app.lock_project(ground) as journal:
-        app.abandon_session(ground, journal, session.id)
-        assert app.find_unfinished(journal) is None
-        session = app.load_session(journal, session.id)
+    project = stage.project()
+    with lock_project(project) as journal:
+        abandon_session(project, journal, session.id)
+        assert find_unfinished(journal) is None
+        session = load_session(journal, session.id)
     assert session.outcome == "abandoned"
     assert not session.live
     ended = session.attempts[record.attempt.id].ended
     assert ended is not None
-    assert list(list_refs(ground.repo, "refs/blueflame/attempts/").values()) == [ended.tip]
+    assert list(list_refs(project.repo, "refs/blueflame/attempts/").values()) == [ended.tip]
     assert stage.read("src/1.txt", at=str(ended.tip)) == "one\n"
     assert not [each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
 

@@ -27,19 +27,20 @@ def answer(
     """Answer a gate; the first valid answer wins, whoever gives it."""
     from blueflame.cli.send import send_message
     from blueflame.model.gate import Answer
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
     from blueflame.session.gates.questions import answer_error
 
-    ground = app.open_project(config)
-    with app.open_journal(ground) as journal:
-        found = app.load_session(journal, app.find_session(journal, session))
+    project = open_project(config)
+    with open_journal(project) as journal:
+        found = load_session(journal, find_session(journal, session))
     name, chosen = _resolve_names(found, gate, choice)
     payload = _read_edited_tasks(file)
     wrong = answer_error(found, name, Answer(choice=chosen, note=note, payload=payload))
     if wrong:
         raise UsageError(wrong + _suggest_note_option(found, name, chosen, note))
     body = {"gate": name, "choice": chosen, "note": note, "payload": payload, "by": getpass.getuser()}
-    return send_message(ground, found.id, "answer", body, as_json=as_json)
+    return send_message(project, found.id, "answer", body, as_json=as_json)
 
 
 def _resolve_names(session: Session, gate: str, choice: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from blueflame.model.attempt import Attempt
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import Project
     from blueflame.system.terminal_attach import DetachReason
 
 POLL_SECONDS = 0.2  # seconds
@@ -31,10 +31,11 @@ def attach(
     as_json: bool = JSON,
 ) -> int:
     """Connect this terminal to a running agent's; Ctrl-] leaves it running. With --json: say which can be."""
-    from blueflame.orchestrator import project as wiring
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.wiring import find_attempt_folder
 
-    ground = wiring.open_project(config)
-    session, running, open_ones = _list_agents(ground)
+    project = open_project(config)
+    session, running, open_ones = _list_agents(project)
     if as_json:
         print_json(
             {"session": session, "agents": [_build_agent_json(attempt, attempt in open_ones) for attempt in running]}
@@ -44,21 +45,22 @@ def attach(
         print_text(f"Waiting for {agent or 'an agent'} to start.")
     while wait and (meant := find_matching_agents(agent, running)) and not any(each in open_ones for each in meant):
         sleep(POLL_SECONDS)
-        session, running, open_ones = _list_agents(ground)
+        session, running, open_ones = _list_agents(project)
     chosen = choose_agent(agent, running, open_ones)
-    return _connect_terminal(chosen, wiring.find_attempt_folder(ground, chosen.id), read_only=read_only)
+    return _connect_terminal(chosen, find_attempt_folder(project, chosen.id), read_only=read_only)
 
 
-def _list_agents(ground: app.Project) -> tuple[str, Sequence[Attempt], Sequence[Attempt]]:
+def _list_agents(project: Project) -> tuple[str, Sequence[Attempt], Sequence[Attempt]]:
     """The session, its agents at work, and those of them that have a terminal."""
-    from blueflame.orchestrator import project as wiring
+    from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
+    from blueflame.orchestrator.wiring import find_attempt_folder
     from blueflame.system.terminal_attach import has_terminal
 
-    with wiring.open_journal(ground) as journal:
-        left = wiring.find_unfinished(journal)
-        session = wiring.load_session(journal, left.id if left else wiring.find_session(journal, None))
+    with open_journal(project) as journal:
+        left = find_unfinished(journal)
+        session = load_session(journal, left.id if left else find_session(journal, None))
     running = sorted(session.live.values(), key=lambda attempt: attempt.agent_id)
-    return session.id, running, [each for each in running if has_terminal(wiring.find_attempt_folder(ground, each.id))]
+    return session.id, running, [each for each in running if has_terminal(find_attempt_folder(project, each.id))]
 
 
 def _build_agent_json(attempt: Attempt, has_terminal: bool) -> dict[str, object]:

@@ -27,21 +27,22 @@ def cleanup(
     as_json: bool = JSON,
 ) -> int:
     """Remove checkouts, old logs and refs of ended sessions; unmerged commits are kept unless you say otherwise."""
-    from blueflame.orchestrator import project as app
     from blueflame.orchestrator.cleanup import LeftoverKind, find_leftovers, remove_leftovers
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import open_journal
     from blueflame.system.clock import SystemClock
     from blueflame.system.flock import read_lock_holder
 
-    ground = app.open_project(config)
-    with app.open_journal(ground) as journal:
-        age, at_work = ground.settings.cleanup.log_max_age, read_lock_holder(ground.places.lock) is not None
+    project = open_project(config)
+    with open_journal(project) as journal:
+        age, at_work = project.settings.cleanup.log_max_age, read_lock_holder(project.state.lock) is not None
         found = find_leftovers(
-            ground.repo, ground.places, journal, now=SystemClock().now(), max_age=age, at_work=at_work
+            project.repo, project.paths, journal, now=SystemClock().now(), max_age=age, at_work=at_work
         )
     goes = tuple(each for each in found if drop_unmerged or each.kind is not LeftoverKind.UNMERGED)
     stays = tuple(each for each in found if each not in goes)
     if not dry_run:
-        remove_leftovers(ground.repo, goes)
+        remove_leftovers(project.repo, goes)
     if as_json:
         told = {
             "removed": [_build_leftover_json(each) for each in goes],

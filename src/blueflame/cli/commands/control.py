@@ -44,13 +44,14 @@ def kill(
 def _send_command(kind: str, body: dict[str, object], config: Path | None, *, as_json: bool) -> int:
     from blueflame.cli.send import send_message
     from blueflame.model.errors import Refused
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_running_pid, find_session, find_unfinished, open_journal
 
-    ground = app.open_project(config)
-    with app.open_journal(ground) as journal:
-        session = app.find_session(journal, None)
-        left = app.find_unfinished(journal)
-    if app.find_running_pid(ground) is None:
+    project = open_project(config)
+    with open_journal(project) as journal:
+        session = find_session(journal, None)
+        left = find_unfinished(journal)
+    if find_running_pid(project) is None:
         advice = f"; 'blueflame resume' goes on with {left.id}" if left else ""
-        raise Refused(f"nobody is at work on {ground.repo.root}, so there is nothing to {NOTHING_TO[kind]}{advice}")
-    return send_message(ground, session, kind, body | {"by": getpass.getuser()}, as_json=as_json)
+        raise Refused(f"nobody is at work on {project.repo.root}, so there is nothing to {NOTHING_TO[kind]}{advice}")
+    return send_message(project, session, kind, body | {"by": getpass.getuser()}, as_json=as_json)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,8 @@ from blueflame.cli.output import print_json
 
 if TYPE_CHECKING:
     from blueflame.model.event import JournalEntry
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.engine.health import HealthReport
+    from blueflame.orchestrator.project import Project
     from blueflame.session.accounts import CostEntry
 
 SESSION = typer.Argument(
@@ -51,19 +52,20 @@ def cost(
     """
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.cost import build_cost_json, render_cost
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, open_journal
     from blueflame.session.accounts import forecast_cost
 
-    ground = app.open_project(config)
-    with app.open_journal(ground) as journal:
+    project = open_project(config)
+    with open_journal(project) as journal:
         everywhere = session is None and by in WHOLE_REPOSITORY
         names = [info.id for info in reversed(journal.sessions())] if everywhere else []
-        names = names or [app.find_session(journal, session)]
+        names = names or [find_session(journal, session)]
         histories = [journal.events(name) for name in names]
     entries = [
         entry
         for events in histories
-        for entry in _read_entries(ground, events, models=by in (None, CostGrouping.MODEL))
+        for entry in _read_entries(project, events, models=by in (None, CostGrouping.MODEL))
     ]
     foreseen = forecast_cost(histories[0]) if len(histories) == 1 else None
     subject = names[0] if len(names) == 1 else ""
@@ -74,12 +76,15 @@ def cost(
     return 0
 
 
-def _read_entries(ground: app.Project, events: Sequence[JournalEntry], *, models: bool) -> tuple[CostEntry, ...]:
-    from blueflame.orchestrator import project as app
+def _read_entries(project: Project, events: Sequence[JournalEntry], *, models: bool) -> tuple[CostEntry, ...]:
     from blueflame.orchestrator.costs import list_costs
     from blueflame.session.replay import replay
     from blueflame.system.clock import SystemClock
 
     found = replay(events)
-    checkups = app.probe_agents(ground, found) if found.live else {}
-    return list_costs(found, ground.places.attempts, checkups, now=SystemClock().now(), models=models)
+    checkups: Mapping[str, HealthReport] = {}
+    if found.live:
+        from blueflame.orchestrator.wiring import probe_agents
+
+        checkups = probe_agents(project, found)
+    return list_costs(found, project.state.attempts, checkups, now=SystemClock().now(), models=models)

@@ -38,18 +38,19 @@ def _run_demo(folder: Path, *, ask: bool, workflow: str, as_json: bool, quiet: b
     from blueflame.cli.foreground import RunOptions, run_session
     from blueflame.demo import REQUEST, create_demo
     from blueflame.documents.decisions import load_decisions
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.lifecycle import lock_project, open_session
+    from blueflame.orchestrator.project import open_project
 
     laid = create_demo(folder.resolve())
     _disable_sandbox_if_unavailable(laid.repo / "blueflame.yaml", quiet=as_json or quiet)
-    ground = app.open_project(laid.repo / "blueflame.yaml")
+    project = open_project(laid.repo / "blueflame.yaml")
     decisions = None if ask else load_decisions(laid.decisions)
     options = RunOptions(script=laid.script, decisions=decisions, as_json=as_json, quiet=quiet, kept=kept)
     if not as_json:
         print_text(f"A sample repository in {laid.repo}; the request: {REQUEST}\n")
-    with app.lock_project(ground) as journal:
-        session = app.open_session(ground, journal, request=REQUEST, workflow=workflow, scripted=True)
-        code = run_session(ground, journal, session, options, also={"log": lambda: _read_git_log(laid.repo)})
+    with lock_project(project) as journal:
+        session = open_session(project, journal, request=REQUEST, workflow=workflow, scripted=True)
+        code = run_session(project, journal, session, options, also={"log": lambda: _read_git_log(laid.repo)})
     if not as_json:
         _print_history(laid.repo, kept=kept)
     return code

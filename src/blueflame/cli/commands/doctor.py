@@ -23,17 +23,18 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """Look at the machine, the configuration, the repository and what earlier sessions left, and try every guard."""
     from blueflame.doctor.environment import DoctorFinding, FindingState, examine_level
     from blueflame.model.errors import BlueFlameError
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
 
-    ground: Project | BlueFlameError
+    project: Project | BlueFlameError
     try:
-        ground = app.open_project(config)
+        project = open_project(config)
+        project.check()
     except BlueFlameError as error:
-        ground = error
-    found = list(_examine_project(ground))
+        project = error
+    found = list(_examine_project(project))
     guards: GuardReport | None = None
     try:
-        guards = _examine_guards(None if isinstance(ground, BlueFlameError) else ground)
+        guards = _examine_guards(None if isinstance(project, BlueFlameError) else project)
         found.append(examine_level(guards))
     except BlueFlameError as error:
         found.append(DoctorFinding("level", FindingState.BAD, f"the guards could not be tried: {error}"))
@@ -44,7 +45,7 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     return ExitCode.REFUSED if any(each.state is FindingState.BAD for each in found) else ExitCode.OK
 
 
-def _examine_project(ground: object) -> Iterator[DoctorFinding]:
+def _examine_project(project: object) -> Iterator[DoctorFinding]:
     from blueflame.cli.render.memory import describe_memory
     from blueflame.doctor.environment import (
         DoctorFinding,
@@ -54,46 +55,49 @@ def _examine_project(ground: object) -> Iterator[DoctorFinding]:
         examine_project,
     )
     from blueflame.model.errors import BlueFlameError
-    from blueflame.orchestrator.project import Project, build_runtime_set, find_memory_problem
+    from blueflame.orchestrator.project import Project
+    from blueflame.orchestrator.wiring import build_runtime_set, find_memory_problem
     from blueflame.system.clock import SystemClock
 
     yield from examine_machine()
     yield examine_editor((os.environ.get("VISUAL", ""), os.environ.get("EDITOR", ""), "nano", "vi"))
-    if not isinstance(ground, Project):
-        yield DoctorFinding("project", FindingState.BAD, str(ground))
+    if not isinstance(project, Project):
+        yield DoctorFinding("project", FindingState.BAD, str(project))
         return
-    cast = build_runtime_set(ground)
+    cast = build_runtime_set(project)
     try:
-        yield DoctorFinding("configuration", FindingState.OK, str(ground.loaded.path))
-        yield from (DoctorFinding("configuration", FindingState.WARNING, warning) for warning in ground.loaded.warnings)
+        yield DoctorFinding("configuration", FindingState.OK, str(project.loaded.path))
+        yield from (
+            DoctorFinding("configuration", FindingState.WARNING, warning) for warning in project.loaded.warnings
+        )
         yield from examine_project(
-            ground.repo,
-            ground.places,
-            ground.settings,
-            config=ground.loaded.path,
+            project.repo,
+            project.paths,
+            project.settings,
+            config=project.loaded.path,
             now=SystemClock().now(),
             runtimes=(runtimes := cast.at_work()),
         )
         yield from (
             DoctorFinding("credential", FindingState.WARNING, reason) for reason in cast.without_credential(runtimes)
         )
-        problem = find_memory_problem(ground)
+        problem = find_memory_problem(project)
         yield DoctorFinding(
-            "memory", FindingState.WARNING if problem else FindingState.OK, problem or describe_memory(ground.settings)
+            "memory", FindingState.WARNING if problem else FindingState.OK, problem or describe_memory(project.settings)
         )
     except BlueFlameError as error:
         yield DoctorFinding("project", FindingState.BAD, str(error))
 
 
-def _examine_guards(ground: Project | None) -> GuardReport:
+def _examine_guards(project: Project | None) -> GuardReport:
     """Without a configuration, as the defaults have it."""
     from blueflame.doctor.guards import examine_guards
     from blueflame.model.settings.permissions import SandboxSettings, ValidationSettings
 
-    if ground is None:
+    if project is None:
         return examine_guards(SandboxSettings(), ValidationSettings())
-    settings = ground.settings
-    return examine_guards(settings.sandbox, settings.validation, repo_root=ground.repo.root)
+    settings = project.settings
+    return examine_guards(settings.sandbox, settings.validation, repo_root=project.repo.root)
 
 
 def _build_json(found: list[DoctorFinding], guards: GuardReport | None) -> dict[str, object]:

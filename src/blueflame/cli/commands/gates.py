@@ -12,11 +12,12 @@ def gates(session: str | None = SESSION, config: Path | None = CONFIG, as_json: 
     """List the open gates and how to answer them."""
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.session import build_gates_json, render_gates
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
 
-    ground = app.open_project(config)
-    with app.open_journal(ground) as journal:
-        found = app.load_session(journal, app.find_session(journal, session))
+    project = open_project(config)
+    with open_journal(project) as journal:
+        found = load_session(journal, find_session(journal, session))
     waiting = list(found.open_gates.values())
     if as_json:
         print_json({"session": found.id, "gates": build_gates_json(waiting)})

@@ -28,11 +28,12 @@ def log(
     """What happened in a session: one line per event, in UTC."""
     import time
 
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, open_journal
 
-    ground = app.open_project(config)
-    with app.open_journal(ground) as journal:
-        name = app.find_session(journal, session)
+    project = open_project(config)
+    with open_journal(project) as journal:
+        name = find_session(journal, session)
         events = journal.events(name)
         _print_events(events[-last:] if last else events, as_json=as_json)
         seen = events[-1].seq

@@ -35,20 +35,21 @@ def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool =
     from blueflame.cli.render.memory import build_records_json, render_records
     from blueflame.model.memory import RECORD_TYPES
     from blueflame.model.suggestions import suggest
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.wiring import open_memory
 
     if kind is not None and kind not in RECORD_TYPES:
         raise UsageError(
             f"--kind: {kind!r} is none. {suggest(kind, RECORD_TYPES)} Use one of {', '.join(RECORD_TYPES)}"
         )
-    ground = app.open_project(config)
+    project = open_project(config)
     records = [
-        each for each in _sort_newest_first(app.open_memory(ground).list_records()) if kind in (None, _get_kind(each))
+        each for each in _sort_newest_first(open_memory(project).list_records()) if kind in (None, _get_kind(each))
     ]
     if as_json:
-        print_json(build_records_json(records, ground.settings))
+        print_json(build_records_json(records, project.settings))
     else:
-        print_view(make_console(), render_records(records, ground.settings))
+        print_view(make_console(), render_records(records, project.settings))
     return 0
 
 
@@ -58,9 +59,10 @@ def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) ->
     from blueflame.cli.console import make_console, print_view
     from blueflame.cli.render.memory import render_record
     from blueflame.memory.codec import dump_record
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.wiring import open_memory
 
-    records = app.open_memory(app.open_project(config)).list_records()
+    records = open_memory(open_project(config)).list_records()
     found = _find_records(records, key)
     if len(found) > 1:
         raise UsageError(f"{len(found)} memories begin with {key!r}: {', '.join(each.key for each in found[:5])}")
@@ -74,9 +76,10 @@ def show_(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) ->
 @memory_app.command()
 def forget(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """Take memories out for good: all whose key is this or begins with it."""
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.wiring import open_memory
 
-    memory = app.open_memory(app.open_project(config))
+    memory = open_memory(open_project(config))
     gone = memory.forget([each.key for each in _find_records(memory.store.list_records(), key)])
     if as_json:
         print_json({"forgotten": list(gone)})
@@ -89,9 +92,10 @@ def forget(key: str = KEY, config: Path | None = CONFIG, as_json: bool = JSON) -
 def export_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """Write all that is remembered into a file that Beads can read, too."""
     from blueflame.memory.beads_file import write_jsonl
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.wiring import open_memory
 
-    records = app.open_memory(app.open_project(config)).store.list_records()
+    records = open_memory(open_project(config)).store.list_records()
     write_jsonl(file, records)
     if as_json:
         print_json({"path": str(file), "records": len(records)})
@@ -104,12 +108,14 @@ def export_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSO
 def import_(file: Path = FILE, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """Take in what such a file holds: all of it or, if a line makes no sense, nothing."""
     from blueflame.memory.beads_file import read_jsonl
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.lifecycle import prepare_folders
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.wiring import open_memory
 
-    ground = app.open_project(config)
+    project = open_project(config)
     records = read_jsonl(file)
-    app.prepare_folders(ground)
-    memory = app.open_memory(ground)
+    prepare_folders(project)
+    memory = open_memory(project)
     before = len(memory.store.list_records())
     memory.store.allow_again([record.key for record in records])
     warning = memory.remember(records)

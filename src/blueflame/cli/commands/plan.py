@@ -33,10 +33,12 @@ def plan(
 ) -> int:
     """Plan a request and ask for approval; nothing is worked on before 'blueflame resume'."""
     from blueflame.cli.foreground import RunOptions, can_planner_talk, read_cassette, run_session
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.lifecycle import lock_project, open_session
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_unfinished
     from blueflame.session.state import Phase
 
-    ground = app.open_project(config)
+    project = open_project(config)
     request, tasks = read_request(text, task, plan)
     options = RunOptions(
         script=script,
@@ -46,18 +48,18 @@ def plan(
         quiet=quiet,
         config=config,
     )
-    print_warnings(ground)
-    check_request(ground, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=True)
-    with app.lock_project(ground) as journal:
-        refuse_unfinished(app.find_unfinished(journal))
-        session = app.open_session(
-            ground,
+    print_warnings(project)
+    check_request(project, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=True)
+    with lock_project(project) as journal:
+        refuse_unfinished(find_unfinished(journal))
+        session = open_session(
+            project,
             journal,
             request=request,
             workflow=workflow,
             tasks=tasks,
             allow_dirty=True,
             scripted=script is not None,
-            interactive=can_planner_talk(ground, options, workflow=workflow, planned=tasks is not None),
+            interactive=can_planner_talk(project, options, workflow=workflow, planned=tasks is not None),
         )
-        return run_session(ground, journal, session, options, until=lambda found: found.phase is Phase.WORKING)
+        return run_session(project, journal, session, options, until=lambda found: found.phase is Phase.WORKING)

@@ -19,21 +19,23 @@ def report(
 
     In short at the terminal, in full as a page. Sessions that have not ended are shown as they stand.
     """
-    from blueflame.orchestrator import project as app
     from blueflame.orchestrator.costs import list_costs
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, open_journal
+    from blueflame.orchestrator.wiring import probe_agents
     from blueflame.report.build import build_report
     from blueflame.report.evidence import collect_evidence
     from blueflame.session.replay import replay
     from blueflame.system.clock import SystemClock
 
-    ground = app.open_project(config)
-    with app.open_journal(ground) as journal:
-        events = journal.events(app.find_session(journal, session))
+    project = open_project(config)
+    with open_journal(project) as journal:
+        events = journal.events(find_session(journal, session))
     found, now = replay(events), SystemClock().now()
-    checkups = app.probe_agents(ground, found) if found.live else {}
-    entries = list_costs(found, ground.places.attempts, checkups, now=now)
+    checkups = probe_agents(project, found) if found.live else {}
+    entries = list_costs(found, project.state.attempts, checkups, now=now)
     made = build_report(events, found, entries, now=now)
-    evidence = collect_evidence(made, ground.repo, ground.places, diffs=html is not None)
+    evidence = collect_evidence(made, project.repo, project.paths, diffs=html is not None)
     if html is not None:
         from blueflame.report.page import render_page
         from blueflame.system.files import write_atomically

@@ -22,9 +22,11 @@ def resume(
     """Go on with an unfinished session: agents that still run are adopted, nothing is done twice."""
     from blueflame.cli.commands.run import read_decisions
     from blueflame.cli.foreground import RunOptions, read_cassette, run_session
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.lifecycle import lock_project
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
 
-    ground = app.open_project(config)
+    project = open_project(config)
     options = RunOptions(
         script=script,
         decisions=read_decisions(decisions),
@@ -33,19 +35,19 @@ def resume(
         quiet=quiet,
         config=config,
     )
-    with app.open_journal(ground):
+    with open_journal(project):
         pass  # where nothing has been run, nothing is made
-    with app.lock_project(ground) as journal:
-        left = app.find_unfinished(journal)
+    with lock_project(project) as journal:
+        left = find_unfinished(journal)
         if session is not None:
-            wanted = app.find_session(journal, session)
+            wanted = find_session(journal, session)
         elif left is not None:
             wanted = left.id
         else:
             raise UsageError("no session is unfinished: start one with 'blueflame run --task \"...\"'")
-        found = app.load_session(journal, wanted)
+        found = load_session(journal, wanted)
         if found.ended:
             raise UsageError(f"{wanted} has ended ({found.outcome}): start a new session with 'blueflame run'")
         if not as_json and not quiet:
             print_text(f"resuming {wanted}: {found.request.splitlines()[0][:100]}")
-        return run_session(ground, journal, found, options)
+        return run_session(project, journal, found, options)

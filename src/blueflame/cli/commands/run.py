@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from blueflame.documents.decisions import DecisionsFile
     from blueflame.journal.journal import Journal, SessionInfo
     from blueflame.model.task import Task
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import Project
 
 TEXT = typer.Argument(None, help="What you want done: the same as --task.", show_default=False)
 TASK = typer.Option(None, "--task", "-t", help="What you want done; - reads it from standard input.")
@@ -46,9 +46,11 @@ def run(
     """Plan a request, work on it in parallel, check it, and land what you approve."""
     from blueflame.cli.foreground import RunOptions, can_planner_talk, read_cassette, run_session
     from blueflame.cli.stale_checkouts import handle_stale_checkouts
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.lifecycle import lock_project, open_session
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_unfinished, load_session
 
-    ground = app.open_project(config)
+    project = open_project(config)
     request, tasks = read_request(text, task, plan)
     options = RunOptions(
         script=script,
@@ -58,28 +60,28 @@ def run(
         quiet=quiet,
         config=config,
     )
-    print_warnings(ground)
+    print_warnings(project)
     if dry_run:
         from blueflame.cli.dry_run import show_dry_run
 
-        return show_dry_run(ground, request, tasks, workflow=workflow, script=script, as_json=as_json)
-    check_request(ground, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=allow_dirty)
-    with app.lock_project(ground) as journal:
-        left = app.find_unfinished(journal)
-        if left is not None and _should_resume(ground, journal, left, options, fresh=fresh):
-            return run_session(ground, journal, app.load_session(journal, left.id), options)
-        handle_stale_checkouts(ground, journal, options)
-        session = app.open_session(
-            ground,
+        return show_dry_run(project, request, tasks, workflow=workflow, script=script, as_json=as_json)
+    check_request(project, plan, tasks, workflow=workflow, script=script, replay=replay, allow_dirty=allow_dirty)
+    with lock_project(project) as journal:
+        left = find_unfinished(journal)
+        if left is not None and _should_resume(project, journal, left, options, fresh=fresh):
+            return run_session(project, journal, load_session(journal, left.id), options)
+        handle_stale_checkouts(project, journal, options)
+        session = open_session(
+            project,
             journal,
             request=request,
             workflow=workflow,
             tasks=tasks,
             allow_dirty=allow_dirty,
             scripted=script is not None,
-            interactive=can_planner_talk(ground, options, workflow=workflow, planned=tasks is not None),
+            interactive=can_planner_talk(project, options, workflow=workflow, planned=tasks is not None),
         )
-        return run_session(ground, journal, session, options)
+        return run_session(project, journal, session, options)
 
 
 def read_request(text: str | None, task: str | None, plan: Path | None) -> tuple[str, Sequence[Task] | None]:
@@ -101,7 +103,7 @@ def read_request(text: str | None, task: str | None, plan: Path | None) -> tuple
 
 
 def check_request(
-    ground: app.Project,
+    project: Project,
     plan: Path | None,
     tasks: Sequence[Task] | None,
     *,
@@ -111,33 +113,33 @@ def check_request(
     allow_dirty: bool,
 ) -> None:
     """What is wrong is told before anything is made: no folder, no journal, no session."""
-    from blueflame.orchestrator import project as wiring
+    from blueflame.orchestrator.lifecycle import check_prerequisites, check_runtimes
     from blueflame.session.from_settings import build_workflow
 
-    flow = build_workflow(ground.settings, workflow)
-    if _has_unfinished_session(ground):  # an unfinished session is fit to go on
-        wiring.check_runtimes(ground, flow, script=script, replay=replay)
+    flow = build_workflow(project.settings, workflow)
+    if _has_unfinished_session(project):  # an unfinished session is fit to go on
+        check_runtimes(project, flow, script=script, replay=replay)
     else:
-        wiring.check_prerequisites(ground, flow, script=script, replay=replay, allow_dirty=allow_dirty)
+        check_prerequisites(project, flow, script=script, replay=replay, allow_dirty=allow_dirty)
     if plan is not None and tasks is not None:
-        _check_plan(ground, plan, tasks, flow.name)
+        _check_plan(project, plan, tasks, flow.name)
 
 
-def _has_unfinished_session(ground: app.Project) -> bool:
-    from blueflame.orchestrator import project as wiring
+def _has_unfinished_session(project: Project) -> bool:
+    from blueflame.orchestrator.sessions import find_unfinished, open_journal
 
-    if not ground.places.journal.exists():
+    if not project.state.journal.exists():
         return False
-    with wiring.open_journal(ground) as journal:
-        return wiring.find_unfinished(journal) is not None
+    with open_journal(project) as journal:
+        return find_unfinished(journal) is not None
 
 
-def _check_plan(ground: app.Project, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
+def _check_plan(project: Project, plan: Path, tasks: Sequence[Task], workflow: str) -> None:
     """A planner is asked again at the gate; a person mends their own file."""
     from blueflame.session.from_settings import build_session_limits
     from blueflame.session.plan_problems import find_plan_problems
 
-    limits = build_session_limits(ground.settings, workflow)
+    limits = build_session_limits(project.settings, workflow)
     wrong = find_plan_problems(tasks, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
     if wrong:
         raise PlanError(f"the plan {plan} cannot be carried out:", wrong)
@@ -151,15 +153,15 @@ def read_decisions(path: Path | None) -> DecisionsFile | None:
     return load_decisions(path)
 
 
-def print_warnings(ground: app.Project) -> None:
-    from blueflame.orchestrator import project as wiring
+def print_warnings(project: Project) -> None:
+    from blueflame.orchestrator.lifecycle import list_warnings
 
-    for warning in ground.loaded.warnings:
+    for warning in project.loaded.warnings:
         print_text(f"blueflame: {warning}", err=True)
-    for misgiving in wiring.list_warnings(ground):
+    for misgiving in list_warnings(project):
         print_text(f"blueflame: {misgiving}", err=True)
-    if ground.repo.submodules:
-        names = ", ".join(ground.repo.submodules)
+    if project.repo.submodules:
+        names = ", ".join(project.repo.submodules)
         print_text(f"blueflame: submodules are left empty in agents' checkouts: {names}", err=True)
 
 
@@ -171,17 +173,15 @@ def refuse_unfinished(left: SessionInfo | None) -> None:
         )
 
 
-def _should_resume(
-    ground: app.Project, journal: Journal, left: SessionInfo, options: RunOptions, *, fresh: bool
-) -> bool:
+def _should_resume(project: Project, journal: Journal, left: SessionInfo, options: RunOptions, *, fresh: bool) -> bool:
     """Whether to go on with the unfinished session; `fresh` (or the answer) ends it instead."""
-    from blueflame.orchestrator import project as wiring
+    from blueflame.orchestrator.lifecycle import abandon_session
 
     choice = "fresh" if fresh else _ask_about_unfinished(journal, left, options)
     if choice == "quit":
         raise Refused(f"{left.id} is still unfinished: 'blueflame resume' goes on with it")
     if choice == "fresh":
-        wiring.abandon_session(ground, journal, left.id)
+        abandon_session(project, journal, left.id)
     return choice == "resume"
 
 
@@ -191,11 +191,11 @@ def _ask_about_unfinished(journal: Journal, left: SessionInfo, options: RunOptio
     from blueflame.cli.console import make_console
     from blueflame.cli.gates.answerers import DecisionsAnswerer, TerminalAnswerer
     from blueflame.cli.live.view import choose_view
-    from blueflame.orchestrator import project as wiring
+    from blueflame.orchestrator.sessions import load_session
     from blueflame.session.gates.questions import build_resume_gate
     from blueflame.system.terminal import is_interactive
 
-    session = wiring.load_session(journal, left.id)
+    session = load_session(journal, left.id)
     gate = build_resume_gate(session)
     if options.decisions is not None:
         return asyncio.run(DecisionsAnswerer(options.decisions).ask(gate, session, "")).choice

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from blueflame.cli.options import CONFIG, JSON, SESSION
 from blueflame.cli.output import print_json, print_text
+
+if TYPE_CHECKING:
+    from blueflame.orchestrator.engine.health import HealthReport
+    from blueflame.orchestrator.engine.presence import RunningCommand
 
 
 def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
@@ -18,14 +24,20 @@ def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json:
         describe_orchestrator,
         render_commands,
     )
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_orchestrator, find_session, load_session, open_journal
     from blueflame.system.clock import SystemClock
 
-    ground = app.open_project(config)
-    with app.open_journal(ground) as journal:
-        found = app.load_session(journal, app.find_session(journal, session))
-    holder, now = app.find_orchestrator(ground, found), SystemClock().now()
-    checkups, commands = app.probe_agents(ground, found), app.list_running_commands(ground, found)
+    project = open_project(config)
+    with open_journal(project) as journal:
+        found = load_session(journal, find_session(journal, session))
+    holder, now = find_orchestrator(project, found), SystemClock().now()
+    checkups: Mapping[str, HealthReport] = {}
+    commands: Sequence[RunningCommand] = ()
+    if not found.ended:
+        from blueflame.orchestrator.wiring import list_running_commands, probe_agents
+
+        checkups, commands = probe_agents(project, found), list_running_commands(project, found)
     if as_json:
         told = build_session_json(found, now=now, checkups=checkups)
         told |= build_commands_json(commands) | build_orchestrator_json(holder, now=now)

@@ -26,21 +26,23 @@ def undo(
     as_json: bool = JSON,
 ) -> int:
     """Take one landing back: a new commit on the base branch reverts it. Nothing of the history is lost."""
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.lifecycle import lock_project
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, load_session, open_journal
     from blueflame.orchestrator.undo import plan_undo, undo_landing
     from blueflame.system.clock import SystemClock
 
-    ground = app.open_project(config)
-    with app.open_journal(ground):
+    project = open_project(config)
+    with open_journal(project):
         pass  # says so when nothing has been run here, before anything is made
-    with app.lock_project(ground) as journal:
-        found = app.load_session(journal, app.find_session(journal, session))
-        reversal = plan_undo(ground.repo, found, changeset)
+    with lock_project(project) as journal:
+        found = load_session(journal, find_session(journal, session))
+        reversal = plan_undo(project.repo, found, changeset)
         if not as_json:
             print_text(_describe_reversal(reversal))
         if not yes:
             _confirm(reversal)
-        done = undo_landing(ground.repo, reversal, by=getpass.getuser())
+        done = undo_landing(project.repo, reversal, by=getpass.getuser())
         journal.append(found.id, found.seq, [done], SystemClock().now())
     if as_json:
         print_json(_build_json(found.id, reversal, done))

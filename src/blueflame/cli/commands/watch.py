@@ -24,13 +24,14 @@ def watch(
 ) -> int:
     """What each agent does now, for how much, until the session ends. Ctrl-C ends the view, not the session."""
     from blueflame.cli.live.follow import FollowedSession, follow_agent, follow_session, print_snapshot
-    from blueflame.orchestrator import project as app
+    from blueflame.orchestrator.project import open_project
+    from blueflame.orchestrator.sessions import find_session, find_unfinished, load_session, open_journal
 
-    ground = app.open_project(config)
-    with app.open_journal(ground) as journal:
-        running = app.find_unfinished(journal)
-        name = running.id if session is None and running else app.find_session(journal, session)
-        watched = FollowedSession(ground, journal, app.load_session(journal, name))
+    project = open_project(config)
+    with open_journal(project) as journal:
+        running = find_unfinished(journal)
+        name = running.id if session is None and running else find_session(journal, session)
+        watched = FollowedSession(project, journal, load_session(journal, name))
         try:
             if agent is not None:
                 follow_agent(watched, agent, once=once, as_json=as_json)

@@ -21,7 +21,9 @@ from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.errors import UsageError
 from blueflame.model.event import AttemptEnded, JournalEntry
-from blueflame.orchestrator import project as app
+from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.sessions import find_running_pid, find_unfinished
+from blueflame.orchestrator.wiring import build_follower, probe_agents
 from blueflame.session.replay import apply_event
 from blueflame.session.state import Session
 from blueflame.system.clock import SystemClock
@@ -38,7 +40,7 @@ UNLIMITED_HEIGHT = 100_000  # lines: a picture that is printed once need not fit
 class FollowedSession:
     """A session as the journal tells it, read on and on."""
 
-    ground: app.Project
+    project: Project
     journal: Journal
     session: Session
     now: Callable[[], float] = field(default_factory=lambda: SystemClock().now)
@@ -61,10 +63,10 @@ class FollowedSession:
         return self._over
 
     def _nobody(self) -> str:
-        newest = app.find_unfinished(self.journal)
-        if app.find_running_pid(self.ground) is not None and newest is not None and newest.id == self.session.id:
+        newest = find_unfinished(self.journal)
+        if find_running_pid(self.project) is not None and newest is not None and newest.id == self.session.id:
             return ""
-        checkups = app.probe_agents(self.ground, self.session)
+        checkups = probe_agents(self.project, self.session)
         if any(found.warden_pid for found in checkups.values()):
             return ""  # agents work on by themselves
         return f"{self.session.id}: nothing runs. {describe_orchestrator(None, self.session, checkups, now=self.now())}"
@@ -81,7 +83,7 @@ def describe_ended_session(session: Session) -> str:
 def print_snapshot(watched: FollowedSession, *, as_json: bool) -> None:
     """One look."""
     session, now = watched.session, watched.now()
-    found = ActivityReader(app.build_follower(watched.ground, session), session)()
+    found = ActivityReader(build_follower(watched.project, session), session)()
     if as_json:
         for name, activity in found.items():
             print_json(build_activity_json(activity, session.attempts[name], now=now), indent=None)
@@ -93,7 +95,7 @@ def print_snapshot(watched: FollowedSession, *, as_json: bool) -> None:
 def follow_session(watched: FollowedSession, *, as_json: bool) -> None:
     """Until the session ends, or nobody is at work on it any more."""
     console, session = make_console(), watched.session
-    doings = ActivityReader(app.build_follower(watched.ground, session), session)
+    doings = ActivityReader(build_follower(watched.project, session), session)
     view = _choose_view(console, doings, watched, as_json=as_json)
     try:
         if isinstance(view, LiveFrame):
@@ -187,7 +189,7 @@ def follow_agent(watched: FollowedSession, wanted: str, *, once: bool, as_json: 
     """All that one agent said, asked to do and used; then what it does until it ends."""
     session, name = watched.session, find_agent(watched.session, wanted).attempt.id
     attempt, worktree = session.attempts[name].attempt, session.attempts[name].worktree
-    follower = app.build_follower(watched.ground, session)
+    follower = build_follower(watched.project, session)
     folder, audit = follower.folder(name), follower.audit(attempt.agent_id)
     diary = TranscriptReader(follower.runtimes.get(attempt.runtime), folder, audit, worktree)
     console, seen_at = make_console(), None

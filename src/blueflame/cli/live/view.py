@@ -45,7 +45,7 @@ class ActivityReader:
 
 
 class LiveView(Protocol):
-    """An onlooker of the session. Between pause and resume the terminal belongs to a question."""
+    """An observer of the session. Between pause and resume the terminal belongs to a question."""
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None: ...
     def tick(self, now: float) -> None: ...
@@ -63,7 +63,7 @@ class EventLines:
         self._console, self._activities, self._timer = console, activities, timer
         self._said_at = timer()
 
-    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:  # noqa: ARG002 - an onlooker gets both
+    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:  # noqa: ARG002 - an observer gets both
         self._say(format_events(recorded))
 
     def tick(self, now: float) -> None:

@@ -23,7 +23,7 @@ MIN_TIMEOUT_SECONDS = 0.1  # seconds; 0 would mean no limit at all
 
 
 async def check_commit(
-    flame: SessionContext, session: Session, sha: str, subject: str, *, again: bool = False
+    context: SessionContext, session: Session, sha: str, subject: str, *, again: bool = False
 ) -> tuple[Check, ...] | None:
     """The worktree's own setup, then every diagnostic command; a setup that fails is a red check.
 
@@ -34,28 +34,28 @@ async def check_commit(
     if not lines:
         return ()
     name = f"{subject}-{sha[:12]}" + ("-again" if again else "")
-    async with _open_scratch(flame, f"{session.id}.{name}", flame.places.checkout(f"check-{name}"), sha) as checkout:
+    async with _open_scratch(context, f"{session.id}.{name}", context.paths.checkout(f"check-{name}"), sha) as checkout:
         command = Command(
             name=f"{session.id}.{name}.check",
             text="",
             cwd=checkout,
             env={},
-            wall=build_command_walls(flame, checkout, _build_environment(flame, session, checkout, subject)),
-            timeout=flame.settings.validation.validator_diagnostics.timeout,
+            wall=build_command_walls(context, checkout, _build_environment(context, session, checkout, subject)),
+            timeout=context.settings.validation.validator_diagnostics.timeout,
         )
-        setup = await _run_setup(flame, replace(command, name=f"{session.id}.{name}.setup"))
+        setup = await _run_setup(context, replace(command, name=f"{session.id}.{name}.setup"))
         if setup is None or not all(check.passed for check in setup):
             return setup
-        return await run_checks(flame.engine, lines, command)
+        return await run_checks(context.engine, lines, command)
 
 
-async def _run_setup(flame: SessionContext, like: Command) -> tuple[Check, ...] | None:
+async def _run_setup(context: SessionContext, like: Command) -> tuple[Check, ...] | None:
     """Up to the first that fails; the time limit is for all of them together."""
-    left = flame.settings.worktree.setup_timeout
+    left = context.settings.worktree.setup_timeout
     done: list[Check] = []
-    for n, line in enumerate(flame.settings.worktree.setup, start=1):
+    for n, line in enumerate(context.settings.worktree.setup, start=1):
         command = replace(like, name=f"{like.name}-{n:02d}", text=line, timeout=max(left, MIN_TIMEOUT_SECONDS))
-        check = await run_check(flame.engine, command)
+        check = await run_check(context.engine, command)
         if check is None:
             return None
         done.append(check)
@@ -66,28 +66,28 @@ async def _run_setup(flame: SessionContext, like: Command) -> tuple[Check, ...] 
 
 
 @asynccontextmanager
-async def _open_scratch(flame: SessionContext, stem: str, path: Path, sha: str) -> AsyncIterator[Path]:
+async def _open_scratch(context: SessionContext, stem: str, path: Path, sha: str) -> AsyncIterator[Path]:
     """Made and removed in a thread: a large tree must not hold the loop up.
 
     One in which commands were started before a crash is used as it is. One that a stop interrupts stays: its commands
     may still be in it, and `blueflame resume` or `cleanup` take care of it.
     """
-    if not await _is_in_use(flame, stem):
+    if not await _is_in_use(context, stem):
         await asyncio.to_thread(remove_checkout, path)
-    await asyncio.to_thread(make_scratch, flame.repo, path, sha)
-    await asyncio.to_thread(seed_checkout, flame.repo.root, path, flame.settings.worktree.include)
+    await asyncio.to_thread(make_scratch, context.repo, path, sha)
+    await asyncio.to_thread(seed_checkout, context.repo.root, path, context.settings.worktree.include)
     yield path
     await asyncio.to_thread(remove_checkout, path)
 
 
-async def _is_in_use(flame: SessionContext, stem: str) -> bool:
+async def _is_in_use(context: SessionContext, stem: str) -> bool:
     first = [f"{stem}.{kind}-01.1" for kind in ("setup", "check")]
-    return any([not isinstance(await flame.engine.inspect(name), Queued) for name in first])
+    return any([not isinstance(await context.engine.inspect(name), Queued) for name in first])
 
 
-def _build_environment(flame: SessionContext, session: Session, checkout: Path, subject: str) -> dict[str, str]:
+def _build_environment(context: SessionContext, session: Session, checkout: Path, subject: str) -> dict[str, str]:
     return build_worktree_variables(
-        root=flame.repo.root,
+        root=context.repo.root,
         worktree=checkout,
         branch="",
         session=session.id,

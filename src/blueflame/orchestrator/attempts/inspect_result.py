@@ -31,12 +31,12 @@ MAX_SHOWN_GAPS = 5
 
 
 def find_audit_gaps(
-    flame: SessionContext, attempt: Attempt, outcome: ProcessOutcome, gathered: AgentOutput
+    context: SessionContext, attempt: Attempt, outcome: ProcessOutcome, gathered: AgentOutput
 ) -> tuple[str, ...]:
     """Why it cannot be said that every tool call of the agent was judged; nothing when it can."""
     if outcome.reason is not ExitReason.EXITED:
         return ()
-    audit = read_audit(flame.places.audit(attempt.agent_id))
+    audit = read_audit(context.paths.audit(attempt.agent_id))
     return (
         *_check_watch(outcome, audit.last),
         *audit.findings,
@@ -58,21 +58,21 @@ def format_gaps(gaps: Sequence[str]) -> str:
     return "not every call was watched:\n" + "\n".join(gaps[:MAX_SHOWN_GAPS]) + more
 
 
-def summarize_audit(flame: SessionContext, session: Session, task: str) -> str:
+def summarize_audit(context: SessionContext, session: Session, task: str) -> str:
     """What the worker of the result under review asked to do, for whoever judges it."""
     n = session.attempts_on.get((task, WORKER), 0)
     record = session.attempts.get(f"{session.id}.{task}.{WORKER}.{n}")
     if record is None:
         return ""
-    return format_summary(read_audit(flame.places.audit(record.attempt.agent_id)).lines)
+    return format_summary(read_audit(context.paths.audit(record.attempt.agent_id)).lines)
 
 
-def save_fingerprint(flame: SessionContext, folder: Path) -> None:
+def save_fingerprint(context: SessionContext, folder: Path) -> None:
     """How our own repository was before the agent came."""
-    write_atomically(folder / FINGERPRINT_FILE, json.dumps(asdict(take_fingerprint(flame.repo))))
+    write_atomically(folder / FINGERPRINT_FILE, json.dumps(asdict(take_fingerprint(context.repo))))
 
 
-def compare_fingerprint(flame: SessionContext, folder: Path) -> tuple[Violation, ...]:
+def compare_fingerprint(context: SessionContext, folder: Path) -> tuple[Violation, ...]:
     try:
         before = RepositoryFingerprint(**json.loads((folder / FINGERPRINT_FILE).read_bytes()))
     except FileNotFoundError:  # an attempt from before this was noted down
@@ -81,16 +81,16 @@ def compare_fingerprint(flame: SessionContext, folder: Path) -> tuple[Violation,
         raise GitFailed(
             f"{folder / FINGERPRINT_FILE} cannot be read ({e}); how the repository was before is not known"
         ) from e
-    return find_tampering(before, take_fingerprint(flame.repo))
+    return find_tampering(before, take_fingerprint(context.repo))
 
 
-def read_leftovers(flame: SessionContext, attempt: Attempt, outcome: ProcessOutcome) -> Leftovers | None:
+def read_leftovers(context: SessionContext, attempt: Attempt, outcome: ProcessOutcome) -> Leftovers | None:
     """None where nobody could ask: without a box, or of an agent that did not end by itself."""
-    folder = flame.engine.directory(attempt.id)
+    folder = context.engine.directory(attempt.id)
     try:
         after = parse_status((folder / "survey-after").read_bytes())
     except FileNotFoundError:
-        if flame.settings.sandbox.level == "off" or outcome.reason is not ExitReason.EXITED:
+        if context.settings.sandbox.level == "off" or outcome.reason is not ExitReason.EXITED:
             return None
         raise GitFailed("git status in the box gave no answer: what the agent left there cannot be told") from None
     try:
@@ -104,18 +104,18 @@ def format_leftovers(left: Leftovers | None) -> str:
 
 
 def find_violations(
-    flame: SessionContext, handed: FinishedAttempt, found: CollectedResult, left: Leftovers | None
+    context: SessionContext, handed: FinishedAttempt, found: CollectedResult, left: Leftovers | None
 ) -> tuple[Violation, ...]:
     """The third wall, on the pinned commits, by the very policy that the watcher went by."""
-    policy = load_policy(flame.engine.directory(handed.attempt.id) / "policy.json")
-    secrets, base = flame.settings.validation.secrets, handed.base
+    policy = load_policy(context.engine.directory(handed.attempt.id) / "policy.json")
+    secrets, base = context.settings.validation.secrets, handed.base
     also = (
-        *scan_result(flame.repo, base, found.tip, secrets),
-        *compare_fingerprint(flame, flame.engine.directory(handed.attempt.id)),
+        *scan_result(context.repo, base, found.tip, secrets),
+        *compare_fingerprint(context, context.engine.directory(handed.attempt.id)),
         *(find_leftover_violations(left, policy.blocked_paths.written) if left else ()),
     )
     return check_result(
-        list_changes(flame.repo, base, found.tip),
+        list_changes(context.repo, base, found.tip),
         found.commits,
         allowed_paths=policy.allowed_paths.written,
         blocked_paths=policy.blocked_paths.written,
@@ -129,6 +129,6 @@ def find_violations(
         test_patterns=policy.test_patterns.written,
         expected_binaries=policy.expected_binaries.written,
         secrets_file=secrets.allow_file if secrets.enabled else "",
-        existing=list_tree_files(flame.repo, found.tip),
+        existing=list_tree_files(context.repo, found.tip),
         also=also,
     )

@@ -38,24 +38,24 @@ MAX_SLOTS = 9  # 8 workers at most; large blocks leave fewer to each, but never 
 SETUP_FUNCTION = """set_up() { printf '+ %s\\n' "$1"; /bin/sh -c "$1"; }\n"""  # its output says which command spoke
 
 
-def build_spec(flame: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str) -> AttemptSpec:
-    ports = _reserve_ports(flame, attempt)
-    folder = flame.engine.directory(attempt.id)
+def build_spec(context: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str) -> AttemptSpec:
+    ports = _reserve_ports(context, attempt)
+    folder = context.engine.directory(attempt.id)
     folder.mkdir(parents=True, exist_ok=True)
-    port, token = find_gateway_port(flame), f"bf-{token_hex(24)}"
+    port, token = find_gateway_port(context), f"bf-{token_hex(24)}"
     brief = replace(
-        _build_brief(flame, session, attempt, checkout, base),
+        _build_brief(context, session, attempt, checkout, base),
         ports=tuple(ports or ()),
-        home=find_home(flame, folder),
+        home=find_home(context, folder),
         gateway=f"http://127.0.0.1:{port}",
         token=token,
     )
-    launch = flame.runtimes[attempt.runtime].prepare_launch(brief, directory=folder)
+    launch = context.runtimes[attempt.runtime].prepare_launch(brief, directory=folder)
     places = {"{{worktree}}": str(checkout), "{{agent}}": attempt.agent_id, "{{session}}": session.id}
-    door = build_model_access(flame, attempt, launch, port=port, token=token, places=places) if launch.apis else None
-    variables = _build_environment(flame, session, attempt, checkout, ports)
+    door = build_model_access(context, attempt, launch, port=port, token=token, places=places) if launch.apis else None
+    variables = _build_environment(context, session, attempt, checkout, ports)
     walls = build_agent_walls(
-        flame, session, attempt, checkout=checkout, base=base, launch=launch, variables=variables, door=door
+        context, session, attempt, checkout=checkout, base=base, launch=launch, variables=variables, door=door
     )
     return AttemptSpec(
         attempt=attempt.id,
@@ -65,10 +65,10 @@ def build_spec(flame: SessionContext, session: Session, attempt: Attempt, checko
         walls=walls.keys,
         cwd=str(checkout),
         prompt=launch.stdin,
-        setup=_build_setup(flame) if attempt.role in WRITING_ROLES else (),
+        setup=_build_setup(context) if attempt.role in WRITING_ROLES else (),
         timeout=_find_timeout(session, attempt, brief),
-        silence=0.0 if brief.interactive else _find_silence_limit(flame),
-        grace=flame.settings.limits.kill_grace,
+        silence=0.0 if brief.interactive else _find_silence_limit(context),
+        grace=context.settings.limits.kill_grace,
         secrets=door.secrets if door else {},
     )
 
@@ -78,22 +78,22 @@ def _find_timeout(session: Session, attempt: Attempt, brief: AgentBrief) -> floa
     return attempt.timeout if brief.interactive == attempt.interactive else session.limits.get_timeout(attempt.role)
 
 
-def _find_silence_limit(flame: SessionContext) -> float:
+def _find_silence_limit(context: SessionContext) -> float:
     """Only where silence is ended without asking does the warden see to it; else we watch and tell."""
-    limits = flame.settings.limits
+    limits = context.settings.limits
     return limits.stall_timeout if limits.on_stall == KILL else 0.0
 
 
-def _build_setup(flame: SessionContext) -> tuple[SetupStep, ...]:
+def _build_setup(context: SessionContext) -> tuple[SetupStep, ...]:
     """One step, because the time limit is for all commands together; each still has a shell of its own."""
-    worktree = flame.settings.worktree
+    worktree = context.settings.worktree
     if not worktree.setup:
         return ()
     command = " && ".join(f"set_up {shlex.quote(each)}" for each in worktree.setup)
     return (SetupStep(name="setup", command=SETUP_FUNCTION + command, timeout=worktree.setup_timeout),)
 
 
-def _build_brief(flame: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str) -> AgentBrief:
+def _build_brief(context: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str) -> AgentBrief:
     record = session.tasks.get(attempt.subject)
     return AgentBrief(
         attempt=attempt.id,
@@ -103,7 +103,7 @@ def _build_brief(flame: SessionContext, session: Session, attempt: Attempt, chec
         n=attempt.n,
         session=session.id,
         worktree=str(checkout),
-        prompt=PROMPT_BUILDERS[attempt.role](flame, session, attempt, base),
+        prompt=PROMPT_BUILDERS[attempt.role](context, session, attempt, base),
         model=attempt.model,
         schema=OUTPUT_SCHEMAS.get(attempt.role),
         base=base,
@@ -112,19 +112,19 @@ def _build_brief(flame: SessionContext, session: Session, attempt: Attempt, chec
         task=record.task if record else None,
         allowed_paths=session.limits.allowed_paths,
         watched=True,
-        tools=list_tools(flame.settings.permissions, flame.settings.roles.get(attempt.role)),
-        system=build_system_prompt(attempt.role, attempt.agent_id, interactive=is_interactive(flame, attempt)),
+        tools=list_tools(context.settings.permissions, context.settings.roles.get(attempt.role)),
+        system=build_system_prompt(attempt.role, attempt.agent_id, interactive=is_interactive(context, attempt)),
         budget=attempt.budget,
-        skills=list_role_skills(flame.settings, attempt.role),
-        interactive=is_interactive(flame, attempt),
+        skills=list_role_skills(context.settings, attempt.role),
+        interactive=is_interactive(context, attempt),
     )
 
 
 def _build_environment(
-    flame: SessionContext, session: Session, attempt: Attempt, checkout: Path, ports: range | None
+    context: SessionContext, session: Session, attempt: Attempt, checkout: Path, ports: range | None
 ) -> dict[str, str]:
     return build_worktree_variables(
-        root=flame.repo.root,
+        root=context.repo.root,
         worktree=checkout,
         branch=attempt.branch or "",
         session=session.id,
@@ -136,9 +136,9 @@ def _build_environment(
     )
 
 
-def _reserve_ports(flame: SessionContext, attempt: Attempt) -> range | None:
+def _reserve_ports(context: SessionContext, attempt: Attempt) -> range | None:
     """Each slot has a region of its own; within it the first block that nobody else on the machine listens on."""
-    size = flame.settings.worktree.ports_per_worktree
+    size = context.settings.worktree.ports_per_worktree
     if not size or attempt.role not in WRITING_ROLES:
         return None
     blocks = (PORT_CEILING - FIRST_PORT) // size

@@ -55,10 +55,10 @@ def find_conflict(session: Session, changeset: str) -> Conflict:
     return conflict
 
 
-def build_merger_prompt(flame: SessionContext, session: Session, attempt: Attempt, base: str) -> str:
-    changeset, settings = session.changesets[attempt.subject].changeset, flame.settings
+def build_merger_prompt(context: SessionContext, session: Session, attempt: Attempt, base: str) -> str:
+    changeset, settings = session.changesets[attempt.subject].changeset, context.settings
     conflict = find_conflict(session, attempt.subject)
-    branches = [_describe_branch(flame.repo, session, name) for name in changeset.tasks]
+    branches = [_describe_branch(context.repo, session, name) for name in changeset.tasks]
     brief = MergerBrief(
         project=session.project,
         base_branch=session.base_branch,
@@ -69,7 +69,7 @@ def build_merger_prompt(flame: SessionContext, session: Session, attempt: Attemp
         theirs=conflict.theirs,
         task=conflict.task,
         conflicts=conflict.paths,
-        conflict_text=format_conflicts(read_files_at(flame.repo, base, conflict.paths)),
+        conflict_text=format_conflicts(read_files_at(context.repo, base, conflict.paths)),
         messages=conflict.messages,
         blocked_paths=session.limits.blocked_paths,
         commit_pattern=settings.validation.commit_format.pattern,
@@ -87,16 +87,16 @@ def _describe_branch(repo: Repository, session: Session, name: str) -> MergeBran
 
 
 async def read_merger(
-    flame: SessionContext, session: Session, handed: FinishedAttempt
+    context: SessionContext, session: Session, handed: FinishedAttempt
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
     """Judged like a worker: by what it committed. Only when it says itself that it cannot be done is it believed."""
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
         conflict = find_conflict(session, attempt.subject)
-        found = await asyncio.to_thread(_fetch_result, flame, attempt, base)
-        left = await asyncio.to_thread(read_leftovers, flame, attempt, outcome)
-        gaps = await asyncio.to_thread(find_audit_gaps, flame, attempt, outcome, gathered)
-        broken = await asyncio.to_thread(_find_violations, flame, handed, conflict, found, left)
+        found = await asyncio.to_thread(_fetch_result, context, attempt, base)
+        left = await asyncio.to_thread(read_leftovers, context, attempt, outcome)
+        gaps = await asyncio.to_thread(find_audit_gaps, context, attempt, outcome, gathered)
+        broken = await asyncio.to_thread(_find_violations, context, handed, conflict, found, left)
     except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, CollectedResult) else (None, 0)
@@ -123,7 +123,7 @@ async def read_merger(
         return ended, [give_task_back(session, attempt.subject, conflict, _format_refusal(verdict))]
     if ended.ending is not Ending.PASSED or tip is None:
         return ended, []
-    ours = await asyncio.to_thread(find_tree, flame.repo, conflict.ours)
+    ours = await asyncio.to_thread(find_tree, context.repo, conflict.ours)
     resolution = Resolution(
         ours=ours,
         theirs=conflict.theirs,
@@ -151,15 +151,15 @@ def _read_verdict(output: Mapping[str, object] | None, by: str) -> Verdict | Non
         return None
 
 
-def _fetch_result(flame: SessionContext, attempt: Attempt, base: str) -> CollectedResult | NoResult:
+def _fetch_result(context: SessionContext, attempt: Attempt, base: str) -> CollectedResult | NoResult:
     assert attempt.branch is not None, f"{attempt.id} has no branch"
-    checkout = flame.places.checkout(attempt.agent_id)
+    checkout = context.paths.checkout(attempt.agent_id)
     ref = build_attempt_ref(attempt.session, attempt.subject, attempt.n)
-    return collect_result(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
+    return collect_result(context.repo, checkout, branch=attempt.branch, base=base, ref=ref)
 
 
 def _find_violations(
-    flame: SessionContext,
+    context: SessionContext,
     handed: FinishedAttempt,
     conflict: Conflict,
     found: CollectedResult | NoResult,
@@ -167,10 +167,10 @@ def _find_violations(
 ) -> tuple[Violation, ...]:
     if isinstance(found, NoResult):
         return ()
-    rules = find_violations(flame, handed, found, left)
+    rules = find_violations(context, handed, found, left)
     more = (
-        *_find_changes_elsewhere(flame.repo, handed.base, found.tip, conflict),
-        *_find_markers(flame.repo, found.tip, conflict),
+        *_find_changes_elsewhere(context.repo, handed.base, found.tip, conflict),
+        *_find_markers(context.repo, found.tip, conflict),
     )
     return tuple(dict.fromkeys((*rules, *more)))
 

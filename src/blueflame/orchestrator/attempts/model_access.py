@@ -29,9 +29,9 @@ class ModelAccess:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def find_gateway_port(flame: SessionContext) -> int:
+def find_gateway_port(context: SessionContext) -> int:
     """In a box of its own network it is always the same; on the machine's own, one that is free."""
-    if flame.settings.sandbox.level != "off" and not flame.settings.sandbox.allow_network:
+    if context.settings.sandbox.level != "off" and not context.settings.sandbox.allow_network:
         return GATEWAY_PORT
     try:
         with socket.socket() as probe:
@@ -42,15 +42,15 @@ def find_gateway_port(flame: SessionContext) -> int:
 
 
 def build_model_access(
-    flame: SessionContext, attempt: Attempt, launch: AgentLaunch, *, port: int, token: str, places: Mapping[str, str]
+    context: SessionContext, attempt: Attempt, launch: AgentLaunch, *, port: int, token: str, places: Mapping[str, str]
 ) -> ModelAccess:
     """Raises Refused when there is no credential to be found."""
     from blueflame.billing.prices import build_fallback_row, compile_prices, format_row
     from blueflame.telemetry.observed_prices import read_observed_prices
 
-    limits = flame.settings.limits
-    accesses = {api: _find_access(flame, attempt.runtime, api) for api in launch.apis}
-    prices = compile_prices(flame.settings.prices, read_observed_prices(flame.places.state))
+    limits = context.settings.limits
+    accesses = {api: _find_access(context, attempt.runtime, api) for api in launch.apis}
+    prices = compile_prices(context.settings.prices, read_observed_prices(context.paths.state))
     orders = {
         "runtime": attempt.runtime,
         "token": token,
@@ -61,9 +61,9 @@ def build_model_access(
         "fallback": format_row(build_fallback_row(prices)),
         "rate_limit_wait": limits.rate_limit_wait,
         "outage_wait": limits.outage_wait,
-        "shared": str(flame.places.parked(attempt.runtime)),
-        "record": str(flame.cassette.record or ""),
-        "replay": str(flame.cassette.replay or ""),
+        "shared": str(context.paths.parked(attempt.runtime)),
+        "record": str(context.cassette.record or ""),
+        "replay": str(context.cassette.replay or ""),
         "key": f"{attempt.role}/{attempt.subject}/{attempt.n}",
         "places": dict(places),
     }
@@ -71,12 +71,12 @@ def build_model_access(
     return ModelAccess(port=port, orders=orders, secrets=secrets)
 
 
-def _find_access(flame: SessionContext, runtime: str, api: str) -> Access:
-    if flame.cassette.replay is not None:
+def _find_access(context: SessionContext, runtime: str, api: str) -> Access:
+    if context.cassette.replay is not None:
         return REPLAY_ACCESS
-    found = flame.settings.runtimes.get(runtime)
+    found = context.settings.runtimes.get(runtime)
     options = found.model_dump() if found else {}
-    return find_access(api, runtime, options, flame.environ, find_home(flame.environ))
+    return find_access(api, runtime, options, context.environ, find_home(context.environ))
 
 
 def _list_budgets(attempt: Attempt) -> list[dict[str, Any]]:

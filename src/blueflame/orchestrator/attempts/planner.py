@@ -23,12 +23,12 @@ from blueflame.session.state import Session
 from blueflame.text.event_lines import one_line
 
 
-def is_interactive(flame: SessionContext, attempt: Attempt) -> bool:
+def is_interactive(context: SessionContext, attempt: Attempt) -> bool:
     """Whether it talks with a person: it is meant to, and there is one."""
-    return attempt.interactive and flame.converse is not None
+    return attempt.interactive and context.converse is not None
 
 
-def build_planner_prompt(flame: SessionContext, session: Session, attempt: Attempt, base: str) -> str:
+def build_planner_prompt(context: SessionContext, session: Session, attempt: Attempt, base: str) -> str:
     brief = PlannerBrief(
         project=session.project,
         base_branch=session.base_branch,
@@ -42,35 +42,35 @@ def build_planner_prompt(flame: SessionContext, session: Session, attempt: Attem
         rejected=session.rejected_plan,
         replan_notes=session.replan_notes,
         problems=session.plan_failures,
-        hints=_draw_code_map(flame, base),
-        lessons=_recall_lessons(flame, session),
+        hints=_draw_code_map(context, base),
+        lessons=_recall_lessons(context, session),
     )
-    return render_planner(brief, token_hex(16), interactive=is_interactive(flame, attempt))
+    return render_planner(brief, token_hex(16), interactive=is_interactive(context, attempt))
 
 
-def _draw_code_map(flame: SessionContext, base: str) -> str:
+def _draw_code_map(context: SessionContext, base: str) -> str:
     """A help, not a need: a planner can read the repository itself."""
-    budget = flame.settings.memory.codebase_tokens
+    budget = context.settings.memory.codebase_tokens
     try:
-        return format_code_map(survey_code(flame.repo, base), budget) if budget else ""
+        return format_code_map(survey_code(context.repo, base), budget) if budget else ""
     except WorldError as error:
         return f"(no map of the code base could be made: {one_line(str(error), 200)})"
 
 
-def _recall_lessons(flame: SessionContext, session: Session) -> tuple[str, ...]:
+def _recall_lessons(context: SessionContext, session: Session) -> tuple[str, ...]:
     """Of earlier sessions; when they cannot be had, that is said instead."""
-    found = flame.memory.recall(
-        flame.settings.memory.context_tokens, RecallRequest(session=session.id, request=session.request)
+    found = context.memory.recall(
+        context.settings.memory.context_tokens, RecallRequest(session=session.id, request=session.request)
     )
     missing = (f"(not all that is known of earlier sessions could be read: {one_line(found.note, 200)})",)
     return (*found.lines, *(missing if found.note else ()))
 
 
 async def read_planner(
-    flame: SessionContext, session: Session, handed: FinishedAttempt
+    context: SessionContext, session: Session, handed: FinishedAttempt
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
     attempt, outcome, gathered = handed.attempt, handed.outcome, handed.gathered
-    gaps = await asyncio.to_thread(find_audit_gaps, flame, attempt, outcome, gathered)
+    gaps = await asyncio.to_thread(find_audit_gaps, context, attempt, outcome, gathered)
     facts = AttemptFacts(
         role=attempt.role,
         reason=outcome.reason.value,

@@ -37,33 +37,33 @@ LAST_OUTPUT_SECONDS = 5.0  # seconds
 MAX_POLLS, POLL_SECONDS = 200, 0.01  # a warden needs some 50 ms until it has its lock and can be told by its pid
 
 
-async def run_attempt(flame: SessionContext, session: Session, effect: AttendAttempt, emit: Emit) -> Sequence[Event]:
+async def run_attempt(context: SessionContext, session: Session, effect: AttendAttempt, emit: Emit) -> Sequence[Event]:
     record = session.attempts[effect.attempt]
     attempt = record.attempt
     try:
-        base = record.base or await _start_attempt(flame, session, attempt, emit)
-        if await _has_vanished(flame, attempt):
-            return [_report_vanished(flame, record)]
-        outcome = await _wait_until_ended(flame, session, attempt, emit)
+        base = record.base or await _start_attempt(context, session, attempt, emit)
+        if await _has_vanished(context, attempt):
+            return [_report_vanished(context, record)]
+        outcome = await _wait_until_ended(context, session, attempt, emit)
     except StatusUnknown:
         raise  # it may be at work: its slot is not free, and nobody else may do its task
     except BlueFlameError as error:
         # nobody looked before the session began whether a merger can be had: without one the task goes back
         if attempt.role != MERGER and not isinstance(error, WorldError):
             raise
-        await _roll_back(flame, attempt)
+        await _roll_back(context, attempt)
         return _report_start_failure(record, error)
-    return await _collect_result(flame, session, attempt, base, outcome)
+    return await _collect_result(context, session, attempt, base, outcome)
 
 
-async def _wait_until_ended(flame: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> ProcessOutcome:
-    folder = flame.engine.directory(attempt.id)
+async def _wait_until_ended(context: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> ProcessOutcome:
+    folder = context.engine.directory(attempt.id)
     talks = attempt.interactive and await asyncio.to_thread(has_requested_terminal, folder)
     watching = asyncio.create_task(
-        _connect_terminal(flame, attempt, folder) if talks else watch_for_stall(flame, session, attempt.id, emit)
+        _connect_terminal(context, attempt, folder) if talks else watch_for_stall(context, session, attempt.id, emit)
     )
     try:
-        outcome = await flame.engine.wait(attempt.id)
+        outcome = await context.engine.wait(attempt.id)
         if talks:
             await asyncio.wait(
                 {watching}, timeout=LAST_OUTPUT_SECONDS
@@ -77,44 +77,44 @@ async def _wait_until_ended(flame: SessionContext, session: Session, attempt: At
     return outcome
 
 
-async def _connect_terminal(flame: SessionContext, attempt: Attempt, folder: Path) -> None:
+async def _connect_terminal(context: SessionContext, attempt: Attempt, folder: Path) -> None:
     """A silence at a person's terminal is no stall. With nobody there now, it waits for who attaches."""
-    if flame.converse is not None:
-        await flame.converse(attempt, folder)
+    if context.converse is not None:
+        await context.converse(attempt, folder)
 
 
 async def cancel_attempt(
-    flame: SessionContext, session: Session, effect: CancelAttempt, _emit: Emit
+    context: SessionContext, session: Session, effect: CancelAttempt, _emit: Emit
 ) -> Sequence[Event]:
     """Asks it to end; that it has ended is told by the one who attends it."""
-    await flame.engine.cancel(effect.attempt, effect.reason, grace=0 if effect.now else None)
-    if not isinstance(await flame.engine.inspect(effect.attempt), Queued):
-        await flame.engine.wait(effect.attempt)
+    await context.engine.cancel(effect.attempt, effect.reason, grace=0 if effect.now else None)
+    if not isinstance(await context.engine.inspect(effect.attempt), Queued):
+        await context.engine.wait(effect.attempt)
     while effect.attempt in session.live:
-        await flame.clock.sleep(0.02)
+        await context.clock.sleep(0.02)
     return []
 
 
-async def _start_attempt(flame: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> str:
+async def _start_attempt(context: SessionContext, session: Session, attempt: Attempt, emit: Emit) -> str:
     """The commit it starts from. One that was submitted before a crash is adopted as it stands."""
-    checkout = flame.places.checkout(attempt.agent_id)
-    base = await asyncio.to_thread(_read_base, flame, attempt)
-    if isinstance(await flame.engine.inspect(attempt.id), Queued):
-        base = await asyncio.to_thread(_prepare_checkout, flame, session, attempt, checkout, base)
-        await flame.engine.submit(await asyncio.to_thread(build_spec, flame, session, attempt, checkout, base))
+    checkout = context.paths.checkout(attempt.agent_id)
+    base = await asyncio.to_thread(_read_base, context, attempt)
+    if isinstance(await context.engine.inspect(attempt.id), Queued):
+        base = await asyncio.to_thread(_prepare_checkout, context, session, attempt, checkout, base)
+        await context.engine.submit(await asyncio.to_thread(build_spec, context, session, attempt, checkout, base))
     assert base is not None, f"{attempt.id} was submitted without a base"
-    pid = await _find_warden_pid(flame, attempt)
+    pid = await _find_warden_pid(context, attempt)
     emit([AttemptStarted(attempt=attempt.id, base=base, worktree=str(checkout), warden_pid=pid)])
     return base
 
 
-async def _find_warden_pid(flame: SessionContext, attempt: Attempt) -> int:
+async def _find_warden_pid(context: SessionContext, attempt: Attempt) -> int:
     """Its pid, for people who look; 0 when it was over before anybody could tell. Nothing is decided by it."""
     for _look in range(MAX_POLLS):
-        standing = await flame.engine.inspect(attempt.id)
+        standing = await context.engine.inspect(attempt.id)
         if not isinstance(standing, Queued):
             return standing.pid if isinstance(standing, Running) else 0
-        await flame.clock.sleep(POLL_SECONDS)
+        await context.clock.sleep(POLL_SECONDS)
     return 0
 
 
@@ -122,45 +122,45 @@ def _base_ref(attempt: Attempt) -> str:
     return build_base_ref(attempt.session, f"{attempt.subject}/{attempt.role}", attempt.n)
 
 
-def _read_base(flame: SessionContext, attempt: Attempt) -> str | None:
-    return list_refs(flame.repo, _base_ref(attempt)).get(_base_ref(attempt))
+def _read_base(context: SessionContext, attempt: Attempt) -> str | None:
+    return list_refs(context.repo, _base_ref(attempt)).get(_base_ref(attempt))
 
 
 def _prepare_checkout(
-    flame: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str | None
+    context: SessionContext, session: Session, attempt: Attempt, checkout: Path, base: str | None
 ) -> str:
     if base is None:
-        base = _find_base(flame, session, attempt)
-        set_ref(flame.repo, _base_ref(attempt), base)
+        base = _find_base(context, session, attempt)
+        set_ref(context.repo, _base_ref(attempt), base)
     branch = attempt.branch or build_branch_name(attempt.session, f"{attempt.subject}-{attempt.role}", attempt.n)
-    make_checkout(flame.repo, checkout, base=base, branch=branch)
-    seed_checkout(flame.repo.root, checkout, flame.settings.worktree.include)
-    folder = flame.engine.directory(attempt.id)
+    make_checkout(context.repo, checkout, base=base, branch=branch)
+    seed_checkout(context.repo.root, checkout, context.settings.worktree.include)
+    folder = context.engine.directory(attempt.id)
     make_folder(folder)
-    save_fingerprint(flame, folder)
+    save_fingerprint(context, folder)
     return base
 
 
-def _find_base(flame: SessionContext, session: Session, attempt: Attempt) -> str:
+def _find_base(context: SessionContext, session: Session, attempt: Attempt) -> str:
     if attempt.role == VALIDATOR:
         result = session.tasks[attempt.subject].result
         assert result is not None, f"{attempt.subject} is reviewed without a result"
         return result.sha
     if attempt.role == MERGER:
-        return prepare_merge(flame.repo, session, attempt.subject)
+        return prepare_merge(context.repo, session, attempt.subject)
     shas = [foundation.sha for foundation in attempt.built_on]
     names = ", ".join(foundation.task for foundation in attempt.built_on)
-    found = combine_commits(flame.repo, session.base_sha, shas, f"Foundation of {attempt.subject}: {names}")
+    found = combine_commits(context.repo, session.base_sha, shas, f"Foundation of {attempt.subject}: {names}")
     if isinstance(found, MergeConflict):
         raise WorldError(f"{names} conflict with each other in {', '.join(found.paths)}: nothing to build on")
     return found.sha
 
 
-async def _roll_back(flame: SessionContext, attempt: Attempt) -> None:
+async def _roll_back(context: SessionContext, attempt: Attempt) -> None:
     """What was made for one that never started is taken away again; what cannot be is left to `blueflame cleanup`."""
-    if isinstance(await flame.engine.inspect(attempt.id), Queued):
+    if isinstance(await context.engine.inspect(attempt.id), Queued):
         with suppress(WorldError):
-            await asyncio.to_thread(_remove_checkout, flame, attempt, flame.places.checkout(attempt.agent_id))
+            await asyncio.to_thread(_remove_checkout, context, attempt, context.paths.checkout(attempt.agent_id))
 
 
 def _report_start_failure(record: AttemptRecord, error: BlueFlameError) -> Sequence[Event]:
@@ -171,15 +171,15 @@ def _report_start_failure(record: AttemptRecord, error: BlueFlameError) -> Seque
     return [ended, PlanFailed(round=record.attempt.n, reason=f"the planner could not be started: {error}")]
 
 
-async def _has_vanished(flame: SessionContext, attempt: Attempt) -> bool:
+async def _has_vanished(context: SessionContext, attempt: Attempt) -> bool:
     """It was submitted, and nothing of it is left: somebody removed its folder. Never start it a second time."""
-    if not isinstance(await flame.engine.inspect(attempt.id), Queued):
+    if not isinstance(await context.engine.inspect(attempt.id), Queued):
         return False
-    return not (flame.engine.directory(attempt.id) / "launch.json").exists()
+    return not (context.engine.directory(attempt.id) / "launch.json").exists()
 
 
-def _report_vanished(flame: SessionContext, record: AttemptRecord) -> Event:
-    folder = flame.engine.directory(record.attempt.id)
+def _report_vanished(context: SessionContext, record: AttemptRecord) -> Event:
+    folder = context.engine.directory(record.attempt.id)
     return AttemptEnded(attempt=record.attempt.id, ended=_build_ended(record, Ending.LOST, f"{folder} was removed"))
 
 
@@ -188,23 +188,23 @@ def _build_ended(record: AttemptRecord, ending: Ending, notes: str) -> AttemptOu
 
 
 async def _collect_result(
-    flame: SessionContext, session: Session, attempt: Attempt, base: str, outcome: ProcessOutcome
+    context: SessionContext, session: Session, attempt: Attempt, base: str, outcome: ProcessOutcome
 ) -> Sequence[Event]:
-    folder = flame.engine.directory(attempt.id)
-    checkout = flame.places.checkout(attempt.agent_id)
-    gathered = await asyncio.to_thread(read_spool, flame.runtimes[attempt.runtime], folder / "stdout.log")
-    finishes = flame.runtimes[attempt.runtime].reports_end
+    folder = context.engine.directory(attempt.id)
+    checkout = context.paths.checkout(attempt.agent_id)
+    gathered = await asyncio.to_thread(read_spool, context.runtimes[attempt.runtime], folder / "stdout.log")
+    finishes = context.runtimes[attempt.runtime].reports_end
     handed = FinishedAttempt(attempt=attempt, base=base, outcome=outcome, gathered=gathered, finishes=finishes)
-    ended, more = await RESULT_READERS[attempt.role](flame, session, handed)
-    spend = await asyncio.to_thread(_settle_spend, flame, folder, gathered)
+    ended, more = await RESULT_READERS[attempt.role](context, session, handed)
+    spend = await asyncio.to_thread(_settle_spend, context, folder, gathered)
     cause = outcome.cause if ended.ending in (Ending.BUDGET, Ending.OUTAGE) else ""
     ended = replace(ended, spend=spend, seconds=outcome.seconds, exit_code=outcome.exit_code, cause=cause)
     if ended.ending is Ending.PASSED or attempt.role != WORKER:
-        await asyncio.to_thread(_remove_checkout, flame, attempt, checkout)
+        await asyncio.to_thread(_remove_checkout, context, attempt, checkout)
     return [AttemptEnded(attempt=attempt.id, ended=ended), *more]
 
 
-def _settle_spend(flame: SessionContext, folder: Path, gathered: AgentOutput) -> Spend:
+def _settle_spend(context: SessionContext, folder: Path, gathered: AgentOutput) -> Spend:
     """By the gateway's book where there is one; an agent's own word counts only where nothing better is known."""
     if not (folder / "usage.jsonl").exists():
         return gathered.spend
@@ -213,11 +213,11 @@ def _settle_spend(flame: SessionContext, folder: Path, gathered: AgentOutput) ->
 
     metered = read_metered_usage(folder)
     reported = gathered.result.reported if gathered.result is not None else None
-    record_observed_price(flame.places.state, metered, reported)
-    return settle_spend(metered, reported, own=flame.settings.prices)
+    record_observed_price(context.paths.state, metered, reported)
+    return settle_spend(metered, reported, own=context.settings.prices)
 
 
-def _remove_checkout(flame: SessionContext, attempt: Attempt, checkout: Path) -> None:
+def _remove_checkout(context: SessionContext, attempt: Attempt, checkout: Path) -> None:
     """Its commits are ours now; a worker's failed checkout stays, with what holds its base, for a person to look at."""
     remove_checkout(checkout)
-    delete_ref(flame.repo, _base_ref(attempt))
+    delete_ref(context.repo, _base_ref(attempt))

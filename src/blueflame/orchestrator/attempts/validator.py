@@ -28,13 +28,13 @@ from blueflame.session.state import Session
 
 
 async def run_diagnostics(
-    flame: SessionContext, session: Session, effect: DiagnoseTask, _emit: Emit
+    context: SessionContext, session: Session, effect: DiagnoseTask, _emit: Emit
 ) -> Sequence[Event]:
-    checks = await check_commit(flame, session, effect.sha, effect.task)
+    checks = await check_commit(context, session, effect.sha, effect.task)
     return [] if checks is None else [Checked(task=effect.task, sha=effect.sha, checks=checks)]
 
 
-def build_validator_prompt(flame: SessionContext, session: Session, attempt: Attempt, _base: str) -> str:
+def build_validator_prompt(context: SessionContext, session: Session, attempt: Attempt, _base: str) -> str:
     record = session.tasks[attempt.subject]
     assert record.result is not None, f"{attempt.subject} is reviewed without a result"
     base, sha = record.result.base, record.result.sha
@@ -45,12 +45,12 @@ def build_validator_prompt(flame: SessionContext, session: Session, attempt: Att
         task=record.task,
         base=base,
         sha=sha,
-        diff=read_diff(flame.repo, base, sha, max_bytes=MAX_DIFF_BYTES * 4),
-        files=list_file_changes(flame.repo, base, sha),
+        diff=read_diff(context.repo, base, sha, max_bytes=MAX_DIFF_BYTES * 4),
+        files=list_file_changes(context.repo, base, sha),
         checks=session.checks.get(attempt.subject, ()),
         diagnostics=session.limits.checks,
         history=record.history,
-        audit=summarize_audit(flame, session, attempt.subject),
+        audit=summarize_audit(context, session, attempt.subject),
     )
     return render_validator(brief, token_hex(16))
 
@@ -63,12 +63,12 @@ def list_file_changes(repo: Repository, base: str, tip: str) -> tuple[FileChange
 
 
 async def read_validator(
-    flame: SessionContext, _session: Session, handed: FinishedAttempt
+    context: SessionContext, _session: Session, handed: FinishedAttempt
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
-        gaps = await asyncio.to_thread(find_audit_gaps, flame, attempt, outcome, gathered)
-        broken = await asyncio.to_thread(_find_reviewer_changes, flame, handed)
+        gaps = await asyncio.to_thread(find_audit_gaps, context, attempt, outcome, gathered)
+        broken = await asyncio.to_thread(_find_reviewer_changes, context, handed)
     except GitFailed as error:
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     facts = AttemptFacts(
@@ -94,10 +94,10 @@ async def read_validator(
     return ended, [VerdictGiven(task=attempt.subject, sha=base, verdict=verdict)]
 
 
-def _find_reviewer_changes(flame: SessionContext, handed: FinishedAttempt) -> tuple[Violation, ...]:
+def _find_reviewer_changes(context: SessionContext, handed: FinishedAttempt) -> tuple[Violation, ...]:
     """A reviewer that changes what it reviews has reviewed something else."""
-    left = read_leftovers(flame, handed.attempt, handed.outcome)
+    left = read_leftovers(context, handed.attempt, handed.outcome)
     if left is None:
         return ()
-    head = read_checkout_head(flame.places.checkout(handed.attempt.agent_id))
+    head = read_checkout_head(context.paths.checkout(handed.attempt.agent_id))
     return find_validator_changes(left, head=head, expected=handed.base)

@@ -36,29 +36,29 @@ MAX_FROZEN = 100  # each is a mount; what is beyond that, the postcheck sees
 
 
 def build_agent_walls(
-    flame: SessionContext, session: Session, attempt: Attempt, *, checkout: Path, base: str, launch: AgentLaunch,
+    context: SessionContext, session: Session, attempt: Attempt, *, checkout: Path, base: str, launch: AgentLaunch,
     variables: Mapping[str, str], door: ModelAccess | None = None,
 ) -> Walls:  # fmt: skip
-    folder = flame.engine.directory(attempt.id)
+    folder = context.engine.directory(attempt.id)
     hook = find_hook()
-    variables = {**variables, **_build_home_variable(flame, folder, launch)}
+    variables = {**variables, **_build_home_variable(context, folder, launch)}
     wanted = SandboxRequest(
         worktree=checkout,
         folder=folder,
         variables={**variables, **launch.env, HOOK_VARIABLE: str(hook)},
         shown=(*launch.needs, hook),
-        frozen=tuple(_list_frozen(flame, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
+        frozen=tuple(_list_frozen(context, base, checkout)) if attempt.role in (WORKER, MERGER) else (),
         watched=True,
     )
-    box = build_sandbox(_build_site(flame), wanted)
+    box = build_sandbox(_build_site(context), wanted)
     prepared = prepare_sandbox(box, folder)
-    policy = build_policy(flame, session, attempt, checkout, box)
+    policy = build_policy(context, session, attempt, checkout, box)
     save_policy(policy, folder / "policy.json")
-    make_folder(flame.places.logs)
+    make_folder(context.paths.logs)
     watch = {
         "port": HOOK_PORT,
         "policy": str(folder / "policy.json"),
-        "audit": str(flame.places.audit(attempt.agent_id)),
+        "audit": str(context.paths.audit(attempt.agent_id)),
         "agent": attempt.agent_id,
         "hook": str(hook),
         "shfmt": find_shfmt(),
@@ -71,24 +71,28 @@ def build_agent_walls(
     return _build_walls(box, prepared, {"watch": watch, **survey, **terminal}, door)
 
 
-def build_command_walls(flame: SessionContext, checkout: Path, variables: Mapping[str, str]) -> Callable[[Path], Walls]:
+def build_command_walls(
+    context: SessionContext, checkout: Path, variables: Mapping[str, str]
+) -> Callable[[Path], Walls]:
     """For setup and diagnostics: what they run, agents may have written."""
 
     def wall(folder: Path) -> Walls:
-        box = build_sandbox(_build_site(flame), SandboxRequest(worktree=checkout, folder=folder, variables=variables))
+        box = build_sandbox(_build_site(context), SandboxRequest(worktree=checkout, folder=folder, variables=variables))
         return _build_walls(box, prepare_sandbox(box, folder), {})
 
     return wall
 
 
-def build_policy(flame: SessionContext, session: Session, attempt: Attempt, checkout: Path, box: SandboxSpec) -> Policy:
-    secrets = flame.settings.validation.secrets
+def build_policy(
+    context: SessionContext, session: Session, attempt: Attempt, checkout: Path, box: SandboxSpec
+) -> Policy:
+    secrets = context.settings.validation.secrets
     return compile_policy(
-        permissions=flame.settings.permissions,
+        permissions=context.settings.permissions,
         also_blocked=(f"/{secrets.allow_file}",) if secrets.enabled else (),
-        validation=flame.settings.validation,
+        validation=context.settings.validation,
         role=attempt.role,
-        role_settings=flame.settings.roles.get(attempt.role),
+        role_settings=context.settings.roles.get(attempt.role),
         worktree=os.path.realpath(checkout),
         scope=_find_scope(session, attempt),
         agent_id=attempt.agent_id,
@@ -96,7 +100,7 @@ def build_policy(flame: SessionContext, session: Session, attempt: Attempt, chec
         answers=attempt.role in OUTPUT_SCHEMAS,
         scratch=_list_scratch(box),
         readable=tuple(mount.target for mount in box.mounts if mount.kind is MountKind.RO and mount.target != box.cwd),
-        skills=list_role_skills(flame.settings, attempt.role),
+        skills=list_role_skills(context.settings, attempt.role),
     )
 
 
@@ -126,38 +130,38 @@ def _build_walls(
     return Walls(env=prepared.env, limits=prepared.limits, keys={**prepared.launch(), **more, **out})
 
 
-def _build_home_variable(flame: SessionContext, folder: Path, launch: AgentLaunch) -> Mapping[str, str]:
+def _build_home_variable(context: SessionContext, folder: Path, launch: AgentLaunch) -> Mapping[str, str]:
     """Without a box, too, a real agent finds neither the person's settings nor their login."""
-    bare = flame.settings.sandbox.level == "off"
-    return {"HOME": find_home(flame, folder)} if bare and (launch.apis or launch.home) else {}
+    bare = context.settings.sandbox.level == "off"
+    return {"HOME": find_home(context, folder)} if bare and (launch.apis or launch.home) else {}
 
 
-def find_home(flame: SessionContext, folder: Path) -> str:
+def find_home(context: SessionContext, folder: Path) -> str:
     """An agent's HOME as it sees it."""
-    site = _build_site(flame)
-    return str(folder / "home") if flame.settings.sandbox.level == "off" else choose_home(site)
+    site = _build_site(context)
+    return str(folder / "home") if context.settings.sandbox.level == "off" else choose_home(site)
 
 
-def _build_site(flame: SessionContext) -> SandboxContext:
+def _build_site(context: SessionContext) -> SandboxContext:
     return SandboxContext(
-        settings=flame.settings.sandbox,
-        environ=flame.environ,
-        tools=flame.tools,
+        settings=context.settings.sandbox,
+        environ=context.environ,
+        tools=context.tools,
         home=Path.home(),
-        repo_root=flame.repo.root,
-        objects=flame.repo.objects,
-        common=flame.places.state / "box",
+        repo_root=context.repo.root,
+        objects=context.repo.objects,
+        common=context.paths.state / "box",
     )
 
 
-def _list_frozen(flame: SessionContext, base: str, checkout: Path) -> Iterator[str]:
+def _list_frozen(context: SessionContext, base: str, checkout: Path) -> Iterator[str]:
     """What no agent may touch is held by the kernel, too, where it is there already."""
-    blocked = Globs(tuple(fold_text(pattern) for pattern in flame.settings.permissions.blocked_paths))
-    named = (name for name in _list_files(flame, base, checkout) if blocked.touches(fold_text(name)))
+    blocked = Globs(tuple(fold_text(pattern) for pattern in context.settings.permissions.blocked_paths))
+    named = (name for name in _list_files(context, base, checkout) if blocked.touches(fold_text(name)))
     yield from islice(named, MAX_FROZEN)
 
 
-def _list_files(flame: SessionContext, base: str, checkout: Path) -> Iterable[str]:
+def _list_files(context: SessionContext, base: str, checkout: Path) -> Iterable[str]:
     """Tracked files, and what was laid beside them at the top (.env): before the agent has been there."""
     top = sorted(entry.name for entry in checkout.iterdir() if entry.is_file() and not entry.is_symlink())
-    return dict.fromkeys((*list_tree_files(flame.repo, base), *top))
+    return dict.fromkeys((*list_tree_files(context.repo, base), *top))

@@ -27,8 +27,8 @@ from blueflame.session.attempt_verdict import AttemptFacts, judge_attempt
 from blueflame.session.state import Session
 
 
-def build_worker_prompt(flame: SessionContext, session: Session, attempt: Attempt, _base: str) -> str:
-    record, settings = session.tasks[attempt.subject], flame.settings
+def build_worker_prompt(context: SessionContext, session: Session, attempt: Attempt, _base: str) -> str:
+    record, settings = session.tasks[attempt.subject], context.settings
     rules = settings.validation
     brief = WorkerBrief(
         project=session.project,
@@ -52,15 +52,15 @@ def build_worker_prompt(flame: SessionContext, session: Session, attempt: Attemp
 
 
 async def read_worker(
-    flame: SessionContext, _session: Session, handed: FinishedAttempt
+    context: SessionContext, _session: Session, handed: FinishedAttempt
 ) -> tuple[AttemptOutcome, Sequence[Event]]:
     """Its commits are fetched and kept whatever else is true of them; only then are they judged."""
     attempt, base, outcome, gathered = handed.attempt, handed.base, handed.outcome, handed.gathered
     try:
-        found = await asyncio.to_thread(_fetch_result, flame, attempt, base)
-        left = await asyncio.to_thread(read_leftovers, flame, attempt, outcome)
-        gaps = await asyncio.to_thread(find_audit_gaps, flame, attempt, outcome, gathered)
-        broken = await asyncio.to_thread(_find_violations, flame, handed, found, left)
+        found = await asyncio.to_thread(_fetch_result, context, attempt, base)
+        left = await asyncio.to_thread(read_leftovers, context, attempt, outcome)
+        gaps = await asyncio.to_thread(find_audit_gaps, context, attempt, outcome, gathered)
+        broken = await asyncio.to_thread(_find_violations, context, handed, found, left)
     except (WorldError, UsageError) as error:  # what cannot be judged is a failed result, never a pass (E-14)
         return AttemptOutcome(ending=Ending.POSTCHECK, notes=str(error), base=base), []
     tip, count = (found.tip, len(found.commits)) if isinstance(found, CollectedResult) else (None, 0)
@@ -77,7 +77,7 @@ async def read_worker(
     )
     ending = judge_attempt(facts)
     if ending is not Ending.PASSED and tip is not None:
-        await asyncio.to_thread(keep_failed_result, flame.repo, attempt.session, attempt.subject, attempt.n, tip)
+        await asyncio.to_thread(keep_failed_result, context.repo, attempt.session, attempt.subject, attempt.n, tip)
     words = gathered.text if ending is Ending.PASSED else describe_ending(outcome, gathered)
     notes = "\n".join(part for part in (format_gaps(gaps) if gaps else "", words, format_leftovers(left)) if part)
     ended = AttemptOutcome(
@@ -86,14 +86,14 @@ async def read_worker(
     return ended, []
 
 
-def _fetch_result(flame: SessionContext, attempt: Attempt, base: str) -> CollectedResult | NoResult:
+def _fetch_result(context: SessionContext, attempt: Attempt, base: str) -> CollectedResult | NoResult:
     assert attempt.branch is not None, f"{attempt.id} has no branch"
-    checkout = flame.places.checkout(attempt.agent_id)
+    checkout = context.paths.checkout(attempt.agent_id)
     ref = build_attempt_ref(attempt.session, attempt.subject, attempt.n)
-    return collect_result(flame.repo, checkout, branch=attempt.branch, base=base, ref=ref)
+    return collect_result(context.repo, checkout, branch=attempt.branch, base=base, ref=ref)
 
 
 def _find_violations(
-    flame: SessionContext, handed: FinishedAttempt, found: CollectedResult | NoResult, left: Leftovers | None
+    context: SessionContext, handed: FinishedAttempt, found: CollectedResult | NoResult, left: Leftovers | None
 ) -> tuple[Violation, ...]:
-    return () if isinstance(found, NoResult) else find_violations(flame, handed, found, left)
+    return () if isinstance(found, NoResult) else find_violations(context, handed, found, left)

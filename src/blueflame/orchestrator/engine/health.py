@@ -63,7 +63,7 @@ class HealthMonitor:
         self.heartbeat = limits.heartbeat_interval
         self._listener = ProgressReader(runtimes)
 
-    async def visit(self, records: Iterable[AttemptRecord], now: float) -> Mapping[str, HealthReport]:
+    async def probe(self, records: Iterable[AttemptRecord], now: float) -> Mapping[str, HealthReport]:
         """By attempt id. Of those that have ended nothing more is looked up."""
         living = {record.attempt.id: record for record in records if record.live}
         found = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from blueflame.orchestrator.engine.interface import AttemptEngine, Running
 from blueflame.system import flock
 from blueflame.system.files import read_modified_at
-from blueflame.system.layout import ProjectPaths
+from blueflame.system.layout import StatePaths
 
 MAX_MISSED_HEARTBEATS, HEARTBEAT_MARGIN_SECONDS = 2, 5.0
 
@@ -27,7 +27,7 @@ class OrchestratorPresence:
         return now - self.last_sign > MAX_MISSED_HEARTBEATS * self.heartbeat + HEARTBEAT_MARGIN_SECONDS
 
 
-def read_presence(places: ProjectPaths, *, last_event: float, heartbeat: float) -> OrchestratorPresence | None:
+def read_presence(places: StatePaths, *, last_event: float, heartbeat: float) -> OrchestratorPresence | None:
     """None when nobody is at work. Each event and each heartbeat (it renews agents.json) is a sign of life."""
     held = flock.read_lock_holder(places.lock)
     if held is None:

@@ -40,24 +40,24 @@ class BuildSite:
 
 
 async def build_changeset(
-    flame: SessionContext, session: Session, effect: BuildChangeset, _emit: Emit
+    context: SessionContext, session: Session, effect: BuildChangeset, _emit: Emit
 ) -> Sequence[Event]:
     changeset = session.changesets[effect.changeset].changeset
 
     async def run(commit: str, again: bool) -> tuple[Check, ...] | None:
-        return await check_commit(flame, session, commit, changeset.id, again=again)
+        return await check_commit(context, session, commit, changeset.id, again=again)
 
-    known = await asyncio.to_thread(list_known_checks, flame.repo, session, changeset)
+    known = await asyncio.to_thread(list_known_checks, context.repo, session, changeset)
     site = BuildSite(
-        repo=flame.repo,
-        laboratory=CheckRunner(run=run, known=known, retry=flame.settings.merging.retry_red_checks),
-        leaks=lambda base, commit: scan_changeset(flame.repo, base, commit, flame.settings.validation.secrets),
-        mode=flame.settings.landing.mode,
+        repo=context.repo,
+        laboratory=CheckRunner(run=run, known=known, retry=context.settings.merging.retry_red_checks),
+        leaks=lambda base, commit: scan_changeset(context.repo, base, commit, context.settings.validation.secrets),
+        mode=context.settings.landing.mode,
     )
-    base = await asyncio.to_thread(read_branch_head, flame.repo, session.base_branch)
+    base = await asyncio.to_thread(read_branch_head, context.repo, session.base_branch)
     events = await build_on_base(site, session, changeset.id, base)
-    allow_file = flame.settings.validation.secrets.allow_file
-    return await asyncio.to_thread(add_hints, flame.repo, events, allow_file=allow_file)
+    allow_file = context.settings.validation.secrets.allow_file
+    return await asyncio.to_thread(add_hints, context.repo, events, allow_file=allow_file)
 
 
 async def build_on_base(site: BuildSite, session: Session, name: str, base: str) -> Sequence[Event]:
@@ -106,15 +106,15 @@ def _list_sides(session: Session, changeset: Changeset) -> list[MergeSide]:
 
 
 async def land_changeset(
-    flame: SessionContext, session: Session, effect: LandChangeset, _emit: Emit
+    context: SessionContext, session: Session, effect: LandChangeset, _emit: Emit
 ) -> Sequence[Event]:
     """Compare and swap: what was shown and approved is what lands, on the base it was built on, or nothing does."""
     record = session.changesets[effect.changeset]
     build = record.build
     assert build is not None, f"{effect.changeset} is approved without being built"
-    if flame.settings.landing.mode == PULL_REQUEST:
-        return await asyncio.to_thread(open_pull_request, flame, session, record, build)
-    done = await asyncio.to_thread(advance_branch, flame.repo, session.base_branch, old=build.base, new=build.commit)
+    if context.settings.landing.mode == PULL_REQUEST:
+        return await asyncio.to_thread(open_pull_request, context, session, record, build)
+    done = await asyncio.to_thread(advance_branch, context.repo, session.base_branch, old=build.base, new=build.commit)
     if isinstance(done, Advanced):
         return [Landed(changeset=effect.changeset, before=build.base, after=build.commit, checkout=done.checkout)]
     if isinstance(done, Dirty):

@@ -15,14 +15,14 @@ from blueflame.text.pull_request import format_pull_request_body, format_pull_re
 
 
 def open_pull_request(
-    flame: SessionContext, session: Session, record: ChangesetRecord, build: Build
+    context: SessionContext, session: Session, record: ChangesetRecord, build: Build
 ) -> Sequence[Event]:
     """Again is the same as once. What cannot be pushed is put off, with the reason: its work is kept."""
-    landing, changeset = flame.settings.landing, record.changeset
+    landing, changeset = context.settings.landing, record.changeset
     branch = f"{landing.branch_prefix}{session.id}/{changeset.id}"
     try:
-        push_branch(flame.repo, landing.remote, build.commit, branch)
-        forge = choose_forge(flame.repo, landing.remote, landing.forge)
+        push_branch(context.repo, landing.remote, build.commit, branch)
+        forge = choose_forge(context.repo, landing.remote, landing.forge)
         request = PullRequest(
             branch=branch,
             base=session.base_branch,
@@ -30,7 +30,7 @@ def open_pull_request(
             text=format_pull_request_body(session, record, build),
             draft=landing.draft,
         )
-        url = create_pull_request(flame.repo, forge, request) if forge else ""
+        url = create_pull_request(context.repo, forge, request) if forge else ""
     except WorldError as error:
         return list(skip_changeset(session, changeset.id, f"no pull request could be opened: {error}"))
     return [PullRequestOpened(changeset=changeset.id, commit=build.commit, branch=branch, url=url)]

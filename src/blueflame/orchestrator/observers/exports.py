@@ -83,7 +83,7 @@ class Exporter:
     async def _picture(self, session: Session, lines: Sequence[str], *, told: bool) -> ExportSnapshot:
         tasks, attempts, cycle = tuple(session.tasks.values()), tuple(session.attempts.values()), session.cycle
         now = self._clock.now()
-        checkups = await self._rounds.visit([session.attempts[name] for name in session.live], now)
+        checkups = await self._rounds.probe([session.attempts[name] for name in session.live], now)
         rows = tuple(_build_row(record, checkups) for record in attempts)
         return ExportSnapshot(
             session=session.id, cycle=cycle, at=now, tasks=tasks if told else None, agents=rows, lines=tuple(lines)

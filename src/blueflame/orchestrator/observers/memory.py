@@ -40,10 +40,12 @@ MAX_REFUSALS = 5
 
 
 class MemoryWriter:
-    """Onlooker of a session."""
+    """Observer of a session."""
 
-    def __init__(self, flame: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]) -> None:
-        self._flame = flame
+    def __init__(
+        self, context: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]
+    ) -> None:
+        self._context = context
         self._journal = journal
         self._session = session
         self._warn = warn
@@ -54,7 +56,7 @@ class MemoryWriter:
         self._saved = -1  # how far
 
     def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:  # noqa: ARG002 (it is always the same one)
-        if any(_is_saving_moment(each, self._flame.settings) for each in recorded):
+        if any(_is_saving_moment(each, self._context.settings) for each in recorded):
             self._due.set()
 
     async def keep_up(self) -> None:
@@ -73,10 +75,10 @@ class MemoryWriter:
 
     async def save(self) -> None:
         """As the session stands now: read before the thread is started, since the loop goes on changing it."""
-        if self._saved == self._session.seq or self._flame.memory is NO_MEMORY:
+        if self._saved == self._session.seq or self._context.memory is NO_MEMORY:
             return
         self._saved = self._session.seq
-        notes = self._flame.settings.beads.include_failure_notes
+        notes = self._context.settings.beads.include_failure_notes
         records = build_records(self._session, failure_notes=notes)
         mark, evidence = JournalMark(self._session.id, self._session.seq), _collect_evidence(self._session)
         await self._try(lambda: self._save(records, mark, evidence))
@@ -96,12 +98,12 @@ class MemoryWriter:
 
     def _save(self, records: Sequence[MemoryRecord], mark: JournalMark, evidence: Evidence) -> str:
         full = [self._with_evidence(record, evidence) for record in records]
-        return self._flame.memory.remember(full, mark)
+        return self._context.memory.remember(full, mark)
 
     def _catch_up(self) -> str:
         """With sessions that went on after they were last saved: whoever saved them was killed."""
         last = {info.id: info.last_seq for info in self._journal.sessions()}
-        marks = [mark for mark in self._flame.memory.list_marks() if mark.session != self._session.id]
+        marks = [mark for mark in self._context.memory.list_marks() if mark.session != self._session.id]
         behind = [self._past(mark.session) for mark in marks if last.get(mark.session, 0) > mark.seq]
         warnings = [self._remember_past(past) for past in behind if past is not None]
         return next(filter(None, warnings), "")
@@ -113,9 +115,9 @@ class MemoryWriter:
             return None
 
     def _remember_past(self, past: Session) -> str:
-        records = build_records(past, failure_notes=self._flame.settings.beads.include_failure_notes)
+        records = build_records(past, failure_notes=self._context.settings.beads.include_failure_notes)
         evidence = _collect_evidence(past)
-        return self._flame.memory.remember(
+        return self._context.memory.remember(
             [self._with_evidence(record, evidence) for record in records], JournalMark(past.id, past.seq)
         )
 
@@ -124,7 +126,7 @@ class MemoryWriter:
             spans, agents = evidence.get(record.origin.task, (("", ""), ()))
             files = self._changed(*spans) if spans[1] else ()
             record = replace(record, origin=replace(record.origin, files=files or record.origin.files))
-            if isinstance(record, TaskFailure) and self._flame.settings.beads.include_failure_notes:
+            if isinstance(record, TaskFailure) and self._context.settings.beads.include_failure_notes:
                 return replace(record, audit=tuple(self._refused(agents)))
         return record
 
@@ -132,7 +134,7 @@ class MemoryWriter:
         """What a result really changed; unknown when git cannot tell any more."""
         if (base, tip) not in self._files:
             try:
-                found = [path for change in list_changes(self._flame.repo, base, tip) for path in change.paths]
+                found = [path for change in list_changes(self._context.repo, base, tip) for path in change.paths]
             except WorldError:
                 found = []
             self._files[base, tip] = tuple(one_line(path, MAX_TITLE_CHARS) for path in dict.fromkeys(found))[:MAX_FILES]
@@ -141,7 +143,7 @@ class MemoryWriter:
     def _refused(self, agents: Sequence[str]) -> list[str]:
         """What the watcher refused the task's agents, the newest last."""
         refused = [
-            line for agent in agents for line in read_audit(self._flame.places.audit(agent)).lines if not line.allowed
+            line for agent in agents for line in read_audit(self._context.paths.audit(agent)).lines if not line.allowed
         ]
         calls = [line for line in refused if line.rule != "canary"]
         return [
@@ -176,10 +178,10 @@ def _is_saving_moment(recorded: JournalEntry, settings: Settings) -> bool:
 
 @asynccontextmanager
 async def run_memory_writer(
-    flame: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]
+    context: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]
 ) -> AsyncIterator[MemoryWriter]:
     """The session is remembered as it stands when the block is left, however it is left."""
-    keeper = MemoryWriter(flame, journal, session, warn)
+    keeper = MemoryWriter(context, journal, session, warn)
     await keeper.catch_up()
     keeping_up = asyncio.create_task(keeper.keep_up())
     reliable = True

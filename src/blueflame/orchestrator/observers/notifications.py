@@ -88,7 +88,7 @@ class NotificationQueue:
 
 
 class NotificationSender:
-    """Onlooker of a session."""
+    """Observer of a session."""
 
     def __init__(self, couriers: Sequence[NotificationQueue]) -> None:
         self._couriers = tuple(couriers)

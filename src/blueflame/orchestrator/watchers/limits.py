@@ -24,8 +24,8 @@ MIN_SHIFT_SECONDS = 60.0  # seconds by which the end of a limit must move to be 
 class LimitWatcher:
     """One for each orchestrator. What it said is in the session soon after; until then it does not say it again."""
 
-    def __init__(self, flame: Callable[[], SessionContext], session: Session, emit: Emit) -> None:
-        self._flame = flame
+    def __init__(self, context: Callable[[], SessionContext], session: Session, emit: Emit) -> None:
+        self._context = context
         self._session = session
         self._emit = emit
         self._said: dict[str, float] = {}  # runtime -> when it was last told that it is parked
@@ -36,7 +36,7 @@ class LimitWatcher:
     async def keep(self) -> None:
         """Until cancelled."""
         while True:
-            clock = self._flame().clock
+            clock = self._context().clock
             await clock.sleep(POLL_SECONDS)
             with suppress(WorldError):  # a folder that cannot be read now: the next look is soon
                 await self.look(clock.now())
@@ -55,7 +55,7 @@ class LimitWatcher:
         session = self._session
         runtimes = {attempt.runtime for attempt in session.live.values()} | set(session.limits.role_runtimes.values())
         for runtime in sorted(runtimes):
-            found = await find_waits(self._flame(), session, runtime, now)
+            found = await find_waits(self._context(), session, runtime, now)
             if found and self._is_news(runtime, found, now):
                 self._said[runtime] = now
                 yield build_parked_event(runtime, found, self._how_many(runtime, found))
@@ -83,8 +83,8 @@ class LimitWatcher:
                 yield from self._nears(attempt)
 
     def _nears(self, attempt: Attempt) -> Iterator[Event]:
-        flame = self._flame()
-        meter = self._meters.setdefault(attempt.id, UsageTail(flame.engine.directory(attempt.id)))
+        context = self._context()
+        meter = self._meters.setdefault(attempt.id, UsageTail(context.engine.directory(attempt.id)))
         meter.read_on()
         if meter.spend is None:
             return

@@ -24,17 +24,17 @@ REST_FACTOR = 20  # it rests so many times as long as it looked: agents need the
 class OverlapWatcher:
     """One for each orchestrator. What it said is in the session soon after, so that it is said once."""
 
-    def __init__(self, flame: Callable[[], SessionContext], session: Session, emit: Emit) -> None:
-        self._flame, self._session, self._emit = flame, session, emit
+    def __init__(self, context: Callable[[], SessionContext], session: Session, emit: Emit) -> None:
+        self._context, self._session, self._emit = context, session, emit
         self._checkouts: dict[str, LiveCheckout] = {}
         self._beyond: set[str] = set()  # attempts whose checkouts cannot be looked at
-        self._ignored = IgnoreCache(flame().repo)
+        self._ignored = IgnoreCache(context().repo)
 
     async def keep(self) -> None:
         """Until cancelled."""
         rest = POLL_SECONDS
         while True:
-            clock = self._flame().clock
+            clock = self._context().clock
             await clock.sleep(rest)
             began = clock.monotonic()
             await self.look()
@@ -75,7 +75,7 @@ class OverlapWatcher:
         for name, (path, base) in names.items():
             try:
                 if name not in self._checkouts:
-                    self._checkouts[name] = LiveCheckout(self._flame().repo, path, base, self._ignored)
+                    self._checkouts[name] = LiveCheckout(self._context().repo, path, base, self._ignored)
                 found[name] = self._checkouts[name].find_changes()
             except FileNotFoundError:  # it has just been cleared away
                 continue
@@ -95,9 +95,9 @@ class OverlapWatcher:
 
     def _bases(self, blobs: set[str]) -> Mapping[str, str]:
         with suppress(WorldError):
-            sizes = read_blob_sizes(self._flame().repo, sorted(blobs))
+            sizes = read_blob_sizes(self._context().repo, sorted(blobs))
             small = {sha: size for sha, size in sizes.items() if size <= MAX_FILE_BYTES}
-            read = read_blobs(self._flame().repo, small) if small else {}
+            read = read_blobs(self._context().repo, small) if small else {}
             return {sha: data.decode("utf-8", "replace") for sha, data in read.items()}
         return {}
 

@@ -34,14 +34,16 @@ class RateLimitWait:
     until: float | None = None
 
 
-async def await_runtime(flame: SessionContext, session: Session, effect: AwaitRuntime, _emit: Emit) -> Sequence[Event]:
+async def await_runtime(
+    context: SessionContext, session: Session, effect: AwaitRuntime, _emit: Emit
+) -> Sequence[Event]:
     while (parked := session.parked.get(effect.runtime)) is not None:
-        now = flame.clock.now()
+        now = context.clock.now()
         resting = parked.outages > 0 and parked.until is not None and now < parked.until
-        if not resting and not await find_waits(flame, session, effect.runtime, now):
-            remove_shared_wait(flame.places.parked(effect.runtime))
+        if not resting and not await find_waits(context, session, effect.runtime, now):
+            remove_shared_wait(context.paths.parked(effect.runtime))
             return [RuntimeResumed(runtime=effect.runtime, reason=_format_end(parked))]
-        await flame.clock.sleep(POLL_SECONDS)
+        await context.clock.sleep(POLL_SECONDS)
     return []
 
 
@@ -49,20 +51,20 @@ def _format_end(parked: RuntimeParked) -> str:
     return "the rest is over" if parked.outages else "no agent waits for it any more"
 
 
-async def find_waits(flame: SessionContext, session: Session, runtime: str, now: float) -> list[RateLimitWait]:
+async def find_waits(context: SessionContext, session: Session, runtime: str, now: float) -> list[RateLimitWait]:
     """What holds the runtime up: what its agents say, else the word that one of them has left.
 
     Right after a person said to try now, nothing does: those who wait need a moment to try.
     """
     if 0 <= now - session.tried_at.get(runtime, float("-inf")) < RETRY_SECONDS:
         return []
-    shared = read_shared_wait(flame.places.parked(runtime), now)
-    return await _find_agent_waits(flame, session, runtime) or ([shared] if shared is not None else [])
+    shared = read_shared_wait(context.paths.parked(runtime), now)
+    return await _find_agent_waits(context, session, runtime) or ([shared] if shared is not None else [])
 
 
-async def _find_agent_waits(flame: SessionContext, session: Session, runtime: str) -> list[RateLimitWait]:
+async def _find_agent_waits(context: SessionContext, session: Session, runtime: str) -> list[RateLimitWait]:
     names = [name for name, attempt in tuple(session.live.items()) if attempt.runtime == runtime]
-    standings = [await flame.engine.inspect(name) for name in names]
+    standings = [await context.engine.inspect(name) for name in names]
     found = (
         _parse_wait(standing.parked) for standing in standings if isinstance(standing, Running) and standing.parked
     )

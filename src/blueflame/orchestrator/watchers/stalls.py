@@ -12,16 +12,16 @@ from blueflame.system.clock import SystemClock
 POLLS_PER_TIMEOUT = 4  # within the time that an agent may be silent
 
 
-async def watch_for_stall(flame: SessionContext, session: Session, attempt: str, emit: Emit) -> None:
+async def watch_for_stall(context: SessionContext, session: Session, attempt: str, emit: Emit) -> None:
     """Until cancelled. Agents that an earlier orchestrator started are watched over just the same."""
-    limits = flame.settings.limits
+    limits = context.settings.limits
     if not limits.stall_timeout:
         return
-    silence = SilenceTimer(flame.clock)
+    silence = SilenceTimer(context.clock)
     while True:
-        await flame.clock.sleep(min(limits.heartbeat_interval, limits.stall_timeout / POLLS_PER_TIMEOUT))
-        seconds = silence.length(await flame.engine.inspect(attempt))
-        now = flame.clock.now()
+        await context.clock.sleep(min(limits.heartbeat_interval, limits.stall_timeout / POLLS_PER_TIMEOUT))
+        seconds = silence.length(await context.engine.inspect(attempt))
+        now = context.clock.now()
         if is_stall_due(session, attempt, silent_for=seconds, timeout=limits.stall_timeout, now=now):
             emit([AttemptStalled(attempt=attempt, seconds=round(seconds, 1))])
 

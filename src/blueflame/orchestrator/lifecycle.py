@@ -1,0 +1,215 @@
+"""From a request to a session that runs: lock the repository, check, open, execute, abandon."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from blueflame import __version__
+from blueflame.config.show import format_resolved_json
+from blueflame.git.repository import exclude_from_status
+from blueflame.journal.journal import Journal
+from blueflame.memory.registry import build_memory
+from blueflame.model.attempt import PLANNER
+from blueflame.model.errors import MemoryFailed, NoAnswer, Refused
+from blueflame.model.event import JournalEntry, OrchestratorStarted, SessionEnded, SessionOpened
+from blueflame.model.gate import Answer, Gate
+from blueflame.model.ids import build_session_id
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.task import Task
+from blueflame.orchestrator.context import SessionContext
+from blueflame.orchestrator.loop import GateAnswerer, Observer, SessionLoop
+from blueflame.orchestrator.preflight import check_repository, find_blockers, find_memory_warnings, raise_refusal
+from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.session_settings import save_settings
+from blueflame.orchestrator.sessions import load_session
+from blueflame.orchestrator.wiring import build_context, build_runtime_set, find_memory_problem, run_observers
+from blueflame.session.estimate import learn_figures
+from blueflame.session.from_settings import build_session_limits, build_workflow
+from blueflame.session.gates.answers import build_proposal
+from blueflame.session.replay import replay
+from blueflame.session.runtime_support import find_ignored_settings
+from blueflame.session.state import Session
+from blueflame.system import flock
+from blueflame.system.clock import SystemClock
+from blueflame.system.files import remove_drafts, write_atomically
+from blueflame.system.layout import STATE_FOLDER
+
+
+@contextmanager
+def lock_project(project: Project) -> Iterator[Journal]:
+    """Hold the repository's one lock and the journal; a second orchestrator is refused and changes nothing."""
+    paths = project.paths
+    prepare_folders(project)
+    try:
+        note = flock.format_lock_note("orchestrator")
+        with flock.hold_lock(paths.lock, note), Journal.open(paths.journal) as journal:
+            remove_drafts(paths.tasks_file, paths.agents_file, paths.resolved_config)
+            write_atomically(paths.resolved_config, format_resolved_json(project.settings))
+            yield journal
+    except flock.LockHeld as held:
+        pid = held.holder.split(" ")[0] or "unknown"
+        raise Refused(
+            f"another Blue Flame runs in {project.repo.root} (pid {pid}): "
+            "watch it with 'blueflame watch', answer it with 'blueflame answer', stop it with 'blueflame stop'"
+        ) from held
+
+
+def prepare_folders(project: Project) -> None:
+    """Make the folders and keep them out of `git status` through .git/info/exclude. Idempotent."""
+    paths = project.paths
+    paths.make()
+    inside = [f"/{STATE_FOLDER}/"]
+    if paths.worktrees.is_relative_to(paths.root):
+        inside.append(f"/{paths.worktrees.relative_to(paths.root)}/")
+    if not paths.tasks_file.is_relative_to(paths.state):
+        file = paths.tasks_file.relative_to(paths.root)
+        inside += [f"/{file}", f"/{file}.edited*"]
+    exclude_from_status(project.repo, inside)
+
+
+def open_session(
+    project: Project,
+    journal: Journal,
+    *,
+    request: str,
+    workflow: str | None = None,
+    tasks: Sequence[Task] | None = None,
+    allow_dirty: bool = False,
+    scripted: bool = False,
+    interactive: bool = False,
+) -> Session:
+    """Open a session; with `tasks` the plan is the person's own and only needs approval. `scripted`: roles that name
+    no runtime play a script. `interactive`: a person is there to talk with the planner."""
+    flow = build_workflow(project.settings, workflow)
+    check_repository(project.repo, project.paths, project.settings, allow_dirty=allow_dirty, config=project.config)
+    now = SystemClock().now()
+    name = build_session_id(now, {info.id for info in journal.sessions()})
+    opened = SessionOpened(
+        session=name,
+        request=request,
+        project=project.settings.project.name,
+        base_branch=project.repo.base_branch,
+        base_sha=project.repo.base_sha,
+        workflow=flow,
+        limits=build_limits(project, flow.name, scripted=scripted, interactive=interactive),
+        config_digest=project.loaded.digest,
+    )
+    save_settings(project.state, name, project.settings)
+    session = replay([JournalEntry(1, now, opened)])
+    own = [build_proposal(session, tuple(tasks), "file", 1)] if tasks is not None else []
+    # in one transaction: a session that lost its plan to a crash would ask a planner for another one
+    return replay(journal.append(name, 0, [opened, *own], now))
+
+
+def build_limits(project: Project, workflow: str, *, scripted: bool = False, interactive: bool = False) -> Limits:
+    """The limits of a new session, with what earlier ones cost."""
+    limits = build_session_limits(project.settings, workflow, scripted=scripted, interactive=interactive)
+    with suppress(MemoryFailed):  # then the estimate shows that nothing is known
+        known = build_memory(project.settings, project.paths, os.environ).list_records()
+        return replace(limits, figures=learn_figures(known))
+    return limits
+
+
+def abandon_session(project: Project, journal: Journal, session: str) -> None:
+    """Close a session for a fresh one: its agents are ended and what they committed is collected."""
+    found = load_session(journal, session)
+    reason = "a fresh session was started instead"
+    asyncio.run(execute_session(build_context(project, found), journal, found, answerer=NoAnswerer(), stop=reason))
+    ended = SessionEnded(outcome="abandoned", reason=reason)
+    journal.append(found.id, found.seq, [ended], SystemClock().now())
+
+
+class NoAnswerer:
+    """Answers no gate: for sessions that are only stopped, which ask nothing."""
+
+    async def ask(self, gate: Gate, session: Session, objection: str) -> Answer:  # noqa: ARG002 (nobody reads it)
+        raise NoAnswer(f"no one can answer {gate.id}: the session is being stopped")
+
+
+def check_runtimes(project: Project, flow: Workflow, *, script: Path | None = None, replay: Path | None = None) -> None:
+    """Refuse when agents could not be started, also when a session is resumed."""
+    raise_refusal(project.repo, build_runtime_set(project, script=script, replay=replay).reasons(flow))
+
+
+def check_prerequisites(
+    project: Project,
+    flow: Workflow,
+    *,
+    script: Path | None = None,
+    replay: Path | None = None,
+    allow_dirty: bool = False,
+) -> None:
+    """Refuse, with every reason at once, before a session exists."""
+    blockers = find_blockers(
+        project.repo, project.paths, project.settings, allow_dirty=allow_dirty, config=project.config
+    )
+    runtimes = build_runtime_set(project, script=script, replay=replay)
+    raise_refusal(project.repo, (*blockers, *runtimes.reasons(flow)))
+
+
+def list_warnings(project: Project) -> tuple[str, ...]:
+    """What a person should know before a session, though it is no reason to refuse it."""
+    memory, planner = find_memory_problem(project), project.settings.roles[PLANNER].runtime
+    return (
+        *find_memory_warnings(project.paths, project.settings),
+        *([memory] if memory else []),
+        *find_ignored_settings(project.settings, {PLANNER: planner} if planner else {}),
+    )
+
+
+async def execute_session(
+    context: SessionContext,
+    journal: Journal,
+    session: Session,
+    *,
+    answerer: GateAnswerer,
+    observers: Sequence[Observer] = (),
+    warn: Callable[[str], None] = lambda _text: None,
+    until: Callable[[Session], bool] = lambda _session: False,
+    stop: str = "",
+) -> Session:
+    """Run the session until it ends or is stopped in order. With `stop` (the reason) it is stopped at once."""
+    started = OrchestratorStarted(pid=os.getpid(), host=socket.gethostname(), version=__version__)
+    async with run_observers(context, journal, session, warn) as ours:
+        loop = SessionLoop(context, journal, session, answerer=answerer, observers=(*ours, *observers), until=until)
+        if stop:
+            loop.stop(stop)
+        with _handle_signals(loop, warn):
+            await loop.run(started)
+    return session
+
+
+@contextmanager
+def _handle_signals(session_loop: SessionLoop, warn: Callable[[str], None]) -> Iterator[None]:
+    """The first Ctrl-C stops in order, the second at once; a closed terminal leaves the agents running."""
+    loop = asyncio.get_running_loop()
+    asked = 0
+
+    def stop(name: str) -> None:
+        nonlocal asked
+        asked += 1
+        warn("stopping: agents are asked to end (once more to end them at once)" if asked == 1 else "stopping at once")
+        session_loop.stop(f"stopped by {name}", now=asked > 1)
+
+    def leave() -> None:
+        session_loop.stop("the terminal was closed", leave_agents=True)
+
+    handlers: Mapping[signal.Signals, Callable[[], None]] = {
+        signal.SIGINT: lambda: stop("Ctrl-C"),
+        signal.SIGTERM: lambda: stop("SIGTERM"),
+        signal.SIGHUP: leave,
+    }
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,38 @@
+"""The configuration that a session was opened with, kept by its digest: a resume does not pick up another one."""
+
+from __future__ import annotations
+
+from blueflame.config.show import compute_digest, compute_resolved_digest, format_resolved_json
+from blueflame.model.errors import WorldError
+from blueflame.model.settings import Settings
+from blueflame.orchestrator.project import Project
+from blueflame.session.state import Session
+from blueflame.system.files import write_atomically
+from blueflame.system.layout import StatePaths, make_folder
+
+
+def save_settings(state: StatePaths, session: str, settings: Settings) -> None:
+    path = state.session_config(session, compute_digest(settings))
+    make_folder(path.parent)
+    write_atomically(path, format_resolved_json(settings))
+
+
+def load_settings(state: StatePaths, session: str, digest: str) -> Settings | None:
+    """None when they were not saved; damaged ones are an error, not a reason to take others."""
+    path = state.session_config(session, digest)
+    try:
+        text = path.read_text(encoding="utf-8")
+        if compute_resolved_digest(text) != digest:
+            raise WorldError(f"{path} is not the session's configuration any more: it was changed; remove it to go on")
+        return Settings.model_validate_json(text)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise WorldError(f"{path} no longer holds the session's configuration ({error}); remove it to go on") from error
+
+
+def find_settings(project: Project, session: Session) -> Settings:
+    """The settings that the session runs with; the file's own where nothing was saved."""
+    if project.loaded.digest == session.config_digest:
+        return project.settings
+    return load_settings(project.state, session.id, session.config_digest) or project.settings

@@ -1,0 +1,83 @@
+"""Sessions as any process sees them: read from the journal, asked through its inbox.
+
+What only reads imports this and `project`, and no engine, runtime or setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from blueflame.journal.journal import Journal, SessionInfo
+from blueflame.model.errors import UsageError
+from blueflame.orchestrator.project import Project
+from blueflame.session.replay import replay
+from blueflame.session.state import Session
+from blueflame.system import flock
+from blueflame.system.clock import SystemClock
+
+if TYPE_CHECKING:
+    from blueflame.orchestrator.engine.presence import OrchestratorPresence
+
+
+@contextmanager
+def open_journal(project: Project) -> Iterator[Journal]:
+    """The journal, to read; UsageError when no session was ever started."""
+    state = project.state
+    if not state.journal.exists():
+        raise UsageError(f"nothing has been run in {state.root} yet: start with 'blueflame run --task \"...\"'")
+    with Journal.read_only(state.journal) as journal:
+        yield journal
+
+
+def find_unfinished(journal: Journal) -> SessionInfo | None:
+    """The newest session that has not ended."""
+    return next((info for info in journal.sessions() if info.ended is None), None)
+
+
+def find_session(journal: Journal, wanted: str | None) -> str:
+    """The session of that id (or its beginning), else the newest."""
+    sessions = journal.sessions()
+    if not sessions:
+        raise UsageError("there is no session yet: start one with 'blueflame run --task \"...\"'")
+    if wanted is None:
+        return sessions[0].id
+    found = [info.id for info in sessions if info.id == wanted] or [
+        info.id for info in sessions if info.id.startswith(wanted)
+    ]
+    if len(found) != 1:
+        known = ", ".join(info.id for info in sessions[:5])
+        raise UsageError(f"{'no' if not found else 'more than one'} session is called {wanted!r}; the newest: {known}")
+    return found[0]
+
+
+def load_session(journal: Journal, session: str) -> Session:
+    return replay(journal.events(session))
+
+
+def send_to_inbox(project: Project, session: str, kind: str, body: Mapping[str, object]) -> int:
+    """Put a message into the inbox and wake the orchestrator; without one the message waits. Returns its id."""
+    from blueflame.system.wakeups import send_wakeup
+
+    with Journal.open(project.state.journal) as journal:
+        message = journal.post(session, kind, dict(body), SystemClock().now())
+    send_wakeup(project.state.signals, "inbox")
+    return message
+
+
+def find_running_pid(project: Project) -> int | None:
+    """The pid of the orchestrator that runs in this repository."""
+    held = flock.read_lock_holder(project.state.lock)
+    return int(held.split(" ")[0]) if held and held.split(" ")[0].isdigit() else None
+
+
+def find_orchestrator(project: Project, session: Session) -> OrchestratorPresence | None:
+    """The orchestrator that runs in this repository, with its last sign of life."""
+    if flock.read_lock_holder(project.state.lock) is None:
+        return None
+    from blueflame.orchestrator.engine.presence import read_presence
+    from blueflame.orchestrator.session_settings import find_settings
+
+    heartbeat = find_settings(project, session).limits.heartbeat_interval
+    return read_presence(project.state, last_event=session.last_at, heartbeat=heartbeat)

@@ -1,0 +1,135 @@
+"""The composition root: which engine, runtimes, memory and observers a session gets.
+
+The only module that names them. A second engine, a second memory or another observer is a line here and a module of
+its own; nothing else changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from blueflame.agents.registry import RUNTIMES
+from blueflame.agents.runtime import Runtime
+from blueflame.config.load import load_config
+from blueflame.journal.journal import Journal
+from blueflame.memory.builtin import BuiltInMemory
+from blueflame.memory.registry import build_builtin, build_memory, describe_memory_problem
+from blueflame.model.settings import Settings
+from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
+from blueflame.orchestrator.engine.health import HealthMonitor, HealthReport
+from blueflame.orchestrator.engine.local import LocalEngine
+from blueflame.orchestrator.engine.presence import RunningCommand, find_running_commands
+from blueflame.orchestrator.loop import Observer
+from blueflame.orchestrator.observers.exports import run_exporter
+from blueflame.orchestrator.observers.memory import run_memory_writer
+from blueflame.orchestrator.observers.notifications import run_notifications
+from blueflame.orchestrator.project import Project
+from blueflame.orchestrator.runtimes import RuntimeSet
+from blueflame.orchestrator.session_settings import find_settings
+from blueflame.sandbox.toolchains import find_toolchains
+from blueflame.session.from_settings import find_runtime_kind
+from blueflame.session.state import Session
+from blueflame.system.clock import SystemClock
+from blueflame.telemetry.activity import ActivityTracker
+
+
+def build_context(
+    project: Project, session: Session, *, script: Path | None = None, cassette: Cassette = NO_CASSETTE
+) -> SessionContext:
+    """Everything a session works with, from the configuration it was opened with."""
+    settings = find_settings(project, session)
+    names = session.limits.role_runtimes.values()
+
+    def make_runtimes(changed: Settings) -> Mapping[str, Runtime]:
+        runtimes = build_runtime_set(project, settings=changed, script=script, replay=cassette.replay)
+        return runtimes.usable(session.workflow)
+
+    return SessionContext(
+        settings=settings,
+        repo=project.repo,
+        paths=project.paths,
+        engine=build_engine(project),
+        runtimes=build_runtime_set(project, settings=settings, script=script).runtimes(names),
+        clock=SystemClock(),
+        environ=dict(os.environ),
+        read_config=lambda: load_config(project.config),
+        make_runtimes=make_runtimes,
+        tools=find_toolchains(os.environ, repo_root=project.repo.root, home=Path.home(), ours=True),
+        cassette=cassette,
+        memory=build_memory(settings, project.paths, os.environ),
+    )
+
+
+@asynccontextmanager
+async def run_observers(
+    context: SessionContext, journal: Journal, session: Session, warn: Callable[[str], None]
+) -> AsyncIterator[tuple[Observer, ...]]:
+    """What works beside the loop of every session: exports, memory, notifications."""
+    monitor = HealthMonitor(context.engine, context.runtimes, context.settings.limits)
+    async with (
+        run_notifications(context.settings.notifications, context.repo.root, context.environ, warn) as notifications,
+        run_exporter(context.paths, warn, monitor) as exporter,
+        run_memory_writer(context, journal, session, warn) as memory,
+    ):
+        yield exporter, memory, notifications
+
+
+def build_engine(project: Project) -> LocalEngine:
+    return LocalEngine(project.state.state)
+
+
+def build_runtime_set(
+    project: Project, *, settings: Settings | None = None, script: Path | None = None, replay: Path | None = None
+) -> RuntimeSet:
+    return RuntimeSet(
+        settings=settings or project.settings,
+        config=project.config,
+        repo=project.repo.root,
+        script=script,
+        replay=replay,
+    )
+
+
+def build_readers(project: Project, session: Session) -> Mapping[str, Runtime]:
+    """Runtimes that can read the output of the session's agents, whatever these were started with."""
+    used = {record.attempt.runtime for record in session.attempts.values()}
+    names = sorted(used | set(session.limits.role_runtimes.values()))
+    settings = find_settings(project, session)
+    kinds = {name: find_runtime_kind(settings, name) for name in names}
+    return {name: RUNTIMES[kind]({}, project.config.parent) for name, kind in kinds.items() if kind in RUNTIMES}
+
+
+def build_follower(project: Project, session: Session) -> ActivityTracker:
+    """Follows what the session's agents do, from any terminal."""
+    return ActivityTracker(build_readers(project, session), build_engine(project).directory, project.state.audit)
+
+
+def probe_agents(project: Project, session: Session) -> Mapping[str, HealthReport]:
+    """The health of the session's running agents, from any terminal."""
+    records = [session.attempts[name] for name in session.live]
+    limits = find_settings(project, session).limits
+    monitor = HealthMonitor(build_engine(project), build_readers(project, session), limits)
+    return asyncio.run(monitor.probe(records, SystemClock().now()))
+
+
+def list_running_commands(project: Project, session: Session) -> tuple[RunningCommand, ...]:
+    """Checks and hooks that run now."""
+    return asyncio.run(find_running_commands(build_engine(project), session.id, session.attempts))
+
+
+def find_attempt_folder(project: Project, attempt: str) -> Path:
+    return build_engine(project).directory(attempt)
+
+
+def open_memory(project: Project) -> BuiltInMemory:
+    """The first copy of what is remembered here, whatever mirrors it has."""
+    return build_builtin(project.settings, project.paths)
+
+
+def find_memory_problem(project: Project) -> str:
+    """Why sessions are not remembered as configured; "" when they are."""
+    return describe_memory_problem(project.settings, project.paths, os.environ)
