@@ -7,17 +7,16 @@ from pathlib import Path
 from blueflame.agents.codex import CodexRuntime
 from blueflame.agents.gemini import GeminiRuntime
 from blueflame.agents.opencode import OpencodeRuntime
-from blueflame.agents.registry import RUNTIMES
-from blueflame.model.runtime_support import CAPABILITIES, RUNTIME_SUPPORT
+from blueflame.model.runtime_support import CAPABILITIES, RUNTIMES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "runtimes.md").read_text(encoding="utf-8")
 
 
 def test_what_each_runtime_can_be_held_to_is_told_as_it_is() -> None:
-    names = list(RUNTIME_SUPPORT)
+    names = list(RUNTIMES)
     rows = [
-        f"| {words} | {' | '.join(RUNTIME_SUPPORT[name][what] for name in names)} |"
+        f"| {words} | {' | '.join(RUNTIMES[name].enforcement[what] for name in names)} |"
         for what, words in CAPABILITIES.items()
     ]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.agents.registry import RUNTIMES
+from blueflame.agents import registry
 from blueflame.agents.runtime import AgentBrief
 from blueflame.model.attempt import PLANNER
 from support.fake_bd import make_bd
@@ -48,7 +48,7 @@ def test_v55_a_planner_that_does_not_talk_is_run_in_print_mode(tmp_path: Path, *
         home=str(tmp_path),
         interactive=interactive,
     )
-    launch = RUNTIMES["claude"]({"command": str(program)}, tmp_path).prepare_launch(
+    launch = registry.build_runtime("claude", {"command": str(program)}, tmp_path).prepare_launch(
         brief, directory=tmp_path / "attempt"
     )
     assert launch.terminal is interactive

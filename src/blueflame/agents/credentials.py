@@ -14,14 +14,6 @@ from typing import Any
 
 from blueflame.model.errors import Refused
 
-APIS_BY_RUNTIME: Mapping[str, tuple[str, ...]] = {
-    "claude": ("anthropic",),
-    "tmux": ("anthropic",),
-    "codex": ("openai",),
-    "gemini": ("gemini",),
-    "opencode": ("openai",),
-}
-"""What a kind of runtime calls its model by; others say so when they are launched."""
 CLAUDE_LOGIN_FILE, CODEX_LOGIN_FILE = ".claude/.credentials.json", ".codex/auth.json"
 
 

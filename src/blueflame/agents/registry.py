@@ -1,21 +1,16 @@
-"""Every way to drive an agent. A new one is a module and a line here."""
+"""Builds a runtime by its kind: a row of model/runtime_support.RUNTIMES and the module of the same name in agents/."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from blueflame.agents import acp, claude, codex, gemini, opencode, scripted, tmux
 from blueflame.agents.runtime import Runtime
 
-RUNTIMES: Mapping[str, Callable[[Mapping[str, Any], Path], Runtime]] = {
-    "scripted": scripted.build_runtime,
-    "claude": claude.build_runtime,
-    "tmux": tmux.build_runtime,
-    "codex": codex.build_runtime,
-    "gemini": gemini.build_runtime,
-    "opencode": opencode.build_runtime,
-    "acp": acp.build_runtime,
-}
-"""From the runtime's settings and the folder that relative paths in them start from, to the runtime."""
+
+def build_runtime(kind: str, options: Mapping[str, Any], root: Path) -> Runtime:
+    """From its settings, in which relative paths start at `root`. Only the module of this kind is imported."""
+    runtime: Runtime = import_module(f"blueflame.agents.{kind}").build_runtime(options, root)
+    return runtime

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psutil
 
-from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import InstalledRuntime, Runtime
 from blueflame.doctor.evidence import GuardState
 from blueflame.doctor.guards import GuardReport
@@ -20,6 +19,7 @@ from blueflame.git.command import read_git_version
 from blueflame.git.repository import MIN_GIT_VERSION, Repository, measure_tree
 from blueflame.journal.journal import Journal
 from blueflame.model.errors import BlueFlameError
+from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.sandbox import SandboxLevel
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.cleanup import Leftover, LeftoverKind, find_leftovers

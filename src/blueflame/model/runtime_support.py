@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -31,21 +32,59 @@ CAPABILITIES: Mapping[str, str] = {
 CLAUDE_MODELS = ("sonnet", "haiku", "opus", "fable")
 """Short names of Claude's models, which no other program knows."""
 
-RUNTIME_SUPPORT: Mapping[str, Mapping[str, Enforcement]] = {
-    "claude": dict.fromkeys(CAPABILITIES, E),
-    "tmux": {**dict.fromkeys(CAPABILITIES, E), "structured_output": D},
-    "codex": {**dict.fromkeys(CAPABILITIES, E), "interactive": I, "skills": I},
-    "gemini": {**dict.fromkeys(CAPABILITIES, E), "structured_output": D, "interactive": I, "skills": I},
-    "opencode": {**dict.fromkeys(CAPABILITIES, E), "structured_output": D, "interactive": I, "skills": I},
-    "acp": {
-        **dict.fromkeys(("tools", "paths", "shell", "scope", "structured_output"), D),
-        **dict.fromkeys(("metering", "budget", "rate_limits"), E),
-        **dict.fromkeys(("interactive", "skills"), I),
-    },
-    "scripted": {
-        **dict.fromkeys(("tools", "paths", "shell", "scope"), D),
-        "structured_output": E,
-        **dict.fromkeys(("metering", "budget"), D),
-        **dict.fromkeys(("rate_limits", "interactive", "skills"), I),
-    },
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeKind:
+    """One row of the table below; `agents/<name>` has the module with its `build_runtime`."""
+
+    apis: tuple[str, ...] = ()  # of its model; empty where only the launch tells
+    knows_claude_models: bool = False
+    enforcement: Mapping[str, Enforcement]
+
+
+RUNTIMES: Mapping[str, RuntimeKind] = {
+    "claude": RuntimeKind(
+        apis=("anthropic",),
+        knows_claude_models=True,
+        enforcement=dict.fromkeys(CAPABILITIES, E),
+    ),
+    "tmux": RuntimeKind(
+        apis=("anthropic",),
+        knows_claude_models=True,
+        enforcement={**dict.fromkeys(CAPABILITIES, E), "structured_output": D},
+    ),
+    "codex": RuntimeKind(
+        apis=("openai",),
+        enforcement={**dict.fromkeys(CAPABILITIES, E), "interactive": I, "skills": I},
+    ),
+    "gemini": RuntimeKind(
+        apis=("gemini",),
+        enforcement={**dict.fromkeys(CAPABILITIES, E), "structured_output": D, "interactive": I, "skills": I},
+    ),
+    "opencode": RuntimeKind(
+        apis=("openai",),
+        enforcement={**dict.fromkeys(CAPABILITIES, E), "structured_output": D, "interactive": I, "skills": I},
+    ),
+    "acp": RuntimeKind(
+        enforcement={
+            **dict.fromkeys(("tools", "paths", "shell", "scope", "structured_output"), D),
+            **dict.fromkeys(("metering", "budget", "rate_limits"), E),
+            **dict.fromkeys(("interactive", "skills"), I),
+        },
+    ),
+    "scripted": RuntimeKind(
+        knows_claude_models=True,
+        enforcement={
+            **dict.fromkeys(("tools", "paths", "shell", "scope"), D),
+            "structured_output": E,
+            **dict.fromkeys(("metering", "budget"), D),
+            **dict.fromkeys(("rate_limits", "interactive", "skills"), I),
+        },
+    ),
 }
+"""Every runtime there is: the only list of them."""
+
+
+def find_enforcement(kind: str, what: str) -> Enforcement:
+    """An unknown runtime can be held to nothing."""
+    return RUNTIMES[kind].enforcement[what] if kind in RUNTIMES else Enforcement.IMPOSSIBLE

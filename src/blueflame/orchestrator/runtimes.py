@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from blueflame.agents.credentials import APIS_BY_RUNTIME, find_access, find_home
-from blueflame.agents.registry import RUNTIMES
+from blueflame.agents.credentials import find_access, find_home
+from blueflame.agents.registry import build_runtime
 from blueflame.agents.runtime import AgentBrief, Runtime
 from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.agents.scripted.script import build_attempt_steps
@@ -16,6 +16,7 @@ from blueflame.documents.plans import parse_tasks
 from blueflame.model.attempt import PLAN_SUBJECT, PLANNER
 from blueflame.model.errors import Refused
 from blueflame.model.limits import Workflow
+from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings import Settings
 from blueflame.model.task import Task
 from blueflame.session.decide import build_single_task
@@ -69,7 +70,8 @@ class RuntimeSet:
     def without_credential(self, names: Iterable[str]) -> Iterator[str]:
         """Runtimes that have nothing to show their model's provider, and what to do about it."""
         for name in names:
-            for api in APIS_BY_RUNTIME.get(find_runtime_kind(self.settings, name), ()):
+            kind = RUNTIMES.get(find_runtime_kind(self.settings, name))
+            for api in kind.apis if kind else ():
                 try:
                     find_access(api, name, self._options(name), os.environ, find_home(os.environ))
                 except Refused as reason:
@@ -119,7 +121,9 @@ class RuntimeSet:
                 "runtimes.<name>.kind what drives it"
             )
         root = self.config.parent
-        return {name: RUNTIMES[kind]({**self._options(name), **self._beside()}, root) for name, kind in kinds.items()}
+        return {
+            name: build_runtime(kind, {**self._options(name), **self._beside()}, root) for name, kind in kinds.items()
+        }
 
     def _options(self, runtime: str) -> Mapping[str, object]:
         found = self.settings.runtimes.get(runtime)

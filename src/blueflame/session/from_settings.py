@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
 from blueflame.model.errors import UsageError
 from blueflame.model.limits import Limits, Workflow
+from blueflame.model.runtime_support import Enforcement, find_enforcement
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import STAGES, RoleSettings, WorkflowSettings
 from blueflame.model.spend import UNLIMITED, Budget, Unit, to_micro_usd
@@ -59,15 +60,12 @@ def build_session_limits(
     )
 
 
-INTERACTIVE_RUNTIMES = ("claude", "tmux")
-"""Runtimes whose agents can talk with a person before they answer."""
-
-
 def is_planner_interactive(settings: Settings, workflow: str | None = None, *, scripted: bool = False) -> bool:
     """Whether the planner is to talk with a person, if there is one."""
     planner = _list_roles(settings, _find_workflow(settings, workflow)).get(PLANNER)
     runtime = (planner.runtime if planner is not None else None) or choose_default_runtime(settings, scripted=scripted)
-    return settings.planning.interactive and find_runtime_kind(settings, runtime) in INTERACTIVE_RUNTIMES
+    can_talk = find_enforcement(find_runtime_kind(settings, runtime), "interactive") is not Enforcement.IMPOSSIBLE
+    return settings.planning.interactive and can_talk
 
 
 def choose_default_runtime(settings: Settings, *, scripted: bool = False) -> str:

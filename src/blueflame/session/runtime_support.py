@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from blueflame.model.attempt import PLANNER
-from blueflame.model.runtime_support import CAPABILITIES, RUNTIME_SUPPORT, Enforcement
+from blueflame.model.runtime_support import CAPABILITIES, CLAUDE_MODELS, RUNTIMES, Enforcement, find_enforcement
 from blueflame.model.settings import Settings
 from blueflame.model.settings.roles import RoleSettings
 from blueflame.session.from_settings import find_runtime_kind
 
 SCRIPTED = "scripted"  # plays what is written: nothing of it is meant for real
-CLAUDE_MODELS = ("sonnet", "haiku", "opus", "fable")
-CLAUDE_RUNTIMES = ("claude", "tmux", SCRIPTED)
 
 
 def find_unsupported_settings(settings: Settings, runtimes: Mapping[str, str]) -> tuple[str, ...]:
@@ -31,7 +29,7 @@ def find_ignored_settings(settings: Settings, runtimes: Mapping[str, str]) -> tu
     if planner is None or "interactive" not in settings.planning.model_fields_set or not settings.planning.interactive:
         return ()
     kind = find_runtime_kind(settings, planner)
-    if kind == SCRIPTED or _find_support(kind, "interactive") is not Enforcement.IMPOSSIBLE:
+    if kind == SCRIPTED or find_enforcement(kind, "interactive") is not Enforcement.IMPOSSIBLE:
         return ()
     return (f"planning.interactive: {planner} cannot talk with a person; the planner plans at once",)
 
@@ -46,14 +44,15 @@ def _check_role(settings: Settings, role: str, given: RoleSettings, runtime: str
     if kind == SCRIPTED:
         return
     for what, asked in _list_requirements(given):
-        if asked and _find_support(kind, what) is Enforcement.IMPOSSIBLE:
+        if asked and find_enforcement(kind, what) is Enforcement.IMPOSSIBLE:
             yield (
                 f"roles.{role} asks for {CAPABILITIES[what]}, which the runtime {runtime} cannot do; "
                 f"take roles.{role}.{_KEYS[what]} out, or give the role another runtime"
             )
     own = settings.runtimes.get(runtime)
     bridge = kind == "acp" and own is not None and is_program_named(own.command or "", "claude")
-    if given.model in CLAUDE_MODELS and kind not in CLAUDE_RUNTIMES and not bridge:
+    knows_claude_models = bridge or (kind in RUNTIMES and RUNTIMES[kind].knows_claude_models)
+    if given.model in CLAUDE_MODELS and not knows_claude_models:
         yield (
             f"roles.{role}.model is {given.model!r}, a name that only Claude's program knows; "
             f"set it to a model that {runtime} can use"
@@ -68,8 +67,3 @@ def _list_requirements(given: RoleSettings) -> Iterator[tuple[str, bool]]:
 
 
 _KEYS = {"skills": "skills", "tools": "tools", "budget": "budget_usd", "metering": "budget_usd"}
-
-
-def _find_support(kind: str, what: str) -> Enforcement:
-    """A runtime that is not in the table holds nothing."""
-    return RUNTIME_SUPPORT.get(kind, {}).get(what, Enforcement.IMPOSSIBLE)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from blueflame.agents import registry
 from blueflame.agents.claude import build_runtime
 from blueflame.agents.claude.program import check_plugin
 from blueflame.agents.hook import find_hook
-from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import AgentBrief, AgentLaunch
 from blueflame.model.errors import Refused
 from blueflame.model.spend import Budget, Unit
@@ -57,7 +57,7 @@ def plugin(tmp_path: Path) -> Path:
 
 
 def launched(program: Path, brief: AgentBrief = BRIEF, **options: Any) -> AgentLaunch:  # noqa: ANN401 (as a configuration has them)
-    made = RUNTIMES["claude"]({"command": str(program), **options}, program.parent)
+    made = registry.build_runtime("claude", {"command": str(program), **options}, program.parent)
     return made.prepare_launch(brief, directory=program.parent.parent / "attempt")
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from blueflame.agents import acp, codex
+from blueflame.agents import acp, codex, registry
 from blueflame.agents.hook import find_hook
 from blueflame.agents.programs import find_program
-from blueflame.agents.registry import RUNTIMES
 from blueflame.agents.runtime import AgentBrief, AgentLaunch
 from blueflame.agents.structured_output import build_strict_schema, parse_object
 from blueflame.model.errors import Refused
@@ -52,7 +51,7 @@ def brief(**changes: Any) -> AgentBrief:  # noqa: ANN401 (fields of any kind)
 
 
 def launched(kind: str, program: Path, tmp_path: Path, **changes: Any) -> AgentLaunch:  # noqa: ANN401
-    runtime = RUNTIMES[kind]({"command": str(program)}, tmp_path)
+    runtime = registry.build_runtime(kind, {"command": str(program)}, tmp_path)
     return runtime.prepare_launch(brief(**changes), directory=tmp_path)
 
 
@@ -179,7 +178,7 @@ def test_a_schema_is_asked_for_in_words(kind: str, program: Path, tmp_path: Path
 
 @pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "acp"])
 def test_a_program_that_is_missing_is_told_and_nothing_is_started(kind: str, tmp_path: Path) -> None:
-    runtime = RUNTIMES[kind]({"command": "no-such-agent"}, tmp_path)
+    runtime = registry.build_runtime(kind, {"command": "no-such-agent"}, tmp_path)
 
     assert "no-such-agent" in runtime.find_problems()[0]
     with pytest.raises(Refused, match="no-such-agent"):
@@ -188,8 +187,8 @@ def test_a_program_that_is_missing_is_told_and_nothing_is_started(kind: str, tmp
 
 @pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "acp"])
 def test_variables_that_lead_around_the_walls_are_told(kind: str, program: Path, tmp_path: Path) -> None:
-    runtime = RUNTIMES[kind](
-        {"command": str(program), "env": {"NODE_OPTIONS": "-r x", "HOME": "/x", "FINE": "1"}}, tmp_path
+    runtime = registry.build_runtime(
+        kind, {"command": str(program), "env": {"NODE_OPTIONS": "-r x", "HOME": "/x", "FINE": "1"}}, tmp_path
     )
 
     told = [problem for problem in runtime.find_problems() if "remove it" in problem]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.agents.registry import RUNTIMES
+from blueflame.agents import registry
 from blueflame.agents.runtime import (
     AgentBrief,
     AgentOutput,
@@ -28,6 +28,7 @@ from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.agents.scripted.script import parse_script
 from blueflame.model.audit import ObservedCall
 from blueflame.model.errors import ScriptError, UsageError
+from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.spend import NO_SPEND, Spend
 from blueflame.model.task import Task
 from blueflame.orchestrator.engine.interface import AttemptSpec, ExitReason, ProcessOutcome
@@ -85,7 +86,7 @@ def scripted(text: str) -> ScriptedRuntime:
 def test_without_a_script_planner_worker_and_validator_do_their_part(
     repo: Path, tmp_path: Path, git: Callable[..., str]
 ) -> None:
-    runtime = RUNTIMES["scripted"]({}, tmp_path)
+    runtime = registry.build_runtime("scripted", {}, tmp_path)
 
     planned, plan = carry_out(runtime, brief(repo, "planner", "plan"), tmp_path / "state")
     worked, work = carry_out(runtime, brief(repo), tmp_path / "state")
@@ -156,15 +157,15 @@ def test_a_huge_output_is_cut_and_still_read(repo: Path, tmp_path: Path) -> None
 def test_a_script_is_found_from_the_settings(tmp_path: Path) -> None:
     (tmp_path / "мой сценарий.yaml").write_text("defaults: {worker: liar}\n")
 
-    runtime = RUNTIMES["scripted"]({"script": "мой сценарий.yaml"}, tmp_path)
+    runtime = registry.build_runtime("scripted", {"script": "мой сценарий.yaml"}, tmp_path)
 
     assert isinstance(runtime, ScriptedRuntime)
     assert runtime.script.defaults["worker"]
     with pytest.raises(UsageError, match=r"runtimes\.scripted\.script"):
-        RUNTIMES["scripted"]({"script": 5}, tmp_path)
+        registry.build_runtime("scripted", {"script": 5}, tmp_path)
     (tmp_path / "мой сценарий.yaml").write_text("defaults: {worker: lair}\n")
     with pytest.raises(ScriptError, match="did you mean liar"):
-        RUNTIMES["scripted"]({"script": "мой сценарий.yaml"}, tmp_path)
+        registry.build_runtime("scripted", {"script": "мой сценарий.yaml"}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -336,3 +337,10 @@ def test_following_steps_over_an_endless_line(tmp_path: Path) -> None:
 
     assert isinstance(signals[0], OutputProblem)
     assert offset == 20
+
+
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_every_row_of_the_table_has_a_module_that_builds_its_runtime(kind: str, tmp_path: Path) -> None:
+    runtime: Runtime = registry.build_runtime(kind, {}, tmp_path)
+
+    assert runtime.parse_line("no JSON") == (OutputProblem("a line of its output is not JSON: 'no JSON'"),)

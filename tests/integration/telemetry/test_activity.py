@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blueflame.agents.registry import RUNTIMES
+from blueflame.agents import registry
 from blueflame.agents.scripted import ScriptedRuntime
 from blueflame.model.activity import Activity, AgentState
 from blueflame.model.attempt import Attempt, AttemptOutcome, AttemptRecord, Ending
@@ -304,7 +304,7 @@ def test_what_claude_does_is_read_past_its_partial_messages(tmp_path: Path) -> N
     ]
     with (tmp_path / STREAM).open("w") as file:
         file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-    claude = {"claude": RUNTIMES["claude"]({}, tmp_path)}
+    claude = {"claude": registry.build_runtime("claude", {}, tmp_path)}
     follow = ActivityTracker(claude, lambda _attempt: tmp_path, lambda _agent: tmp_path / AUDIT)
     seen = follow.look(replace(RECORD, attempt=replace(ATTEMPT, runtime="claude")), most=1 << 20)
     assert (seen.call, seen.last_words, seen.spoke_last, seen.calls) == (

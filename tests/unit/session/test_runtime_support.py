@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from blueflame.model import runtime_support as enforcement
-from blueflame.model.runtime_support import CAPABILITIES, RUNTIME_SUPPORT, Enforcement
+from blueflame.model.runtime_support import CAPABILITIES, RUNTIMES, Enforcement
 from blueflame.model.settings import Settings
-from blueflame.model.settings.roles import RUNTIMES
 from blueflame.session.runtime_support import find_ignored_settings, find_unsupported_settings
 
 
@@ -16,8 +16,7 @@ def settings(**sections: object) -> Settings:
 
 
 def test_every_runtime_says_of_everything_what_it_can_hold() -> None:
-    assert set(RUNTIME_SUPPORT) == set(RUNTIMES)
-    assert all(set(row) == set(CAPABILITIES) for row in RUNTIME_SUPPORT.values())
+    assert all(set(row.enforcement) == set(CAPABILITIES) for row in RUNTIMES.values())
 
 
 def test_a_role_that_asks_for_what_can_be_held_is_fine() -> None:
@@ -54,8 +53,9 @@ def test_a_name_of_claudes_is_not_guessed_at() -> None:
 
 @pytest.mark.parametrize(("what", "key"), [("tools", "tools"), ("budget", "budget_usd"), ("metering", "budget_usd")])
 def test_limits_are_refused_where_nothing_holds_them(monkeypatch: pytest.MonkeyPatch, what: str, key: str) -> None:
-    table = {**RUNTIME_SUPPORT, "codex": {**RUNTIME_SUPPORT["codex"], what: Enforcement.IMPOSSIBLE}}
-    monkeypatch.setattr("blueflame.session.runtime_support.RUNTIME_SUPPORT", table)
+    without = {**RUNTIMES["codex"].enforcement, what: Enforcement.IMPOSSIBLE}
+    table = {**RUNTIMES, "codex": replace(RUNTIMES["codex"], enforcement=without)}
+    monkeypatch.setattr("blueflame.model.runtime_support.RUNTIMES", table)
     given = settings(roles={"worker": {"runtime": "codex", "model": "x", "tools": ["Read"], "budget_usd": 1}})
 
     (problem,) = find_unsupported_settings(given, {"worker": "codex"})
@@ -77,4 +77,4 @@ def test_a_rehearsal_holds_nobody_to_anything() -> None:
     given = settings(roles={"worker": {"runtime": "scripted", "skills": ["tdd"]}})
 
     assert find_unsupported_settings(given, {"worker": "scripted"}) == ()
-    assert enforcement.RUNTIME_SUPPORT["scripted"]["skills"] is Enforcement.IMPOSSIBLE
+    assert RUNTIMES["scripted"].enforcement["skills"] is Enforcement.IMPOSSIBLE

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings.fields import (
     Command,
     Duration,
@@ -28,7 +29,6 @@ from blueflame.model.settings.landing import LandingSettings, MergingSettings
 from blueflame.model.settings.notifications import NotifierSettings
 from blueflame.model.settings.permissions import PermissionSettings, SandboxSettings, ValidationSettings
 from blueflame.model.settings.roles import (
-    RUNTIMES,
     RoleSettings,
     RuntimeSettings,
     WorkflowSettings,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
 from blueflame.model.attempt import MERGER, PLANNER, VALIDATOR, WORKER
+from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings.fields import (
     Command,
     Duration,
@@ -24,7 +25,11 @@ from blueflame.model.suggestions import find_closest, suggest
 TRIAGER, LEAD = "triager", "lead"
 STAGES = ("plan", "work", "check", "validate", "merge")
 NEEDS_WORK = ("check", "validate", "merge")
-RUNTIMES = ("scripted", "claude", "codex", "gemini", "opencode", "acp", "tmux")
+
+if TYPE_CHECKING:
+    SelectableRuntime: TypeAlias = str
+else:  # a Literal made of the table's names: mypy takes only literal ones
+    SelectableRuntime = Literal[*(name for name in RUNTIMES if name != "scripted")]
 
 READ_ONLY_TOOLS = ("Read", "Glob", "Grep", "Bash")
 
@@ -54,7 +59,7 @@ class RuntimeSettings(Section):
     """Environment variables for the agent. No secrets: this file is committed."""
     script: Text | None = None
     """Only for `scripted`: the file that says what the agents do, relative to this file. `--script` goes before it."""
-    kind: Literal["claude", "codex", "gemini", "opencode", "acp", "tmux"] | None = None
+    kind: SelectableRuntime | None = None
     """For a runtime with a name of your own: which built-in one drives it."""
     credential: Literal["auto", "environment", "login", "none"] = "auto"
     """What the gateway adds to model calls, outside of the sandbox: a key from your environment (ANTHROPIC_API_KEY and
