@@ -1,4 +1,4 @@
-"""What there is to lose while the doctor tries the guards: a folder, doors to knock at, a process to kill."""
+"""What the doctor's probes attack: a folder with planted secrets, listening sockets, a process to kill."""
 
 from __future__ import annotations
 
@@ -25,59 +25,59 @@ from blueflame.sandbox.cleanup import make_temporary_folder
 from blueflame.system.background_process import BackgroundProcess, start_background
 from blueflame.system.files import build_file_error
 
-MakeBox: TypeAlias = Callable[[SandboxContext, SandboxRequest], SandboxSpec]
-PROBES = Path(__file__).with_name("probes.py")
+BuildSandbox: TypeAlias = Callable[[SandboxContext, SandboxRequest], SandboxSpec]
+PROBES_FILE = Path(__file__).with_name("probes.py")
 SYSTEM_FOLDERS = ("/", "/usr", "/usr/bin", "/etc", "/var", "/home", "/root", "/opt", "/run", "/tmp", "/dev/shm")  # noqa: S108
 CREDENTIALS = (
     *("", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".netrc", ".git-credentials", ".npmrc", ".pypirc", ".config"),
     *(".docker/config.json", ".cargo/credentials.toml", ".m2/settings.xml", ".gem/credentials", ".vault-token"),
     *(".bash_history", ".zsh_history", ".claude", ".claude.json", ".codex", ".gemini", ".mozilla", ".local/share"),
 )
-PLANTED = ("MY_API_KEY", "DB_PASSWORD", "SSH_AUTH_SOCK", "AWS_SESSION_TOKEN")
-PATIENCE = 30.0
+PLANTED_VARIABLES = ("MY_API_KEY", "DB_PASSWORD", "SSH_AUTH_SOCK", "AWS_SESSION_TOKEN")
+TRIAL_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What the person has: their settings, tools and home. `boxed` says whether a box is to be built."""
+    """The person's settings, tools and home. `is_sandboxed` says whether a sandbox is built."""
 
     sandbox: SandboxSettings
     tools: Toolchains
     home: Path
     repo_root: Path | None
-    boxed: bool
-    make: MakeBox = build_sandbox
+    is_sandboxed: bool
+    build: BuildSandbox = build_sandbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One attempt under a warden of its own."""
+    """One run of the probes under its own warden."""
 
     checkout: Path
     folder: Path
     box: SandboxSpec
     warden: BackgroundProcess
 
-    def ended(self) -> ProcessOutcome | None:
-        self.warden.wait(PATIENCE)
+    def wait_for_outcome(self) -> ProcessOutcome | None:
+        self.warden.wait(TRIAL_TIMEOUT)
         try:
             return read_outcome(self.folder)
         except WorldError:
             return None
 
-    def found(self, folder: str) -> frozenset[str]:
+    def list_marks(self, folder: str) -> frozenset[str]:
         with suppress(OSError):
             return frozenset(each.name for each in (self.checkout / folder).iterdir())
         return frozenset()
 
-    def loot(self, name: str) -> str:
+    def read_captured(self, name: str) -> str:
         with suppress(OSError):
-            return (self.checkout / "loot" / name).read_text("utf-8", "surrogateescape")
+            return (self.checkout / "captured" / name).read_text("utf-8", "surrogateescape")
         return ""
 
-    def running(self, role: str = "") -> list[int]:
-        """Of what was let loose, the box around it included; of one role when named."""
-        script = str(self.checkout / PROBES.name)
+    def find_processes(self, role: str = "") -> list[int]:
+        """Processes of this trial, the sandbox around it included; only those of `role` when given."""
+        script = str(self.checkout / PROBES_FILE.name)
         found = []
         for process in psutil.process_iter(["cmdline"]):
             words = process.info["cmdline"] or []
@@ -87,14 +87,14 @@ class Trial:
 
 
 @dataclass(slots=True, kw_only=True)
-class Ground:
-    """A folder with things to lose. `word` is in every secret that was planted, and nobody inside is told it."""
+class TrialFixture:
+    """The attacked folder. `secret_word` is in every planted secret and is not given to the probes."""
 
     root: Path
     machine: Machine
     mark: str = field(default_factory=lambda: f"blueflame-{secrets.token_hex(6)}")
-    word: str = field(default_factory=lambda: secrets.token_hex(12))
-    doors: dict[str, socket.socket] = field(default_factory=dict)
+    secret_word: str = field(default_factory=lambda: secrets.token_hex(12))
+    listeners: dict[str, socket.socket] = field(default_factory=dict)
     victim: BackgroundProcess | None = None
     trials: list[Trial] = field(default_factory=list)
 
@@ -110,98 +110,98 @@ class Ground:
     def audit(self) -> Path:
         return self.root / "logs" / "doctor.audit.jsonl"
 
-    def credentials(self) -> list[Path]:
+    def list_credentials(self) -> list[Path]:
         there = [self.machine.home / name for name in CREDENTIALS]
         return [path for path in there if os.access(path, os.R_OK)]
 
-    def knocked(self, *names: str) -> list[str]:
-        """At which of our doors somebody was."""
-        return [name for name in names if name in self.doors and _was_there(self.doors[name])]
+    def find_reached(self, *names: str) -> list[str]:
+        """Which of our listeners were connected to."""
+        return [name for name in names if name in self.listeners and _was_reached(self.listeners[name])]
 
-    def environ(self) -> dict[str, str]:
-        return {**os.environ, **{name: self.secret(name) for name in PLANTED}}
+    def build_environment(self) -> dict[str, str]:
+        return {**os.environ, **{name: self.build_secret(name) for name in PLANTED_VARIABLES}}
 
-    def secret(self, name: str) -> str:
-        return f"{self.word}-{name}"
+    def build_secret(self, name: str) -> str:
+        return f"{self.secret_word}-{name}"
 
 
-def _was_there(door: socket.socket) -> bool:
+def _was_reached(listener: socket.socket) -> bool:
     try:
-        if door.type == socket.SOCK_DGRAM:
-            return bool(door.recv(100))
-        door.accept()[0].close()
+        if listener.type == socket.SOCK_DGRAM:
+            return bool(listener.recv(100))
+        listener.accept()[0].close()
     except OSError:
         return False
     return True
 
 
 @contextmanager
-def laid_out(machine: Machine) -> Iterator[Ground]:
-    """Gone at the end with everything that was started."""
+def open_fixture(machine: Machine) -> Iterator[TrialFixture]:
+    """Set up the attacked folder; at the end it is removed and every started process is ended."""
     with ExitStack() as stack:
         root = Path(os.path.realpath(stack.enter_context(make_temporary_folder())))
-        ground = Ground(root=root, machine=machine)
+        fixture = TrialFixture(root=root, machine=machine)
         try:
-            _lay_out(ground, stack)
+            _create_fixture(fixture, stack)
         except OSError as e:
-            raise build_file_error("prepare what the doctor tries in", root, e) from e
-        stack.callback(_end_all, ground)
-        yield ground
+            raise build_file_error("prepare the folder for the guard trials", root, e) from e
+        stack.callback(_end_everything, fixture)
+        yield fixture
 
 
-def _lay_out(ground: Ground, stack: ExitStack) -> None:
+def _create_fixture(fixture: TrialFixture, stack: ExitStack) -> None:
     for name in ("secret.txt", "written.txt", "victim.txt", "inherited.txt"):
-        put(ground.outside / name, ground.secret(name))
+        write_file(fixture.outside / name, fixture.build_secret(name))
     for name, text in {
-        "config": ground.secret("git"),
+        "config": fixture.build_secret("git"),
         "objects/shown": "shown",
         "HEAD": "ref: refs/heads/main",
     }.items():
-        put(ground.git / name, text)
+        write_file(fixture.git / name, text)
     for name in ("objects/pack", "refs/heads", "hooks"):
-        (ground.git / name).mkdir(parents=True, exist_ok=True)
-    _open_doors(ground, stack)
-    waits = f"import time; time.sleep({2 * PATIENCE})"
-    ground.victim = start_background([sys.executable, "-I", "-S", "-c", waits, ground.secret("victim")])
-    stack.callback(ground.victim.end)
+        (fixture.git / name).mkdir(parents=True, exist_ok=True)
+    _open_listeners(fixture, stack)
+    waits = f"import time; time.sleep({2 * TRIAL_TIMEOUT})"
+    fixture.victim = start_background([sys.executable, "-I", "-S", "-c", waits, fixture.build_secret("victim")])
+    stack.callback(fixture.victim.end)
 
 
-def put(path: Path, text: str) -> None:
+def write_file(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
-def _open_doors(ground: Ground, stack: ExitStack) -> None:
-    """A name in the file system may be too long for a socket; one without a file never is."""
+def _open_listeners(fixture: TrialFixture, stack: ExitStack) -> None:
+    """A socket path may be too long; an abstract name never is."""
     wanted: list[tuple[str, int, int, Any]] = [
         ("tcp", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
         ("other", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
         ("udp", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
-        ("unix", socket.AF_UNIX, socket.SOCK_STREAM, str(ground.outside / "door")),
+        ("unix", socket.AF_UNIX, socket.SOCK_STREAM, str(fixture.outside / "socket")),
     ]
     if sys.platform == "linux":
-        wanted.append(("abstract", socket.AF_UNIX, socket.SOCK_STREAM, f"\0{ground.mark}"))
+        wanted.append(("abstract", socket.AF_UNIX, socket.SOCK_STREAM, f"\0{fixture.mark}"))
     for name, family, kind, address in wanted:
-        door = stack.enter_context(socket.socket(family, kind))
+        listener = stack.enter_context(socket.socket(family, kind))
         with suppress(OSError):
-            door.bind(address)
-            door.setblocking(False)
+            listener.bind(address)
+            listener.setblocking(False)
             if kind == socket.SOCK_STREAM:
-                door.listen()
-            ground.doors[name] = door
+                listener.listen()
+            fixture.listeners[name] = listener
 
 
-def _end_all(ground: Ground) -> None:
-    """Wardens end when asked, and their boxes with them; whatever is left of a hole in a wall is ended here."""
-    for trial in ground.trials:
+def _end_everything(fixture: TrialFixture) -> None:
+    """Wardens end when asked, and their sandboxes with them; what escaped through a hole is killed here."""
+    for trial in fixture.trials:
         if trial.warden.is_running:
             trial.warden.ask_to_end()
-    for trial in ground.trials:
-        trial.warden.wait(PATIENCE)
+    for trial in fixture.trials:
+        trial.warden.wait(TRIAL_TIMEOUT)
         trial.warden.end()
-        for pid in trial.running():
+        for pid in trial.find_processes():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
     for folder in SYSTEM_FOLDERS:
         with suppress(OSError):
-            Path(folder, ground.mark).unlink()
+            Path(folder, fixture.mark).unlink()

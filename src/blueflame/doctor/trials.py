@@ -1,7 +1,7 @@
-"""The boxes in which the doctor lets its probes loose.
+"""Run the probes in sandboxes, and gather the evidence.
 
-They are an agent's, made the same way and started by the same warden; only their limits are tiny. What became of
-everything is looked at from outside: a probe's own word counts only when it is that it got through.
+The sandboxes are built and started as an agent's are, by the same warden; only their limits are tiny. The outcome is
+observed from outside: what a probe itself reports counts only when it says that it got through.
 """
 
 from __future__ import annotations
@@ -14,26 +14,36 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import blueflame
 from blueflame.agents.hook import HOOK_VARIABLE, PORT_VARIABLE, find_hook
-from blueflame.doctor.fixtures import PATIENCE, PLANTED, PROBES, SYSTEM_FOLDERS, Ground, Trial, put
-from blueflame.doctor.kernel_view import Sight, sight_of
-from blueflame.model.errors import Refused
+from blueflame.doctor.fixtures import (
+    PLANTED_VARIABLES,
+    PROBES_FILE,
+    SYSTEM_FOLDERS,
+    TRIAL_TIMEOUT,
+    Trial,
+    TrialFixture,
+    write_file,
+)
+from blueflame.model.errors import ProcessFailed, Refused
 from blueflame.model.sandbox import MountKind, Network, SandboxLevel, SandboxSpec
 from blueflame.model.settings.permissions import PermissionSettings, ValidationSettings
+from blueflame.orchestrator.engine.interface import ProcessOutcome
 from blueflame.orchestrator.engine.local import WARDEN_CODE, WARDEN_ENVIRONMENT
 from blueflame.policy.compile import compile_policy
 from blueflame.sandbox import SandboxContext, SandboxRequest, prepare_sandbox
 from blueflame.sandbox.bwrap import LOOPBACK_PORTS
 from blueflame.system.background_process import BackgroundProcess, start_background
 from blueflame.system.process import run
+from blueflame.telemetry.audit import Audit, read_audit
 from blueflame.warden.resource_limits import read_free_mb
 from blueflame.watcher.policy_file import find_shfmt, save_policy
 
-TINY: Mapping[str, int] = {
+TINY_LIMITS: Mapping[str, int] = {
     "max_cpu_seconds": 1,
     "max_memory_mb": 64,
     "max_file_size_mb": 1,
@@ -41,95 +51,89 @@ TINY: Mapping[str, int] = {
     "max_processes": 24,
     "min_free_disk_mb": 0,
 }
-ASKS = {"memory_mb": 160, "children": 64, "files": 128, "cpu": 2.0}
-"""What the probes go for: more than is allowed, and less than any machine would mind."""
-WALLED = (
-    *("read_outside", "write_outside", "write_system", "history", "home", "environment", "inherited", "processes"),
-    *("network", "sockets", "capabilities", "system_calls", "kernel", "gateway", "nested", "daemon"),
-)
-"""Tried only in a box: without one they would go through."""
-ALWAYS = ("watcher", "file_size", "open_files", "cpu")
-LAST = ("audit",)
-LOOK = 0.02
+PROBE_DEMANDS = {"memory_mb": 160, "children": 64, "files": 128, "cpu": 2.0}
+"""What the probes ask for: more than is allowed, and little enough for any machine."""
+POLL_SECONDS = 0.02
 
 
-def let_loose(
-    ground: Ground, name: str, role: str, *, tries: Sequence[str] = (), watched: bool = False,
+def start_trial(
+    fixture: TrialFixture, name: str, role: str, *, tries: Sequence[str] = (), watched: bool = False,
     limits: Mapping[str, int] | None = None, handles: Sequence[int] = (),
 ) -> Trial:  # fmt: skip
-    checkout, folder = ground.root / "main" / ".trees" / name, ground.root / "attempts" / name
+    checkout, folder = fixture.root / "main" / ".trees" / name, fixture.root / "attempts" / name
     for place in (checkout, folder):
         place.mkdir(parents=True)
-    put(checkout / "README.md", "# sample\n")
-    shutil.copyfile(PROBES, checkout / PROBES.name)
-    box, launch = _launch(ground, checkout, folder, watched=watched, limits=limits or {})
-    put(checkout / "orders.json", json.dumps(_orders(ground, checkout, folder, tries)))
-    argv = [sys.executable, "-I", "-S", "-E", str(checkout / PROBES.name), str(checkout / "orders.json"), role]
-    put(folder / "launch.json", json.dumps({**launch, "attempt": f"doctor-{name}", "argv": argv}))
-    trial = Trial(checkout=checkout, folder=folder, box=box, warden=_start_warden(ground, folder, handles))
-    ground.trials.append(trial)
+    write_file(checkout / "README.md", "# sample\n")
+    shutil.copyfile(PROBES_FILE, checkout / PROBES_FILE.name)
+    box, launch = _build_launch(fixture, checkout, folder, watched=watched, limits=limits or {})
+    write_file(checkout / "orders.json", json.dumps(_build_orders(fixture, checkout, folder, tries)))
+    argv = [sys.executable, "-I", "-S", "-E", str(checkout / PROBES_FILE.name), str(checkout / "orders.json"), role]
+    write_file(folder / "launch.json", json.dumps({**launch, "attempt": f"doctor-{name}", "argv": argv}))
+    trial = Trial(checkout=checkout, folder=folder, box=box, warden=_start_warden(fixture, folder, handles))
+    fixture.trials.append(trial)
     return trial
 
 
-def _start_warden(ground: Ground, folder: Path, handles: Sequence[int]) -> BackgroundProcess:
+def _start_warden(fixture: TrialFixture, folder: Path, handles: Sequence[int]) -> BackgroundProcess:
     """As orchestrator/engine/local does it, but with files left open, and secrets in its environment."""
     root = Path(blueflame.__file__).parents[1]
     argv = [sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", WARDEN_CODE, str(root), str(folder)]
     env = {name: os.environ[name] for name in WARDEN_ENVIRONMENT if name in os.environ}
-    env |= {name: ground.secret(name) for name in PLANTED}
+    env |= {name: fixture.build_secret(name) for name in PLANTED_VARIABLES}
     return start_background(argv, env=env, log=folder / "warden.log", handles=handles)
 
 
-def _orders(ground: Ground, checkout: Path, folder: Path, tries: Sequence[str]) -> dict[str, Any]:
-    ports = {name: ground.doors[name].getsockname()[1] for name in ("tcp", "udp", "other") if name in ground.doors}
+def _build_orders(fixture: TrialFixture, checkout: Path, folder: Path, tries: Sequence[str]) -> dict[str, Any]:
+    ports = {name: fixture.listeners.get(name) for name in ("tcp", "udp", "other")}
     return {
-        **ASKS,
-        **{name: ports.get(name, 9) for name in ("tcp", "udp", "other")},
+        **PROBE_DEMANDS,
+        **{name: listener.getsockname()[1] if listener else 9 for name, listener in ports.items()},
         "checkout": str(checkout),
         "tries": list(tries),
-        "mark": ground.mark,
-        "outside": str(ground.outside),
-        "unix": str(ground.outside / "door"),
-        "git": str(ground.git),
-        "home": [str(path) for path in ground.credentials()],
+        "mark": fixture.mark,
+        "outside": str(fixture.outside),
+        "unix": str(fixture.outside / "socket"),
+        "git": str(fixture.git),
+        "home": [str(path) for path in fixture.list_credentials()],
         "folders": list(SYSTEM_FOLDERS),
-        "victim": ground.victim.pid if ground.victim is not None else 0,
+        "victim": fixture.victim.pid if fixture.victim is not None else 0,
         "hook": str(find_hook()),
-        "records": [str(ground.audit), str(folder / "policy.json"), str(folder / "launch.json"), str(folder / "lock")],
+        "records": [str(fixture.audit), str(folder / "policy.json"), str(folder / "launch.json"), str(folder / "lock")],
     }
 
 
-def _launch(
-    ground: Ground, checkout: Path, folder: Path, *, watched: bool, limits: Mapping[str, int]
+def _build_launch(
+    fixture: TrialFixture, checkout: Path, folder: Path, *, watched: bool, limits: Mapping[str, int]
 ) -> tuple[SandboxSpec, dict[str, Any]]:
-    machine, hook = ground.machine, find_hook()
-    changed = {**TINY, **limits, "level": machine.sandbox.level if machine.boxed else SandboxLevel.OFF.value}
+    machine, hook = fixture.machine, find_hook()
+    level = machine.sandbox.level if machine.is_sandboxed else SandboxLevel.OFF.value
+    changed = {**TINY_LIMITS, **limits, "level": level}
     site = SandboxContext(
         settings=machine.sandbox.model_copy(update=changed),
-        environ=ground.environ(),
+        environ=fixture.build_environment(),
         tools=machine.tools,
         home=machine.home,
         repo_root=machine.repo_root,
-        objects=ground.git / "objects",
-        common=ground.root / "common",
+        objects=fixture.git / "objects",
+        common=fixture.root / "common",
     )
     wanted = SandboxRequest(
         worktree=checkout, folder=folder, variables={HOOK_VARIABLE: str(hook)}, shown=(hook,), watched=watched,
         hosts=("listed.invalid",) if watched else (),
     )  # fmt: skip
-    box = machine.make(site, wanted)
+    box = machine.build(site, wanted)
     prepared = prepare_sandbox(box, folder)
     keys = prepared.launch()
     if watched:
-        keys |= _watch(ground, checkout, folder, box, prepared.mounts)
+        keys |= _build_watch(fixture, checkout, folder, box, prepared.mounts)
     if watched and box.network is Network.DOORS:
         keys["gateway"] = {"port": LOOPBACK_PORTS[0], "hosts": list(box.hosts)}
-    common = {"cwd": str(checkout), "timeout": PATIENCE, "grace": 0.5, "limits": dict(prepared.limits)}
+    common = {"cwd": str(checkout), "timeout": TRIAL_TIMEOUT, "grace": 0.5, "limits": dict(prepared.limits)}
     return box, {**common, "env": dict(prepared.env), **keys}
 
 
-def _watch(
-    ground: Ground, checkout: Path, folder: Path, box: SandboxSpec, mounts: Mapping[str, str]
+def _build_watch(
+    fixture: TrialFixture, checkout: Path, folder: Path, box: SandboxSpec, mounts: Mapping[str, str]
 ) -> dict[str, Mapping[str, Any]]:
     policy = compile_policy(
         permissions=PermissionSettings(),
@@ -144,60 +148,188 @@ def _watch(
     watch = {
         "port": LOOPBACK_PORTS[1],
         "policy": str(folder / "policy.json"),
-        "audit": str(ground.audit),
+        "audit": str(fixture.audit),
         "agent": "doctor",
         "hook": str(find_hook()),
-        "shfmt": _shell_reader(),
+        "shfmt": _find_shfmt_path(),
         "mounts": dict(mounts),
     }
     return {"watch": watch}
 
 
-def look_at(trial: Trial) -> Mapping[str, Sight]:
-    """What the kernel says of them while they live, by role; then they may go on."""
-    _until(lambda: (trial.checkout / "waiting").exists() or not trial.warden.is_running)
-    pids = {role: trial.running(role)[:1] for role in ("everything", "nested")}
-    sights = {role: sight_of(found[0]) for role, found in pids.items() if found}
+def read_kernel_views(trial: Trial) -> Mapping[str, KernelView]:
+    """What the kernel says about the waiting processes, by role; then they may go on."""
+    _wait_until(lambda: (trial.checkout / "waiting").exists() or not trial.warden.is_running)
+    pids = {role: trial.find_processes(role)[:1] for role in ("everything", "nested")}
+    views = {role: read_kernel_view(found[0]) for role, found in pids.items() if found}
     with suppress(OSError):
         (trial.checkout / "seen").touch()
-    return {role: sight for role, sight in sights.items() if sight is not None}
+    return {role: view for role, view in views.items() if view is not None}
 
 
 def kill_warden(trial: Trial) -> bool:
-    """Once its daemon lives. Tells whether all of it has gone with the warden."""
-    _until(lambda: "daemon" in trial.found("tried") or not trial.warden.is_running)
-    was_there = bool(trial.running())
+    """Kill the warden once the daemon runs; true when everything ended with it."""
+    _wait_until(lambda: "daemon" in trial.list_marks("tried") or not trial.warden.is_running)
+    was_there = bool(trial.find_processes())
     trial.warden.kill()
-    return was_there and _until(lambda: not trial.running(), seconds=5.0)
+    return was_there and _wait_until(lambda: not trial.find_processes(), seconds=5.0)
 
 
-def _until(true: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+def _wait_until(is_done: Callable[[], bool], seconds: float = TRIAL_TIMEOUT) -> bool:
     end = time.monotonic() + seconds
-    while not true():
+    while not is_done():
         if time.monotonic() > end:
             return False
-        time.sleep(LOOK)
+        time.sleep(POLL_SECONDS)
     return True
 
 
-def dead_watcher() -> int:
-    """What the hook says when nobody listens: its exit code."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        port = nobody.getsockname()[1]
-        call = {"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {}, "cwd": "/"}
-        env = {PORT_VARIABLE: str(port), "PATH": os.defpath}
-        return run(str(find_hook()), cwd=Path("/"), env=env, stdin=json.dumps(call), timeout=PATIENCE).code
+def run_hook_without_watcher() -> int:
+    """The hook's exit code when nothing listens on its port; -1 when it cannot be run."""
+    call = {"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {}, "cwd": "/"}
+    with suppress(OSError, ProcessFailed), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        env = {PORT_VARIABLE: str(silent.getsockname()[1]), "PATH": os.defpath}
+        return run(str(find_hook()), cwd=Path("/"), env=env, stdin=json.dumps(call), timeout=TRIAL_TIMEOUT).code
+    return -1
 
 
-def too_much_disk(ground: Ground) -> Mapping[str, int]:
+def build_disk_limit(fixture: TrialFixture) -> Mapping[str, int]:
     """A limit that this disk cannot keep."""
-    return {"min_free_disk_mb": (read_free_mb(str(ground.root)) or 0) + 1024}
+    return {"min_free_disk_mb": (read_free_mb(str(fixture.root)) or 0) + 1024}
 
 
-def _shell_reader() -> str:
-    """Without one nothing but shell commands cannot be judged, and that is a guard of its own."""
+def _find_shfmt_path() -> str:
+    """Without shfmt only shell commands cannot be judged, and that is a separate guard."""
     try:
         return find_shfmt()
     except Refused:
         return "/nonexistent/shfmt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelView:
+    """What the kernel says about a process in a sandbox, read from outside."""
+
+    capabilities: int  # of all kinds together
+    is_filtered: bool  # by seccomp
+    no_new_privileges: bool
+    user_namespace: str  # "" when it cannot be read
+    is_proc_read_only: bool
+    cpu_seconds: str  # the limit: a number, or unlimited
+
+
+def read_kernel_view(pid: int) -> KernelView | None:
+    """None when the process has ended, or this is not Linux."""
+    try:
+        status = dict(_parse_status(Path(f"/proc/{pid}/status").read_text("utf-8", "replace")))
+        mounts = Path(f"/proc/{pid}/mountinfo").read_text("utf-8", "replace")
+        return KernelView(
+            capabilities=sum(int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")),
+            is_filtered=status.get("Seccomp") == "2",
+            no_new_privileges=status.get("NoNewPrivs") == "1",
+            user_namespace=_read_user_namespace(pid),
+            is_proc_read_only=_is_read_only(mounts, "/proc"),
+            cpu_seconds=_parse_limit(Path(f"/proc/{pid}/limits").read_text("utf-8", "replace"), "Max cpu time"),
+        )
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def _parse_status(text: str) -> list[tuple[str, str]]:
+    return [(name, value.strip()) for name, _, value in (line.partition(":") for line in text.splitlines())]
+
+
+def _read_user_namespace(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/user").readlink())
+    except OSError:
+        return ""
+
+
+def _is_read_only(mounts: str, place: str) -> bool:
+    """The last mount on a path is the one that counts."""
+    options = [words[5] for line in mounts.splitlines() if len(words := line.split()) > 5 and words[4] == place]
+    return bool(options) and "ro" in options[-1].split(",")
+
+
+def _parse_limit(limits: str, name: str) -> str:
+    """The hard limit: the soft one can be raised up to it."""
+    words = next((line.removeprefix(name).split() for line in limits.splitlines() if line.startswith(name)), [])
+    return words[1] if len(words) > 1 else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is seen outside after all trials have ended, and what can be concluded from it."""
+
+    fixture: TrialFixture
+    main: Trial
+    outcome: ProcessOutcome | None
+    kernel_views: Mapping[str, KernelView]
+    gone_at_end: bool
+    gone_with_warden: bool | None
+    memory: tuple[Trial, ProcessOutcome | None]
+    many: tuple[Trial, ProcessOutcome | None]
+    disk: ProcessOutcome | None
+    audit: Audit
+    dead_watcher: int  # exit code of a hook without a watcher
+    validation: ValidationSettings
+
+    @property
+    def watch(self) -> Mapping[str, Any]:
+        return self.outcome.watch if self.outcome is not None else {}
+
+    @property
+    def has_open_network(self) -> bool:
+        return self.main.box.network is Network.HOST and self.fixture.machine.sandbox.allow_network
+
+    def has_tried(self, probe: str) -> bool:
+        return probe in self.main.list_marks("tried")
+
+    def explain_untried(self) -> str:
+        if self.outcome is None:
+            return "its warden recorded nothing"
+        ended = f"the probe ended before it ({self.outcome.reason}, exit code {self.outcome.exit_code})"
+        return self.outcome.detail or ended
+
+    def find_stolen(self, name: str, what: str) -> list[str]:
+        return [f"{what} was read"] if self.fixture.secret_word in self.main.read_captured(name) else []
+
+    def find_escaped(self, *names: str) -> list[str]:
+        return [f"{name} went through" for name in names if name in self.main.list_marks("escaped")]
+
+    def find_changed(self, name: str) -> list[str]:
+        with suppress(OSError):
+            if (self.fixture.outside / name).read_text() == self.fixture.build_secret(name):
+                return []
+        return [f"{name} was changed"]
+
+
+def gather_evidence(fixture: TrialFixture, validation: ValidationSettings, probes: Sequence[str]) -> Evidence:
+    """All trials at the same time, each in its own sandbox."""
+    inherited = os.open(fixture.outside / "inherited.txt", os.O_RDWR)
+    try:
+        main = start_trial(fixture, "main", "everything", tries=probes, watched=True, handles=(inherited,))
+    finally:
+        os.close(inherited)
+    stay = start_trial(fixture, "stay", "stay") if fixture.machine.is_sandboxed else None
+    memory, many = start_trial(fixture, "memory", "memory"), start_trial(fixture, "many", "many")
+    disk = start_trial(fixture, "disk", "stay", limits=build_disk_limit(fixture))
+    kernel_views = read_kernel_views(main)
+    gone_with_warden = kill_warden(stay) if stay is not None else None
+    outcome = main.wait_for_outcome()
+    return Evidence(
+        fixture=fixture,
+        main=main,
+        outcome=outcome,
+        kernel_views=kernel_views,
+        gone_at_end=not main.find_processes(),
+        gone_with_warden=gone_with_warden,
+        memory=(memory, memory.wait_for_outcome()),
+        many=(many, many.wait_for_outcome()),
+        disk=disk.wait_for_outcome(),
+        audit=read_audit(fixture.audit),
+        dead_watcher=run_hook_without_watcher(),
+        validation=validation,
+    )

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from blueflame.doctor.guards import REST, WALLS
+from blueflame.doctor.guards import OTHER_GUARDS, SANDBOX_GUARDS
 from support.command_line import at_terminal, call, configure, here
 from support.sandboxes import needs_box
 
-NAMES = [row.name for row in (*WALLS, *REST)]
+NAMES = [row.name for row in (*SANDBOX_GUARDS, *OTHER_GUARDS)]
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_where_there_is_no_bubblewrap_it_says_what_to_do(project: Path, monkeypa
     said = call("doctor", "--json", cwd=project)
     assert (said.code, said.err) == (3, "")
     states = {guard["name"]: guard["state"] for guard in said.json["guards"]}
-    assert {states[row.name] for row in WALLS} == {"impossible here"}
+    assert {states[row.name] for row in SANDBOX_GUARDS} == {"impossible here"}
     assert states["dead watcher"] == "enforced"
     level = next(each for each in said.json["findings"] if each["name"] == "level")
     assert level["state"] == "bad"

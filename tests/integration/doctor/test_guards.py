@@ -13,12 +13,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from blueflame.doctor import limit_verdicts as limits
-from blueflame.doctor import wall_verdicts as walls
 from blueflame.doctor.environment import FindingState, examine_level
-from blueflame.doctor.evidence import Evidence, GuardState, Verdict, gather
-from blueflame.doctor.fixtures import Machine, laid_out
-from blueflame.doctor.guards import REST, WALLS, GuardReport, examine_guards
+from blueflame.doctor.fixtures import Machine, open_fixture
+from blueflame.doctor.guards import (
+    OTHER_GUARDS,
+    SANDBOX_GUARDS,
+    GuardReport,
+    GuardState,
+    Verdict,
+    examine_guards,
+    list_probes,
+)
+from blueflame.doctor.trials import Evidence, gather_evidence
 from blueflame.model.sandbox import Mount, MountKind, Network, ResourceLimits, SandboxLevel, SandboxSpec
 from blueflame.model.settings.permissions import FileScope, SandboxSettings, SecretSettings, ValidationSettings
 from blueflame.orchestrator.engine.interface import ExitReason
@@ -34,9 +40,16 @@ WATCHED = {"memory", "processes", "free disk"}  # held by the kernel where it ca
 
 
 def examine(
-    make: Callable[[SandboxContext, SandboxRequest], SandboxSpec] = build_sandbox, **settings: object
+    build: Callable[[SandboxContext, SandboxRequest], SandboxSpec] = build_sandbox, **settings: object
 ) -> GuardReport:
-    return examine_guards(SandboxSettings.model_validate(settings), ValidationSettings(), make=make)
+    return examine_guards(SandboxSettings.model_validate(settings), ValidationSettings(), build=build)
+
+
+TABLE = (*SANDBOX_GUARDS, *OTHER_GUARDS)
+
+
+def judge(name: str, evidence: Evidence) -> Verdict:
+    return next(check.judge for check in TABLE if check.name == name)(evidence)
 
 
 def states(guards: GuardReport) -> dict[str, GuardState]:
@@ -68,16 +81,16 @@ def evidence() -> Iterator[Evidence]:
         tools=find_toolchains(os.environ, repo_root=None, home=home, ours=True),
         home=home,
         repo_root=None,
-        boxed=True,
+        is_sandboxed=True,
     )
-    with laid_out(machine) as ground:
-        yield gather(ground, ValidationSettings())
+    with open_fixture(machine) as fixture:
+        yield gather_evidence(fixture, ValidationSettings(), list_probes(is_sandboxed=True))
     (home / ".ssh").rmdir()
     home.rmdir()
 
 
 def test_every_guard_holds_here(evidence: Evidence) -> None:
-    told = {row.name: row.judge(evidence) for row in (*WALLS, *REST)}
+    told = {row.name: row.judge(evidence) for row in TABLE}
     unlike = {name: verdict for name, verdict in told.items() if verdict[0] is not GuardState.ENFORCED}
     assert set(unlike) <= WATCHED, unlike
     assert {state for state, _ in unlike.values()} <= {GuardState.DETECTED}
@@ -85,64 +98,64 @@ def test_every_guard_holds_here(evidence: Evidence) -> None:
 
 
 def test_every_probe_has_run(evidence: Evidence) -> None:
-    assert {row.probe for row in (*WALLS, *REST) if row.probe} <= evidence.main.found("tried")
+    assert {row.probe for row in TABLE if row.probe} <= evidence.main.list_marks("tried")
 
 
 @pytest.mark.parametrize(
-    ("judge", "change"),
+    ("name", "change"),
     [
-        (walls.nothing_stays, {"gone_at_end": False}),
-        (walls.nothing_stays, {"gone_with_warden": False}),
-        (walls.capabilities, {"sights": {}}),
-        (walls.namespaces, {"sights": {}}),
-        (walls.system_calls, {"sights": {}}),
-        (walls.kernel, {"sights": {}}),
-        (limits.disk, {"disk": None}),
-        (limits.watcher, {"audit": Audit()}),
-        (limits.watcher, {"outcome": None}),
-        (limits.shell, {"audit": Audit()}),
-        (limits.audit, {"audit": Audit(findings=("doctor.audit.jsonl:2: not a line of the watcher",))}),
-        (limits.audit, {"outcome": None}),
-        (limits.dead, {"dead_watcher": 0}),
-        (limits.dead, {"dead_watcher": 1}),
+        ("daemons", {"gone_at_end": False}),
+        ("daemons", {"gone_with_warden": False}),
+        ("capabilities", {"kernel_views": {}}),
+        ("namespaces", {"kernel_views": {}}),
+        ("system calls", {"kernel_views": {}}),
+        ("kernel settings", {"kernel_views": {}}),
+        ("free disk", {"disk": None}),
+        ("watcher", {"audit": Audit()}),
+        ("watcher", {"outcome": None}),
+        ("shell commands", {"audit": Audit()}),
+        ("audit log", {"audit": Audit(findings=("doctor.audit.jsonl:2: not a line of the watcher",))}),
+        ("audit log", {"outcome": None}),
+        ("dead watcher", {"dead_watcher": 0}),
+        ("dead watcher", {"dead_watcher": 1}),
     ],
 )
 def test_a_guard_of_which_less_was_seen_does_not_count_as_held(
-    evidence: Evidence, judge: Callable[[Evidence], Verdict], change: dict[str, object]
+    evidence: Evidence, name: str, change: dict[str, object]
 ) -> None:
-    assert judge(evidence)[0] is not GuardState.IMPOSSIBLE
-    assert judge(replace(evidence, **change))[0] is GuardState.IMPOSSIBLE  # type: ignore[arg-type]  # fields by name
+    assert judge(name, evidence)[0] is not GuardState.IMPOSSIBLE
+    assert judge(name, replace(evidence, **change))[0] is GuardState.IMPOSSIBLE  # type: ignore[arg-type]  # fields by name
 
 
 def test_what_the_kernel_says_of_those_inside_counts(evidence: Evidence) -> None:
-    seen = evidence.sights["everything"]
-    for judge, change in (
-        (walls.capabilities, {"capabilities": 1 << 21}),
-        (walls.capabilities, {"no_new_privileges": False}),
-        (walls.system_calls, {"filtered": False}),
-        (walls.kernel, {"kernel_settings_read_only": False}),
-        (walls.namespaces, {"user_namespace": "user:[1]"}),
-        (limits.cpu, {"cpu_seconds": "unlimited"}),
+    seen = evidence.kernel_views["everything"]
+    for name, change in (
+        ("capabilities", {"capabilities": 1 << 21}),
+        ("capabilities", {"no_new_privileges": False}),
+        ("system calls", {"is_filtered": False}),
+        ("kernel settings", {"is_proc_read_only": False}),
+        ("namespaces", {"user_namespace": "user:[1]"}),
+        ("CPU time", {"cpu_seconds": "unlimited"}),
     ):
-        other = replace(evidence, sights={**evidence.sights, "everything": replace(seen, **change)})
-        assert judge(other)[0] is GuardState.IMPOSSIBLE, change
+        other = replace(evidence, kernel_views={**evidence.kernel_views, "everything": replace(seen, **change)})
+        assert judge(name, other)[0] is GuardState.IMPOSSIBLE, change
 
 
 def test_limits_that_only_end_somebody_are_told_as_detected(evidence: Evidence) -> None:
     trial, outcome = evidence.memory
     assert outcome is not None
     watched = replace(outcome, detail="it used 100 MB of memory, more than the 64 MB allowed")
-    assert limits.memory(replace(evidence, memory=(trial, watched)))[0] is GuardState.DETECTED
+    assert judge("memory", replace(evidence, memory=(trial, watched)))[0] is GuardState.DETECTED
     unheld = replace(outcome, reason=ExitReason.EXITED)
-    assert limits.memory(replace(evidence, memory=(trial, unheld)))[0] is GuardState.IMPOSSIBLE
-    assert limits.many(replace(evidence, many=(evidence.many[0], unheld)))[0] is GuardState.IMPOSSIBLE
+    assert judge("memory", replace(evidence, memory=(trial, unheld)))[0] is GuardState.IMPOSSIBLE
+    assert judge("processes", replace(evidence, many=(evidence.many[0], unheld)))[0] is GuardState.IMPOSSIBLE
 
 
 def test_what_is_switched_off_is_told_as_off(evidence: Evidence) -> None:
     off = ValidationSettings(secrets=SecretSettings(enabled=False), file_scope=FileScope(enforce=False))
-    for judge in (limits.secrets, limits.scope):
-        assert judge(evidence)[0] is GuardState.ENFORCED
-        assert judge(replace(evidence, validation=off))[0] is GuardState.OFF
+    for name in ("secrets", "file scope"):
+        assert judge(name, evidence)[0] is GuardState.ENFORCED
+        assert judge(name, replace(evidence, validation=off))[0] is GuardState.OFF
 
 
 def test_one_hole_is_seen_and_only_that(tmp_path: Path) -> None:
@@ -193,7 +206,7 @@ def test_nothing_stays_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_without_walls_nothing_is_tried_that_needs_them() -> None:
     guards = examine(level="off")
-    assert {states(guards)[row.name] for row in WALLS} == {GuardState.OFF}
+    assert {states(guards)[row.name] for row in SANDBOX_GUARDS} == {GuardState.OFF}
     assert not fallen(guards)
     assert states(guards)["watcher"] is GuardState.ENFORCED
     assert examine_level(guards).state is FindingState.WARNING
