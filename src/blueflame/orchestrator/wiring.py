@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from blueflame.agents.registry import RUNTIMES
+from blueflame.agents.registry import build_runtime
 from blueflame.agents.runtime import Runtime
 from blueflame.config.load import load_config
 from blueflame.journal.journal import Journal
 from blueflame.memory.builtin import BuiltInMemory
 from blueflame.memory.registry import build_builtin, build_memory, describe_memory_problem
+from blueflame.model.runtime_support import RUNTIMES
 from blueflame.model.settings import Settings
 from blueflame.orchestrator.context import NO_CASSETTE, Cassette, SessionContext
 from blueflame.orchestrator.engine.health import HealthMonitor, HealthReport
@@ -100,7 +101,8 @@ def build_readers(project: Project, session: Session) -> Mapping[str, Runtime]:
     names = sorted(used | set(session.limits.role_runtimes.values()))
     settings = find_settings(project, session)
     kinds = {name: find_runtime_kind(settings, name) for name in names}
-    return {name: RUNTIMES[kind]({}, project.config.parent) for name, kind in kinds.items() if kind in RUNTIMES}
+    root = project.config.parent
+    return {name: build_runtime(kind, {}, root) for name, kind in kinds.items() if kind in RUNTIMES}
 
 
 def build_follower(project: Project, session: Session) -> ActivityTracker:
