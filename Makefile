@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test full setup fix lint types layers shape docs docs-write unit tests build contracts verification test-agents torture bench changelog clean
+.PHONY: help demo quick test full setup fix lint types layers shape docs docs-write picture unit tests build contracts verification test-agents torture bench changelog clean
 
 BIN := .venv/bin
 ARGS ?=
@@ -49,6 +49,9 @@ docs-write: setup  ## write the generated pages
 	$(BIN)/python scripts/references.py
 	$(BIN)/python scripts/attacks.py
 	$(BIN)/python scripts/verification.py --write
+
+picture: setup  ## run the demo and draw it for the README
+	$(BIN)/python scripts/picture.py
 
 unit: setup
 	$(PYTEST) tests/unit $(ARGS)
