@@ -20,6 +20,7 @@ from blueflame.git.results import read_diff
 from blueflame.model.changeset import Build, Changeset, ChangesetRecord
 from blueflame.orchestrator.attempts.validator import list_file_changes
 from blueflame.orchestrator.merging.review_hints import find_hints
+from blueflame.views.changeset import ChangesetView
 
 FILES, LINES = 100, 200  # 20,000 lines
 ROUNDS = 5
@@ -45,9 +46,8 @@ def _gate(repo: Repository, tip: str) -> str:
     files = list_file_changes(repo, repo.base_sha, tip)
     build = Build(base=repo.base_sha, commit=tip, files=files, risks=risks, weakened=weakened)
     changeset = Changeset(id="cs-1-main", cycle=1, group="main", title="a lot", tasks=("task-001",))
-    return render_text(
-        render_changeset(ChangesetRecord(changeset=changeset, build=build), session="ses-20260206-143022")
-    )
+    record = ChangesetRecord(changeset=changeset, build=build)
+    return render_text(render_changeset(ChangesetView(session="ses-20260206-143022", record=record)))
 
 
 def _view(repo: Repository, tip: str) -> None:

@@ -134,7 +134,7 @@ def test_what_was_killed_is_lost_and_not_well(project: Path, verb: Verb) -> None
     (lost,) = [row for row in told["attempts"] if row["role"] == "worker"]
     assert (lost["state"], lost["pid"]) == ("lost", None)
     assert "its warden is gone" in lost["why"]
-    assert "Nobody is at work on it" in verb("status").out
+    assert "Not running. Continue with" in verb("status").out
 
 
 def test_a_check_that_hangs_is_seen(project: Path, verb: Verb) -> None:

@@ -1,9 +1,9 @@
-"""The console, its few colours, and the few shapes every view is built of."""
+"""The console, its colours, and the shapes that every rendered view is built of."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import StringIO
 from typing import IO
 
@@ -13,6 +13,8 @@ from rich.text import Text
 from rich.theme import Theme
 
 from blueflame.text.marks import DOT
+from blueflame.text.sanitize import clean_line, clean_text
+from blueflame.views.parts import Fact, MarkedLine
 
 THEME = Theme(
     {
@@ -27,20 +29,20 @@ THEME = Theme(
         "flame": "bold blue",
     }
 )
-"""Colour only repeats what the words and marks already say: everything reads the same without it."""
+"""Colour only repeats what words and marks say: everything reads the same without it."""
 
 
 def make_console(*, stderr: bool = False, file: IO[str] | None = None, width: int | None = None) -> Console:
-    """Colour only on a terminal and without NO_COLOR; no markup, so that brackets in texts stay brackets."""
+    """Colour only on a terminal without NO_COLOR; no markup, so that brackets in texts stay brackets."""
     stream = file or (sys.stderr if stderr else sys.stdout)
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
-        reconfigure(errors="replace")  # a terminal that cannot show a letter shows a question mark instead
+        reconfigure(errors="replace")  # a terminal without the letter shows a question mark
     return Console(file=stream, width=width, theme=THEME, markup=False, emoji=False, highlight=False)
 
 
 def render_text(view: RenderableType, *, width: int = 80) -> str:
-    """The same view as plain text, for logs, pipes and tests."""
+    """A view as plain text, for logs, pipes and tests."""
     out = StringIO()
     console = Console(file=out, width=width, theme=THEME, markup=False, emoji=False, highlight=False, color_system=None)
     console.print(view)
@@ -48,7 +50,7 @@ def render_text(view: RenderableType, *, width: int = 80) -> str:
 
 
 class Heading:
-    """A title on the left, facts on the right, a thin line under both; facts move down where it is narrow."""
+    """A title on the left, facts on the right (below the title where it is narrow), a rule under both."""
 
     def __init__(self, title: str, *facts: str) -> None:
         self.title, self.facts = title, f" {DOT} ".join(fact for fact in facts if fact)
@@ -67,7 +69,7 @@ class Heading:
 def build_columns(
     rows: Sequence[Sequence[RenderableType]], *, indent: int = 2, right: Sequence[int] = (), whole: Sequence[int] = ()
 ) -> Table:
-    """Aligned columns without lines; where there is no room they fold, but for those that are to stay whole."""
+    """Aligned columns without lines; where it is narrow they fold, except those in `whole`."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=max(indent - 2, 0), no_wrap=True)
     for n in range(max((len(row) for row in rows), default=0)):
@@ -77,19 +79,24 @@ def build_columns(
     return grid
 
 
-def build_facts(pairs: Mapping[str, RenderableType], *, indent: int = 2) -> Table:
+def build_facts(facts: Sequence[Fact], *, indent: int = 2) -> Table:
     """Name and value, one per line."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=max(indent - 2, 0), no_wrap=True)
     grid.add_column(no_wrap=True, style="quiet")
     grid.add_column(overflow="fold")
-    for name, value in pairs.items():
-        grid.add_row("", name, value)
+    for fact in facts:
+        note = f"\n{clean_text(fact.note)}" if fact.note else ""
+        grid.add_row("", f"{fact.name}:", Text.assemble((clean_text(fact.text), fact.tone), (note, "quiet")))
     return grid
 
 
+def draw_line(line: MarkedLine) -> Text:
+    return Text.assemble((line.mark, line.tone), f" {clean_line(line.text)}")
+
+
 def stack_parts(*parts: RenderableType | None) -> Group:
-    """Parts one under the other, with an empty line between them; None leaves no gap."""
+    """Parts with an empty line between them; None is left out."""
     shown = [part for part in parts if part is not None]
     spaced: list[RenderableType] = []
     for part in shown:
@@ -98,7 +105,7 @@ def stack_parts(*parts: RenderableType | None) -> Group:
 
 
 def print_view(console: Console, view: RenderableType) -> None:
-    """On a terminal as it is; in a file or a pipe without trailing spaces."""
+    """In a file or a pipe without trailing spaces."""
     if console.is_terminal:
         console.print(view)
     else:

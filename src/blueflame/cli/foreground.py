@@ -17,7 +17,7 @@ from blueflame.cli.gates.answerers import Answerer, DecisionsAnswerer, TerminalA
 from blueflame.cli.gates.chat import AgentChat, AnswererAfterChat
 from blueflame.cli.live.view import ActivityReader, LiveView, choose_view
 from blueflame.cli.output import print_json, print_text
-from blueflame.cli.render.session import build_session_json, render_summary
+from blueflame.cli.render.session import render_summary
 from blueflame.documents.decisions import DecisionsFile
 from blueflame.git.results import read_diff
 from blueflame.journal.journal import Journal
@@ -35,6 +35,7 @@ from blueflame.session.state import Session
 from blueflame.system.terminal import is_interactive
 from blueflame.telemetry.activity import ActivityTracker
 from blueflame.text.sanitize import clean_text
+from blueflame.views.session import build_session_json, build_summary_view
 
 TICK_SECONDS = 0.25
 MAX_DIFF_BYTES = 20 * 1024 * 1024
@@ -194,13 +195,10 @@ def _print_json(
 
 def _print_summary(session: Session, context: SessionContext, options: RunOptions, *, done: bool) -> None:
     now = context.clock.now()
-    tasks = [record.task for record in session.tasks.values()]
+    estimate = estimate_cost([record.task for record in session.tasks.values()], session.limits, session.workflow)
     if not options.quiet:
         print_text()
-    print_view(
-        make_console(),
-        render_summary(session, now=now, estimate=estimate_cost(tasks, session.limits, session.workflow)),
-    )
+    print_view(make_console(), render_summary(build_summary_view(session, now=now, estimate=estimate)))
     if session.live:
         names = ", ".join(attempt.agent_id for attempt in session.live.values())
         print_text(f"\nStill at work: {names} ('blueflame status' shows how they are).")

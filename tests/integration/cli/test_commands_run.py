@@ -168,7 +168,7 @@ def test_decisions_that_run_out_name_the_gate_and_lose_nothing(bench: Bench) -> 
     kept = bench("answer", "changeset", "approve", "--json")  # how the id begins is enough
     assert (kept.code, kept.json["state"]) == (0, "waiting")
     assert bench("resume", "--quiet").code == 0
-    assert bench("gates").out == "No gate is open.\n"
+    assert bench("gates").out == "No open gates.\n"
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def at_gate(bench: Bench) -> Bench:
 def test_status_shows_gates_and_tasks(at_gate: Bench) -> None:
     said = at_gate("status")
     assert said.code == 0
-    for words in ("Waiting for an answer", "changeset-cs-001", "Задача 2", "validated", "Nobody is at work on it"):
+    for words in ("Waiting for an answer", "changeset-cs-001", "Задача 2", "validated", "Not running. Continue with"):
         assert words in said.out
     told = at_gate("status", "--json").json
     assert set(told) >= SESSION_KEYS | {"orchestrator_pid"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from blueflame.cli.console import render_text
-from blueflame.cli.render.cost import build_cost_json, render_cost
+from blueflame.cli.render.cost import render_cost
 from blueflame.journal.journal import Journal
 from blueflame.model.attempt import Ending
 from blueflame.model.event import BudgetRaised
@@ -19,6 +19,7 @@ from blueflame.orchestrator.engine.health import Health, HealthReport
 from blueflame.session.accounts import forecast_cost
 from blueflame.session.estimate import estimate_cost
 from blueflame.text.format import format_dollars
+from blueflame.views.cost import CostView, build_cost_json
 from support.command_line import configure, here
 from support.json_page import keys_in, section
 from support.recorded_session import ID, TASKS, Story
@@ -107,20 +108,20 @@ def test_a_person_sees_cost_by_everything_and_what_was_foreseen(tmp_path: Path) 
     told = story()
     meter(tmp_path, "task-003", {})
     entries = list_costs(told.session, tmp_path, {}, now=told.now)
-    text = render_text(render_cost(entries, session=ID, by=None, foreseen=forecast_cost(told.recorded)))
+    text = render_text(render_cost(CostView(entries=entries, session=ID, foreseen=forecast_cost(told.recorded))))
     assert "Cost:      $0.43, 13,507 tokens" in text
     shown = forecast_cost(told.recorded)
     assert shown is not None
-    assert f"Foreseen:  {shown.text}" in text
+    assert f"Estimate:  {shown.text}" in text
     assert "by reference figures; nothing is learned" in text
-    assert "At work:   1 agent, $0.0050 so far" in text
+    assert "Running:   1 agent, $0.0050 so far" in text
     assert [line for line in text.splitlines() if line.startswith("By")] == [
         "By role",
         "By task",
         "By model",
         "By agent",
     ]
-    assert re.search(r"worker +2 +13,000 +500 +7 +\$0\.43 +\$0\.60 - \$\d\.\d\d +1 at work", text)
+    assert re.search(r"worker +2 +13,000 +500 +7 +\$0\.43 +\$0\.60 - \$\d\.\d\d +1 running", text)
 
 
 def test_the_forecast_is_the_one_that_was_shown_with_the_plan() -> None:
@@ -139,13 +140,13 @@ def test_one_table_when_it_is_asked_for(project: Path, capsys: pytest.CaptureFix
         said = here(capsys, "cost", "--by", by)
         assert said.code == 0
         assert [line for line in said.out.splitlines() if line.startswith("By")] == [f"By {by}"]
-    assert "1 at work" in here(capsys, "cost", ID[:8]).out
+    assert "1 running" in here(capsys, "cost", ID[:8]).out
 
 
 def test_what_is_not_certain_is_said(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     notes = here(capsys, "cost", "--json").json["notes"]
     assert [note.split(":")[0] for note in notes] == [
-        "no price is known of strange",
+        "no price known for strange",
         "1 call broke off before the model reported its usage",
     ]
 
@@ -164,8 +165,8 @@ def test_machines_get_what_the_page_says(project: Path, capsys: pytest.CaptureFi
 
 def test_a_session_without_agents_has_cost_nothing() -> None:
     told = Story()
-    assert "No agent has been started." in render_text(render_cost([], session=ID, by=None, foreseen=None))
-    assert build_cost_json([], session=ID, by=None, foreseen=forecast_cost(told.recorded))["foreseen"] is None
+    assert "No agent has been started." in render_text(render_cost(CostView(entries=(), session=ID)))
+    assert build_cost_json(CostView(entries=(), session=ID, foreseen=forecast_cost(told.recorded)))["foreseen"] is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from blueflame.cli.console import make_console
 from blueflame.cli.gates.view import build_gate_context
 from blueflame.cli.live.feed import format_event
-from blueflame.cli.render.session import build_session_json, render_status
+from blueflame.cli.render.status import render_status
 from blueflame.model.event import (
     AttemptNearsBudget,
     BudgetWarned,
@@ -24,6 +24,7 @@ from blueflame.model.limits import Capacity
 from blueflame.model.spend import Spend, Unit
 from blueflame.session.gates.questions import open_day_budget_gate, open_rate_limit_gate
 from blueflame.text.format import format_duration
+from blueflame.views.session import build_session_json, build_status_view
 from support.recorded_session import BEGAN, ID, Story
 
 PARKED = RuntimeParked(
@@ -31,7 +32,7 @@ PARKED = RuntimeParked(
 )
 
 
-def told(event: Event) -> str:
+def describe_parked(event: Event) -> str:
     line = format_event(JournalEntry(1, BEGAN, event))
     assert line is not None
     return line.plain
@@ -61,23 +62,23 @@ def drawn(view: RenderableType) -> str:
     ],
 )
 def test_what_happens_to_money_and_models_is_told(event: Event, words: str) -> None:
-    assert words in told(event)
+    assert words in describe_parked(event)
 
 
 def test_a_runtime_that_is_parked_is_told_once_for_all_in_one_harmless_line() -> None:
-    line = told(PARKED)
+    line = describe_parked(PARKED)
     assert "claude: the provider says too much for now; 3 agents wait until 20" in line
     assert "429: Slow" in line
     assert "\x1b" not in line
 
 
 def test_times_that_no_calendar_knows_are_left_out() -> None:
-    assert "until" not in told(RuntimeParked(runtime="claude", kind="outage", reason="", until=1e300))
+    assert "until" not in describe_parked(RuntimeParked(runtime="claude", kind="outage", reason="", until=1e300))
 
 
 def test_status_says_what_the_session_waits_for() -> None:
     story = Story().planned().tell(PARKED)
-    view = drawn(render_status(story.session, now=BEGAN))
+    view = drawn(render_status(build_status_view(story.session, now=BEGAN), now=BEGAN))
     assert "Waits for:" in view
     assert "3 agents wait until" in view
     assert f"(in {format_duration(720)})" in view
@@ -92,10 +93,10 @@ def shown(gate: GateOpened, story: Story) -> str:
 def test_the_gates_show_what_is_asked_about() -> None:
     story = Story().planned()
     view = shown(open_rate_limit_gate(story.session, PARKED), story)
-    assert "No model for now" in view
+    assert "Model unavailable" in view
     assert "429: Slow" in view
     assert "\x1b[2J" not in view
     day = open_day_budget_gate(
         story.session, Capacity(agents=1, day="2026-11-16", day_spend=Spend(micro_usd=3_000_000))
     )
-    assert "Budget of the day:" in shown(day, story)
+    assert "Daily budget:" in shown(day, story)

@@ -9,18 +9,11 @@ from rich.cells import cell_len
 from blueflame.cli.console import render_text
 from blueflame.cli.live.feed import format_events
 from blueflame.cli.live.frame import SessionFrame, draw_bar
-from blueflame.cli.render.activity import (
-    build_activity_json,
-    describe_activity,
-    draw_activity,
-    draw_activity_line,
-    draw_budget_bar,
-    format_tokens,
-    format_usage,
-)
+from blueflame.cli.render.activity import draw_activity, draw_activity_line, draw_budget_bar
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Attempt, AttemptRecord, Ending
 from blueflame.model.spend import Budget, Ceiling, Spend, Unit
+from blueflame.views.activity import build_activity_json, describe_activity, format_tokens, format_usage
 from support.recorded_session import ID, Story
 
 WORKING = AgentStatus(state=AgentState.WORKING)

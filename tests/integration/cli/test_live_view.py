@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import time
 from io import StringIO
 from typing import get_args
@@ -13,13 +12,11 @@ from blueflame.cli.live.feed import DESCRIBERS, format_event
 from blueflame.cli.live.view import (
     MIN_FRAME_SECONDS,
     QUIET_SECONDS,
-    EventJsonLines,
     EventLines,
     LiveFrame,
     NoView,
     choose_view,
 )
-from blueflame.journal.codec import decode_event
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import Ending
 from blueflame.model.event import Event, HookRan, JournalEntry
@@ -110,18 +107,6 @@ def test_a_pipe_gets_a_line_for_each_thing_worth_one() -> None:
     ]
 
 
-def test_machines_get_every_event_as_one_json_object() -> None:
-    out = StringIO()
-    story = Story().reviewing()
-    EventJsonLines(make_console(file=out, width=20)).see(story.session, story.recorded)
-    lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [line["seq"] for line in lines] == [each.seq for each in story.recorded]
-    assert lines[0]["session"] == ID
-    assert [decode_event(line["kind"], json.dumps(line["event"])) for line in lines] == [
-        e.event for e in story.recorded
-    ]
-
-
 def test_quiet_is_quiet() -> None:
     out = StringIO()
     story = Story().working()
@@ -142,7 +127,6 @@ def test_the_view_suits_who_is_watching(monkeypatch: pytest.MonkeyPatch) -> None
     assert isinstance(on_a_terminal, LiveFrame)
     on_a_terminal.close()
     assert type(choose_view(pipe)) is EventLines
-    assert isinstance(choose_view(console, as_json=True), EventJsonLines)
     assert isinstance(choose_view(console, quiet=True), NoView)
     monkeypatch.setenv("TERM", "dumb")
     assert type(choose_view(screen()[0])) is EventLines

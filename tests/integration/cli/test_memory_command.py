@@ -28,7 +28,7 @@ def fill() -> None:
 
 
 def test_nothing_is_remembered_before_the_first_session(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Nothing is remembered yet." in here(capsys, "memory", "list").out
+    assert "No records yet." in here(capsys, "memory", "list").out
     assert here(capsys, "memory", "list", "--json").json["memories"] == []
     assert not (project / ".blueflame").exists()
 

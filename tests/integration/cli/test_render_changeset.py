@@ -6,13 +6,14 @@ import pytest
 
 from blueflame.cli.console import render_text
 from blueflame.cli.gates.view import build_gate_context
-from blueflame.cli.render.changeset import build_changeset_json, count_outcomes, render_changeset, render_outcome
+from blueflame.cli.render.changeset import render_changeset, render_outcome
 from blueflame.model.changes import Risk, Weakening
 from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState, FileChange, MergeLoss
 from blueflame.model.spend import Budget, Spend, Unit
 from blueflame.model.verdict import Check
 from blueflame.session.gates.questions import open_changeset_gate
-from support.recorded_session import ID, TASKS, Story
+from blueflame.views.changeset import ChangesetView, build_changeset_json
+from support.recorded_session import ID, Story
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ Changeset 1/2: [auth] Add JWT
   internal/auth/jwt.go    +120  -3
   tests/auth/тест jwt.go  +400  -9
 
-Checks on the very commit that would land
+Checks on the commit that would land
   ✓  ruff check .         0.4 s
   ✓  pytest          1 min 15 s
 """
@@ -47,8 +48,9 @@ Checks on the very commit that would land
 
 def test_what_must_not_be_overlooked_is_noted(record: ChangesetRecord) -> None:
     short = replace(record, changeset=replace(record.changeset, missing=("task-009",)), note="built\nagain")
-    text = render_text(render_changeset(short, session=ID, rejected=["api"]))
-    assert "! NOTE: Depends on rejected changeset [api]: kept for the next cycle." in text
+    api = replace(record, changeset=replace(record.changeset, group="api"), note="")
+    text = render_text(render_changeset(ChangesetView(session=ID, record=short, deferred=(api,))))
+    assert "! NOTE: [api] is deferred: it builds on a rejected changeset." in text
     assert "! NOTE: Not in it, though of the same group: task-009." in text
     assert "! NOTE: built again" in text
 
@@ -58,23 +60,37 @@ def test_a_red_check_says_how_it_ended(record: ChangesetRecord) -> None:
         Check(name="pytest", exit_code=1, seconds=3),
         Check(name="slow", exit_code=-9, seconds=120, timed_out=True),
     )
-    text = render_text(render_changeset(replace(record, build=Build(base="a", commit="b", checks=checks)), session=ID))
+    text = render_text(
+        render_changeset(
+            ChangesetView(session=ID, record=replace(record, build=Build(base="a", commit="b", checks=checks)))
+        )
+    )
     assert "✗  pytest  exit 1          3.0 s" in text
     assert "✗  slow    timed out  2 min 00 s" in text
 
 
 def test_many_files_are_cut_and_one_file_is_singular(record: ChangesetRecord) -> None:
     files = tuple(FileChange(path=f"src/{n:03}.py", added=1, deleted=0) for n in range(40))
-    many = render_text(render_changeset(replace(record, build=Build(base="a", commit="b", files=files)), session=ID))
+    many = render_text(
+        render_changeset(
+            ChangesetView(session=ID, record=replace(record, build=Build(base="a", commit="b", files=files)))
+        )
+    )
     assert "[40 files changed, +40, -0]" in many
     assert "… and 28 more, smaller: +28, -0" in many
-    one = render_text(render_changeset(replace(record, build=Build(base="a", commit="b", files=files[:1])), session=ID))
+    one = render_text(
+        render_changeset(
+            ChangesetView(session=ID, record=replace(record, build=Build(base="a", commit="b", files=files[:1])))
+        )
+    )
     assert "[1 file changed, +1, -0]" in one
 
 
 def test_the_cost_so_far_is_in_the_unit_of_the_budget(record: ChangesetRecord) -> None:
     spend = Spend(micro_usd=1, input_tokens=12_450)
-    text = render_text(render_changeset(record, session=ID, spend=spend, budget=Budget(Unit.TOKENS, 50_000)))
+    text = render_text(
+        render_changeset(ChangesetView(session=ID, record=record, spend=spend, budget=Budget(Unit.TOKENS, 50_000)))
+    )
     assert "session cost so far: 12,450 tokens" in text
 
 
@@ -87,38 +103,12 @@ def test_the_cost_so_far_is_in_the_unit_of_the_budget(record: ChangesetRecord) -
         (ChangesetState.SKIPPED, "→ [auth] skipped, shown again in the next cycle: task-001, task-002"),
         (ChangesetState.DEFERRED, "→ [auth] deferred, it builds on a rejected changeset: task-001, task-002"),
         (ChangesetState.EVICTED, "✗ [auth] cannot land: conflict: task-001, task-002"),
-        (ChangesetState.BUILT, "  [auth] waits: task-001, task-002"),
+        (ChangesetState.BUILT, "  [auth] waiting: task-001, task-002"),
     ],
 )
 def test_what_came_of_it_is_one_line(record: ChangesetRecord, state: ChangesetState, said: str) -> None:
     note = "conflict" if state is ChangesetState.EVICTED else ""
     assert render_outcome(replace(record, state=state, landed_as="c" * 40, note=note)).plain == said
-
-
-def test_a_deferral_is_not_counted_as_a_requeue(record: ChangesetRecord) -> None:
-    """B-02: the seeds' sample counted it as one."""
-    states = [ChangesetState.LANDED, ChangesetState.REJECTED, ChangesetState.DEFERRED, ChangesetState.FORMED]
-    assert count_outcomes([replace(record, state=state) for state in states]) == (
-        "1 changeset approved, 1 re-queued, 1 deferred."
-    )
-    assert count_outcomes([replace(record, state=ChangesetState.REJECTED)] * 2) == "2 changesets re-queued."
-    assert count_outcomes([]) == "No changeset has been judged."
-
-
-def test_the_changeset_for_machines(record: ChangesetRecord) -> None:
-    told = build_changeset_json(record)
-    assert told["tasks"] == ["task-001", "task-002"]
-    assert told["build"]["added"] == 520
-    assert told["build"]["checks"][0] == {
-        "name": "ruff check .",
-        "passed": True,
-        "exit_code": 0,
-        "seconds": 0.4,
-        "flaky": False,
-        "output_sha256": "",
-    }
-    assert build_changeset_json(replace(record, build=None))["build"] is None
-    assert TASKS[0].id in told["tasks"]
 
 
 RISKS = (Risk(kind="dependency", words="asks for a new dependency: left-pad (package.json)"),)
@@ -136,7 +126,11 @@ LOSSES = (MergeLoss(task="task-001", path="src/a.py", count=2, lines=("x = 1", "
 
 def test_the_largest_of_many_files_are_shown_in_the_order_of_their_names(record: ChangesetRecord) -> None:
     files = tuple(FileChange(path=f"{n:02}.py", added=n, deleted=0) for n in range(20))
-    text = render_text(render_changeset(replace(record, build=Build(base="a", commit="b", files=files)), session=ID))
+    text = render_text(
+        render_changeset(
+            ChangesetView(session=ID, record=replace(record, build=Build(base="a", commit="b", files=files)))
+        )
+    )
     assert [line.split()[0] for line in text.splitlines() if ".py" in line] == [f"{n:02}.py" for n in range(8, 20)]
     assert "… and 8 more, smaller: +28, -0" in text
 
@@ -144,15 +138,15 @@ def test_the_largest_of_many_files_are_shown_in_the_order_of_their_names(record:
 def test_weaker_tests_risks_losses_and_flaky_checks_are_called_out(record: ChangesetRecord) -> None:
     checks = (Check(name="pytest", exit_code=0, seconds=3, flaky=True),)
     build = Build(base="a", commit="b", checks=checks, risks=RISKS, weakened=WEAKENED, losses=LOSSES)
-    text = render_text(render_changeset(replace(record, build=build), session=ID), width=120)
-    assert "✓  pytest  flaky: red at first  3.0 s" in text
+    text = render_text(render_changeset(ChangesetView(session=ID, record=replace(record, build=build))), width=120)
+    assert "✓  pytest  flaky: failed at first  3.0 s" in text
     assert (
         """\
-Tests say less than before
+Tests check less than before
   !  tests/test_a.py:7: test_adds has 1 of 2 assertions left
        - assert add(2, 2) == 4
 
-Look twice: this changeset
+Review with care: this changeset
   !  asks for a new dependency: left-pad (package.json)
 """
         in text
@@ -170,7 +164,7 @@ def test_why_a_task_was_wanted_what_its_reviewer_said_and_what_it_cost_stand_wit
     notes = "Does what it says.\nNo regressions \x1b[31mseen."
     tasks["task-001"] = replace(tasks["task-001"], task=task, verdict_notes=notes)
     costs = {"task-001": Spend(micro_usd=1_250_000), "task-009": Spend(micro_usd=9_000_000)}
-    text = render_text(render_changeset(record, session=ID, tasks=tasks, costs=costs), width=300)
+    text = render_text(render_changeset(ChangesetView(session=ID, record=record, tasks=tasks, costs=costs)), width=300)
     assert "why  Requests without a token must be refused. More. " in text
     assert "…" in text
     assert "review  Does what it says. No regressions ␛[31mseen." in text

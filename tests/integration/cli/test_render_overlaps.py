@@ -3,8 +3,9 @@ from __future__ import annotations
 from blueflame.cli.console import render_text
 from blueflame.cli.live.feed import format_event
 from blueflame.cli.live.frame import SessionFrame
-from blueflame.cli.render.session import build_session_json, render_status
+from blueflame.cli.render.status import render_status
 from blueflame.model.event import OverlapSeen
+from blueflame.views.session import build_session_json, build_status_view
 from support.recorded_session import Story
 
 
@@ -23,7 +24,9 @@ def test_an_overlap_is_told_and_stays_on_the_screen_while_both_are_at_work() -> 
     assert told is not None
     assert words in told.plain
     assert f"! {words}" in render_text(SessionFrame(story.session, story.now), width=100)
-    assert words in render_text(render_status(story.session, now=story.now), width=100)
+    assert words in render_text(
+        render_status(build_status_view(story.session, now=story.now), now=story.now), width=100
+    )
     assert build_session_json(story.session, now=story.now)["overlaps"] == [
         {"tasks": [one, other], "paths": ["src/a b.py"], "kind": "lines"}
     ]

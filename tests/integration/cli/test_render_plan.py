@@ -3,26 +3,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blueflame.cli.console import render_text
-from blueflame.cli.render.plan import build_plan_json, render_plan
+from blueflame.cli.render.plan import render_plan
 from blueflame.model.limits import Limits
 from blueflame.model.task import Task
 from blueflame.session.estimate import CostRange, batches
+from blueflame.views.plan import PlanView
 from support.recorded_session import ID, TASKS
 
 COST = CostRange(low=1_500_000, high=4_500_000)
 
 
 def test_a_plan_is_shown_as_it_is_reviewed() -> None:
-    view = render_plan(
-        TASKS,
+    view = PlanView(
+        tasks=TASKS,
         session=ID,
         request="Add authentication\nto the API",
         round=2,
         batches=batches(TASKS, Limits().workers),
         cost=COST,
-        warnings=["task-003 is alone in its group"],
+        warnings=("task-003 is alone in its group",),
     )
-    assert render_text(view, width=80) == (
+    assert render_text(render_plan(view), width=80) == (
         """\
 Plan review                                        round 2 · ses-20260206-143022
 ────────────────────────────────────────────────────────────────────────────────
@@ -52,13 +53,15 @@ Warnings
 
 
 def test_problems_come_last_where_the_question_is() -> None:
-    text = render_text(render_plan(TASKS, session=ID, problems=["cycle: task-001 → task-002 → task-001"]))
+    text = render_text(
+        render_plan(PlanView(tasks=TASKS, session=ID, problems=("cycle: task-001 → task-002 → task-001",)))
+    )
     assert text.endswith("Problems: the plan cannot be approved as it is\n  ✗  cycle: task-001 → task-002 → task-001\n")
 
 
 def test_long_titles_fold_under_themselves() -> None:
     long = replace(TASKS[0], title="word " * 30)
-    lines = render_text(render_plan([long], session=ID), width=60).splitlines()
+    lines = render_text(render_plan(PlanView(tasks=(long,), session=ID)), width=60).splitlines()
     folded = [line for line in lines if "word" in line]
     assert len(folded) > 2
     assert all(line.startswith(" " * 12 + "word") for line in folded[1:])
@@ -66,23 +69,16 @@ def test_long_titles_fold_under_themselves() -> None:
 
 def test_nothing_an_agent_wrote_reaches_the_terminal_raw() -> None:
     evil = Task(id="task-001", title="\x1b[2Jhi\nthere", description="", cohesion_group="\x07g", file_locks=("a\x1bb",))
-    text = render_text(render_plan([evil], session=ID, request="\x1bx", warnings=["\x1bw"], problems=["\x1bp"]))
+    view = PlanView(tasks=(evil,), session=ID, request="\x1bx", warnings=("\x1bw",), problems=("\x1bp",))
+    text = render_text(render_plan(view))
     assert "\x1b" not in text
     assert "[␇g] ␛[2Jhi there" in text
 
 
 def test_a_huge_plan_stays_readable() -> None:
-    tasks = [replace(TASKS[0], id=f"task-{n:05}") for n in range(10_000)]
-    text = render_text(render_plan(tasks, session=ID, batches=[[task.id] for task in tasks]))
+    tasks = tuple(replace(TASKS[0], id=f"task-{n:05}") for n in range(10_000))
+    text = render_text(render_plan(PlanView(tasks=tasks, session=ID, batches=tuple((task.id,) for task in tasks))))
     assert len(text.splitlines()) < 300
     assert "Tasks:  10,000" in text
     assert "… and 9,940 more, all of them in .blueflame/tasks.yaml" in text
     assert "… and 9,980 more" in text
-
-
-def test_the_plan_for_machines() -> None:
-    told = build_plan_json(TASKS, session=ID, batches=[["task-001"]], cost=COST, warnings=("w",))
-    assert told["cost_usd"] == {"base": 1.5, "with_retries": 4.5, "learned": False}
-    assert told["batches"] == [["task-001"]]
-    assert told["tasks"][1]["dependencies"] == ["task-001"]
-    assert told["warnings"] == ["w"]

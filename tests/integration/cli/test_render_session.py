@@ -1,27 +1,22 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from blueflame.cli.console import render_text
-from blueflame.cli.gates.view import RENDERERS, build_gate_context
-from blueflame.cli.render.session import (
-    build_gates_json,
-    build_session_json,
-    format_budget,
-    render_gates,
-    render_status,
-    render_summary,
-)
+from blueflame.cli.gates.view import build_gate_context
+from blueflame.cli.render.session import render_summary
+from blueflame.cli.render.status import render_commands, render_gates, render_status
 from blueflame.model.attempt import Ending
 from blueflame.model.event import CycleEnded, Event, GateAnswered, SessionEnded
 from blueflame.model.gate import OPTIONS, Answer, Gate, GateKind
-from blueflame.model.spend import Budget, Spend, Unit
+from blueflame.model.spend import Spend
 from blueflame.orchestrator.engine.health import Health, HealthReport
+from blueflame.orchestrator.engine.presence import RunningCommand
 from blueflame.session.consequences import consequences_of
 from blueflame.session.estimate import estimate_cost
-from support.recorded_session import ID, Story
+from blueflame.views.gates import BUILDERS
+from blueflame.views.session import build_status_view, build_summary_view
+from support.recorded_session import Story
 
 
 def tell(story: Story, event: Event) -> None:
@@ -67,7 +62,7 @@ def test_the_summary_tells_what_landed_what_did_not_and_what_it_cost(cycle_over:
     session = cycle_over.session
     cycle_over.tell(SessionEnded(outcome="stopped", reason="by terminal"))
     estimate = estimate_cost([record.task for record in session.tasks.values()], session.limits)
-    assert render_text(render_summary(session, now=0.0, estimate=estimate), width=100) == (
+    assert render_text(render_summary(build_summary_view(session, now=0.0, estimate=estimate)), width=100) == (
         """\
 Session summary                                                                  ses-20260206-143022
 ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -98,7 +93,7 @@ Cost by agent
 
 
 def test_a_summary_without_landings_says_so() -> None:
-    assert "Nothing has landed." in render_text(render_summary(Story().planned().session, now=0.0))
+    assert "Nothing has landed." in render_text(render_summary(build_summary_view(Story().planned().session, now=0.0)))
 
 
 def test_status_shows_who_is_at_work() -> None:
@@ -115,7 +110,9 @@ def test_status_shows_who_is_at_work() -> None:
         ),
         second: HealthReport(state=Health.LOST, why="its warden is gone"),
     }
-    assert render_text(render_status(story.session, now=now, checkups=checkups), width=80) == (
+    assert render_text(
+        render_status(build_status_view(story.session, now=now, checkups=checkups), now=now), width=80
+    ) == (
         """\
 Session status                                               ses-20260206-143022
 ────────────────────────────────────────────────────────────────────────────────
@@ -124,7 +121,7 @@ Session status                                               ses-20260206-143022
   Started:  16 s ago
   Budget:   ~$0.42 / $10.00 USD limit
 
-Agents at work
+Running agents
   agent            for           pid   age  silent  tokens   cost  state
   worker-992ee207  task-001 #1  4711  0:11    0:03   12.4k  $0.42  working
     editing ␛[31mjwt.go now
@@ -153,31 +150,7 @@ Waiting for an answer
   Answer with: blueflame answer plan CHOICE
 """
     )
-    assert render_text(render_gates([])) == "No gate is open.\n"
-
-
-@pytest.mark.parametrize(
-    ("budget", "line"),
-    [
-        (Budget(Unit.USD, 10_000_000), "$2.14 / $10.00 USD limit"),
-        (Budget(Unit.TOKENS, 50_000), "12,450 / 50,000 token limit"),
-        (Budget(Unit.USD, 0), "$2.14 (no limit)"),
-        (Budget(Unit.TOKENS, 0), "12,450 tokens (no limit)"),
-    ],
-)
-def test_the_budget_is_told_in_its_unit(budget: Budget, line: str) -> None:
-    assert format_budget(budget, Spend(micro_usd=2_140_000, input_tokens=12_000, output_tokens=450)) == line
-
-
-def test_machines_get_json_at_every_point_of_a_session(cycle_over: Story) -> None:
-    told = json.loads(json.dumps(build_session_json(cycle_over.session, now=cycle_over.now)))
-    assert told["session"] == ID
-    assert [task["state"] for task in told["tasks"]] == ["merged", "merged", "requeued"]
-    assert told["cost_usd"] == 1.68
-    assert told["gates"][0]["kind"] == "session"
-    assert {attempt["ending"] for attempt in told["attempts"]} == {"passed", "timeout"}
-    assert json.dumps(build_session_json(Story().session, now=0.0))
-    assert build_gates_json([]) == []
+    assert render_text(render_gates([])) == "No open gates.\n"
 
 
 @pytest.mark.parametrize("kind", list(GateKind))
@@ -193,7 +166,7 @@ def test_every_kind_of_gate_has_a_view(kind: GateKind) -> None:
         default="",
         evidence={"notes": "плохо\n\x1b[31m" * 30, "issues": ["no tests"], "reason": "crashed", "changes": ["workers"]},
     )
-    assert set(RENDERERS) == set(GateKind)
+    assert set(BUILDERS) == set(GateKind)
     text = render_text(build_gate_context(story.session, gate).view)
     assert text.strip()
     assert "\x1b" not in text
@@ -226,3 +199,15 @@ Earlier attempts
 """
     )
     assert [task.id for task in context.tasks] == ["task-003"]
+
+
+def test_checks_and_hooks_are_shown_while_they_run() -> None:
+    now = 1_770_000_000.0
+    each = RunningCommand(name="check.task-001-01.1", pid=12, warden_pid=11, since=now - 90, last_output=now - 4)
+    shown = render_text(render_commands([each], now=now), width=80)
+    assert shown == (
+        "\n"
+        "Running checks and hooks\n"
+        "  command              pid         age  silent\n"
+        "  check.task-001-01.1   12  1 min 30 s   4.0 s\n"
+    )

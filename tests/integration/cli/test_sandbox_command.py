@@ -30,7 +30,7 @@ def test_show_says_in_words_what_is_inside(
     configure(repo, {"sandbox": {"allowed_hosts": ["example.org"], "max_memory_mb": 777}})
     said = here(capsys, "sandbox", "show")
     assert said.code == 0
-    assert "standard is asked for" in said.out
+    assert "standard is configured" in said.out
     for words in (
         "(the checkout)",
         "example.org through the gateway",

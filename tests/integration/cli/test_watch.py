@@ -118,10 +118,10 @@ def test_views_end_without_the_session_and_when_nobody_is_at_work(project: Path,
             assert "task-001 #1  Then not  (12.4k tokens, $0.52, 2 calls, 1 refused)" in first
             screen.expect("Then not")
             verb("stop", "--now")
-            screen.expect("go on with 'blueflame resume'")
+            screen.expect("Continue with 'blueflame resume'")
             assert screen.end() == 0
             rest, _ = pipe.communicate(timeout=60)
-        assert rest.splitlines()[-1].endswith("Nobody is at work on it: go on with 'blueflame resume'.")
+        assert rest.splitlines()[-1].endswith("Not running. Continue with 'blueflame resume'.")
         assert "task-001 #1 cancelled" in rest
         assert "\x1b" not in rest
         assert pipe.returncode == 0

@@ -51,10 +51,11 @@ def cost(
     Agents at work count with what their meters say now.
     """
     from blueflame.cli.console import make_console, print_view
-    from blueflame.cli.render.cost import build_cost_json, render_cost
+    from blueflame.cli.render.cost import render_cost
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, open_journal
     from blueflame.session.accounts import forecast_cost
+    from blueflame.views.cost import CostView, build_cost_json
 
     project = open_project(config)
     with open_journal(project) as journal:
@@ -69,10 +70,11 @@ def cost(
     ]
     foreseen = forecast_cost(histories[0]) if len(histories) == 1 else None
     subject = names[0] if len(names) == 1 else ""
+    view = CostView(entries=tuple(entries), session=subject, by=by, foreseen=foreseen)
     if as_json:
-        print_json(build_cost_json(entries, session=subject, by=by, foreseen=foreseen))
+        print_json(build_cost_json(view))
     else:
-        print_view(make_console(), render_cost(entries, session=subject, by=by, foreseen=foreseen))
+        print_view(make_console(), render_cost(view))
     return 0
 
 

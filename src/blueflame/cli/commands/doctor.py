@@ -46,7 +46,6 @@ def doctor(config: Path | None = CONFIG, as_json: bool = JSON) -> int:
 
 
 def _examine_project(project: object) -> Iterator[DoctorFinding]:
-    from blueflame.cli.render.memory import describe_memory
     from blueflame.doctor.environment import (
         DoctorFinding,
         FindingState,
@@ -58,6 +57,7 @@ def _examine_project(project: object) -> Iterator[DoctorFinding]:
     from blueflame.orchestrator.project import Project
     from blueflame.orchestrator.wiring import build_runtime_set, find_memory_problem
     from blueflame.system.clock import SystemClock
+    from blueflame.views.memory import describe_memory
 
     yield from examine_machine()
     yield examine_editor((os.environ.get("VISUAL", ""), os.environ.get("EDITOR", ""), "nano", "vi"))

@@ -11,9 +11,10 @@ from blueflame.cli.output import print_json
 def gates(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """List the open gates and how to answer them."""
     from blueflame.cli.console import make_console, print_view
-    from blueflame.cli.render.session import build_gates_json, render_gates
+    from blueflame.cli.render.status import render_gates
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_session, load_session, open_journal
+    from blueflame.views.session import build_gates_json
 
     project = open_project(config)
     with open_journal(project) as journal:

@@ -32,11 +32,12 @@ KIND = typer.Option(None, "--kind", "-k", help="Only these: task-result, task-fa
 def list_(kind: str | None = KIND, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
     """What is remembered, the newest first."""
     from blueflame.cli.console import make_console, print_view
-    from blueflame.cli.render.memory import build_records_json, render_records
+    from blueflame.cli.render.memory import render_records
     from blueflame.model.memory import RECORD_TYPES
     from blueflame.model.suggestions import suggest
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.wiring import open_memory
+    from blueflame.views.memory import build_records_json
 
     if kind is not None and kind not in RECORD_TYPES:
         raise UsageError(

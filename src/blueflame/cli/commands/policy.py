@@ -56,10 +56,12 @@ def check(
     scratch: list[Path] = SCRATCH,
 ) -> int:
     """Judge tool calls: hook JSON on standard input, a call per line; a decision per line on standard output."""
+    from blueflame.views.policy import build_decision_json
+
     policy, world = _load_policy(config, role, scope, worktree, scratch)
     try:
         for line in _read_lines(sys.stdin.buffer):
-            print_json(_build_decision_json(_judge_line(line, policy, world)), indent=None)
+            print_json(build_decision_json(_judge_line(line, policy, world)), indent=None)
     except BrokenPipeError:  # whoever reads has seen enough; what Python still holds has nowhere to go
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
@@ -77,7 +79,8 @@ def explain(
     as_json: bool = JSON,
 ) -> int:
     """Say in words what a role may read, write, run and use; or what becomes of one call, and how to allow it."""
-    from blueflame.cli.render.policy import build_decision_json, build_policy_json, print_decision, print_policy
+    from blueflame.cli.render.policy import print_decision, print_policy
+    from blueflame.views.policy import build_decision_json, build_policy_json, suggest_setting
 
     policy, world = _load_policy(config, role, scope, worktree, scratch)
     if tool is None:
@@ -88,7 +91,7 @@ def explain(
         return 0
     decision = _judge_call(tool, argument, policy, world)
     if as_json:
-        print_json(build_decision_json(decision))
+        print_json(build_decision_json(decision) | {"how_to_allow": suggest_setting(decision)})
     else:
         print_decision(tool, argument or "", decision)
     return 0
@@ -198,8 +201,3 @@ def _judge_call(tool: str, argument: str | None, policy: Policy, world: LocalWor
     if tool == "Grep":  # where it searches is the question, not what for
         given = {"pattern": ".", "path": argument}
     return decide(policy, ToolCall(tool=tool, input=given, cwd=policy.worktree), world)
-
-
-def _build_decision_json(decision: Decision) -> dict[str, str]:
-    word = "allow" if decision.allowed else "deny"
-    return {"decision": word, "rule": decision.rule, "details": decision.details}

@@ -42,7 +42,7 @@ def report(
 
         write_atomically(html.absolute(), render_page(made, evidence, made_at=now))
     if as_json:
-        from blueflame.cli.render.report import build_report_json
+        from blueflame.report.as_json import build_report_json
 
         print_json(build_report_json(made, evidence, html=html))
     elif html is not None:

@@ -61,12 +61,13 @@ def show(
 ) -> int:
     """Say in plain words what exists inside, what can be written and reached, and which limits hold."""
     from blueflame.cli.output import print_json
-    from blueflame.cli.render.sandbox import build_sandbox_json, print_sandbox
+    from blueflame.cli.render.policy import print_sandbox
     from blueflame.orchestrator.foreground_sandbox import (
         build_command_sandbox,
         find_highest_level,
         find_sandbox_problems,
     )
+    from blueflame.views.policy import build_sandbox_json
 
     ground = _find_ground(config, worktree)
     box = build_command_sandbox(ground, Path("/private"), hosts=_check_hosts(host))

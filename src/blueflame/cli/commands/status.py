@@ -1,4 +1,4 @@
-"""`blueflame status`: how a session stands, from any terminal."""
+"""`blueflame status`: show the state of a session, from any terminal."""
 
 from __future__ import annotations
 
@@ -15,18 +15,14 @@ if TYPE_CHECKING:
 
 
 def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json: bool = JSON) -> int:
-    """How a session stands: open gates, agents at work, every task."""
+    """Show open gates, running agents and all tasks of a session."""
     from blueflame.cli.console import make_console, print_view
-    from blueflame.cli.render.session import build_session_json, render_status
-    from blueflame.cli.render.status import (
-        build_commands_json,
-        build_orchestrator_json,
-        describe_orchestrator,
-        render_commands,
-    )
+    from blueflame.cli.render.status import render_commands, render_status
     from blueflame.orchestrator.project import open_project
     from blueflame.orchestrator.sessions import find_orchestrator, find_session, load_session, open_journal
     from blueflame.system.clock import SystemClock
+    from blueflame.views.session import build_session_json, build_status_view
+    from blueflame.views.status import build_commands_json, build_orchestrator_json, describe_orchestrator
 
     project = open_project(config)
     with open_journal(project) as journal:
@@ -39,14 +35,13 @@ def status(session: str | None = SESSION, config: Path | None = CONFIG, as_json:
 
         checkups, commands = probe_agents(project, found), list_running_commands(project, found)
     if as_json:
-        told = build_session_json(found, now=now, checkups=checkups)
-        told |= build_commands_json(commands) | build_orchestrator_json(holder, now=now)
-        print_json(told)
+        state = build_session_json(found, now=now, checkups=checkups)
+        print_json(state | build_commands_json(commands) | build_orchestrator_json(holder, now=now))
         return 0
-    print_view(make_console(), render_status(found, now=now, checkups=checkups))
+    console = make_console()
+    print_view(console, render_status(build_status_view(found, now=now, checkups=checkups), now=now))
     if commands:
-        print_view(make_console(), render_commands(commands, now=now))
-    words = describe_orchestrator(holder, found, checkups, now=now)
-    if words:
+        print_view(console, render_commands(commands, now=now))
+    if words := describe_orchestrator(holder, found, checkups, now=now):
         print_text(f"\n{words}")
     return 0

@@ -14,8 +14,7 @@ from blueflame.cli.live.frame import SessionFrame
 from blueflame.cli.live.transcript import build_entry_json, format_entry
 from blueflame.cli.live.view import ActivityReader, EventLines, LiveFrame, LiveView
 from blueflame.cli.output import print_json, print_text
-from blueflame.cli.render.activity import build_activity_json, draw_activity_line
-from blueflame.cli.render.status import describe_orchestrator
+from blueflame.cli.render.activity import draw_activity_line
 from blueflame.journal.journal import Journal
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
@@ -30,6 +29,8 @@ from blueflame.system.clock import SystemClock
 from blueflame.telemetry.transcript import TranscriptReader
 from blueflame.text.format import format_duration
 from blueflame.text.outcomes import OUTCOME_WORDS
+from blueflame.views.activity import build_activity_json
+from blueflame.views.status import describe_orchestrator
 
 TICK_SECONDS = 0.25
 CHECK_SECONDS = 1.0  # seconds between two looks at who is at work
@@ -69,7 +70,7 @@ class FollowedSession:
         checkups = probe_agents(self.project, self.session)
         if any(found.warden_pid for found in checkups.values()):
             return ""  # agents work on by themselves
-        return f"{self.session.id}: nothing runs. {describe_orchestrator(None, self.session, checkups, now=self.now())}"
+        return f"{self.session.id}: {describe_orchestrator(None, self.session, checkups, now=self.now())}"
 
 
 def describe_ended_session(session: Session) -> str:

@@ -16,13 +16,9 @@ from rich.text import Text
 from blueflame.cli.console import Heading
 from blueflame.cli.render.activity import (
     ACTIVITY_MARKS,
-    describe_wait,
     draw_activity,
     draw_budget_bar,
-    format_cost,
-    format_tokens,
 )
-from blueflame.cli.render.session import format_budget
 from blueflame.model.activity import Activity, AgentState, AgentStatus
 from blueflame.model.attempt import AttemptRecord
 from blueflame.model.event import RuntimeParked
@@ -34,6 +30,8 @@ from blueflame.session.state import Session
 from blueflame.text.format import format_clock
 from blueflame.text.marks import MARKS as TASK_MARKS
 from blueflame.text.sanitize import clean_line, clean_text
+from blueflame.views.activity import describe_wait, format_tokens
+from blueflame.views.session import format_budget
 
 BAR_WIDTH, SHORT_BAR_WIDTH = 20, 10
 NARROW, NARROWEST = 64, 48
@@ -181,7 +179,7 @@ BEFORE: tuple[Column, ...] = (
 AFTER: tuple[Column, ...] = (
     Column(110, _format_refused),
     Column(100, lambda _record, activity, _v, _r: Text(f"{format_tokens(activity.spend.tokens)} tok", "quiet")),
-    Column(48, lambda _record, activity, _v, _r: Text(format_cost(activity.spend))),
+    Column(48, lambda _record, activity, _v, _r: Text(f"${activity.spend.usd:.2f}")),
     Column(56, _draw_budget, "left"),
 )
 """What stands before and behind what an agent does. One that has nothing to say for anybody gives its place away."""

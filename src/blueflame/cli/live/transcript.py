@@ -7,11 +7,11 @@ from typing import Any
 
 from rich.text import Text
 
-from blueflame.cli.render.activity import format_usage
 from blueflame.model.audit import ALLOW, BLOCK
 from blueflame.telemetry.transcript import AgentComplaint, AgentWords, ModelCharge, TranscriptCall, TranscriptEntry
 from blueflame.text.marks import BAD, DOT, NOTE, OK
 from blueflame.text.sanitize import clean_line
+from blueflame.views.activity import format_usage
 
 NO_TIME = " " * 8
 

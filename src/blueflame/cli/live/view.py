@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
@@ -15,7 +14,6 @@ from rich.text import Text
 from blueflame.cli.live.feed import format_events
 from blueflame.cli.live.frame import MAX_EVENTS, SessionFrame
 from blueflame.cli.render.activity import draw_activity_line
-from blueflame.journal.codec import encode_event
 from blueflame.model.activity import Activity
 from blueflame.model.event import JournalEntry
 from blueflame.session.state import Session
@@ -84,20 +82,6 @@ class EventLines:
         for line in lines:
             self._console.print(line, soft_wrap=True)
             self._said_at = self._timer()
-
-
-class EventJsonLines(EventLines):
-    """Every event as one JSON object on one line."""
-
-    def see(self, session: Session, recorded: Sequence[JournalEntry]) -> None:
-        for each in recorded:
-            kind, body = encode_event(each.event)
-            line = {"session": session.id, "seq": each.seq, "at": each.at, "kind": kind, "event": json.loads(body)}
-            self._console.file.write(json.dumps(line) + "\n")
-        self._console.file.flush()
-
-    def tick(self, now: float) -> None:
-        pass
 
 
 class NoView(EventLines):
@@ -174,12 +158,8 @@ class LiveFrame:
         self._live.update(picture, refresh=True)
 
 
-def choose_view(
-    console: Console, activities: ReadActivities = dict, *, as_json: bool = False, quiet: bool = False
-) -> LiveView:
+def choose_view(console: Console, activities: ReadActivities = dict, *, quiet: bool = False) -> LiveView:
     """The view that suits who is watching."""
-    if as_json:
-        return EventJsonLines(console)
     if quiet:
         return NoView(console)
     if console.is_terminal and not console.is_dumb_terminal:

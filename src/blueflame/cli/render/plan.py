@@ -1,9 +1,8 @@
-"""The plan as a person reviews it: what will be done, where, in which order, for how much."""
+"""The plan, drawn for review."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -11,70 +10,42 @@ from rich.text import Text
 
 from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
 from blueflame.model.task import Task
-from blueflame.session.estimate import CostRange
+from blueflame.text.format import format_count
 from blueflame.text.marks import BAD, NOTE
 from blueflame.text.sanitize import clean_line, clean_text
+from blueflame.views.parts import Fact
+from blueflame.views.plan import DryRunView, PlanView
 
 MAX_TASKS, MAX_BATCHES = 60, 20
 
 
-def render_plan(
-    tasks: Sequence[Task],
-    *,
-    session: str,
-    request: str = "",
-    round: int = 1,
-    batches: Sequence[Sequence[str]] = (),
-    cost: CostRange | None = None,
-    problems: Sequence[str] = (),
-    warnings: Sequence[str] = (),
-) -> RenderableType:
-    about: dict[str, RenderableType] = {"Request:": clean_line(request)} if request else {}
-    about["Tasks:"] = f"{len(tasks):,}"
-    if cost is not None:
-        about["Estimated cost:"] = Text.assemble(cost.text, (f"\n{cost.basis}", "quiet"))
+def render_plan(view: PlanView) -> RenderableType:
+    facts = [Fact("Request", clean_line(view.request))] if view.request else []
+    facts.append(Fact("Tasks", f"{len(view.tasks):,}"))
+    if view.cost is not None:
+        facts.append(Fact("Estimated cost", view.cost.text, note=view.cost.basis))
+    heading = Heading("Plan review", f"round {view.round}" if view.round > 1 else "", view.session)
     return stack_parts(
-        Group(Heading("Plan review", f"round {round}" if round > 1 else "", session), build_facts(about)),
-        _render_tasks(tasks),
-        _render_schedule(batches) if batches else None,
-        _render_list("Warnings", NOTE, "warn", warnings) if warnings else None,
-        _render_list("Problems: the plan cannot be approved as it is", BAD, "bad", problems) if problems else None,
+        Group(heading, build_facts(facts)),
+        _render_tasks(view.tasks),
+        _render_schedule(view.batches) if view.batches else None,
+        _render_list("Warnings", NOTE, "warn", view.warnings),
+        _render_list("Problems: the plan cannot be approved as it is", BAD, "bad", view.problems),
     )
 
 
-def build_plan_json(
-    tasks: Sequence[Task],
-    *,
-    session: str,
-    batches: Sequence[Sequence[str]] = (),
-    cost: CostRange | None = None,
-    problems: Sequence[str] = (),
-    warnings: Sequence[str] = (),
-) -> dict[str, Any]:
-    return {
-        "session": session,
-        "tasks": [build_task_json(task) for task in tasks],
-        "batches": [list(batch) for batch in batches],
-        "cost_usd": build_range_json(cost),
-        "problems": list(problems),
-        "warnings": list(warnings),
-    }
-
-
-def build_task_json(task: Task) -> dict[str, Any]:
-    return {
-        "id": task.id,
-        "title": task.title,
-        "description": task.description,
-        "priority": task.priority,
-        "cohesion_group": task.cohesion_group,
-        "dependencies": list(task.dependencies),
-        "file_locks": list(task.file_locks),
-    }
-
-
-def build_range_json(cost: CostRange | None) -> dict[str, Any] | None:
-    return None if cost is None else {"base": cost.low / 1e6, "with_retries": cost.high / 1e6, "learned": cost.learned}
+def render_dry_run(view: DryRunView) -> RenderableType:
+    unknown = Text("No plan yet: the planner would make it. Give one with --plan.", "warn")
+    rows = [
+        (each.role, format_count(each.agents, "agent"), f"{each.at_once} at once", f"{each.runtime} {each.model}")
+        for each in view.agents
+    ]
+    return stack_parts(
+        render_plan(view.plan),
+        None if view.is_plan_known else unknown,
+        Group(Text(f"The workflow {view.workflow.name} would start", "head"), build_columns(rows)),
+        Text("Nothing was started.", "quiet"),
+    )
 
 
 def _render_tasks(tasks: Sequence[Task]) -> RenderableType:
@@ -109,6 +80,6 @@ def _list_names(batch: Sequence[str]) -> str:
     return shown if len(batch) <= MAX_BATCHES else f"{shown}, … ({len(batch):,} tasks)"
 
 
-def _render_list(title: str, mark: str, style: str, lines: Sequence[str]) -> RenderableType:
+def _render_list(title: str, mark: str, style: str, lines: Sequence[str]) -> RenderableType | None:
     rows = [(Text(mark, style), clean_text(line)) for line in lines]
-    return Group(Text(title, style), build_columns(rows))
+    return Group(Text(title, style), build_columns(rows)) if rows else None

@@ -1,52 +1,103 @@
-"""Who holds the repository, since when, and whether it still gives signs of life."""
+"""A session's status: facts, gates, running agents, locks, tasks, checks and hooks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from blueflame.cli.console import build_columns
-from blueflame.orchestrator.engine.health import HealthReport
-from blueflame.orchestrator.engine.presence import OrchestratorPresence, RunningCommand
-from blueflame.session.state import Session
-from blueflame.text.format import format_duration
-from blueflame.text.sanitize import clean_text
+from blueflame.cli.console import Heading, build_columns, build_facts, stack_parts
+from blueflame.cli.render.session import render_task_lines
+from blueflame.model.gate import Gate
+from blueflame.orchestrator.engine.health import Health
+from blueflame.orchestrator.engine.presence import RunningCommand
+from blueflame.text.format import format_clock, format_duration
+from blueflame.text.sanitize import clean_line, clean_text, shorten_line
+from blueflame.views.activity import format_tokens
+from blueflame.views.session import AgentLine, HeldLock, StatusView
+
+HEALTH: Mapping[Health, str] = {Health.STARTING: "", Health.WORKING: "good", Health.ENDED: "", Health.LOST: "bad"}
+AGENT_HEAD = ("agent", "for", "pid", "age", "silent", "tokens", "cost", "state")
+RIGHT_ALIGNED = range(2, 7)
+GAP = "  "
+MAX_WORDS = 160  # characters
 
 
-def describe_orchestrator(
-    holder: OrchestratorPresence | None, session: Session, checkups: Mapping[str, HealthReport], *, now: float
-) -> str:
-    """Empty when there is nothing to say: the session is over and nobody is at work."""
-    if holder is None:
-        return _describe_absence(session, checkups)
-    who = "a process that has not said who it is" if holder.pid is None else f"pid {holder.pid}"
-    since = "" if holder.since is None else f", for {format_duration(now - holder.since)}"
-    silent = format_duration(now - holder.last_sign)
-    if holder.is_late(now):
-        return (
-            f"Blue Flame holds this repository ({who}{since}), but has given no sign of life for {silent}: "
-            "it may hang. Its agents go on; end it and go on with 'blueflame resume'."
+def render_status(view: StatusView, *, now: float) -> RenderableType:
+    return stack_parts(
+        Group(Heading("Session status", view.session), build_facts(view.facts)),
+        render_gates(view.gates) if view.gates else None,
+        _render_agents(view.agents, now) if view.agents else None,
+        _render_locks(view.locks, now) if view.locks else None,
+        render_task_lines("Tasks", view.tasks),
+    )
+
+
+def render_gates(gates: Sequence[Gate]) -> RenderableType:
+    """Open gates, each with the command that answers it."""
+    if not gates:
+        return Text("No open gates.", "quiet")
+    rows = [
+        (
+            Text(gate.id, "id"),
+            gate.kind.value,
+            Text.assemble(clean_line(gate.title), (f"  {' | '.join(option.name for option in gate.options)}", "quiet")),
         )
-    return f"Blue Flame is at work on it ({who}{since}; last sign of life {silent} ago)."
+        for gate in gates
+    ]
+    answer = Text(f"  Answer with: blueflame answer {gates[0].id} CHOICE", "quiet")
+    return Group(Text("Waiting for an answer", "head"), build_columns(rows), answer)
 
 
-def _describe_absence(session: Session, checkups: Mapping[str, HealthReport]) -> str:
-    if session.ended:
-        return ""
-    if any(found.warden_pid for found in checkups.values()):
-        return "Its agents work on by themselves; 'blueflame resume' takes them up and goes on."
-    return "Nobody is at work on it: go on with 'blueflame resume'."
+def _render_agents(agents: Sequence[AgentLine], now: float) -> RenderableType:
+    """Figures in columns and words below, so that neither is cut at any width."""
+    rows = [_build_row(each, now) for each in agents]
+    widths = [max(cell_len(row[n]) for row in (AGENT_HEAD, *rows)) for n in range(len(AGENT_HEAD))]
+    lines = [Text("Running agents", "head"), _build_line(AGENT_HEAD, widths, ["quiet"] * len(AGENT_HEAD))]
+    for row, each in zip(rows, agents, strict=True):
+        lines.append(_build_line(row, widths, ["id", *[""] * 6, HEALTH.get(each.health.state, "warn")]))
+        if words := shorten_line(each.health.why or each.health.said, MAX_WORDS):
+            lines.append(Text(f"{GAP * 2}{words}", "quiet"))
+    return Group(*lines)
 
 
-def build_orchestrator_json(holder: OrchestratorPresence | None, *, now: float) -> dict[str, Any]:
-    if holder is None:
-        return {"orchestrator_pid": None, "orchestrator": None}
-    state = {"pid": holder.pid, "since": holder.since, "last_sign": holder.last_sign, "late": holder.is_late(now)}
-    return {"orchestrator_pid": holder.pid, "orchestrator": state}
+def _build_row(line: AgentLine, now: float) -> tuple[str, ...]:
+    attempt, health = line.record.attempt, line.health
+    return (
+        attempt.agent_id,
+        f"{clean_line(attempt.subject)} #{attempt.n}",
+        str(health.agent_pid or ""),
+        format_clock(now - (line.record.started_at or line.record.intended_at)),
+        format_clock(now - health.last_output) if health.last_output else "",
+        format_tokens(health.spend.tokens),
+        f"${health.spend.usd:.2f}",
+        health.state.value,
+    )
+
+
+def _build_line(row: Sequence[str], widths: Sequence[int], styles: Sequence[str]) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for n, (cell, width, style) in enumerate(zip(row, widths, styles, strict=True)):
+        space = " " * (width - cell_len(cell))
+        line.append(GAP).append(space + cell if n in RIGHT_ALIGNED else cell + space, style)
+    line.rstrip()
+    return line
+
+
+def _render_locks(locks: Sequence[HeldLock], now: float) -> RenderableType:
+    rows: list[tuple[RenderableType, ...]] = [tuple(Text(word, "quiet") for word in ("task", "agent", "for", "locks"))]
+    rows += [
+        (
+            Text(each.task, "id"),
+            Text(each.agent, "id"),
+            format_duration(now - each.since),
+            clean_line(", ".join(each.paths)),
+        )
+        for each in locks
+    ]
+    return Group(Text("Locks held", "head"), build_columns(rows, right=(2,)))
 
 
 def render_commands(commands: Sequence[RunningCommand], *, now: float) -> RenderableType:
@@ -63,8 +114,4 @@ def render_commands(commands: Sequence[RunningCommand], *, now: float) -> Render
         )
         for each in commands
     ]
-    return Group(Text("\nChecks and hooks under way", "head"), build_columns(rows, right=(1, 2, 3)))
-
-
-def build_commands_json(commands: Sequence[RunningCommand]) -> dict[str, Any]:
-    return {"commands": [asdict(each) for each in commands]}
+    return Group(Text("\nRunning checks and hooks", "head"), build_columns(rows, right=(1, 2, 3)))

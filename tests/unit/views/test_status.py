@@ -2,16 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from blueflame.cli.console import render_text
-from blueflame.cli.render.status import (
-    build_commands_json,
-    build_orchestrator_json,
-    describe_orchestrator,
-    render_commands,
-)
 from blueflame.model.event import SessionEnded
 from blueflame.orchestrator.engine.health import Health, HealthReport
 from blueflame.orchestrator.engine.presence import OrchestratorPresence, RunningCommand
+from blueflame.views.status import build_commands_json, build_orchestrator_json, describe_orchestrator
 from support.recorded_session import Story
 
 NOW = 1_770_000_000.0
@@ -28,19 +22,21 @@ def line(holder: OrchestratorPresence | None, **checkups: HealthReport) -> str:
 
 
 def test_who_is_at_work_is_named_with_its_last_sign_of_life() -> None:
-    assert line(holder(12)) == "Blue Flame is at work on it (pid 4711, for 1 h 00 min; last sign of life 12 s ago)."
+    assert line(holder(12)) == (
+        "Blue Flame is running this session (pid 4711, for 1 h 00 min; last sign of life 12 s ago)."
+    )
 
 
 @pytest.mark.parametrize("pid", [4711, None])
 def test_one_that_has_given_no_sign_for_long_is_not_said_to_be_at_work(pid: int | None) -> None:
     said = line(holder(300, pid))
     assert "no sign of life for 5 min" in said
-    assert "is at work" not in said
+    assert "is running" not in said
 
 
 def test_agents_without_an_orchestrator_are_told_only_while_they_are_seen() -> None:
-    assert "work on by themselves" in line(None, a=LOST, b=WORKING)
-    assert line(None, a=LOST) == "Nobody is at work on it: go on with 'blueflame resume'."
+    assert "The orchestrator is not running, its agents are" in line(None, a=LOST, b=WORKING)
+    assert line(None, a=LOST) == "Not running. Continue with 'blueflame resume'."
 
 
 def test_of_a_session_that_is_over_nothing_is_said() -> None:
@@ -54,15 +50,5 @@ def test_machines_get_the_same() -> None:
     told = build_orchestrator_json(holder(300), now=NOW)
     assert told["orchestrator_pid"] == 4711
     assert told["orchestrator"] == {"pid": 4711, "since": NOW - 3600, "last_sign": NOW - 300, "late": True}
-
-
-def test_checks_and_hooks_under_way_are_shown() -> None:
     each = RunningCommand(name="check.task-001-01.1", pid=12, warden_pid=11, since=NOW - 90, last_output=NOW - 4)
-    shown = render_text(render_commands([each], now=NOW), width=80)
-    assert shown == (
-        "\n"
-        "Checks and hooks under way\n"
-        "  command              pid         age  silent\n"
-        "  check.task-001-01.1   12  1 min 30 s   4.0 s\n"
-    )
     assert build_commands_json([each])["commands"][0]["warden_pid"] == 11

@@ -1,0 +1,175 @@
+"""A changeset as a person judges it: what it changes, what checked it, what it lacks, what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from blueflame.model.changeset import Build, ChangesetRecord, ChangesetState
+from blueflame.model.spend import NO_SPEND, Budget, Spend
+from blueflame.model.task import TaskRecord
+from blueflame.session.state import Session
+from blueflame.text.format import format_count
+from blueflame.text.marks import BAD, OK
+from blueflame.views.parts import MarkedLine
+
+AGAIN = "→"
+MAX_LOSSES = 10
+OUTCOMES: Mapping[ChangesetState, str] = {
+    ChangesetState.LANDED: "approved",
+    ChangesetState.APPROVED: "approved",
+    ChangesetState.PROPOSED: "proposed",
+    ChangesetState.UNDONE: "taken back",
+    ChangesetState.REJECTED: "re-queued",
+    ChangesetState.EVICTED: "sent back",
+    ChangesetState.DEFERRED: "deferred",
+    ChangesetState.SKIPPED: "skipped",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesetView:
+    session: str
+    record: ChangesetRecord
+    place: tuple[int, int] = (1, 1)  # (i, n) among the cycle's changesets
+    tasks: Mapping[str, TaskRecord] = field(default_factory=dict)
+    spend: Spend | None = None  # of the session so far
+    costs: Mapping[str, Spend] = field(default_factory=dict)  # of each task so far, its reviews included
+    budget: Budget = field(default_factory=Budget)
+    deferred: tuple[ChangesetRecord, ...] = ()
+
+    @property
+    def session_cost(self) -> str:
+        return self.budget.format_amount(self.budget.measure(self.spend)) if self.spend else ""
+
+    @property
+    def own_cost(self) -> str:
+        spent = sum((self.costs[name] for name in self.record.changeset.tasks if name in self.costs), NO_SPEND)
+        return self.budget.format_amount(self.budget.measure(spent)) if self.budget.measure(spent) else ""
+
+
+def build_changeset_view(session: Session, name: str) -> ChangesetView:
+    record = session.changesets[name]
+    peers = [each for each in session.changesets.values() if each.changeset.cycle == record.changeset.cycle]
+    return ChangesetView(
+        session=session.id,
+        record=record,
+        place=(peers.index(record) + 1, len(peers)),
+        tasks=session.tasks,
+        spend=session.spend,
+        costs=session.spend_by_subject,
+        budget=session.limits.session_budget,
+        deferred=tuple(peer for peer in peers if peer.state is ChangesetState.DEFERRED),
+    )
+
+
+def format_size(build: Build) -> str:
+    return f"{format_count(len(build.files), 'file')} changed, +{build.added:,}, -{build.deleted:,}"
+
+
+def list_notes(view: ChangesetView) -> list[str]:
+    """What a person must not overlook, a sentence each."""
+    record, notes = view.record, []
+    if record.changeset.missing:
+        notes.append(f"Not in it, though of the same group: {', '.join(record.changeset.missing)}.")
+    losses = record.build.losses if record.build else ()
+    notes += [f"{loss}." for loss in losses[:MAX_LOSSES]]
+    if len(losses) > MAX_LOSSES:
+        notes.append(f"… and {len(losses) - MAX_LOSSES} more lines that differ from what their task wrote.")
+    notes += [
+        f"A conflict in {', '.join(each.paths)} was resolved by {each.by}: {each.notes}" for each in record.resolutions
+    ]
+    if record.note:
+        notes.append(record.note)
+    notes += [
+        f"[{each.changeset.group}] is deferred: {each.note or 'it builds on a rejected changeset'}."
+        for each in view.deferred
+    ]
+    return notes
+
+
+def describe_outcome(record: ChangesetRecord) -> MarkedLine:
+    """What became of it, in one line."""
+    mark, tone, words = _describe_state(record)
+    return MarkedLine(mark, tone, f"[{record.changeset.group}] {words}: {', '.join(record.changeset.tasks)}")
+
+
+def _describe_state(record: ChangesetRecord) -> tuple[str, str, str]:
+    match record.state:
+        case ChangesetState.LANDED:
+            return OK, "good", f"landed as {(record.landed_as or '')[:10]}"
+        case ChangesetState.PROPOSED:
+            return OK, "good", f"proposed, {record.place}"
+        case ChangesetState.UNDONE:
+            return AGAIN, "warn", record.note
+        case ChangesetState.CONFLICTED:
+            return AGAIN, "warn", "in conflict, a merger is working on it"
+        case ChangesetState.APPROVED:
+            return OK, "good", "approved"
+        case ChangesetState.REJECTED:
+            return AGAIN, "warn", "rejected, re-queued with your reason"
+        case ChangesetState.SKIPPED:
+            return AGAIN, "warn", "skipped, shown again in the next cycle"
+        case ChangesetState.DEFERRED:
+            return AGAIN, "warn", "deferred, it builds on a rejected changeset"
+        case ChangesetState.EVICTED:
+            return BAD, "bad", f"cannot land: {record.note}"
+        case _:
+            return " ", "quiet", "waiting"
+
+
+def count_outcomes(records: Sequence[ChangesetRecord]) -> str:
+    """`1 changeset approved, 1 re-queued, 1 deferred`. A deferral is no re-queue: its work stays verified."""
+    words = [OUTCOMES[record.state] for record in records if record.state in OUTCOMES]
+    counted = [(word, words.count(word)) for word in dict.fromkeys(OUTCOMES.values()) if word in words]
+    if not counted:
+        return "no changeset judged"
+    (word, n), *rest = counted
+    return ", ".join([f"{format_count(n, 'changeset')} {word}", *(f"{n} {word}" for word, n in rest)])
+
+
+def build_changeset_json(record: ChangesetRecord) -> dict[str, Any]:
+    changeset, build = record.changeset, record.build
+    return {
+        "id": changeset.id,
+        "cycle": changeset.cycle,
+        "group": changeset.group,
+        "title": changeset.title,
+        "state": record.state.value,
+        "tasks": list(changeset.tasks),
+        "after": list(changeset.after),
+        "missing": list(changeset.missing),
+        "note": record.note,
+        "landed_as": record.landed_as,
+        "pull_request": record.place or None,
+        "resolved": [{"paths": list(each.paths), "by": each.by, "notes": each.notes} for each in record.resolutions],
+        "build": None if build is None else _build_build_json(build),
+    }
+
+
+def _build_build_json(build: Build) -> dict[str, Any]:
+    return {
+        "base": build.base,
+        "commit": build.commit,
+        "added": build.added,
+        "deleted": build.deleted,
+        "files": [{"path": file.path, "added": file.added, "deleted": file.deleted} for file in build.files],
+        "checks": [
+            {
+                "name": check.name,
+                "passed": check.passed,
+                "exit_code": check.exit_code,
+                "seconds": check.seconds,
+                "flaky": check.flaky,
+                "output_sha256": check.output_sha256,
+            }
+            for check in build.checks
+        ],
+        "risks": [{"kind": risk.kind, "words": risk.words, "paths": list(risk.paths)} for risk in build.risks],
+        "weakened": [
+            {"kind": each.kind, "path": each.path, "line": each.line, "words": each.words, "lines": list(each.lines)}
+            for each in build.weakened
+        ],
+        "losses": [str(loss) for loss in build.losses],
+    }

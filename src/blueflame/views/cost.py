@@ -1,0 +1,125 @@
+"""What agents cost, against the estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from blueflame.billing.price_table import AS_OF
+from blueflame.model.spend import Spend
+from blueflame.session.accounts import CostEntry, CostTotal, sum_costs_by, sum_spend
+from blueflame.session.estimate import CostRange
+from blueflame.text.format import format_count, format_dollars
+from blueflame.text.sanitize import clean_line
+from blueflame.views.parts import Fact
+
+SESSION_TABLES = ("role", "task", "model", "agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostView:
+    """Of one session, or of all (`session` is empty then); `by` asks for one table only."""
+
+    entries: tuple[CostEntry, ...]
+    session: str = ""
+    by: str | None = None
+    foreseen: CostRange | None = None
+
+    @property
+    def tables(self) -> Mapping[str, tuple[CostTotal, ...]]:
+        return {by: tuple(sum_costs_by(self.entries, by)) for by in ((self.by,) if self.by else SESSION_TABLES)}
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        spend = sum_spend(self.entries)
+        live = [entry for entry in self.entries if entry.live]
+        running = f"{format_count(len(live), 'agent')}, {format_dollars(sum_spend(live).micro_usd)} so far (included)"
+        return (
+            Fact("Cost", f"{format_dollars(spend.micro_usd)}, {spend.tokens:,} tokens"),
+            *((Fact("Estimate", self.foreseen.text, note=self.foreseen.basis),) if self.foreseen else ()),
+            *((Fact("Running", running),) if live else ()),
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(_list_notes(self.entries))
+
+
+def rank_totals(found: Sequence[CostTotal], by: str) -> list[CostTotal]:
+    """Days and sessions as they came, roles as they work, the rest dearest first."""
+    if by in ("day", "session", "role"):
+        return list(found)
+    return sorted(found, key=lambda total: (-total.spend.micro_usd, -total.spend.tokens, total.name))
+
+
+def count_tokens(spend: Spend) -> Mapping[str, int]:
+    return {
+        "input": spend.input_tokens,
+        "output": spend.output_tokens,
+        "cache_read": spend.cache_read_tokens,
+        "cache_write": spend.cache_write_tokens,
+    }
+
+
+def _list_notes(entries: Sequence[CostEntry]) -> Iterator[str]:
+    """What makes these figures less than certain."""
+    unpriced = sorted({model for entry in entries for model in entry.unpriced})
+    if unpriced:
+        names = ", ".join(map(clean_line, unpriced))
+        yield f"no price known for {names}: counted at the highest price; set it under `prices` (prices of {AS_OF})"
+    broken = sum(entry.incomplete for entry in entries)
+    if broken:
+        yield f"{format_count(broken, 'call')} broke off before the model reported its usage: a little may be missing"
+    damaged = sum(entry.damaged for entry in entries)
+    if damaged:
+        yield f"{format_count(damaged, 'line')} of the meters unreadable: not counted"
+
+
+def build_cost_json(view: CostView) -> dict[str, Any]:
+    return {
+        "session": view.session or None,
+        **_build_spend_json(sum_spend(view.entries)),
+        "foreseen": _build_estimate_json(view.foreseen),
+        "by": {by: [_build_total_json(total) for total in found] for by, found in view.tables.items()},
+        "attempts": [_build_entry_json(entry) for entry in view.entries],
+        "notes": list(view.notes),
+        "prices_as_of": AS_OF,
+    }
+
+
+def _build_spend_json(spend: Spend) -> dict[str, Any]:
+    return {"cost_usd": spend.usd, "tokens": spend.tokens, **count_tokens(spend)}
+
+
+def _build_total_json(total: CostTotal) -> dict[str, Any]:
+    return {"name": total.name, "attempts": total.attempts, "live": total.live, **_build_spend_json(total.spend)}
+
+
+def _build_entry_json(entry: CostEntry) -> dict[str, Any]:
+    return {
+        "id": entry.attempt,
+        "session": entry.session,
+        "agent": entry.agent,
+        "role": entry.role,
+        "subject": entry.subject,
+        "n": entry.n,
+        "day": entry.day,
+        "ending": entry.ending or None,
+        "live": entry.live,
+        "metered": entry.metered,
+        **_build_spend_json(entry.spend),
+        "models": {model: _build_spend_json(spend) for model, spend in entry.by_model.items()},
+    }
+
+
+def _build_estimate_json(foreseen: CostRange | None) -> dict[str, Any] | None:
+    if foreseen is None:
+        return None
+    roles = {each.role: {"base": each.low / 1e6, "with_retries": each.high / 1e6} for each in foreseen.roles}
+    return {
+        "base": foreseen.low / 1e6,
+        "with_retries": foreseen.high / 1e6,
+        "learned": foreseen.learned,
+        "roles": roles,
+    }

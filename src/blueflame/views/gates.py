@@ -1,0 +1,157 @@
+"""What a person sees before they answer a gate, for every kind of gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from blueflame.model.gate import Gate, GateKind
+from blueflame.model.task import Task
+from blueflame.session.budget import DAY
+from blueflame.session.state import Session
+from blueflame.text.format import format_count, format_duration, format_until
+from blueflame.text.marks import BAD, NOTE
+from blueflame.views.changeset import ChangesetView, build_changeset_view
+from blueflame.views.parts import Fact, MarkedLine
+from blueflame.views.plan import PlanView, build_plan_view
+from blueflame.views.session import CycleView, build_cycle_view, format_budget
+
+MAX_QUOTED_LINES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateDetails:
+    """The evidence of a gate that is about neither a plan nor a changeset nor a cycle; empty parts are not drawn."""
+
+    title: str
+    aside: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    points: tuple[str, ...] = ()
+    tasks: tuple[tuple[str, str, str], ...] = ()  # id, title, when it began
+    quote: tuple[str, ...] = ()
+    lines: tuple[MarkedLine, ...] = ()
+    history: tuple[tuple[str, str, str], ...] = ()  # earlier attempts: name, result, first line of the notes
+
+
+GateView = PlanView | ChangesetView | CycleView | GateDetails
+
+
+def build_gate_view(session: Session, gate: Gate) -> GateView:
+    return BUILDERS[gate.kind](session, gate)
+
+
+def find_gate_tasks(session: Session, gate: Gate) -> tuple[Task, ...]:
+    """The tasks that `edit` and `split` change."""
+    if gate.kind is GateKind.PLAN:
+        return session.plan.tasks if session.plan else ()
+    if gate.kind is GateKind.OVERLAP:
+        return tuple(session.tasks[name].task for name in gate.evidence.get("tasks", ()))
+    record = session.tasks.get(gate.subject)
+    return (record.task,) if record else ()
+
+
+def _build_validation(session: Session, gate: Gate) -> GateDetails:
+    return GateDetails(
+        title="Validation failed",
+        aside=(f"by {gate.evidence.get('by', '') or 'the validator'}", gate.subject),
+        quote=_quote_end(str(gate.evidence.get("notes", ""))),
+        lines=tuple(MarkedLine(BAD, "bad", str(issue)) for issue in gate.evidence.get("issues", ())),
+        history=_list_history(session, gate.subject),
+    )
+
+
+def _build_validator(session: Session, gate: Gate) -> GateDetails:
+    return GateDetails(
+        title="Validator failed",
+        aside=(gate.subject,),
+        quote=_quote_end(str(gate.evidence.get("reason", ""))),
+        history=_list_history(session, gate.subject),
+    )
+
+
+def _quote_end(text: str) -> tuple[str, ...]:
+    """The last lines: enough to judge by, and the question stays on the screen."""
+    lines = text.strip().splitlines()
+    more = len(lines) - MAX_QUOTED_LINES
+    return (*([f"… {more} lines above"] if more > 0 else ()), *lines[-MAX_QUOTED_LINES:])
+
+
+def _list_history(session: Session, task: str) -> tuple[tuple[str, str, str], ...]:
+    record = session.tasks.get(task)
+    return tuple(
+        (f"attempt {entry.attempt}", entry.result.value.replace("_", " "), entry.notes.strip().partition("\n")[0])
+        for entry in (record.history if record else ())
+    )
+
+
+def _build_budget(session: Session, gate: Gate) -> GateDetails:
+    facts = (
+        Fact("Session budget", format_budget(session.limits.session_budget, session.spend)),
+        Fact("Left to do", f"{len(session.unfinished)} of {len(session.tasks)} tasks"),
+    )
+    day = (Fact("Daily budget", str(gate.evidence.get("budget", ""))),) if gate.subject == DAY else ()
+    return GateDetails(title="Budget reached", aside=(session.id,), facts=day + facts)
+
+
+def _build_rate_limit(session: Session, gate: Gate) -> GateDetails:
+    ends = gate.evidence.get("until")
+    facts = (
+        Fact("Runtime", gate.subject),
+        Fact("Reason", str(gate.evidence.get("reason", "")) or "none given"),
+        Fact("Ends", format_until(float(ends)).strip() if ends is not None else "unknown"),
+        Fact("Meanwhile", f"{format_count(len(session.live), 'agent')} running or waiting; nothing is lost"),
+    )
+    return GateDetails(title="Model unavailable", aside=(gate.subject,), facts=facts)
+
+
+def _build_stall(session: Session, gate: Gate) -> GateDetails:
+    record = session.attempts.get(str(gate.evidence.get("attempt", "")))
+    facts = (
+        Fact("Agent", str(gate.evidence.get("agent", ""))),
+        Fact("Silent for", format_duration(float(gate.evidence.get("seconds", 0)))),
+        Fact("Time limit", f"{format_duration(record.attempt.timeout)}: it is ended then" if record else ""),
+    )
+    history = _list_history(session, gate.subject)
+    return GateDetails(title="Silent agent", aside=(gate.subject,), facts=facts, history=history)
+
+
+def _build_overlap(session: Session, gate: Gate) -> GateDetails:
+    names = [name for name in gate.evidence.get("tasks", ()) if name in session.tasks]
+    near = "in the same lines" if gate.evidence.get("kind") == "lines" else "in other lines so far"
+    return GateDetails(
+        title="Two agents in one file",
+        aside=(near, gate.subject),
+        tasks=tuple(
+            (name, session.tasks[name].task.title, when)
+            for name, when in zip(names, ("began first", "began later"), strict=False)
+        ),
+        lines=tuple(MarkedLine(NOTE, "warn", str(path)) for path in gate.evidence.get("paths", ())),
+    )
+
+
+def _build_list(title: str, session: Session, points: Sequence[object]) -> GateDetails:
+    return GateDetails(title=title, aside=(session.id,), points=tuple(str(point) for point in points))
+
+
+def _build_resume(session: Session, _gate: Gate) -> GateDetails:
+    left = f"{len(session.unfinished)} of {len(session.tasks)} tasks left, cycle {session.cycle}"
+    return _build_list("Unfinished session", session, (session.request, left))
+
+
+BUILDERS: Mapping[GateKind, Callable[[Session, Gate], GateView]] = {
+    GateKind.PLAN: build_plan_view,
+    GateKind.CHANGESET: lambda session, gate: build_changeset_view(session, gate.subject),
+    GateKind.SESSION: lambda session, _gate: build_cycle_view(session),
+    GateKind.VALIDATION: _build_validation,
+    GateKind.VALIDATOR: _build_validator,
+    GateKind.BUDGET: _build_budget,
+    GateKind.RATE_LIMIT: _build_rate_limit,
+    GateKind.DRIFT: lambda session, gate: _build_list(
+        "Configuration changed", session, gate.evidence.get("changes", ())
+    ),
+    GateKind.STALL: _build_stall,
+    GateKind.OVERLAP: _build_overlap,
+    GateKind.TASKS: lambda session, gate: _build_list("Tasks file", session, gate.evidence.get("problems", ())),
+    GateKind.RESUME: _build_resume,
+    GateKind.STALE: lambda session, gate: _build_list("Left behind", session, (gate.title,)),
+}

@@ -1,0 +1,151 @@
+"""The plan as a person reviews it: what will be done, where, in which order, for how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from blueflame.model.attempt import PLANNER, VALIDATOR, WORKER
+from blueflame.model.gate import Gate
+from blueflame.model.limits import Limits, Workflow
+from blueflame.model.task import Task
+from blueflame.session.estimate import CostRange, batches, estimate_cost
+from blueflame.session.plan_problems import find_plan_problems, find_plan_warnings
+from blueflame.session.state import Session
+
+STAGE_ROLES = {"plan": PLANNER, "work": WORKER, "validate": VALIDATOR}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanView:
+    session: str
+    tasks: tuple[Task, ...] = ()
+    request: str = ""
+    round: int = 1
+    batches: tuple[tuple[str, ...], ...] = ()
+    cost: CostRange | None = None
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAgents:
+    """How many agents of one role a session would start at least, and how many at once at most."""
+
+    role: str
+    agents: int
+    at_once: int
+    runtime: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRunView:
+    plan: PlanView
+    is_plan_known: bool
+    workflow: Workflow
+    agents: tuple[PlannedAgents, ...]
+
+
+def build_plan_view(session: Session, gate: Gate) -> PlanView:
+    tasks = session.plan.tasks if session.plan else ()
+    found = tuple(gate.evidence.get("problems", ()))
+    return PlanView(
+        session=session.id,
+        tasks=tasks,
+        request=session.request,
+        round=session.plan_round,
+        batches=() if found else _list_batches(tasks, session.limits),
+        cost=estimate_cost(tasks, session.limits, session.workflow),
+        problems=found,
+        warnings=tuple(gate.evidence.get("warnings", ())),
+    )
+
+
+def build_dry_run_view(
+    request: str, tasks: Sequence[Task] | None, flow: Workflow, limits: Limits, *, is_plan: bool
+) -> DryRunView:
+    """`tasks` is None before a planner has run; `is_plan` is False for the one task that needs no planner."""
+    known = tuple(tasks or ())
+    found = (
+        find_plan_problems(known, allowed_paths=limits.allowed_paths, blocked_paths=limits.blocked_paths)
+        if is_plan
+        else ()
+    )
+    plan = PlanView(
+        session="dry run",
+        tasks=known,
+        request=request,
+        batches=_list_batches(known, limits),
+        cost=estimate_cost(known, limits, flow),
+        problems=tuple(found),
+        warnings=tuple(find_plan_warnings(known)) if known else (),
+    )
+    agents = tuple(_list_planned_agents(len(known), flow, limits))
+    return DryRunView(plan=plan, is_plan_known=tasks is not None, workflow=flow, agents=agents)
+
+
+def _list_batches(tasks: Sequence[Task], limits: Limits) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(batch) for batch in batches(tasks, limits.workers))
+
+
+def _list_planned_agents(tasks: int, flow: Workflow, limits: Limits) -> list[PlannedAgents]:
+    counts = {PLANNER: (1, 1), WORKER: (tasks, limits.workers), VALIDATOR: (tasks, limits.validators)}
+    return [
+        PlannedAgents(
+            role=role,
+            agents=counts[role][0],
+            at_once=min(counts[role][1], max(counts[role][0], 1)),
+            runtime=limits.get_runtime(role),
+            model=limits.get_model(role),
+        )
+        for role in (STAGE_ROLES[stage] for stage in flow.stages if stage in STAGE_ROLES)
+    ]
+
+
+def build_plan_json(view: PlanView) -> dict[str, Any]:
+    return {
+        "session": view.session,
+        "tasks": [build_task_json(task) for task in view.tasks],
+        "batches": [list(batch) for batch in view.batches],
+        "cost_usd": _build_range_json(view.cost),
+        "problems": list(view.problems),
+        "warnings": list(view.warnings),
+    }
+
+
+def build_dry_run_json(view: DryRunView) -> dict[str, Any]:
+    flow = view.workflow
+    return {
+        **build_plan_json(view.plan),
+        "request": view.plan.request,
+        "plan_known": view.is_plan_known,
+        "workflow": {"name": flow.name, "stages": list(flow.stages), "barrier": flow.barrier},
+        "would_spawn": [
+            {
+                "role": each.role,
+                "agents": each.agents,
+                "at_once": each.at_once,
+                "runtime": each.runtime,
+                "model": each.model,
+            }
+            for each in view.agents
+        ],
+    }
+
+
+def build_task_json(task: Task) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "title": task.title,
+        "description": task.description,
+        "priority": task.priority,
+        "cohesion_group": task.cohesion_group,
+        "dependencies": list(task.dependencies),
+        "file_locks": list(task.file_locks),
+    }
+
+
+def _build_range_json(cost: CostRange | None) -> dict[str, Any] | None:
+    return None if cost is None else {"base": cost.low / 1e6, "with_retries": cost.high / 1e6, "learned": cost.learned}

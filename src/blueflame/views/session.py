@@ -1,0 +1,360 @@
+"""A session: how it stands now, what a cycle brought, what became of it in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from blueflame.model.attempt import AttemptRecord
+from blueflame.model.changeset import ChangesetRecord, ChangesetState
+from blueflame.model.event import RuntimeParked
+from blueflame.model.gate import Gate
+from blueflame.model.spend import Budget, Spend, Unit
+from blueflame.model.task import TaskRecord, TaskState
+from blueflame.orchestrator.engine.health import Health, HealthReport
+from blueflame.session.estimate import CostRange
+from blueflame.session.overlaps import describe_overlap, list_current_overlaps
+from blueflame.session.rate_limits import describe_parked
+from blueflame.session.state import Session
+from blueflame.text.format import format_count, format_duration, format_until
+from blueflame.text.outcomes import OUTCOME_WORDS
+from blueflame.text.sanitize import clean_line
+from blueflame.views.changeset import build_changeset_json, count_outcomes, describe_outcome
+from blueflame.views.parts import Fact, MarkedLine
+
+UNKNOWN_HEALTH = HealthReport(state=Health.UNKNOWN)
+
+
+class TaskLine(NamedTuple):
+    id: str
+    state: TaskState
+    title: str
+    note: str
+
+
+class AgentLine(NamedTuple):
+    """A running agent, and how it is."""
+
+    record: AttemptRecord
+    health: HealthReport
+
+
+class HeldLock(NamedTuple):
+    """The locks of one running task. A task without locks holds the whole tree."""
+
+    task: str
+    agent: str
+    since: float
+    paths: tuple[str, ...]
+
+
+class RoleCost(NamedTuple):
+    role: str
+    attempts: int
+    spend: Spend
+    estimate: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusView:
+    session: str
+    facts: tuple[Fact, ...]
+    gates: tuple[Gate, ...]
+    agents: tuple[AgentLine, ...]
+    locks: tuple[HeldLock, ...]
+    tasks: tuple[TaskLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleView:
+    """What a cycle brought, before a person says whether another one begins."""
+
+    session: str
+    cycle: int
+    tally: str
+    facts: tuple[Fact, ...]
+    outcomes: tuple[MarkedLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryView:
+    session: str
+    base_branch: str
+    facts: tuple[Fact, ...]
+    landed: tuple[ChangesetRecord, ...]
+    proposed: tuple[MarkedLine, ...]
+    not_landed: tuple[TaskLine, ...]
+    roles: tuple[RoleCost, ...]
+    attempts: tuple[AttemptRecord, ...]  # the dearest first
+    has_estimate: bool
+
+
+def build_status_view(
+    session: Session, *, now: float, checkups: Mapping[str, HealthReport] | None = None
+) -> StatusView:
+    found = checkups or {}
+    stage = f"cycle {session.cycle}, {session.wave}" if session.wave else session.phase.value
+    facts = [
+        Fact("Request", clean_line(session.request)),
+        Fact("State", OUTCOME_WORDS.get(session.outcome, session.outcome) if session.ended else stage),
+        Fact("Started", f"{format_duration(now - session.opened_at)} ago"),
+        Fact("Budget", _format_live_budget(session, found)),
+    ]
+    if session.parked and not session.ended:
+        facts.append(
+            Fact("Waits for", "\n".join(_describe_parked(each, now) for each in session.parked.values()), "warn")
+        )
+    if session.overlaps:
+        facts.append(
+            Fact("Overlaps", "\n".join(describe_overlap(each) for each in list_current_overlaps(session)), "warn")
+        )
+    live = sorted(
+        (session.attempts[name] for name in session.live), key=lambda each: (each.intended_at, each.attempt.id)
+    )
+    return StatusView(
+        session=session.id,
+        facts=tuple(facts),
+        gates=tuple(session.open_gates.values()),
+        agents=tuple(AgentLine(each, found.get(each.attempt.id, UNKNOWN_HEALTH)) for each in live),
+        locks=tuple(list_held_locks(session)),
+        tasks=tuple(
+            _build_task_line(each, "; ".join(filter(None, (find_wait_reason(session, each.task.id), each.reason))))
+            for each in _sort_by_id(session.tasks.values())
+        ),
+    )
+
+
+def build_cycle_view(session: Session) -> CycleView:
+    judged = [record for record in session.changesets.values() if record.changeset.cycle == session.cycle]
+    landed = sum(record.state is ChangesetState.LANDED for record in judged)
+    facts = [
+        Fact("Approved", f"{format_count(landed, 'changeset')} (merged to {session.base_branch})"),
+        Fact("Re-queued", _list_tasks(session.list_in_state(TaskState.REQUEUED))),
+        Fact("Blocked", _list_tasks(session.list_in_state(TaskState.BLOCKED))),
+    ]
+    for name, state in (("Deferred", TaskState.DEFERRED), ("Failed", TaskState.FAILED)):
+        if tasks := session.list_in_state(state):
+            facts.append(Fact(name, _list_tasks(tasks)))
+    facts.append(Fact("Session budget", format_budget(session.limits.session_budget, session.spend)))
+    return CycleView(
+        session=session.id,
+        cycle=session.cycle,
+        tally=count_outcomes(judged),
+        facts=tuple(facts),
+        outcomes=tuple(describe_outcome(record) for record in judged),
+    )
+
+
+def build_summary_view(session: Session, *, now: float, estimate: CostRange | None = None) -> SummaryView:
+    changesets = session.changesets.values()
+    left = [record for record in session.tasks.values() if record.state is not TaskState.MERGED]
+    return SummaryView(
+        session=session.id,
+        base_branch=session.base_branch,
+        facts=_build_totals(session, now, estimate),
+        landed=tuple(each for each in changesets if each.state is ChangesetState.LANDED),
+        proposed=tuple(describe_outcome(each) for each in changesets if each.state is ChangesetState.PROPOSED),
+        not_landed=tuple(_build_task_line(each, each.verdict_notes or each.reason) for each in _sort_by_id(left)),
+        roles=tuple(_list_role_costs(session, estimate)),
+        attempts=tuple(sorted(session.attempts.values(), key=_rank_by_cost)),
+        has_estimate=estimate is not None,
+    )
+
+
+def _build_totals(session: Session, now: float, estimate: CostRange | None) -> tuple[Fact, ...]:
+    agent_seconds = sum(each.ended.seconds for each in session.attempts.values() if each.ended is not None)
+    outcome = OUTCOME_WORDS.get(session.outcome, session.outcome) if session.outcome else "not ended"
+    reason = f" ({clean_line(session.outcome_reason)})" if session.outcome_reason else ""
+    cost = format_budget(session.limits.session_budget, session.spend)
+    merged = session.count_in_state(TaskState.MERGED)
+    landed = f"{merged} of {len(session.tasks)} landed in {format_count(session.cycle, 'cycle')}"
+    return (
+        Fact("Outcome", outcome + reason, "good" if session.outcome == "completed" else "warn"),
+        Fact("Tasks", landed),
+        Fact("Attempts", f"{len(session.attempts)} ({_count_endings(session.attempts.values())})"),
+        Fact(
+            "Time",
+            f"{format_duration(_measure_seconds(session, now))} ({format_duration(agent_seconds)} of agents' work)",
+        ),
+        Fact("Cost", cost + (f"; estimated {estimate.text}" if estimate else "")),
+    )
+
+
+def _count_endings(records: Iterable[AttemptRecord]) -> str:
+    names = [record.ended.ending.value if record.ended else "running" for record in records]
+    return ", ".join(f"{names.count(name)} {name.replace('_', ' ')}" for name in sorted(set(names))) or "none"
+
+
+def _list_role_costs(session: Session, estimate: CostRange | None) -> list[RoleCost]:
+    """In the order in which the roles first ran."""
+    expected = {role.role: role for role in estimate.roles} if estimate else {}
+    roles = [record.attempt.role for record in session.attempts.values()]
+    return [
+        RoleCost(
+            role,
+            roles.count(role),
+            session.spend_by_role.get(role, Spend()),
+            f"${expected[role].low / 1e6:.2f} - ${expected[role].high / 1e6:.2f}" if role in expected else "",
+        )
+        for role in dict.fromkeys(roles)
+    ]
+
+
+def _rank_by_cost(record: AttemptRecord) -> tuple[int, int, float, str]:
+    spend = get_spend(record)
+    return -spend.micro_usd, -spend.tokens, record.intended_at, record.attempt.id
+
+
+def get_spend(record: AttemptRecord) -> Spend:
+    return record.ended.spend if record.ended else Spend()
+
+
+def _list_tasks(ids: Sequence[str], *, most: int = 12) -> str:
+    if not ids:
+        return "0 tasks"
+    listed = ", ".join(ids[:most]) + (", …" if len(ids) > most else "")
+    return f"{format_count(len(ids), 'task')} ({listed})"
+
+
+def _sort_by_id(records: Iterable[TaskRecord]) -> list[TaskRecord]:
+    return sorted(records, key=lambda record: record.task.id)
+
+
+def _build_task_line(record: TaskRecord, note: str) -> TaskLine:
+    return TaskLine(record.task.id, record.state, record.task.title, note)
+
+
+def _format_live_budget(session: Session, checkups: Mapping[str, HealthReport]) -> str:
+    """What ended agents used and what running ones have used so far; that is not final, and marked with ~."""
+    budget = session.limits.session_budget
+    live = sum((found.spend for found in checkups.values()), Spend())
+    return f"{'~' if budget.measure(live) else ''}{format_budget(budget, session.spend + live)}"
+
+
+def _describe_parked(parked: RuntimeParked, now: float) -> str:
+    left = f" (in {format_duration(parked.until - now)})" if parked.until is not None and parked.until > now else ""
+    return describe_parked(parked) + format_until(parked.until) + left
+
+
+def _measure_seconds(session: Session, now: float) -> float:
+    return max((session.last_at if session.ended else now) - session.opened_at, 0.0)
+
+
+def format_budget(budget: Budget, spend: Spend) -> str:
+    """`$2.14 / $10.00 USD limit` or `12,450 / 50,000 token limit`."""
+    used = budget.measure(spend)
+    if budget.unlimited:
+        return f"{budget.format_amount(used)} (no limit)"
+    if budget.unit is Unit.USD:
+        return f"{budget.format_amount(used)} / {budget.format_amount(budget.limit)} USD limit"
+    return f"{used:,} / {budget.limit:,} token limit"
+
+
+def list_held_locks(session: Session) -> list[HeldLock]:
+    """In the order of the tasks' ids."""
+    held = []
+    for name in session.list_in_state(TaskState.CLAIMED):
+        if (attempt := session.find_live_attempt(name)) is not None:
+            since = session.attempts[attempt.id].intended_at
+            held.append(HeldLock(name, attempt.agent_id, since, session.tasks[name].task.file_locks or (".",)))
+    return held
+
+
+def find_wait_reason(session: Session, task: str) -> str:
+    """Empty for a task that waits for nothing, or whose session is over."""
+    return "" if session.ended else session.queue.explain_waiting(task)
+
+
+def build_gates_json(gates: Sequence[Gate]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": gate.id,
+            "kind": gate.kind.value,
+            "subject": gate.subject,
+            "group": gate.group,
+            "title": gate.title,
+            "default": gate.default,
+            "options": [
+                {"name": option.name, "label": option.label, "needs_note": option.needs_note} for option in gate.options
+            ],
+            "evidence": dict(gate.evidence),
+        }
+        for gate in gates
+    ]
+
+
+def build_session_json(
+    session: Session, *, now: float, checkups: Mapping[str, HealthReport] | None = None
+) -> dict[str, Any]:
+    """All of a session in one object: for `status --json` and at the end of `run --json`."""
+    budget = session.limits.session_budget
+    return {
+        "session": session.id,
+        "request": session.request,
+        "phase": session.phase.value,
+        "outcome": session.outcome or None,
+        "reason": session.outcome_reason,
+        "cycle": session.cycle,
+        "wave": session.wave,
+        "seconds": round(_measure_seconds(session, now), 3),
+        "cost_usd": session.spend.usd,
+        "tokens": session.spend.tokens,
+        "budget": {"unit": budget.unit.value, "limit": _get_limit(budget)},
+        "tasks": [_build_task_json(session, record) for record in _sort_by_id(session.tasks.values())],
+        "locks": [each._asdict() for each in list_held_locks(session)],
+        "attempts": [_build_attempt_json(record, now, checkups or {}) for record in session.attempts.values()],
+        "changesets": [build_changeset_json(record) for record in session.changesets.values()],
+        "parked": [
+            {"runtime": each.runtime, "kind": each.kind, "reason": each.reason, "until": each.until}
+            for each in session.parked.values()
+        ],
+        "overlaps": [
+            {"tasks": list(each.tasks), "paths": list(each.paths), "kind": each.kind}
+            for each in list_current_overlaps(session)
+        ],
+        "gates": build_gates_json(list(session.open_gates.values())),
+    }
+
+
+def _get_limit(budget: Budget) -> float | int | None:
+    """In the unit it is written in: dollars or tokens; None where there is no limit."""
+    if budget.unlimited:
+        return None
+    return budget.limit / 1e6 if budget.unit is Unit.USD else budget.limit
+
+
+def _build_task_json(session: Session, record: TaskRecord) -> dict[str, Any]:
+    return {
+        "id": record.task.id,
+        "title": record.task.title,
+        "group": record.task.cohesion_group,
+        "state": record.state.value,
+        "attempts": record.attempts,
+        "reason": record.reason,
+        "waits_for": find_wait_reason(session, record.task.id),
+        "commit": record.result.sha if record.result else None,
+    }
+
+
+def _build_attempt_json(record: AttemptRecord, now: float, checkups: Mapping[str, HealthReport]) -> dict[str, Any]:
+    attempt, end = record.attempt, record.ended
+    found = checkups.get(attempt.id, HealthReport(state=Health.ENDED) if end else UNKNOWN_HEALTH)
+    spend = end.spend if end else found.spend
+    seconds = end.seconds if end else now - (record.started_at or record.intended_at)
+    return {
+        "id": attempt.id,
+        "agent": attempt.agent_id,
+        "role": attempt.role,
+        "subject": attempt.subject,
+        "n": attempt.n,
+        "state": found.state.value,
+        "why": found.why,
+        "pid": found.agent_pid,
+        "warden_pid": found.warden_pid,
+        "last_output": found.last_output,
+        "ending": end.ending.value if end else None,
+        "seconds": round(seconds, 3),
+        "cost_usd": spend.usd,
+        "tokens": spend.tokens,
+    }

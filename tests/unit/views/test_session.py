@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from blueflame.model.event import CycleEnded, Event, GateAnswered
+from blueflame.model.gate import Answer
+from blueflame.model.spend import Budget, Spend, Unit
+from blueflame.session.consequences import consequences_of
+from blueflame.views.session import build_gates_json, build_session_json, format_budget
+from support.recorded_session import ID, Story
+
+
+def tell(story: Story, event: Event) -> None:
+    """The event with all that follows from it, as the conductor records them."""
+    story.tell(*tuple(consequences_of(story.session, event, story.now)), seconds=0)
+
+
+@pytest.fixture
+def cycle_over() -> Story:
+    """One changeset landed, one was rejected."""
+    story = Story().reviewing()
+    tell(story, GateAnswered(gate="changeset-cs-1-auth", answer=Answer(choice="skip")))
+    story = Story().reviewing()
+    del story.session.open_gates["changeset-cs-1-auth"]
+    story.lands("cs-1-auth").presents("cs-1-api")
+    (gate,) = story.session.open_gates
+    tell(story, GateAnswered(gate=gate, answer=Answer(choice="reject", note="примеры не работают")))
+    tell(story, CycleEnded(cycle=1))
+    return story
+
+
+@pytest.mark.parametrize(
+    ("budget", "line"),
+    [
+        (Budget(Unit.USD, 10_000_000), "$2.14 / $10.00 USD limit"),
+        (Budget(Unit.TOKENS, 50_000), "12,450 / 50,000 token limit"),
+        (Budget(Unit.USD, 0), "$2.14 (no limit)"),
+        (Budget(Unit.TOKENS, 0), "12,450 tokens (no limit)"),
+    ],
+)
+def test_the_budget_is_told_in_its_unit(budget: Budget, line: str) -> None:
+    assert format_budget(budget, Spend(micro_usd=2_140_000, input_tokens=12_000, output_tokens=450)) == line
+
+
+def test_machines_get_json_at_every_point_of_a_session(cycle_over: Story) -> None:
+    told = json.loads(json.dumps(build_session_json(cycle_over.session, now=cycle_over.now)))
+    assert told["session"] == ID
+    assert [task["state"] for task in told["tasks"]] == ["merged", "merged", "requeued"]
+    assert told["cost_usd"] == 1.68
+    assert told["gates"][0]["kind"] == "session"
+    assert {attempt["ending"] for attempt in told["attempts"]} == {"passed", "timeout"}
+    assert json.dumps(build_session_json(Story().session, now=0.0))
+    assert build_gates_json([]) == []
